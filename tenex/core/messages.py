@@ -131,7 +131,7 @@ TOOL_NAME_CHARACTERS: Final = 128
 
 
 def with_short_names(step: ModelStep) -> ModelStep:
-    """The step with the names of tools cut, so that what a model makes up has a bounded size wherever it is shown."""
+    """The step with the names of tools cut, so that what a model makes up has a bounded size in every place."""
     if all(len(call.tool) <= TOOL_NAME_CHARACTERS for call in step.calls):
         return step
     return replace(step, calls=tuple(replace(call, tool=call.tool[:TOOL_NAME_CHARACTERS]) for call in step.calls))

@@ -21,7 +21,7 @@ _INVISIBLE_CLASS: Final = (
     "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 INVISIBLE: Final = re.compile(f"[{_INVISIBLE_CLASS}]")
-"""A character that nobody sees and that is no white space."""
+"""An invisible character that is no white space."""
 _BLANK: Final = re.compile(rf"[\s{_INVISIBLE_CLASS}]")
 _LINE_END: Final = re.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _SPACE: Final = re.compile(r"[^\S\n\t ]")
@@ -56,7 +56,7 @@ def well_formed_value(value: Value) -> Value:
 def plain(text: str) -> str:
     """The text in the one form in which it is recognised.
 
-    Compatibility forms are replaced (full-width `／` is `/`), characters that nobody sees are removed, white space but
+    Compatibility forms are replaced (full-width `／` is `/`), invisible characters are removed, white space but
     a tab is a space, every end of a line is a line feed.
     """
     if text.isascii() and (text.isprintable() or text.replace("\n", " ").replace("\t", " ").isprintable()):
@@ -75,7 +75,7 @@ def composed(text: str) -> str:
 
 
 def trimmed(text: str) -> str:
-    """The text, well-formed, without white space and characters that nobody sees at its ends."""
+    """The text, well-formed, without white space and invisible characters at its ends."""
     text = well_formed(text).strip()
     first, last = 0, len(text)
     while first < last and _BLANK.match(text, first):

@@ -103,7 +103,7 @@ async def limit_answer(response: Any) -> None:
 
 
 class _Pieces:
-    """The body of an answer. Whoever reads on after a pause goes on where it was: so connections are reused."""
+    """The body of an answer. A reader goes on after a pause where it was: so connections are reused."""
 
     def __init__(self, pieces: AsyncGenerator[bytes, None], close: Callable[[], Awaitable[None]]) -> None:
         self._pieces = pieces

@@ -39,7 +39,7 @@ _QUOTES: Final = "\"'“”‘’„«»`"
 
 
 def read_key(text: str) -> str:
-    """The key in a text, without white space, quotes and characters that nobody sees; empty if there is none.
+    """The key in a text, without white space, quotes and invisible characters; empty if there is none.
 
     Raises:
         ValueError: it holds a character that no header can hold; the message names it, and nothing else of the key.

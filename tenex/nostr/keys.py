@@ -123,7 +123,7 @@ def parse_public_key(text: str) -> PublicKey:
 def find_mentions(text: str, among: Collection[PublicKey]) -> tuple[PublicKey, ...]:
     """Find which of these keys a text mentions (`nostr:npub1...`, `nostr:nprofile1...`, bare `npub1...`), in order.
 
-    Code, quotations and links mention nobody. A text may mention thousands: npubs are compared, not decoded, and only
+    Code, quotations and links mention no one. A text may mention thousands: npubs are compared, not decoded, and only
     the first nprofiles are decoded.
     """
     npubs = _npubs(frozenset(among))

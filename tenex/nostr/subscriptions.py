@@ -92,7 +92,7 @@ class Listener:
         own_keys = sorted(self._own_keys)
         filters: list[Filter] = [
             {"kinds": list(KINDS), "#p": own_keys},
-            {"kinds": [COMMENT], "#P": own_keys},  # comments under our own notes, whoever is answered
+            {"kinds": [COMMENT], "#P": own_keys},  # comments under our own notes, also those that answer others
         ]
         if self._project:
             filters.append({"kinds": [THREAD], "#a": [self._project]})

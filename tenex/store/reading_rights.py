@@ -5,7 +5,7 @@ agents were told elsewhere. So an agent reads in another conversation only what 
 in. In the order of the questions:
 
     who reads the answer    the user for whom the agent works, and every member or guest who has written or given a
-                            command where the agent works; where that is not stored, nobody knows, so nothing is read
+                            command where the agent works; where that is not stored, it is not known, so nothing is read
     who has taken part      a user with a message in the conversation. It was written here, so not one of an import,
                             whose authors a file only names, nor one that a fork began with; it was sent into the
                             conversation's group, if it has one; and it still counts, so not one before a rollback.

@@ -146,7 +146,7 @@ def repositories_around(folder: Path) -> Iterator[Path]:
 
 
 def _named(top: Path) -> set[Path]:
-    """What settings name, as they name it, wherever that is."""
+    """What settings name, as they name it, in or outside the workspace."""
     found: set[Path] = set()
     tops = [top]
     for file, name, value in list(_all_settings(top)):

@@ -126,7 +126,7 @@ def remove_empty_folders(root: Path, path: bytes, stay: Container[bytes]) -> Non
 
 @contextmanager
 def readable(name: bytes, folder: int | None = None) -> Iterator[None]:
-    """Make a file of ours that nobody may read readable for its owner, for as long as the block runs.
+    """Make a file of ours that no one may read readable for its owner, for as long as the block runs.
 
     Raises:
         OSError: it is gone, or belongs to somebody else.

@@ -199,7 +199,7 @@ class Snapshots:
             self._git.run("update-index", "--add", "--remove", "--replace", "-z", "--stdin", feed=_joined(paths))
 
     def _add_shut(self, paths: Iterable[bytes], unkept: dict[bytes, Stamp]) -> list[bytes]:
-        """Add files that nobody may read, as a command may leave them; those that are not ours are not kept."""
+        """Add files that no one may read, as a command may leave them; those that are not ours are not kept."""
         added = []
         with ExitStack() as stack:
             for path in paths:

@@ -106,7 +106,7 @@ def test_private_hints_of_a_message_take_no_place_of_public_ones() -> None:
 
 
 async def test_a_private_relay_is_published_to_only_if_the_operator_has_named_it() -> None:
-    """Both are on loopback; the one that nobody has configured is not connected to."""
+    """Both are on loopback; the one that no one has configured is not connected to."""
     async with FaultRelay() as own, FaultRelay() as other:
         relays = pool(own.url, others_must_be_public=True)
         async with running(relays):
