@@ -56,7 +56,7 @@ RESERVED: Final = frozenset({"state", "phase", "conversation", "message"})
 CHARACTERS: Final = 32_000
 """Of front matter: the longest of the shipped agents has 1,200, and YAML is read at 100,000 a second."""
 NODES: Final = 10_000
-"""Values of front matter: an alias stands for all that its anchor holds, so a few lines may hold billions."""
+"""Values of front matter: an alias is replaced by all that its anchor holds, so a few lines may hold billions."""
 
 FieldType = Literal["text", "number", "integer", "boolean", "list", "object"]
 Location = tuple[int | str, ...]

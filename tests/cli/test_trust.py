@@ -34,7 +34,7 @@ from tests.service.kit import ROOT, environment
 from .conftest import Done
 
 Tenex = Callable[..., Done]
-SECRET = "sk-of-the-person-and-nobody-else"
+SECRET = "sk-of-the-person-alone"
 OWNER = "npub10xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqpkge6d"
 RUNS = 'from pathlib import Path\nPath(__file__).with_name("ran").touch()\n'
 AGENT = f"{RUNS}from tenex.workflows.agents import BaseAgent\nclass Spy(BaseAgent):\n    'A spy.'\n"

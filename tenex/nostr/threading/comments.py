@@ -147,7 +147,7 @@ def _is_other_event(tag: Tag, event: Event) -> bool:
 
 
 def _scope_read(event: Event, root: Tag, parent: Tag, here: str, kind: int) -> tuple[Tag, ...]:
-    """The root's tags with what the event tells of its author and relays."""
+    """The root's tags with the author and relays that the event names."""
     author_tag = next((tag for tag in base.tags_named(event, "P") if base.is_hex64(tag[1])), ())
     author = base.key_at(author_tag, 1) or base.key_at(root, 3)
     if not author and parent[1] == root[1]:
