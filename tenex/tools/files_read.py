@@ -1,7 +1,9 @@
 """`read_file`, `list_files` and `search_files`."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -13,6 +15,7 @@ from tenex.core.config import Replay
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
+from .ignored import ignored_below
 from .tool import Refusal, Tool, blocking_body, boolean, integer, object_schema, string, with_remarks
 from .workspace import Workspace, digest
 
@@ -26,7 +29,16 @@ LINES_AT_ONCE: Final = 2_000
 """Lines shown unless the model asks for another number; nearly all source files have fewer."""
 
 LISTED: Final = 500
-"""Paths in one listing; a model that needs more needs a pattern."""
+"""Lines in one listing; a model that needs more needs a pattern."""
+
+SUMMED_UP: Final = 100
+"""Lines from which like files are summed up: more than a reader takes in, and about 1,000 tokens."""
+
+LEAST_ALIKE: Final = 10
+"""Like files that become one line: a handful are quicker read than guessed."""
+
+NAMED: Final = 5
+"""Of what was left out: enough to recognise what it is."""
 
 VISITED: Final = 50_000
 """Paths looked at in one listing, so that a workspace of millions costs a bounded time."""
@@ -64,19 +76,69 @@ def as_text(content: bytes, shown: str) -> str:
         raise Refusal(f"{shown} is not UTF-8 text (byte {error.start + 1}); only text can be used here.") from error
 
 
-def _files(workspace: Workspace, start: Path, pattern: str) -> tuple[list[str], int]:
-    """The files below a folder that fit a pattern such as `*.py` or `src/**/test_*.py`, where `*` crosses folders.
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Files below a folder."""
 
-    Returns them sorted, and how many were looked at: one more than `VISITED` if there are more.
-    """
-    visited = list(islice(workspace.walk(start), VISITED + 1))
+    names: list[str]
+    """Those that fit, sorted."""
+    visited: int
+    """How many were looked at: one more than `VISITED` if there are more."""
+    left_out: list[str]
+    """What was not looked at, because `.gitignore` names it or programs make it; folders end with `/`."""
+
+
+def _files(workspace: Workspace, start: Path, pattern: str) -> _Found:
+    """The files below a folder that fit a pattern such as `*.py` or `src/**/test_*.py`, where `*` crosses folders."""
+    left_out: list[str] = []
+    walk = workspace.walk(start, ignored_below(workspace.root, start), left_out)
+    visited = list(islice(walk, VISITED + 1))
     forms = {pattern, pattern.replace("**/", "")}  # `**/` also matches no folder at all
 
     def fits(path: str) -> bool:
         name = PurePosixPath(path).name
         return not pattern or any(fnmatchcase(path, form) or fnmatchcase(name, form) for form in forms)
 
-    return sorted(filter(fits, visited[:VISITED])), len(visited)
+    return _Found(sorted(filter(fits, visited[:VISITED])), len(visited), left_out)
+
+
+def summed_up(paths: Sequence[str], folder: str, most: int) -> list[str]:
+    """Paths in at most about so many lines: like files become one line, the largest groups first.
+
+    Files are alike that differ in the name of one folder only, or in their own name but not in its suffix:
+    `locale/*/app.po (57 files)`, `data/*.json (400 files)`. Those in the folder itself, whose list it is, are named.
+    """
+    surplus = len(paths) - most
+    if surplus <= 0:
+        return list(paths)
+    groups: dict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        for key in _alike(path, folder):
+            groups[key].append(path)
+
+    line_of: dict[str, str] = {}
+    for key, members in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0])):
+        alike = [path for path in members if path not in line_of]
+        if surplus <= 0 or len(members) < LEAST_ALIKE:
+            break
+        if len(alike) >= LEAST_ALIKE:
+            line_of |= dict.fromkeys(alike, f"{key} ({len(alike)} files)")
+            surplus -= len(alike) - 1
+    return list(dict.fromkeys(line_of.get(path, path) for path in paths))
+
+
+def _alike(path: str, folder: str) -> Iterator[str]:
+    """The names of the groups a path may be in."""
+    *folders, name = path.split("/")
+    for place in range(len(folders)):
+        yield "/".join([*folders[:place], "*", *folders[place + 1 :], name])
+    if "/".join(folders) != folder:
+        yield "/".join([*folders, f"*{PurePosixPath(name).suffix}"])
+
+
+def _left_out(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
+    return f"Left out, as ignored or made by programs: {', '.join(paths[:NAMED])}{more}; name one in `path` to see it."
 
 
 def read_file_tool(workspace: Workspace) -> Tool:
@@ -93,7 +155,8 @@ def read_file_tool(workspace: Workspace) -> Tool:
     return Tool(
         name="read_file",
         description=(
-            "Reads a text file. Long ones are shown in parts. A file must have been read before it is changed."
+            "Reads a text file. Before each line are its number and a tab, which are not in the file. Long ones are "
+            "shown in parts. A file must have been read before it is changed."
         ),
         parameters=object_schema(
             {"path": string()},
@@ -108,12 +171,15 @@ def read_file_tool(workspace: Workspace) -> Tool:
     )
 
 
+def numbered(lines: Iterable[str], first: int) -> str:
+    """Lines of a file as models are shown them, each after its number and a tab; `first` is the number of the first."""
+    return "\n".join(f"{number}\t{line}" for number, line in enumerate(lines, first))
+
+
 def _window(whole: str, shown: str, offset: int, limit: int) -> str:
     if not whole:
         return "(The file is empty.)"
-    lines = whole.split("\n")
-    if lines[-1] == "":
-        lines.pop()  # the last line's end begins no line
+    lines = lines_of(whole)
     if offset > len(lines):
         raise Refusal(f"{shown} has {len(lines)} lines; there is no line {offset}.")
     chosen: list[str] = []
@@ -123,16 +189,24 @@ def _window(whole: str, shown: str, offset: int, limit: int) -> str:
         if size > SHOWN_AT_ONCE and chosen:
             break
         chosen.append(line)
-    body, last = "\n".join(chosen), offset - 1 + len(chosen)
+    last = offset - 1 + len(chosen)
     remarks = []
     if len(chosen) == 1 and size > SHOWN_AT_ONCE:
-        body = body.encode("utf-8")[:SHOWN_AT_ONCE].decode("utf-8", "ignore")
+        chosen = [chosen[0].encode("utf-8")[:SHOWN_AT_ONCE].decode("utf-8", "ignore")]
         remarks.append(f"Line {offset} is longer than {SHOWN_AT_ONCE // 1024} KiB and was cut.")
     if last < len(lines):
         remarks.append(f"Lines {offset} to {last} of {len(lines)}; read on with offset {last + 1}.")
     elif offset > 1:
         remarks.append(f"Lines {offset} to {last} of {len(lines)}; this is the end.")
-    return with_remarks(body, remarks)
+    return with_remarks(numbered(chosen, offset), remarks)
+
+
+def lines_of(whole: str) -> list[str]:
+    """The lines of a text; the end of the last line begins none."""
+    lines = whole.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return lines
 
 
 def list_files_tool(workspace: Workspace) -> Tool:
@@ -140,19 +214,27 @@ def list_files_tool(workspace: Workspace) -> Tool:
 
     def listing(arguments: Mapping[str, Any], _: ExecutionContext) -> ToolResult:
         pattern = arguments.get("pattern", "")
-        found, visited = _files(workspace, workspace.resolve(arguments.get("path") or "."), pattern)
-        if not found:
-            return ToolResult(ok=True, content="No file fits." if pattern or visited else "There are no files here.")
+        start = workspace.resolve(arguments.get("path") or ".")
+        found = _files(workspace, start, pattern)
+        folder = "" if start == workspace.root else workspace.relative(start)
+        lines = found.names if pattern else summed_up(found.names, folder, SUMMED_UP)
         remarks = []
-        if len(found) > LISTED:
-            remarks.append(f"{len(found) - LISTED} more are not shown; narrow it down with `path` or `pattern`.")
-        if visited > VISITED:
+        if len(lines) > LISTED:
+            remarks.append(f"{len(lines) - LISTED} more are not shown; narrow it down with `path` or `pattern`.")
+        if found.visited > VISITED:
             remarks.append(f"Only the first {VISITED} files were looked at; name a folder in `path`.")
-        return ToolResult(ok=True, content=with_remarks("\n".join(found[:LISTED]), remarks))
+        if found.left_out:
+            remarks.append(_left_out(found.left_out))
+        if not lines:
+            nothing = "No file fits." if pattern or found.visited else "There are no files here."
+            return ToolResult(ok=True, content=with_remarks(nothing, remarks))
+        return ToolResult(ok=True, content=with_remarks("\n".join(lines[:LISTED]), remarks))
 
     return Tool(
         name="list_files",
-        description=f"Lists the files below a folder, sorted, at most {LISTED}.",
+        description=(
+            f"Lists the files below a folder, sorted, in at most {LISTED} lines. Many like files may be one line."
+        ),
         parameters=object_schema(
             {},
             {
@@ -172,14 +254,14 @@ def search_files_tool(workspace: Workspace, *, deadline: float = DEADLINE) -> To
     def search(arguments: Mapping[str, Any], _: ExecutionContext) -> ToolResult:
         matches = _matcher(arguments["pattern"], arguments, time.monotonic() + deadline)
         start = workspace.resolve(arguments.get("path") or ".")
-        names, visited = [workspace.relative(start)], 1
+        among = _Found([workspace.relative(start)], 1, [])
         if not start.is_file():
-            names, visited = _files(workspace, start, arguments.get("glob", ""))
+            among = _files(workspace, start, arguments.get("glob", ""))
         skipped, size = 0, 0
 
         def texts() -> Iterator[tuple[str, str]]:
             nonlocal skipped, size
-            for name in names:
+            for name in among.names:
                 try:
                     content = workspace.read(workspace.root / name, LARGEST_SEARCHED)
                     words = as_text(content, name)
@@ -192,7 +274,7 @@ def search_files_tool(workspace: Workspace, *, deadline: float = DEADLINE) -> To
                 yield name, words
 
         lines = ((path, number, line) for path, whole in texts() for number, line in enumerate(whole.split("\n"), 1))
-        hits = (f"{path}:{number}: {_shortened(line)}" for path, number, line in lines if matches(line))
+        hits = (f"{path}:{number}: {shortened(line)}" for path, number, line in lines if matches(line))
         found = list(islice(hits, MOST_FOUND + 1))
         remarks = []
         if len(found) > MOST_FOUND:
@@ -200,8 +282,10 @@ def search_files_tool(workspace: Workspace, *, deadline: float = DEADLINE) -> To
         if skipped:
             files = "1 file was" if skipped == 1 else f"{skipped} files were"
             remarks.append(f"{files} left out: binary, larger than 1 MiB, a link, or not readable.")
-        if size > SEARCHED or visited > VISITED:
+        if size > SEARCHED or among.visited > VISITED:
             remarks.append("There was too much to search all of it; narrow it down with `path` or `glob`.")
+        if not found and among.left_out:
+            remarks.append(_left_out(among.left_out))
         return ToolResult(ok=True, content=with_remarks("\n".join(found[:MOST_FOUND]) or "Nothing was found.", remarks))
 
     return Tool(
@@ -247,6 +331,7 @@ def _matcher(pattern: str, options: Mapping[str, Any], deadline: float) -> Calla
     return matches
 
 
-def _shortened(line: str) -> str:
+def shortened(line: str) -> str:
+    """A line as it is shown among others, without its end."""
     plain = line.rstrip("\r")
     return plain if len(plain) <= LONGEST_LINE else f"{plain[:LONGEST_LINE]} [cut]"

@@ -5,20 +5,36 @@ user with an editor, may have changed the file. Moving loses nothing and needs n
 link is moved or deleted itself, never its target.
 """
 
-from collections.abc import Mapping
+import re
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, islice
 from typing import Any, Final
 
 from tenex.core.config import Replay
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
-from .files_read import LARGEST_FILE, as_text
-from .tool import Refusal, Tool, blocking_body, boolean, object_schema, string
+from .files_read import LARGEST_FILE, as_text, lines_of, numbered, shortened
+from .tool import Refusal, Tool, array, blocking_body, boolean, object_schema, string
 from .workspace import Workspace, digest
 from .write_policy import check_chores
 
 LARGEST_WRITE: Final = 1024 * 1024
 """Bytes of one file written: more than any model writes in one answer, so it only stops mistakes."""
+
+MOST_EDITS: Final = 100
+"""Edits of one call: far more than a model makes at once."""
+
+AROUND: Final = 3
+"""Lines shown before and after a change, as `diff` does: enough to see whether indentation and blocks are right."""
+
+MOST_SHOWN: Final = 120
+"""Lines shown of a changed file; a model that replaces hundreds of places reads the file again."""
+
+_BOM: Final = "\ufeff"
+_NUMBERED: Final = re.compile(r"\s*\d+\t")
 
 
 def check_seen(path: str, current: bytes, context: ExecutionContext) -> None:
@@ -65,8 +81,9 @@ def write_file_tool(workspace: Workspace) -> Tool:
         was_there = False
 
         def make(current: bytes | None) -> bytes:
-            nonlocal was_there
+            nonlocal was_there, wanted
             was_there = current is not None
+            wanted = _in_form_of(current, wanted)
             # the same content is the same file: so a call repeated after a crash finds its own work and is content
             if current is not None and current != wanted:
                 check_seen(shown, current, context)
@@ -85,49 +102,139 @@ def write_file_tool(workspace: Workspace) -> Tool:
     )
 
 
-def _with_its_line_ends(whole: str, old: str, new: str) -> tuple[str, str]:
-    """A passage and its replacement with the line ends of the file, if it has but one kind; models write only LF."""
-    if "\r" in old + new or not whole.count("\r\n") == whole.count("\r") == whole.count("\n") > 0:
-        return old, new
-    return old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
+def _has_only_crlf(whole: str) -> bool:
+    return whole.count("\r\n") == whole.count("\r") == whole.count("\n") > 0
+
+
+def _with_its_line_ends(whole: str, *texts: str) -> list[str]:
+    """Texts with the line ends of a file, if that has CRLF only and they have none; models write only LF."""
+    if any("\r" in text for text in texts) or not _has_only_crlf(whole):
+        return list(texts)
+    return [text.replace("\n", "\r\n") for text in texts]
+
+
+def _in_form_of(current: bytes | None, wanted: bytes) -> bytes:
+    """The new content of a file in the form it has: its byte order mark, line ends and final line end.
+
+    Models are not shown these, so a model that leaves them out does not mean to change them.
+    """
+    if not current or not wanted or b"\0" in current:
+        return wanted
+    try:
+        whole, text = current.decode("utf-8"), wanted.decode("utf-8")
+    except UnicodeDecodeError:
+        return wanted
+    if whole.endswith("\n") and not text.endswith("\n"):
+        text += "\n"
+    (text,) = _with_its_line_ends(whole, text)
+    if whole.startswith(_BOM) and not text.startswith(_BOM):
+        text = _BOM + text
+    return text.encode("utf-8")
+
+
+@dataclass(slots=True)
+class _Text:
+    """A file's text while it is edited."""
+
+    text: str
+    places: list[tuple[int, int]] = field(default_factory=list)
+    """Where what is new begins and ends; characters."""
+
+    def replace(self, old: str, new: str) -> None:
+        """Replace every occurrence; the places that were changed before move with the text."""
+        starts = [match.start() for match in re.finditer(re.escape(old), self.text)]
+        growth = len(new) - len(old)
+        moved = [
+            (first + growth * (before := bisect_left(starts, first)), last + growth * before)
+            for first, last in self.places
+        ]
+        added = [(start + growth * before, start + growth * before + len(new)) for before, start in enumerate(starts)]
+        self.places = sorted([*moved, *added])
+        self.text = self.text.replace(old, new)
+
+
+def _edited(whole: str, edits: Sequence[Mapping[str, Any]], shown: str) -> _Text:
+    """Make all edits, each on what those before it left.
+
+    Raises:
+        Refusal: one cannot be made; then the file stays as it is.
+    """
+    text = _Text(whole)
+    for number, edit in enumerate(edits, 1):
+        which = "" if len(edits) == 1 else f" of edit {number}"
+        old, new = _with_its_line_ends(whole, edit["old"], edit["new"])
+        times = text.text.count(old)
+        fault = ""
+        if old == new:
+            fault = f"`old` and `new`{which} are the same."
+        elif times == 0:
+            fault = f"it does not contain `old`{which}. {_why_not_contained(edit['old'])}"
+        elif times > 1 and not edit.get("all"):
+            fault = f"it contains `old`{which} {times} times; give more of the lines around it, or set `all`."
+        if fault:
+            raise Refusal(f"{shown} was not changed: {fault}")
+        text.replace(old, new)
+    return text
+
+
+def _why_not_contained(old: str) -> str:
+    if all(_NUMBERED.match(line) for line in old.splitlines()):
+        return "Leave out the line numbers and tabs: `read_file` adds them."
+    return "Copy it letter for letter, with its spaces; or read the file again."
+
+
+def _around(edited: _Text) -> str:
+    """The changed places with the lines around them, numbered; at most `MOST_SHOWN` lines."""
+    lines = lines_of(edited.text)
+    wanted: dict[int, None] = {}
+    number, position = 0, 0
+    for first, last in edited.places:
+        number += edited.text.count("\n", position, first)
+        position = first
+        end = number + edited.text.count("\n", first, max(first, last - 1))
+        wanted |= dict.fromkeys(range(max(0, number - AROUND), min(len(lines), end + 1 + AROUND)))
+    shown = list(islice(wanted, MOST_SHOWN))
+    blocks = [
+        numbered((shortened(lines[number]) for _, number in block), block[0][1] + 1)
+        for _, group in groupby(enumerate(shown), key=lambda pair: pair[1] - pair[0])
+        if (block := list(group))
+    ]
+    return "\n[...]\n".join([*blocks, "(more changes are not shown)"] if len(wanted) > MOST_SHOWN else blocks)
 
 
 def edit_file_tool(workspace: Workspace) -> Tool:
     """The tool `edit_file`."""
 
     def edit(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        old, new = arguments["old"], arguments["new"]
         real = workspace.resolve(arguments["path"])
         shown = workspace.relative(real)
         check_chores(shown, context)
-        if old == new:
-            raise Refusal(f"{shown} was not changed: `old` and `new` are the same.")
-        times = 0
+        edited = _Text("")
 
         def make(current: bytes | None) -> bytes:
-            nonlocal times
+            nonlocal edited
             if current is None:
                 raise Refusal(f"There is no file {shown}; `write_file` makes one.")
             check_seen(shown, current, context)
-            whole = as_text(current, shown)
-            passage, instead = _with_its_line_ends(whole, old, new)
-            times = whole.count(passage)
-            if times == 0:
-                raise Refusal(f"{shown} does not contain `old`; copy it letter for letter, spaces and line ends too.")
-            if times > 1 and not arguments.get("all"):
-                raise Refusal(f"{shown} contains `old` {times} times; give more of the lines around it, or set `all`.")
-            return _as_bytes(whole.replace(passage, instead), shown)
+            edited = _edited(as_text(current, shown), arguments["edits"], shown)
+            return _as_bytes(edited.text, shown)
 
         content = workspace.update(real, make, LARGEST_FILE)
-        return _changed(shown, content, f"Changed {shown} in {times} place{'s' if times > 1 else ''}.")
+        count = len(edited.places)
+        now = f"Changed {shown} in {count} place{'s' if count > 1 else ''}. It is now:\n{_around(edited)}"
+        return _changed(shown, content, now if edited.text else f"Changed {shown}: it is empty now.")
 
+    passage = object_schema(
+        {"old": string("The passage, letter for letter.", min_length=1), "new": string()},
+        {"all": boolean("Replace every occurrence.")},
+    )
     return Tool(
         name="edit_file",
-        description="Replaces a passage of a file you have read. The passage must occur exactly once.",
-        parameters=object_schema(
-            {"path": string(), "old": string("The passage, letter for letter.", min_length=1), "new": string()},
-            {"all": boolean("Replace every occurrence.")},
+        description=(
+            "Replaces passages of a file you have read: all of them, one after another, or none. Each must occur "
+            "exactly once."
         ),
+        parameters=object_schema({"path": string(), "edits": array(passage, most=MOST_EDITS)}),
         access=Access.CHANGE,
         replay=Replay.ONCE,
         body=blocking_body(edit),

@@ -51,15 +51,20 @@ class Tool:
         return ToolSpec(name=self.name, description=self.description, parameters=without_checks(self.parameters))
 
 
-_CHECKS: Final = frozenset({"additionalProperties", "minLength", "maxLength", "minimum", "maximum"})
+_CHECKS: Final = frozenset({
+    "additionalProperties", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems"
+})  # fmt: skip
 """What a call is checked by, and its refusal explains; a model keeps to it anyway."""
 
 
 def without_checks(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A schema as models are sent it: every request has some hundred tokens fewer."""
     said = {name: value for name, value in schema.items() if name not in _CHECKS and (name, value) != ("required", [])}
-    inner = said.get("properties", {})
-    return {**said, "properties": {name: without_checks(one) for name, one in inner.items()}} if inner else said
+    if inner := said.get("properties"):
+        said["properties"] = {name: without_checks(one) for name, one in inner.items()}
+    if items := said.get("items"):
+        said["items"] = without_checks(items)
+    return said
 
 
 def object_schema(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -82,6 +87,11 @@ def string(description: str = "", *, max_length: int | None = None, min_length: 
     if max_length is not None:
         schema["maxLength"] = max_length
     return schema
+
+
+def array(items: Mapping[str, Any], *, most: int) -> dict[str, Any]:
+    """The schema of a list of one to `most` items."""
+    return {"type": "array", "items": dict(items), "minItems": 1, "maxItems": most}
 
 
 def integer(description: str) -> dict[str, Any]:

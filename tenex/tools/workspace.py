@@ -267,10 +267,11 @@ class Workspace:
             if folder is not None:
                 os.rmdir(real.name, dir_fd=folder)
 
-    def walk(self, start: Path) -> Iterator[str]:
+    def walk(self, start: Path, skipped: Collection[str], left_out: list[str]) -> Iterator[str]:
         """The paths of all files below a folder, relative to the workspace; links are not followed.
 
-        Folders whose path is longer than any path may be are left out.
+        What programs make is left out, and what `skipped` names; both are added to `left_out`. So are folders whose
+        path is longer than any path may be, without being named.
         """
         base = self.relative(start)
         with _refusing(base), self._folder(start / "_") as opened:
@@ -281,9 +282,20 @@ class Workspace:
             folder = waiting.pop()
             files, folders = self._inside(folder)
             shown = PurePosixPath(self.relative(folder))
-            yield from ((shown / name).as_posix() for name in files if not name.startswith(HALF_WRITTEN))
-            if len(str(shown)) < LONGEST_PATH:
-                waiting += [folder / name for name in reversed(folders) if name.lower() not in HIDDEN]
+            for name in files:
+                path = (shown / name).as_posix()
+                if path in skipped:
+                    left_out.append(path)
+                elif not name.startswith(HALF_WRITTEN):
+                    yield path
+            inner: list[Path] = []
+            for name in folders if len(str(shown)) < LONGEST_PATH else ():
+                path = (shown / name).as_posix()
+                if path in skipped or name.lower() in HIDDEN:
+                    left_out += [f"{path}/"] if name.lower() != ".git" else []
+                else:
+                    inner.append(folder / name)
+            waiting += reversed(inner)
 
     def _inside(self, folder: Path) -> tuple[list[str], list[str]]:
         """The names of files and of folders in a folder, sorted; none in one that is gone or shut."""

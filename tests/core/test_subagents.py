@@ -344,7 +344,7 @@ def test_a_sub_agent_whose_phase_ends_with_the_tool_before_it_is_refused() -> No
 
 
 def test_a_tool_called_after_a_sub_agent_starts_when_that_has_answered_and_reads_start_at_once() -> None:
-    calls = (*calls_to("helper"), ("check", {}), ("read_file", {}))
+    calls = (*calls_to("helper"), ("read_file", {}), ("check", {}))
     scenario = at_work(executor=[reply("", *calls), "built"], helper=["use green"])
     step_until_called(scenario)
     assert [call.tool for call in scenario.records(r.ToolCallStarted)] == ["read_file"]

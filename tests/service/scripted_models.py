@@ -18,7 +18,7 @@ def edits(request: ModelRequest) -> ModelStep:
     """Read `pets.txt`, change it with `edit_file`, and look what came of it."""
     seen = results(request)
     if len(seen) == 1:
-        return calls("edit_file", path="pets.txt", old="cat", new="dog")
+        return calls("edit_file", path="pets.txt", edits=[{"old": "cat", "new": "dog"}])
     if len(seen) < 3:
         return calls("read_file", path="pets.txt")
     return ModelStep(text=f"It is now: {seen[-1].content}", model="script")

@@ -64,7 +64,7 @@ CASES: dict[str, Case] = {
     ),
     "a tool that is none": Case("execute", _calls("teleport", {"to": "Mars"}), REFUSED),
     "a tool of another phase": Case("verification", _calls("write_file", {"path": "x.txt", "content": "x"}), REFUSED),
-    "arguments that are no JSON": Case("execute", _calls("edit_file", '{"path": "evil.txt", "old": '), REFUSED),
+    "arguments that are no JSON": Case("execute", _calls("edit_file", '{"path": "evil.txt", "edits": '), REFUSED),
     "arguments that are no object": Case("execute", _calls("edit_file", '["evil.txt", "x"]'), REFUSED),
     "an empty answer": Case("execute", _texts(""), REPROMPTED),
     "no verdict": Case("verification", _texts("It looks fine."), REPROMPTED),

@@ -11,11 +11,11 @@ import pytest
 
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
-from tenex.tools import files_read
+from tenex.tools import files_read, ignored
 from tenex.tools.files_read import LARGEST_FILE, search_files_tool
 from tenex.tools.workspace import Workspace, digest
 
-from .conftest import Bench, fails, having_read, make_context, names_in, put
+from .conftest import Bench, fails, git, having_read, make_context, names_in, put
 
 
 async def read(tools: Bench, path: str = "a", **more: Any) -> str:
@@ -27,11 +27,11 @@ async def read(tools: Bench, path: str = "a", **more: Any) -> str:
 async def test_a_file_is_shown_as_it_is_with_its_hash(tools: Bench, root: Path) -> None:
     put(root, {"a.txt": "eins\r\nzwei ü\n", "empty": ""})
     seen = {"a.txt": hashlib.sha256("eins\r\nzwei ü\n".encode()).hexdigest()}
-    assert await tools.do("read_file", path="./a.txt") == ToolResult(ok=True, content="eins\r\nzwei ü", read=seen)
+    assert await tools.do("read_file", path="./a.txt") == ToolResult(ok=True, content="1\teins\r\n2\tzwei ü", read=seen)
     part = await tools.do("read_file", path="a.txt", limit=1)
-    assert (part.content, dict(part.read)) == ("eins\r\n[Lines 1 to 1 of 2; read on with offset 2.]", seen)
+    assert (part.content, dict(part.read)) == ("1\teins\r\n[Lines 1 to 1 of 2; read on with offset 2.]", seen)
     assert await read(tools, "empty") == "(The file is empty.)"
-    assert await read(tools, "a.txt", offset=2) == "zwei ü\n[Lines 2 to 2 of 2; this is the end.]"
+    assert await read(tools, "a.txt", offset=2) == "2\tzwei ü\n[Lines 2 to 2 of 2; this is the end.]"
 
 
 async def test_reading_on_by_the_remarks_gives_the_whole_file(
@@ -44,15 +44,17 @@ async def test_reading_on_by_the_remarks_gives_the_whole_file(
     seen: list[str] = []
     while len(seen) < len(lines):
         body = (await read(tools, offset=len(seen) + 1)).rpartition("\n[")[0]
-        assert 0 < len(body.encode()) <= 100
-        seen += body.split("\n")
+        shown = [line.partition("\t") for line in body.split("\n")]
+        assert 0 < len("\n".join(line for *_, line in shown).encode()) <= 100
+        assert [number for number, *_ in shown] == [str(len(seen) + n) for n in range(1, len(shown) + 1)]
+        seen += [line for *_, line in shown]
     assert seen == lines
 
 
 async def test_a_long_line_is_cut_between_characters(tools: Bench, root: Path) -> None:
     put(root, {"a": "x" + "é" * 200_000 + "\nnext\n"})
     body, _, remark = (await read(tools)).rpartition("\n[")
-    assert len(body.encode()) == 256 * 1024 - 1
+    assert len(body.encode()) == len("1\t") + 256 * 1024 - 1
     assert remark == "Line 1 is longer than 256 KiB and was cut. Lines 1 to 1 of 2; read on with offset 2.]"
 
 
@@ -96,6 +98,66 @@ async def test_a_listing_is_bounded_in_order_and_reports_what_it_left_out(
     assert (await tools.do("list_files")).content == (
         "0000\n0000caf?\n0001\n[Only the first 3 files were looked at; name a folder in `path`.]"
     )
+
+
+IGNORED = {
+    ".gitignore": "/build/\n*.log\n!keep.log\n",
+    "src/.gitignore": "made.py\n",
+    "build/lib/x.py": "secret\n",
+    "a.log": "secret\n",
+    "keep.log": "secret\n",
+    "src/made.py": "secret\n",
+    "src/app.py": "",
+    ".venv/lib/y.py": "secret\n",
+}
+
+
+async def test_lists_and_searches_follow_gitignore_and_say_what_they_left_out(tools: Bench, root: Path) -> None:
+    put(root, IGNORED)
+    remark = (
+        "[Left out, as ignored or made by programs: a.log, .venv/, build/, src/made.py; name one in `path` to see it.]"
+    )
+    assert (await tools.do("list_files")).content == f".gitignore\nkeep.log\nsrc/.gitignore\nsrc/app.py\n{remark}"
+    assert (await tools.do("list_files", path="build")).content == "build/lib/x.py"
+    assert (await tools.do("list_files", path="build/lib")).content == "build/lib/x.py"
+    assert (await tools.do("list_files", path=".venv")).content == ".venv/lib/y.py"
+    assert await search(tools, "secret") == ["keep.log:1: secret"]
+    assert await search(tools, "secret", path="build") == ["build/lib/x.py:1: secret"]
+    assert await search(tools, "nowhere") == ["Nothing was found.", remark]
+
+
+async def test_without_git_nothing_is_ignored(tools: Bench, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(root, IGNORED)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert "build/lib/x.py" in (await tools.do("list_files")).content
+
+
+async def test_a_setting_of_git_in_the_workspace_decides_nothing(tools: Bench, root: Path, tmp_path: Path) -> None:
+    """The repository's own settings may have been written by an agent; here they would run a program."""
+    git(root, "init", "-q")
+    ran = tmp_path / "ran"
+    git(root, "config", "core.fsmonitor", f"touch {ran}; false")
+    put(root, IGNORED)
+    assert "build/" in (await tools.do("list_files")).content
+    assert not ran.exists()
+
+
+async def test_an_ignore_file_that_takes_for_ever_is_not_waited_for(
+    tools: Bench, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ignored, "DEADLINE", 0.2)
+    put(root, {".gitignore": "*a" * 40 + "b\n", "a" * 200: "x"})
+    assert "a" * 200 in (await tools.do("list_files")).content
+
+
+async def test_a_long_list_has_one_line_for_many_like_files(tools: Bench, root: Path) -> None:
+    languages = [f"src/locale/{one}{two}/LC_MESSAGES/app.po" for one in "abcdef" for two in "abcdefghij"]
+    modules = [f"src/module_{number:02}.py" for number in range(30)]
+    put(root, dict.fromkeys((*languages, *modules, *(f"top_{number:02}.txt" for number in range(20))), ""))
+    lines = (await tools.do("list_files")).content.split("\n")
+    assert lines == ["src/locale/*/LC_MESSAGES/app.po (60 files)", *modules, *(f"top_{n:02}.txt" for n in range(20))]
+    assert (await tools.do("list_files", pattern="*.po")).content.split("\n") == languages
+    assert (await tools.do("list_files", path="src/locale")).content.split("\n") == languages  # few enough to be named
 
 
 # ---- searching -----------------------------------------------------------------------------------------------------
@@ -182,13 +244,14 @@ async def test_only_what_was_read_and_is_unchanged_since_is_overwritten(
     unseen, outdated = make_context(touched=touched), having_read(root, "a", touched=touched)
     written = await tools.do("write_file", outdated, path="a", content="a person's")
     assert written.content == "Replaced a (10 bytes)."
-    edited = await tools.do("edit_file", make_context(read=written.read), path="a", old="person", new="friend")
-    assert (edited.content, edited.touched) == ("Changed a in 1 place.", ("a",))
+    change = [{"old": "person", "new": "friend"}]
+    edited = await tools.do("edit_file", make_context(read=written.read), path="a", edits=change)
+    assert (edited.content, edited.touched) == ("Changed a in 1 place. It is now:\n1\ta friend's", ("a",))
     assert dict(edited.read) == {"a": digest(b"a friend's")}
     for context, message in ((unseen, "read it first"), (outdated, "has changed since you read it")):
         for tool, more in (
             ("write_file", {"content": "yours"}),
-            ("edit_file", {"old": "friend", "new": "x"}),
+            ("edit_file", {"edits": [{"old": "friend", "new": "x"}]}),
             ("delete_file", {}),
         ):
             assert message in await tools.refused(tool, context, path="a", **more)
@@ -230,15 +293,87 @@ async def test_an_edit_of_several_lines_has_the_line_ends_of_the_file(
 ) -> None:
     """A model is shown both kinds alike, and would look for its passage in vain."""
     put(root, {"a": was})
-    assert (await tools.do("edit_file", having_read(root, "a"), path="a", old=old, new=new)).ok
+    assert (await tools.do("edit_file", having_read(root, "a"), path="a", edits=[{"old": old, "new": new}])).ok
     assert (root / "a").read_bytes() == after
 
 
 async def test_every_occurrence_is_changed_if_asked_for(tools: Bench, root: Path) -> None:
     put(root, {"a": "abb"})
-    result = await tools.do("edit_file", having_read(root, "a"), path="a", old="b", new="", all=True)
-    assert result.content == "Changed a in 2 places."
+    every = [{"old": "b", "new": "", "all": True}]
+    result = await tools.do("edit_file", having_read(root, "a"), path="a", edits=every)
+    assert result.content == "Changed a in 2 places. It is now:\n1\ta"
     assert (root / "a").read_text() == "a"
+
+
+async def test_several_edits_of_one_file_are_made_in_one_call_or_none(tools: Bench, root: Path) -> None:
+    lines = [f"line {number}" for number in range(1, 31)]
+    put(root, {"a": "\n".join(lines) + "\n"})
+    edits = [
+        {"old": "line 5\n", "new": "five\nand a half\n"},
+        {"old": "line 2\n", "new": ""},
+        {"old": "five", "new": "FIVE"},
+        {"old": "line 29", "new": "last but one"},
+    ]
+    result = await tools.do("edit_file", having_read(root, "a"), path="a", edits=edits)
+    lines[28:29], lines[4:5], lines[1:2] = ["last but one"], ["FIVE", "and a half"], []
+    assert (root / "a").read_text() == "\n".join(lines) + "\n"
+    shown = result.content.split("\n")
+    assert shown[0] == "Changed a in 4 places. It is now:"
+    assert shown[1:9] == [f"{number}\t{line}" for number, line in enumerate(lines[:8], 1)]
+    assert shown[9:] == ["[...]", *(f"{number}\t{line}" for number, line in enumerate(lines[25:], 26))]
+
+    before = (root / "a").read_bytes()
+    wrong = [{"old": "line 1\n", "new": "one\n"}, {"old": "line 2\n", "new": "two\n"}]
+    sentence = await tools.refused("edit_file", having_read(root, "a"), path="a", edits=wrong)
+    assert "does not contain `old` of edit 2." in sentence
+    assert (root / "a").read_bytes() == before
+
+
+async def test_line_numbers_in_a_passage_are_named_as_the_reason(tools: Bench, root: Path) -> None:
+    put(root, {"a": "one\ntwo\n"})
+    copied = [{"old": "1\tone\n2\ttwo", "new": "x"}]
+    assert "Leave out the line numbers" in await tools.refused(
+        "edit_file", having_read(root, "a"), path="a", edits=copied
+    )
+
+
+@pytest.mark.parametrize(
+    ("was", "content", "after"),
+    [
+        (b"a\r\nb\r\n", "x\ny\n", b"x\r\ny\r\n"),
+        (b"a\r\nb\r\n", "x\ny", b"x\r\ny\r\n"),
+        (b"a\r\nb\r\n", "x\r\ny\nz\r\n", b"x\r\ny\nz\r\n"),  # what is written out is taken at its word
+        (b"\xef\xbb\xbfa\n", "b\n", b"\xef\xbb\xbfb\n"),
+        (b"a\n", "b", b"b\n"),
+        (b"a", "b", b"b"),
+        (b"a\n", "", b""),
+        (b"\xff", "b\n", b"b\n"),
+        (None, "b", b"b"),
+    ],
+)
+async def test_a_file_that_is_written_anew_keeps_its_form(
+    tools: Bench, root: Path, was: bytes | None, content: str, after: bytes
+) -> None:
+    context = make_context()
+    if was is not None:
+        put(root, {"a": was})
+        (root / "a").chmod(0o750)
+        context = make_context(read={"a": digest(was)})
+    result = await tools.do("write_file", context, path="a", content=content)
+    assert (root / "a").read_bytes() == after
+    assert dict(result.read) == {"a": digest(after)}
+    if was is not None:
+        assert (root / "a").stat().st_mode & 0o777 == 0o750
+
+
+async def test_a_file_that_is_changed_through_a_link_keeps_the_link(tools: Bench, root: Path) -> None:
+    put(root, {"real/a": "one\n"})
+    (root / "link").symlink_to("real/a")
+    seen = make_context(read={"real/a": digest(b"one\n")})
+    change = [{"old": "one", "new": "two"}]
+    result = await tools.do("edit_file", seen, path="link", edits=change)
+    assert (result.touched, (root / "link").is_symlink()) == (("real/a",), True)
+    assert (root / "real/a").read_text() == "two\n"
 
 
 FILES = {"a": b"abb", "b": b"b", "nul": b"a\0b", "latin": b"caf\xe9", "utf-16": b"\xff\xfea\0", "folder/x": b""}
@@ -270,13 +405,13 @@ A = {"path": "a"}
         ("write_file", {"path": "a/below", "content": "x"}, "a part of its path is a file"),
         ("write_file", {"path": "new", "content": LARGEST + "x"}, "1024 KiB is the most"),
         ("write_file", {"path": "new", "content": "x\ud800"}, "half of a pair"),
-        ("edit_file", A | {"old": "x", "new": "y"}, "does not contain `old`"),
-        ("edit_file", A | {"old": "b", "new": "c"}, "contains `old` 2 times"),
-        ("edit_file", A | {"old": "a", "new": "a"}, "are the same"),
-        ("edit_file", A | {"old": "a", "new": "\ud800"}, "half of a pair"),
-        ("edit_file", A | {"old": "a", "new": LARGEST}, "Split it"),
-        ("edit_file", {"path": "none", "old": "a", "new": "b"}, "There is no file none"),
-        ("edit_file", {"path": "nul", "old": "a", "new": "b"}, "binary"),
+        ("edit_file", A | {"edits": [{"old": "x", "new": "y"}]}, "was not changed: it does not contain `old`. Copy it"),
+        ("edit_file", A | {"edits": [{"old": "b", "new": "c"}]}, "it contains `old` 2 times"),
+        ("edit_file", A | {"edits": [{"old": "a", "new": "a"}]}, "are the same"),
+        ("edit_file", A | {"edits": [{"old": "a", "new": "\ud800"}]}, "half of a pair"),
+        ("edit_file", A | {"edits": [{"old": "a", "new": LARGEST}]}, "Split it"),
+        ("edit_file", {"path": "none", "edits": [{"old": "a", "new": "b"}]}, "There is no file none"),
+        ("edit_file", {"path": "nul", "edits": [{"old": "a", "new": "b"}]}, "binary"),
         ("move_file", {"path": "none", "to": "new"}, "no file none"),
         ("move_file", {"path": "folder", "to": "new"}, "is a folder"),
         ("move_file", {"path": "pipe", "to": "new"}, "neither a file nor a folder"),
@@ -325,9 +460,9 @@ async def test_chores_change_only_documentation_and_what_this_cycle_has_changed(
     (root / "docs-link").symlink_to("src")
     known = having_read(root, "src/other.py", "mine.py", "README.md").read
     context = make_context(Phase.CHORES, read=known, touched=frozenset({"mine.py"}))
-    calls: dict[str, dict[str, str]] = {
+    calls: dict[str, dict[str, Any]] = {
         "write_file": {"content": "new"},
-        "edit_file": {"old": "old", "new": "new"},
+        "edit_file": {"edits": [{"old": "old", "new": "new"}]},
         "move_file": {"to": "docs/moved.md"},
         "delete_file": {},
     }
@@ -363,7 +498,7 @@ async def test_a_file_is_moved_with_the_folders_it_needs_and_counts_as_read_unde
     assert names_in(root) == ["c", "x"]
     assert (root / "x/y/b").stat().st_mode & 0o777 == 0o755
     seen = make_context(read={**moved.read, **(await tools.do("move_file", context, path="c", to="d")).read})
-    assert (await tools.do("edit_file", seen, path="x/y/b", old="one", new="two")).ok
+    assert (await tools.do("edit_file", seen, path="x/y/b", edits=[{"old": "one", "new": "two"}])).ok
     assert "has changed since you read it" in await tools.refused("write_file", seen, path="d", content="x")
 
 

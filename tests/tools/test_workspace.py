@@ -7,6 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -126,16 +127,17 @@ async def test_a_path_in_another_notation_is_refused_by_every_tool_with_the_work
 ) -> None:
     put(root, {"mine": "mine"})
     path = path.replace("ROOT", str(root))
-    for tool, arguments in {
+    calls: dict[str, dict[str, Any]] = {
         "write_file": {"path": path, "content": "x"},
-        "edit_file": {"path": path, "old": "x", "new": "y"},
+        "edit_file": {"path": path, "edits": [{"old": "x", "new": "y"}]},
         "read_file": {"path": path},
         "list_files": {"path": path},
         "search_files": {"path": path, "pattern": "x"},
         "delete_file": {"path": path},
         "check": {"path": path},
         "shell": {"command": "true", "cwd": path},
-    }.items():
+    }
+    for tool, arguments in calls.items():
         refusal = await tools.refused(tool, **arguments)
         assert "nothing is expanded or decoded here" in refusal, tool
         assert refusal.endswith(f"the workspace's folder, {root}."), tool
@@ -268,10 +270,13 @@ def test_walking_leaves_out_what_programs_made_and_follows_no_link(workspace: Wo
     (workspace.root / "out").symlink_to(outside)
     (workspace.root / "again").symlink_to(".")
     (workspace.root / "shut").mkdir(mode=0)
-    assert sorted(workspace.walk(workspace.root)) == [".env", "a.py", "src/b.py"]
-    assert list(workspace.walk(workspace.resolve("src"))) == ["src/b.py"]
+    left_out: list[str] = []
+    assert sorted(workspace.walk(workspace.root, (), left_out)) == [".env", "a.py", "src/b.py"]
+    assert sorted(left_out) == [".venv/", "node_modules/", "src/__pycache__/"]
+    assert list(workspace.walk(workspace.resolve("src"), (), [])) == ["src/b.py"]
+    assert list(workspace.walk(workspace.resolve(".venv"), (), [])) == [".venv/x"]
     with pytest.raises(Refusal, match="no folder none"):
-        list(workspace.walk(workspace.resolve("none")))
+        list(workspace.walk(workspace.resolve("none"), (), []))
 
 
 def test_walking_goes_as_deep_as_a_path_may_be_and_needs_few_handles(workspace: Workspace) -> None:
@@ -285,7 +290,7 @@ def test_walking_goes_as_deep_as_a_path_may_be_and_needs_few_handles(workspace: 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
     try:
-        assert list(workspace.walk(workspace.root)) == ["d/d/d/f"]
+        assert list(workspace.walk(workspace.root, (), [])) == ["d/d/d/f"]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         restore.clear_away(workspace.root / "d")  # pytest cannot

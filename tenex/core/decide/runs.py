@@ -1,7 +1,7 @@
 """A run's steps: what its model answered, what its calls gave back, what failed.
 
-The gate gives its verdict when a call is about to start, not when it was asked for: reads start together, the others
-one by one, so a call sees the phase and the files as the one before it left them. What the agent's own phase withholds
+The gate gives its verdict when a call is about to start, not when it was asked for. Reads that stand together start
+together, the others one by one, so a call sees the phase and the files as the one before it left them. What the agent's own phase withholds
 is refused only when all that is before it has returned, which may yet make room for it.
 """
 
@@ -94,17 +94,21 @@ def _now(draft: Transaction, run: Run) -> Run:
 def schedule_calls(draft: Transaction, run: Run) -> None:  # noqa: C901 one case a kind of call: flat, and complete
     """Decide the run's calls in their order, as far as that is possible now; end it if only `complete` is left.
 
-    A call that changes something runs alone, so while one is under way (`busy`) only reads start. Sub-agents work at
-    the same time as each other, but what comes after them, except reads, waits for them too (`waits`).
+    Reads that stand together start together. A call that changes something runs alone: after the reads before it have
+    returned (`reading`), which would else see what it changes, and before those after it (`busy`), which would else
+    miss it. Sub-agents work at the same time as each other, but what comes after them, except reads, waits for them too
+    (`waits`).
     """
     agent = _agent(draft, run)
     busy = any(call.state is CallState.PERMITTED and call.replay is not Replay.READ for call in run.calls)
     waits = busy
+    reading = False
     beyond = {call.request.id for call in run.calls[CALLS:]}
     for call in run.open_calls:
         before = len(draft.records)
         waits = waits or call.state is CallState.LINKED
         if call.has_begun or call.request.tool == "complete":
+            reading = reading or call.state is CallState.PERMITTED
             continue
         if call.request.id in beyond:
             sentence = f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
@@ -124,13 +128,19 @@ def schedule_calls(draft: Transaction, run: Run) -> None:  # noqa: C901 one case
             if waits:  # calls before it need the phase as it is, calls after it the phase it leads to
                 break
             agent_phases.decide(draft, run, agent, call)
-        elif _begins(draft, run, agent, call, waits=waits):
+        elif _begins(draft, run, agent, call, busy=busy, waits=waits or reading):
             busy = waits = True
+        else:
+            begun = _now(draft, run).find(call.request.id)
+            reading = reading or (begun is not None and begun.state is CallState.PERMITTED)
     _complete_if_last(draft, _now(draft, run), agent)
 
 
-def _begins(draft: Transaction, run: Run, agent: Agent, call: Call, *, waits: bool) -> bool:
-    """Refuse a tool call, park it or let it begin; whether it began and the calls after it have to wait for it."""
+def _begins(draft: Transaction, run: Run, agent: Agent, call: Call, *, busy: bool, waits: bool) -> bool:
+    """Refuse a tool call, park it, or let it begin if it may; whether the calls after it have to wait for it.
+
+    With `busy` it has to wait itself, with `waits` it has to if it is no read.
+    """
     refusal = agent_phases.refusal(draft, run, agent, call.request.tool) or call.request.fault
     if refusal:
         draft.refuse(run, call, refusal)
@@ -139,12 +149,17 @@ def _begins(draft: Transaction, run: Run, agent: Agent, call: Call, *, waits: bo
         _park(draft, run, call)
         return False
     rule = draft.rules.tools_of(agent)[call.request.tool]
-    if waits and rule.replay is not Replay.READ:
-        return False
-    draft.add(
-        r.ToolCallStarted, run=run.id, call=call.request.id, tool=rule.name, replay=rule.replay, phase=draft.state.phase
-    )
-    return rule.replay is not Replay.READ
+    is_read = rule.replay is Replay.READ
+    if not busy and (is_read or not waits):
+        draft.add(
+            r.ToolCallStarted,
+            run=run.id,
+            call=call.request.id,
+            tool=rule.name,
+            replay=rule.replay,
+            phase=draft.state.phase,
+        )
+    return not is_read
 
 
 def _may_be_let_in(draft: Transaction, run: Run, agent: Agent, call: Call) -> bool:

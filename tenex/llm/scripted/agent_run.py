@@ -20,6 +20,7 @@ LEARNED = "Learned:"
 
 _CHANGED = re.compile(r"^Files of this cycle: (.+)$", re.MULTILINE)  # tenex.core.context.transcript
 _PART = re.compile(r"\n\[(?:Lines \d+ to \d+ of \d+; read on|Line \d+ is longer)[^\n]*\]\Z")  # tenex.tools.files_read
+_NUMBERS = re.compile(r"^\d+\t", re.MULTILINE)
 _EMPTY = "(The file is empty.)"
 
 
@@ -110,4 +111,11 @@ def text_of(read: CallResult | None) -> str | None:
         return None
     if _PART.search(read.content):
         raise CannotApply("it is longer than what I am shown of a file")
-    return "" if read.content in ("", _EMPTY) else read.content.rstrip("\n") + "\n"
+    if read.content in ("", _EMPTY):
+        return ""
+    return without_numbers(read.content).rstrip("\n") + "\n"
+
+
+def without_numbers(shown: str) -> str:
+    """Lines as `read_file` shows them, without their numbers."""
+    return _NUMBERS.sub("", shown)

@@ -8,7 +8,7 @@ from tenex.core.ids import CallId
 from tenex.core.messages import CallRequest, CallResult, ModelRequest, ModelStep
 from tenex.core.state.agent_tools import APPEND, SET
 
-from .agent_run import LEARNED, AgentRun, NextStep, text_of
+from .agent_run import LEARNED, AgentRun, NextStep, text_of, without_numbers
 from .requests import SELF, CannotApply, Task, intent_of, short, small_talk
 
 NOTHING_DONE = "Nothing was changed"
@@ -142,7 +142,8 @@ def _applied(tasks: Sequence[Task], content: str | None) -> str:
 
 
 def _shown(path: str, result: CallResult | None) -> str:
-    return f"{f'`{path}`' if path else 'The files'}:\n\n{result.content if result else 'not found'}"
+    content = result.content if result else "not found"
+    return f"`{path}`:\n\n{without_numbers(content)}" if path else f"The files:\n\n{content}"
 
 
 def _verify(run: AgentRun) -> End:
