@@ -57,9 +57,23 @@ class AnswerTooLarge(httpx2.RequestError):
     """A server sent more than a limit allows; the message names the limit."""
 
 
+class WebPage(httpx2.RequestError):
+    """A server answered with a page for people, as one does whose address lacks its last part."""
+
+
 def exceeded(error: BaseException | None) -> AnswerTooLarge | None:
     """The limit behind an error of a library; None where there is none."""
-    while error is not None and not isinstance(error, AnswerTooLarge):
+    found = _behind(error, AnswerTooLarge)
+    return found if isinstance(found, AnswerTooLarge) else None
+
+
+def is_page(error: BaseException | None) -> bool:
+    """Whether a web page is behind an error of a library."""
+    return _behind(error, WebPage) is not None
+
+
+def _behind(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:
+    while error is not None and not isinstance(error, kind):
         error = error.__cause__ or error.__context__
     return error
 
@@ -131,6 +145,7 @@ class _Count:
 
         Raises:
             AnswerTooLarge: it is more than a limit allows.
+            WebPage: it begins like one.
         """
         self._bytes += len(piece) + _PIECE
         if self._bytes > ANSWER:
@@ -154,6 +169,8 @@ class _AnswerCount(_Count):
         if self._is_stream is None:
             begin = piece.lstrip(b" \t\r\n\xef\xbb\xbf")
             self._is_stream = begin[0] in _BEGIN_EVENTS if begin else None
+            if begin.startswith(b"<"):  # no JSON does, and no event
+                raise WebPage("a web page")
         if self._is_stream:
             piece = self._last_event(piece)
         self._size += len(piece)

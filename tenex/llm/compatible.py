@@ -4,17 +4,20 @@ Usage may lack its total, hold nulls, or come with every chunk of a stream as th
 in the text: `thoughts` separates them, because the library knows a tag only where it is a chunk of its own.
 """
 
-from functools import cached_property
+import re
+from functools import cache
 from typing import Any, Final, cast
 
 from openai.types import CompletionUsage
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import BaseModel
-from pydantic_ai.models.ollama import OllamaModel
+from pydantic_ai import exceptions as library
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIStreamedResponse
-from pydantic_ai.profiles import ModelProfile, merge_profile
+from pydantic_ai.profiles import merge_profile
 from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.usage import RequestUsage
+
+from .refused_parameters import REFUSALS, AdaptedClient, Parameters, refusal_words
 
 MOST: Final = 2**53
 """Tokens: what JSON numbers hold exactly; a larger count is a server's mistake."""
@@ -25,8 +28,11 @@ _CACHED: Final = {
 }
 """OpenAI's names of the tokens that a cache held and stored, and those of DeepSeek, Moonshot and LiteLLM."""
 
-_NO_TAGS: Final = ModelProfile(thinking_tags=("<tenex-thought>", "</tenex:thought>"))
-"""Tags that no model writes, so that the library never splits a text."""
+_PROFILE: Final = OpenAIModelProfile(
+    thinking_tags=("<tenex-thought>", "</tenex:thought>"),
+    openai_supports_strict_tool_definition=False,
+)
+"""Tags that no model writes, so that the library never splits a text; no `strict` with tools, which some refuse."""
 
 
 class CompatibleStream(OpenAIStreamedResponse):
@@ -42,12 +48,33 @@ class CompatibleStream(OpenAIStreamedResponse):
 
 
 class CompatibleChatModel(OpenAIChatModel):
-    """A model of any server that speaks the protocol."""
+    """A model of any server that speaks the protocol, asked as its server permits: `learn` takes that from errors."""
 
-    @cached_property
+    _parameters: Parameters | None = None
+    _profile_learnt: OpenAIModelProfile = OpenAIModelProfile()
+
+    @property
     def profile(self) -> OpenAIModelProfile:
-        """The library's profile of the model; texts are not searched for thoughts."""
-        return cast("OpenAIModelProfile", merge_profile(super().profile, _NO_TAGS))
+        """The library's profile of the model with what was learnt; texts are not searched for thoughts."""
+        return cast("OpenAIModelProfile", merge_profile(super().profile, _PROFILE, self._profile_learnt))
+
+    @property
+    def client(self) -> Any:
+        """The library's client, which leaves out what the server has refused."""
+        if self._parameters is None:
+            self._parameters = Parameters()
+        return AdaptedClient(super().client, self._parameters)
+
+    def learn(self, error: BaseException | None) -> str:
+        """Take from an error what the server does not take; the name of what is sent otherwise from now on, or ""."""
+        if not isinstance(error, library.ModelHTTPError) or error.status_code not in REFUSALS:
+            return ""
+        words = refusal_words(error)
+        thoughts = _thoughts_refused(words)
+        if thoughts is not None and self._profile_learnt != thoughts:
+            self._profile_learnt = thoughts
+            return "thoughts"
+        return self._parameters.refused(words) if self._parameters is not None else ""
 
     @property
     def _streamed_response_cls(self) -> type[OpenAIStreamedResponse]:
@@ -58,8 +85,24 @@ class CompatibleChatModel(OpenAIChatModel):
         return super()._validate_completion(response)
 
 
-class CompatibleOllamaModel(CompatibleChatModel, OllamaModel):
-    """A model of Ollama."""
+def _thoughts_refused(words: str) -> OpenAIModelProfile | None:
+    """How thoughts have to be sent back after this refusal; None where it is about something else."""
+    if not re.search(r"\breasoning(_content)?\b", words) or re.search(r"\breasoning[_.]effort\b", words):
+        return None
+    if re.search(r"missing|must be (passed|provided|sent|included)|is required|requires|passed back", words):
+        return OpenAIModelProfile(
+            thinking_enabled_by_default=True,
+            openai_chat_thinking_field="reasoning_content",
+            openai_chat_send_back_thinking_parts="field",
+            openai_chat_thinking_requires_field_on_tool_calls=True,
+        )
+    return OpenAIModelProfile(openai_chat_send_back_thinking_parts=False)
+
+
+@cache
+def compatible(kind: type[OpenAIChatModel]) -> type[OpenAIChatModel]:
+    """A class of the library for one vendor, read as leniently and asked as adaptably."""
+    return type(f"Compatible{kind.__name__}", (CompatibleChatModel, kind), {})
 
 
 def readable_usage(usage: CompletionUsage | None) -> CompletionUsage | None:

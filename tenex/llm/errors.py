@@ -12,8 +12,9 @@ from pydantic_ai import exceptions as library
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.messages import NO_USAGE, Usage
 
-from .answer_limits import exceeded
-from .overflow import body_of, overflow
+from .answer_limits import exceeded, is_page
+from .config import ProviderConfig
+from .overflow import MESSAGE, body_of, overflow
 from .rate_limit import LONGEST_PAUSE
 
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,59}")
@@ -32,10 +33,23 @@ _RESET = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms
 
 _LIMITS: Final = ("requests", "tokens")
 
+_PART_OF_WAIT = re.compile(r"(\d{1,6}(?:\.\d{1,9})?) ?(milliseconds?|ms|minutes?|min|m|hours?|h|seconds?|secs?|s)")
+_WAIT = re.compile(
+    r"(?:(?:try again|retry)(?: (?:in|after))? (?:about )?|retrydelay['\"]{0,2}: ?['\"]?)"
+    r"((?:\d{1,6}(?:\.\d{1,9})? ?(?:milliseconds?|ms|minutes?|min|m|hours?|h|seconds?|secs?|s)[ ,]{0,2}){1,4})"
+)
 
-def translate(error: Exception, name: str, usage: Usage = NO_USAGE) -> ModelUnavailable | ModelRefused:
-    """Translate an error; `name` is the model's full name, `usage` is known to be billed."""
+
+def translate(
+    error: Exception, name: str, usage: Usage = NO_USAGE, config: ProviderConfig | None = None
+) -> ModelUnavailable | ModelRefused:
+    """Translate an error; `name` is the model's full name, `usage` is known to be billed, `config` its provider's."""
     provider = name.partition(":")[0]
+    if is_page(error):
+        sentence = (
+            f"{name} answered with a web page: correct models.providers.{provider}.base_url; it often ends in /v1"
+        )
+        return ModelUnavailable(sentence, usage=usage)
     too_large = exceeded(error)
     if too_large is not None:
         remedy = f"choose another model, or look at models.providers.{provider}"
@@ -51,46 +65,86 @@ def translate(error: Exception, name: str, usage: Usage = NO_USAGE) -> ModelUnav
             )
         case library.ModelRequestRejectedError() if is_policy(error):
             return ModelRefused(f"{name} will not answer this: the provider's content policy forbids it", usage)
-    return ModelUnavailable(f"{name} {_why(error, provider)}", retry_after(error), usage)
+    needs_operator = isinstance(error, library.ModelAuthenticationError) or _status(error) in (401, 403)
+    sentence = f"{name} {_why(error, provider, _key_of(provider, config))}"
+    return ModelUnavailable(sentence, retry_after(error), usage, needs_operator=needs_operator)
 
 
-def _why(error: Exception, provider: str) -> str:
+def _key_of(provider: str, config: ProviderConfig | None) -> str:
+    """Where the key was read that a server refuses, as a remedy."""
+    if config is None or not config.api_key:
+        return f"none was sent; set models.providers.{provider}.api_key_env or models.providers.{provider}.api_key_file"
+    if config.key_source.startswith("$"):
+        return f"it is in {config.key_source}; correct it there and restart"
+    if config.key_source:
+        return f"it is in {config.key_source}; correct it there"
+    return f"correct models.providers.{provider}.api_key_env or models.providers.{provider}.api_key_file"
+
+
+def _why(error: Exception, provider: str, key: str) -> str:
     phase = error.phase if isinstance(error, library.ModelConnectionError) else None
     if phase in ("connect", "pool"):
         return f"cannot be reached: is its server up, is models.providers.{provider}.base_url right"
     if isinstance(error, library.UserError):
         return "cannot be asked in this way: choose another model"
-    if not isinstance(error, library.ModelAPIError):
-        return f"gave an answer that cannot be read ({type(error).__name__})"
-    sentence = next((words for kinds, words in _SENTENCES if isinstance(error, kinds)), _UNREADABLE)
-    if isinstance(error, library.ModelHTTPError) and error.status_code in (400, 422, 500):
+    if isinstance(error, library.ModelAPIError):
+        sentence = next((words for kinds, words in _SENTENCES if isinstance(error, kinds)), _UNREADABLE)
+    else:
+        sentence = _UNREADABLE
+    if _status(error) in _STATUSES and sentence in (_FAILED, _UNREADABLE, _REJECTED):
+        sentence = _STATUSES[_status(error)]
+    if isinstance(error, library.ModelHTTPError) and error.status_code in (400, 404, 422, 500):
         message = _text(error, "message").lower()
         sentence = next((words for pattern, words in _SETTINGS if pattern.search(message)), sentence)
-    return sentence.format(code=_code(error), setting=f"models.providers.{provider}")
+    return sentence.format(code=_code(error), setting=f"models.providers.{provider}", key=key)
 
 
-_UNREADABLE: Final = "gave an answer that cannot be read: is {setting}.base_url the address of a model server"
+def _status(error: Exception) -> int:
+    return error.status_code if isinstance(error, library.ModelHTTPError) else 0
+
+
+def is_of_account(error: Exception) -> bool:
+    """Whether a limit is one of the account, for all its models, and not of one model."""
+    return isinstance(error, library.ModelQuotaExceededError)
+
+
+_UNREADABLE: Final = "gave an answer that no model server gives: is {setting}.base_url right, and its kind"
+_REJECTED: Final = "rejects the request{code}: choose another model, or look at {setting}"
+_FAILED: Final = "refuses what it was sent{code}: choose another model, or look at {setting}"
 
 _SENTENCES: Final[tuple[tuple[type[library.ModelAPIError], str], ...]] = (
     (library.ModelQuotaExceededError, "has no credit or quota left: top up the account, or choose another model"),
     (library.ModelRateLimitError, "asks to slow down"),
     (
         library.ModelAuthenticationError,
-        "does not accept the key{code}: fix {setting}.api_key_env or {setting}.api_key_file",
+        "does not accept the key{code}: {key}",
     ),
-    (library.ModelNotFoundError, "is not there{code}: look at the model's name, and at {setting}.base_url"),
-    (library.ModelRequestRejectedError, "rejects the request{code}: choose another model, or look at {setting}"),
-    (library.ModelUnavailableError, "is overloaded{code}"),
-    (library.ModelServerError, "fails at the moment{code}"),
-    (library.ModelTimeoutError, "gave no answer in time"),
-    (library.ModelRequestTimeout, "gave no answer in time"),
-    (library.ModelConnectionError, "broke off the connection"),
-    (library.ModelHTTPError, "failed{code}"),
+    (library.ModelNotFoundError, "is unknown to its server{code}: correct the model's name, or {setting}.base_url"),
+    (library.ModelRequestRejectedError, _REJECTED),
+    (library.ModelUnavailableError, "is overloaded{code}: if it lasts, choose another model"),
+    (library.ModelServerError, "fails{code}: if it lasts, look at the log of its server, or choose another model"),
+    (library.ModelTimeoutError, "gave no answer in time: is its server busy, or models.timeout too short"),
+    (library.ModelRequestTimeout, "gave no answer in time: is its server busy, or models.timeout too short"),
+    (library.ModelConnectionError, "broke off the connection: look at the log of its server, and at the network"),
+    (library.ModelHTTPError, _FAILED),
 )
 """The first match wins; each follows the model's name and names the operator's remedy."""
 
+_STATUSES: Final[dict[int, str]] = {
+    402: "wants to be paid{code}: top up the account, or choose another model",
+    403: "is not permitted to this key{code}: {key}",
+    405: "takes no requests at this address{code}: is {setting}.base_url right, and its kind",
+    413: "does not take a request of this size{code}: lower models.context_tokens",
+    451: "is not available in your country{code}: choose another model",
+}
+"""Where the library knows no more than the status."""
+
 
 _SETTINGS: Final = (
+    (
+        re.compile(r"v1/responses|responses api"),
+        'answers by the Responses protocol only{code}: set {setting}.kind = "openai-responses"',
+    ),
     (
         re.compile(r"max_(completion_|output_)?tokens|maxoutputtokens|(output|completion) tokens"),
         "does not take the length of answers that is asked for{code}: lower or remove models.max_output_tokens",
@@ -98,6 +152,10 @@ _SETTINGS: Final = (
     (
         re.compile(r"not support[^.]{0,200}tool|tool[^.]{0,200}not support|enable-auto-tool-choice|--jinja"),
         "cannot call tools{code}: choose another model, or turn tool calls on at its server",
+    ),
+    (
+        re.compile(r"try pulling it|model [^ ]{1,200} not found"),
+        "is not installed on its server{code}: install it there, or correct the model's name",
     ),
     (re.compile(r"\bstream(ing)?\b"), "does not take a request for a stream{code}: set models.stream = false"),
 )
@@ -128,8 +186,8 @@ def retry_after(error: Exception) -> float | None:
     if not isinstance(error, library.ModelAPIError):
         return None
     after = error.retry_after
-    if after is None and isinstance(error, library.ModelHTTPError) and error.status_code == 429:
-        after = _reset(error.headers or {})
+    if after is None and isinstance(error, library.ModelHTTPError) and error.status_code in (429, 503, 529):
+        after = _reset(error.headers or {}) or _in_words(error)
     return None if after is None else min(after, LONGEST_PAUSE)
 
 
@@ -144,8 +202,20 @@ def _reset(headers: "dict[str, str]") -> float | None:
     return max(waits, default=None)
 
 
-def _code(error: library.ModelAPIError) -> str:
+def _in_words(error: library.ModelAPIError) -> float | None:
+    """What the message says, as in `try again in 7.66s` (Groq), `in 1m26.4s` or `"retryDelay": "36s"` (Gemini)."""
+    found = _WAIT.search(str(error.body)[:MESSAGE].lower())
+    if found is None:
+        return None
+    units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+    parts = _PART_OF_WAIT.findall(found[1])
+    return sum(float(number) * units["ms" if unit.startswith(("ms", "mil")) else unit[:1]] for number, unit in parts)
+
+
+def _code(error: Exception) -> str:
     """Status and code in brackets, as far as they are known."""
+    if not isinstance(error, library.ModelAPIError):
+        return ""
     status = error.status_code if isinstance(error, library.ModelHTTPError) else None
     code = error.provider_error_code or error.provider_error_type
     parts = [str(status)] if status else []

@@ -23,8 +23,9 @@ from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Usage
 from tenex.core.ports import OnText, ignore_text
 
 from .answer_limits import CONTENT, MB, PARTS, AnswerTooLarge, exceeded
+from .compatible import CompatibleChatModel
 from .config import ModelClientConfig, ProviderConfig
-from .errors import rejects_form, rejects_order, translate
+from .errors import is_of_account, rejects_form, rejects_order, translate
 from .messages import messages
 from .overflow import overflow
 from .pricing import bill_for, usage_of
@@ -237,7 +238,7 @@ class ProviderModel:
         try:
             size = _size(_cut_to(request, self._way.room))
             async with self._turns.turn(
-                size, request.person, request.priority, through_pause=request.is_urgent
+                size, request.person, request.priority, model=self.name, through_pause=request.is_urgent
             ) as turn:
                 waited = turn.waited
                 try:
@@ -272,7 +273,8 @@ class ProviderModel:
                 step = await self._bounded(sent, way, on_text, state)
             except (ModelUnavailable, ModelRefused) as error:
                 spent = error.usage = spent + error.usage
-                other = _other_way(way, sent, error.__cause__)
+                learnt = self._model.learn(error.__cause__) if isinstance(self._model, CompatibleChatModel) else ""
+                other = way if learnt else _other_way(way, sent, error.__cause__)
                 if other is None or attempts == WAYS:
                     raise
                 way = other
@@ -307,10 +309,11 @@ class ProviderModel:
         except Exception as error:  # any server may make the library raise anything; the work must be paused
             is_answered = exceeded(error) is not None
             usage = self._billed_at_least(state) if is_answered else self._billed(state)
-            failure = translate(error, self.name, usage)
+            failure = translate(error, self.name, usage, self._provider)
             if isinstance(failure, ModelUnavailable) and failure.retry_after:
-                self._turns.pause(failure.retry_after)
+                self._turns.pause(failure.retry_after, "" if is_of_account(error) else self.name)
             raise failure from error
+        self._turns.resume(self.name)
         text = response.text or ""
         if split(text).unopened:
             self._thoughts = "unopened"

@@ -75,12 +75,17 @@ def make_model(config: ProviderConfig, provider: Provider[Any], model: str) -> M
     """
     where = f"models.providers.{config.name}"
     try:
-        if config.protocol in ("openai", "ollama"):
-            from .compatible import CompatibleChatModel, CompatibleOllamaModel
+        if config.protocol == "openai":
+            from .compatible import CompatibleChatModel
 
-            kind = CompatibleOllamaModel if config.protocol == "ollama" else CompatibleChatModel
-            return kind(model, provider=provider)
-        return infer_model(f"{config.protocol}:{model}", provider_factory=lambda _name: provider)
+            return CompatibleChatModel(model, provider=provider)
+        made = infer_model(f"{config.protocol}:{model}", provider_factory=lambda _name: provider)
+        if not any(kind.__name__ == "OpenAIChatModel" for kind in type(made).__mro__):
+            return made
+        from .compatible import compatible
+
+        kind: Any = compatible(cast("Any", type(made)))
+        return cast("Model[Any]", kind(model, provider=provider))
     except ImportError as error:
         raise ConfigurationError([_missing_package(where, config.protocol, error)]) from error
     except UserError as error:

@@ -63,6 +63,8 @@ class Fails:
     message: str = "The server had an error while processing your request"
     headers: Mapping[str, str] = field(default_factory=dict)
     code: str | None = None
+    body: Any = None
+    """The whole document, for servers with another form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +159,8 @@ def _unanswered(messages: list[Json]) -> str | None:
 
 
 def error_body(fails: Fails) -> bytes:
+    if fails.body is not None:
+        return json.dumps(fails.body).encode()
     kind = "invalid_request_error" if fails.status < 500 else "server_error"
     error = {"message": fails.message, "type": kind, "param": None, "code": fails.code}
     return json.dumps({"error": error}).encode()

@@ -92,6 +92,8 @@ class ModelServer:
         self.exchanges: list[Exchange] = []
         self.refused: list[str] = []
         """Why requests were refused for their form: none should be."""
+        self.wrong_keys = 0
+        """Requests with another key."""
         self.faults: list[Exception] = []
         """What models raised; `model_server` raises it when it ends."""
         self.at_once = 0
@@ -185,6 +187,7 @@ class _Chat(Connection):
 
     async def answer(self, target: str, headers: dict[str, str], body: bytes) -> None:
         if self._server.key and headers.get("authorization") != f"Bearer {self._server.key}":
+            self._server.wrong_keys += 1
             await self._fail(Fails(status=401, message="Incorrect API key provided", code="invalid_api_key"))
         elif target == "GET /v1/models":
             data = [{"id": name, "object": "model", "created": 0, "owned_by": "test"} for name in self._server.models]

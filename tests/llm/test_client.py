@@ -4,6 +4,8 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +52,75 @@ async def test_without_an_answer_the_shortest_wait_is_reported() -> None:
     replies = by_model(a=waits(429, 20), b=Fails(status=500))
     (failed,), _ = await asked(replies, chain=("local:b", "local:a"))
     assert failed.retry_after is None, "a model that asks for no wait may be asked soon"
+
+
+async def test_a_limit_of_one_model_stops_neither_the_next_in_the_chain_nor_another_of_the_provider() -> None:
+    replies = by_model(a=waits(429, 3600), b=Answer(text="Hello"))
+    chain = ["local:a", "local:b"]
+    async with model_server(replies) as server:
+        config = ModelClientConfig(providers={"local": provider(server)})
+        client = ModelClient(config, lambda *_: tuple(chain), OfflineModel())
+        assert (await client.step(work())).model == "local:b"
+        assert (await client.step(work())).model == "local:b"
+        chain[:] = ["local:b"]
+        assert (await client.step(work())).model == "local:b"
+        await client.close()
+    assert [exchange.request["model"] for exchange in server.exchanges] == ["a", "b", "b", "b"]
+
+
+async def test_no_credit_stops_all_models_of_the_provider() -> None:
+    none_left = Fails(status=429, code="insufficient_quota", headers={"Retry-After": "3600"})
+    replies = by_model(a=none_left, b=Answer(text="Hello"))
+    (failed,), server = await asked(replies, chain=("local:a", "local:b"))
+    assert isinstance(failed, ModelUnavailable)
+    assert len(server.exchanges) == 1
+
+
+async def test_a_success_ends_a_pause() -> None:
+    """The server asked for an hour, once, and answers everything since."""
+    replies: list[Reply] = [waits(429, 3600), *[Answer(text="Hello")] * 3]
+    async with talking(replies) as (client, server):
+        for _ in range(2):
+            with pytest.raises(ModelUnavailable):
+                await client.step(work())
+        assert len(server.exchanges) == 1
+        assert (await client.step(replace(work(), is_urgent=True))).text == "Hello"  # `/continue`
+        assert client.status()[0].paused == 0
+        for _ in range(2):
+            assert (await client.step(work())).text == "Hello"
+
+
+async def test_a_refused_key_is_tried_again_only_when_it_has_changed_or_a_user_wants_it(tmp_path: Path) -> None:
+    """Its place is named; a server is not asked again and again with a key it does not take."""
+    file = tmp_path / "local.api-key"
+    file.write_text("sk-wrong")
+
+    def read(config: ProviderConfig) -> ProviderConfig:
+        return replace(config, api_key=file.read_text(), key_source=str(file))
+
+    async with model_server(lambda _: Answer(text="Hello")) as server:
+        config = ModelClientConfig(providers={"local": read(provider(server))}, read_again=read)
+        client = ModelClient(config, lambda *_: (NAME,), OfflineModel())
+        for request in (work(), work(), replace(work(), is_urgent=True)):
+            with pytest.raises(
+                ModelUnavailable, match=rf"does not accept the key .*it is in {file}; correct"
+            ) as caught:
+                await client.step(request)
+            assert caught.value.needs_operator
+        assert server.wrong_keys == 2
+        file.write_text(server.key)
+        assert (await client.step(work())).text == "Hello"
+        assert (await client.step(work())).text == "Hello"
+        await client.close()
+
+
+async def test_a_chain_goes_on_with_the_next_provider_where_a_key_is_refused() -> None:
+    async with model_server(lambda _: Answer(text="Hello")) as server:
+        wrong = provider(server, name="wrong", api_key="sk-wrong")
+        client = client_for(wrong, provider(server), chain=("wrong:a", NAME))
+        assert [(await client.step(work())).model for _ in range(3)] == [NAME] * 3
+        await client.close()
+    assert server.wrong_keys == 1
 
 
 async def test_the_last_refusal_is_reported_with_the_cost_of_all() -> None:
