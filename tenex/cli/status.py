@@ -240,6 +240,8 @@ def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:
                 yield from (f"{name} has asked {_ago(part['since'], now)}: {text}" for text in part["questions"])
             case "limited":
                 yield f"{name} is on hold: {part['why']}"
+            case "held" if "nextTry" not in part:
+                yield f"{name} is on hold, until `/continue`: {part['why']}"
             case "held" | "retrying":
                 due = (datetime.fromisoformat(part["nextTry"]) - now).total_seconds()
                 yield f"{name} {part['state']}, next try in {duration(max(0, due))}: {part['why']}"

@@ -7,6 +7,7 @@ the variable `api_key_env`, the vendor's usual variable.
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -128,17 +129,20 @@ def client_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClient
     named = {parts[0] for chain in models.named().values() for name in chain if (parts := split_name(name))}
     faults: list[str] = []
     providers: dict[str, ProviderConfig] = {}
+
+    def with_key(provider: ProviderConfig, faults: list[str]) -> ProviderConfig:
+        given, looked = models.providers.get(provider.name) or Provider(), list[str]()
+        for source, found in _keys(provider.name, provider.kind, given, places, faults):
+            looked.append(source)
+            if found is not None:
+                return replace(provider, api_key=found, key_source=source, key_sources=", ".join(looked))
+        return replace(provider, api_key=None, key_source="", key_sources=", ".join(looked))
+
     for name in sorted(named | set(models.providers)):
         given = models.providers.get(name) or Provider()
         kind = given.kind or name
-        key, looked = None, list[str]()
-        for source, found in _keys(name, kind, given, places, faults):
-            looked.append(source)
-            if found is not None:
-                key = found
-                break
         reached = given.model_dump(exclude={"kind", "api_key_env", "api_key_file"})
-        providers[name] = ProviderConfig(name=name, kind=kind, api_key=key, key_sources=", ".join(looked), **reached)
+        providers[name] = with_key(ProviderConfig(name=name, kind=kind, **reached), faults)
         if given.grammar != "none" and kind in WITHOUT_GRAMMAR:
             faults.append(f"models.providers.{name}.grammar: the kind {kind} takes none; remove it")
     config = ModelClientConfig(
@@ -147,6 +151,7 @@ def client_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClient
         timeout=models.timeout,
         stream=models.stream,
         max_output_tokens=models.max_output_tokens,
+        read_again=lambda provider: with_key(provider, []),
     )
     return config, faults
 

@@ -303,6 +303,8 @@ def activity(draft: Transaction, ended: str) -> list[str]:
                 doing = f"waits for {', '.join(called.name for called in state.called_by(run.id))}"
             elif run.retry is not None and run.retry.limit:
                 doing = "on hold"
+            elif run.retry is not None and run.retry.needs_operator:
+                doing = f"on hold, until `/continue`: {run.retry.message}"
             elif run.is_held and run.retry is not None:
                 seconds = max(0, round((run.retry.due - draft.now) / 1000))
                 doing = f"its model cannot be reached; the next try is in {seconds} s"
@@ -311,6 +313,8 @@ def activity(draft: Transaction, ended: str) -> list[str]:
         retry = state.question.retry
         if retry is not None and retry.limit:
             lines.append("The orchestrator is on hold.")
+        elif retry is not None and retry.needs_operator:
+            lines.append(f"The orchestrator is on hold, until `/continue`: {retry.message}")
         else:
             held = retry is not None and retry.on_hold
             lines.append("The orchestrator's model cannot be reached." if held else "The orchestrator is deciding.")

@@ -147,7 +147,8 @@ class ModelUnavailable(TransientError):
     """A model's server did not answer, or asked us to wait.
 
     `retry_after` is in seconds, where the server sent it; `usage` is what was billed nevertheless, by `model`; `queued`
-    are the seconds waited for its turn.
+    are the seconds waited for its turn. `needs_operator`: no try succeeds before somebody has acted, as with a wrong
+    key.
     """
 
     def __init__(
@@ -158,7 +159,8 @@ class ModelUnavailable(TransientError):
         *,
         model: str = "",
         queued: float = 0.0,
+        needs_operator: bool = False,
     ) -> None:
-        self.retry_after = retry_after
+        self.retry_after, self.needs_operator = retry_after, needs_operator
         self.usage, self.model, self.queued = usage, model, queued
         super().__init__(message)

@@ -116,6 +116,8 @@ class ModelFailed:
     """Which one it was, where that is known."""
     queued: int = 0
     """ms it waited for its turn."""
+    needs_operator: bool = False
+    """No try succeeds before somebody has acted, as with a wrong key."""
 
     @classmethod
     def of(cls, key: Key, error: ModelUnavailable | ModelRefused, run: RunId | None = None) -> "ModelFailed":
@@ -130,6 +132,7 @@ class ModelFailed:
             model=error.model,
             retry_after=None if after is None else int(after * 1000),
             queued=int(error.queued * 1000),
+            needs_operator=isinstance(error, ModelUnavailable) and error.needs_operator,
         )
 
 

@@ -48,8 +48,14 @@ class ModelClient:
         self._wrap = wrap
         self._choose = choose
         self._offline = offline
+        self._providers = dict(config.providers)
+        """As they are configured, with keys that were read again."""
+        self._refused_keys: dict[str, ModelUnavailable] = {}
+        """Providers whose server refused the key. They are not asked again before it has changed or a user wants it."""
         self._connections: dict[str, tuple[Provider[Any], ProviderQueue]] = {}
         """The client and the queue of each provider in use."""
+        self._replaced: list[Provider[Any]] = []
+        """Clients with a key that was refused; calls of theirs may be under way."""
         self._models: dict[str, Model] = {}
         self._prices: dict[str, Price | None] = {}
         self._active = 0
@@ -116,11 +122,14 @@ class ModelClient:
         for name in names:
             spent = sum((failure.usage for failure in failures), start=NO_USAGE)
             try:
+                self._check_key(name, is_urgent=request.is_urgent)
                 step = await self._model(name).step(request, on_text)
             except ConfigurationError as error:
                 failures.append(ModelUnavailable(str(error), model=name))
             except (ModelUnavailable, ModelRefused) as error:
                 failures.append(error)
+                if isinstance(error, ModelUnavailable) and error.needs_operator:
+                    self._refused_keys[name.partition(":")[0]] = error
             except asyncio.CancelledError:
                 request.on_cancelled(spent, failures[-1].model if failures else name)
                 raise
@@ -138,6 +147,30 @@ class ModelClient:
             self._models[name] = self._build(name)
         return self._models[name]
 
+    def _check_key(self, name: str, *, is_urgent: bool) -> None:
+        """Take the key of a model's provider as it is now, if its server has refused the one before.
+
+        Raises:
+            ModelUnavailable: it is the same, and nobody wants it to be tried all the same.
+        """
+        provider = name.partition(":")[0]
+        refused = self._refused_keys.pop(provider, None)
+        if refused is None:
+            return
+        before = self._provider(provider)
+        now = self._providers[provider] = self._config.read_again(before)
+        if now.api_key != before.api_key:
+            if provider in self._connections:
+                self._replaced.append(self._connections.pop(provider)[0])
+            self._models = {
+                known: model for known, model in self._models.items() if known.partition(":")[0] != provider
+            }
+        elif not is_urgent:
+            raise ModelUnavailable(str(refused), model=name, needs_operator=True)
+
+    def _provider(self, name: str) -> ProviderConfig:
+        return self._providers.get(name) or ProviderConfig(name=name)
+
     def _build(self, name: str) -> Model:
         own = split_name(name)
         if own is None:
@@ -150,7 +183,7 @@ class ModelClient:
         except ImportError as error:
             command = pip_install(requirement="pydantic-ai-slim[openai]")
             raise ConfigurationError([f'models: "{name}" needs {error.name}. Install it: {command}']) from error
-        config = self._config.provider(own[0])
+        config = self._provider(own[0])
         if config.name not in self._connections:
             queue = ProviderQueue(
                 config.name,
@@ -178,7 +211,8 @@ class ModelClient:
         connections = self._connections
         self._connections = {}
         self._models = {}
-        for provider, _ in connections.values():
+        replaced, self._replaced = self._replaced, []
+        for provider in [*replaced, *(provider for provider, _ in connections.values())]:
             with suppress(OSError):  # a connection that is gone is closed
                 async with provider:
                     pass
@@ -193,4 +227,5 @@ def _combined(failures: list[ModelUnavailable | ModelRefused]) -> ModelUnavailab
         return ModelRefused(str(last), usage, model=last.model, queued=queued)
     waits = [failure.retry_after or 0.0 for failure in failures if isinstance(failure, ModelUnavailable)]
     shortest = min(waits) if len(waits) == len(failures) else last.retry_after
-    return ModelUnavailable(str(last), shortest or None, usage, model=last.model, queued=queued)
+    lasts = all(isinstance(failure, ModelUnavailable) and failure.needs_operator for failure in failures)
+    return ModelUnavailable(str(last), shortest or None, usage, model=last.model, queued=queued, needs_operator=lasts)

@@ -57,7 +57,8 @@ class ProviderConfig:
 
     `kind` is `openai` (the chat completions protocol, which every compatible server speaks), `anthropic`, `google`,
     `ollama`, or another name pydantic-ai knows; empty means the name itself. `key_sources` names the
-    places searched for a key, for the error about a missing one. A limit that is None does not limit.
+    places searched for a key, for the error about a missing one, `key_source` the one it was found in. A limit that is
+    None does not limit.
     """
 
     name: str
@@ -65,6 +66,7 @@ class ProviderConfig:
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
     key_sources: str = ""
+    key_source: str = ""
     concurrency: int | None = 8
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
@@ -104,6 +106,8 @@ class ModelClientConfig:
     idle_timeout: float = 90.0
     stream: bool = True
     max_output_tokens: int | None = None
+    read_again: Callable[[ProviderConfig], ProviderConfig] = lambda provider: provider
+    """Gives a provider with its key as it is now, after its server has refused the one it had."""
 
     def provider(self, name: str) -> ProviderConfig:
         """The provider of that name, with defaults where nothing is set for it."""

@@ -1,5 +1,8 @@
 """Limits the calls of one provider: concurrency, requests and tokens a minute, and pauses it asked for.
 
+Servers limit each model by itself, so a pause is for one model unless the account has nothing left. A call that
+succeeds ends it: the server answers again, whatever it asked for before.
+
 One `ProviderQueue` is shared by every conversation; `FairQueue` chooses the next call. Guests' calls take at most half
 of the places, so that one is free for others soon.
 """
@@ -78,7 +81,9 @@ class _Waiter:
     """A queued call; `ready` is set to the tokens that were counted for it."""
 
     tokens: int
+    person: str
     priority: int
+    model: str
     ready: "asyncio.Future[UsageWindow]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
@@ -98,7 +103,10 @@ class ProviderQueue:
         self._guest_share = max(1, concurrency // 2) if concurrency else None
         self._requests, self._tokens = RateWindow(requests_per_minute), RateWindow(tokens_per_minute)
         self._queue: FairQueue[_Waiter] = FairQueue()
-        self._open_at = 0.0
+        self._open_at: dict[str, float] = {}
+        """When a model may be called again, by its name; "" is for all of them."""
+        self._resting: list[_Waiter] = []
+        """Calls that wait for the end of a pause."""
         self._alarm: asyncio.TimerHandle | None = None
         self.active = 0
         self._active_guests = 0
@@ -106,22 +114,33 @@ class ProviderQueue:
     @property
     def waiting(self) -> int:
         """How many calls are queued."""
-        return len(self._queue)
+        return len(self._queue) + len(self._resting)
 
     @property
     def paused(self) -> float:
-        """Seconds until the provider may be called again; 0 unless it has asked to wait."""
-        return max(0.0, self._open_at - asyncio.get_running_loop().time())
+        """Seconds until the last of its models may be called again; 0 unless the provider has asked to wait."""
+        return max((self._pause_of(model) for model in self._open_at), default=0.0)
 
-    def pause(self, seconds: float) -> None:
-        """Start no call for a while; a shorter pause never ends a longer one."""
+    def _pause_of(self, model: str) -> float:
+        until = max(self._open_at.get(model, 0.0), self._open_at.get("", 0.0))
+        return max(0.0, until - asyncio.get_running_loop().time())
+
+    def pause(self, seconds: float, model: str = "") -> None:
+        """Start no call of a model, or of any, for a while; a shorter pause never ends a longer one."""
         until = asyncio.get_running_loop().time() + min(seconds, LONGEST_PAUSE)
-        self._open_at = max(self._open_at, until)
+        self._open_at[model] = max(self._open_at.get(model, 0.0), until)
         self._serve()
+
+    def resume(self, model: str) -> None:
+        """End the pauses that a model's call was under: it has succeeded."""
+        if model in self._open_at or "" in self._open_at:
+            self._open_at.pop(model, None)
+            self._open_at.pop("", None)
+            self._serve()
 
     @asynccontextmanager
     async def turn(
-        self, tokens: int = 0, person: str = "", priority: int = 0, *, through_pause: bool = False
+        self, tokens: int = 0, person: str = "", priority: int = 0, *, model: str = "", through_pause: bool = False
     ) -> AsyncIterator[QueueSlot]:
         """Wait for a turn and hold it.
 
@@ -129,14 +148,15 @@ class ProviderQueue:
             tokens: an estimate of input and output together.
             person: the user on whose behalf the call is made: users are served in turn.
             priority: 0 is served first.
+            model: whose pauses it waits for, beside those of the whole provider.
             through_pause: start at once even during a pause: a user wants it tried now.
 
         Raises:
             ModelUnavailable: the provider has asked to wait for longer than `PATIENCE`.
         """
         clock = asyncio.get_running_loop().time
-        began, waiter = clock(), _Waiter(tokens, priority)
-        if through_pause and self.paused:
+        began, waiter = clock(), _Waiter(tokens, person, priority, model)
+        if through_pause and self._pause_of(model):
             waiter.ready.set_result(self._count(waiter))
         else:
             self._queue.add(waiter, person, priority)
@@ -146,6 +166,8 @@ class ProviderQueue:
                 counted = await waiter.ready
         except asyncio.CancelledError:
             self._queue.discard(waiter)
+            if waiter in self._resting:
+                self._resting.remove(waiter)
             if not waiter.ready.cancelled() and waiter.ready.exception() is None:  # served and cancelled at once
                 self._leave(waiter)
             raise
@@ -165,24 +187,34 @@ class ProviderQueue:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
+        for resting in [one for one in self._resting if not 0 < self._pause_of(one.model) <= PATIENCE]:
+            self._resting.remove(resting)
+            self._queue.add(resting, resting.person, resting.priority)
+        waits: list[float] = []
         while True:
             is_share_used = self._guest_share is not None and self._active_guests >= self._guest_share
             held = GUESTS if is_share_used else None
             waiter = self._queue.peek(held)
             if waiter is None:
-                return
+                break
+            pause = self._pause_of(waiter.model)
             if waiter.ready.done():  # cancelled, and its task has not run since
                 self._queue.pop(held)
-            elif (pause := self.paused) > PATIENCE:
-                refusal = ModelUnavailable(f"{self.name} asked to wait", retry_after=pause)
+            elif pause > PATIENCE:
+                refusal = ModelUnavailable(f"{waiter.model or self.name} asked to wait", retry_after=pause)
                 self._queue.pop(held).ready.set_exception(refusal)
+            elif pause:
+                self._resting.append(self._queue.pop(held))
             elif self._concurrency and self.active >= self._concurrency:
-                return
-            elif wait := max(pause, self._requests.wait(1, loop.time()), self._tokens.wait(waiter.tokens, loop.time())):
-                self._alarm = loop.call_later(wait, self._serve)
-                return
+                break
+            elif wait := max(self._requests.wait(1, loop.time()), self._tokens.wait(waiter.tokens, loop.time())):
+                waits.append(wait)
+                break
             else:
                 self._queue.pop(held).ready.set_result(self._count(waiter))
+        waits += [self._pause_of(one.model) for one in self._resting]
+        if waits:
+            self._alarm = loop.call_later(min(waits), self._serve)
 
     def _count(self, waiter: _Waiter) -> UsageWindow:
         now = asyncio.get_running_loop().time()

@@ -138,7 +138,7 @@ def _retry(retry: Retry, now: Millis) -> dict[str, Any]:
         "state": "limited" if retry.limit else "held" if retry.on_hold else "retrying",
         "failures": retry.attempt,
         "why": retry.message,
-        "nextTry": iso(retry.due),
+        **({} if retry.needs_operator else {"nextTry": iso(retry.due)}),
         **_since(retry.since, now),
     }
 

@@ -6,12 +6,13 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.config import Limits
-from tenex.core.effects import Effect, Key, ModelCall, Route, ToolCall, Work
+from tenex.core.effects import Effect, Key, ModelCall, Route, Timer, ToolCall, Work
 from tenex.core.ids import CallId
 from tenex.core.messages import CallRequest, ModelStep, Usage
+from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
-from tenex.core.signals import ModelFailed, Signal, ToolReturned
+from tenex.core.signals import ModelFailed, Opened, Signal, ToolReturned
 from tenex.workflows.speakers import Always, StayTarget, Transition, TransitionGraph
 from tests.fakes.scenario import (
     WAITS,
@@ -122,6 +123,34 @@ def test_continue_asks_at_once_through_a_pause_and_only_that_once(part: str) -> 
     (later,) = in_flight(scenario)
     assert isinstance(later, (ModelCall, Route))
     assert not later.is_urgent
+
+
+@pytest.mark.parametrize("part", ["retry", "route"])
+@pytest.mark.parametrize("by", ["/continue", "restart"])
+def test_what_only_an_operator_can_mend_is_reported_once_and_waits_for_them(part: str, by: str) -> None:
+    """A wrong key is no outage: no try succeeds before somebody has acted."""
+    refused = ModelFailed(
+        key=Key(Work.MODEL, 0), message="it takes no such key: correct it", retryable=True, needs_operator=True
+    )
+    left = iter([refused])
+    router = Router(route("execute", "executor"), WAITS) if part == "retry" else lambda _: next(left, WAITS)
+    worker = model_by_phase(execute=lambda *_: next(left, reply("done")))
+    scenario = scenario_at(Phase.CHAT, router, worker).settle()
+    reported = [text for text in scenario.sent_texts() if "cannot be used" in text]
+    assert len(reported) == 1
+    assert reported[0].endswith("correct it. I hold the work until then; after that, send `/continue`.")
+    assert in_flight(scenario) == []
+    (timer,) = (effect for effect in pending(scenario.conversation).values() if isinstance(effect, Timer))
+    assert timer.due - scenario.now > 50 * 365 * 24 * 3_600_000, (
+        "it waits, and is still work that a restart goes on with"
+    )
+    if by == "restart":
+        scenario.handle(Opened())
+    else:
+        scenario.user_writes("/continue")
+    scenario.settle()
+    assert scenario.conversation.waiting_for == "user"
+    check_idle(scenario)
 
 
 COST = Usage(input_tokens=70, output_tokens=30, cost_usd=0.5)

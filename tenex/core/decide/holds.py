@@ -59,11 +59,15 @@ def _waits(state: State) -> list[Retry | Wait]:
 
 
 def try_again(draft: Transaction) -> None:
-    """Retry what is on hold: after a start or a change of the clock it may be another day, or the limit another."""
+    """Retry what is on hold: after a start or a change of the clock it may be another day, or the settings others."""
     state = draft.state
     for run in state.runs.values():
-        if run.retry is not None and run.retry.limit:
+        if _may_have_changed(run.retry):
             draft.add(r.RetryDue, run=run.id)
-    if state.question is not None and state.question.retry is not None and state.question.retry.limit:
+    if state.question is not None and _may_have_changed(state.question.retry):
         draft.add(r.RetryDue, run=None)
     mode_of(state).retry_on_hold(draft)
+
+
+def _may_have_changed(retry: Retry | None) -> bool:
+    return retry is not None and (bool(retry.limit) or retry.needs_operator)

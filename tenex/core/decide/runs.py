@@ -1,8 +1,8 @@
 """A run's steps: what its model answered, what its calls gave back, what failed.
 
 The gate gives its verdict when a call is about to start, not when it was asked for. Reads that stand together start
-together, the others one by one, so a call sees the phase and the files as the one before it left them. What the agent's own phase withholds
-is refused only when all that is before it has returned, which may yet make room for it.
+together, the others one by one, so a call sees the phase and the files as the one before it left them. What the agent's
+own phase withholds is refused only when all that is before it has returned, which may yet make room for it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from tenex.core.state.subagents import link_of
 from . import agent_phases, loop_detection, permissions, subagents
 from .outgoing import as_sentence, notify, send_as_agent
 from .transaction import Transaction
-from .turns import STOPPED, advance, close_calls, finish_run, run_spent, spent, stop_at_run_limit
+from .turns import LIFETIME, STOPPED, advance, close_calls, finish_run, run_spent, spent, stop_at_run_limit
 
 NUDGES = 2
 """Reminders per run: a model that needs a third does not listen."""
@@ -36,6 +36,9 @@ would not fit into its next request."""
 
 SILENCE = 60_000
 """ms a server may ask us to wait before the user is informed: longer than a minute no one waits without a word."""
+
+REASON_CHARACTERS = 300
+"""Of the reason why a model cannot be asked, which may name a file."""
 
 RESULT_CHARACTERS = 300
 """Of a result that users are shown: enough to see what went wrong."""
@@ -361,7 +364,9 @@ def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> N
     is_reported = run.outage_reported if run else (question.outage_reported if question else False)
     is_reported = is_reported or any(run.is_held for run in draft.state.runs.values())  # they often share a provider
     delay = max(limits.hold_for if is_last else limits.retry_delays[tries], asked)
-    held = is_last or asked > SILENCE
+    if failure.needs_operator:
+        delay = LIFETIME
+    held = is_last or asked > SILENCE or failure.needs_operator
     draft.add(
         r.RetryScheduled,
         run=run.id if run else None,
@@ -369,19 +374,20 @@ def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> N
         due=Millis(draft.now + delay),
         message=failure.message[:500],
         on_hold=held,
+        needs_operator=failure.needs_operator,
         usage=failure.usage,
         model=failure.model,
         queued=failure.queued,
     )
     if held and not is_reported:
         who = f"{run.name}'s model" if run else "The orchestrator's model"
+        why = as_sentence(failure.message[:REASON_CHARACTERS])
         minutes = max(1, round(delay / 60_000))
-        notify(
-            draft,
-            f"{who} cannot be reached: {as_sentence(failure.message[:200])} I hold the work and try again "
-            f"{'every' if is_last else 'in'} {minutes} min; `/continue` tries at once.",
-            error="model",
-        )
+        rhythm = f"{'every' if is_last else 'in'} {minutes} min"
+        text = f"{who} cannot be reached: {why} I hold the work and try again {rhythm}; `/continue` tries at once."
+        if failure.needs_operator:
+            text = f"{who} cannot be used: {why} I hold the work until then; after that, send `/continue`."
+        notify(draft, text, error="model")
 
 
 def _refused(draft: Transaction, run: Run, failure: ModelFailed) -> None:

@@ -166,6 +166,8 @@ class RetryScheduled(Record):
     queued: int = 0
     limit: str = ""
     """The limit of a day that keeps the call from being made; then no call failed, and `due` is the end of that day."""
+    needs_operator: bool = False
+    """No try succeeds before somebody has acted, as with a wrong key: it waits for `/continue` or a restart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,6 +75,8 @@ class Retry:
     """Why the last try failed."""
     limit: str = ""
     """The limit of a day that is waited for."""
+    needs_operator: bool = False
+    """It waits until somebody has acted."""
 
     @classmethod
     def of(cls, record: RetryScheduled) -> "Retry":
@@ -87,6 +89,7 @@ class Retry:
             since=record.at,
             message=record.message,
             limit=record.limit,
+            needs_operator=record.needs_operator,
         )
 
 
