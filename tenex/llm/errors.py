@@ -28,6 +28,12 @@ _POLICY = re.compile(
 _ORDER = re.compile(r"roles must alternate|unexpected role|with a length of 9|with length 9")
 """How Mistral's API and the templates of its models reject a history in another order or with other ids."""
 
+_CALL_UNREAD: Final = re.compile(
+    r"tool_use_failed|output_parse_failed|failed to (?:parse|call) (?:input|tool|a function|function)"
+    r"|error parsing tool call|invalid tool call|malformed_function_call|could not parse tool call"
+)
+"""How servers say that they could not read what their own model wrote."""
+
 _RESET = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 """A duration as OpenAI's `x-ratelimit-reset-*` headers write it: `1s`, `6m0s`, `120ms`."""
 
@@ -63,6 +69,10 @@ def translate(
                 "choose a model with a larger window",
                 usage,
             )
+        case library.ModelHTTPError() if _CALL_UNREAD.search(
+            f"{error.provider_error_code} {_text(error, 'message').lower()}"
+        ):
+            return ModelRefused(f"{name} made a call that its own server could not read: make it again, alone", usage)
         case library.ModelRequestRejectedError() if is_policy(error):
             return ModelRefused(f"{name} will not answer this: the provider's content policy forbids it", usage)
     needs_operator = isinstance(error, library.ModelAuthenticationError) or _status(error) in (401, 403)

@@ -22,16 +22,25 @@ _TOO_LONG: Final = re.compile(
     r"|exceeded model token limit|configured limit of \d+ tokens|input token count|maximum number of tokens allowed"
     r"|request too large for model|reduce the length of the (messages|prompt|input)"
 )
+_IN_OTHER_WORDS: Final = re.compile(
+    r"\b(?:context|prompt|input|tokens?|request body|conversation)\b[^.]{0,80}"
+    r"\b(?:exceed\w*|too (?:long|large|big|many)|overflow\w*|(?:larger|greater|longer) than|limit[ _]reached)\b"
+    r"|\b(?:exceed\w*|too many|overflow\w*|longer than)\b[^.]{0,80}\b(?:context|tokens|prompt|input)\b"
+    r"|tokens_limit_reached"
+)
+"""How the rest of the servers say it; read only where the status fits, since limits of a minute are said alike."""
+_STATUSES: Final = (400, 413, 422, 500)
 _LIMIT: Final = re.compile(
     r"context length (?:is|of) (?:only )?(\d+)|> (\d+) maximum|\+ \d+ > (\d+)|tokens allowed \(?(\d+)"
     r"|available context size \((\d+)|context window of (\d+)|maximum model length of (\d+)"
+    r"|max size: (\d+) tokens|the limit of (\d+)"
     r"|configured limit of (\d+)|model with (\d+) maximum|maximum prompt length is (\d+)|limit:? (\d+), requested"
 )
 _SENT: Final = re.compile(
     r"\((\d+) (?:in the messages|of text input|in your prompt)|resulted in (\d+) tokens|request has (\d+) input tokens"
     r"|passed (\d+) input tokens|requested (?:about )?(\d+) tokens|(\d+) tokens > \d+ maximum|limit: (\d+) \+ \d+ >"
     r"|input token count \(?(\d+)|request \((\d+) tokens\)|requested tokens \((\d+)\)|prompt \(length (\d+)\)"
-    r"|, requested:? (\d+)|prompt contains (\d+) tokens|keep the first (\d+) tokens"
+    r"|token count of (\d+)|, requested:? (\d+)|prompt contains (\d+) tokens|keep the first (\d+) tokens"
 )
 _OUTPUT: Final = re.compile(
     r"(\d+) (?:in|for) the completion|(\d+) in the output|requested (\d+) output tokens|too large: (\d+)|\+ (\d+) > \d+"
@@ -68,7 +77,9 @@ def overflow(error: BaseException | None) -> Overflow | None:
     text = f"{names} {_words(body)}".lower()
     text = re.sub(r"(?<=\d),(?=\d{3})", "", text)
     text = re.sub(r"(\d{12})\d+", r"\1", text)  # the patterns take quadratic time for a long number
-    if not isinstance(error, library.ModelContextWindowExceededError) and not _TOO_LONG.search(text):
+    has_status = isinstance(error, library.ModelHTTPError) and error.status_code in _STATUSES
+    is_too_long = _TOO_LONG.search(text) or (has_status and _IN_OTHER_WORDS.search(text))
+    if not isinstance(error, library.ModelContextWindowExceededError) and not is_too_long:
         return None
     return Overflow(
         _number(body.get("n_ctx")) or _first(_LIMIT, text),

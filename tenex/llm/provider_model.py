@@ -25,14 +25,15 @@ from tenex.core.ports import OnText, ignore_text
 from .answer_limits import CONTENT, MB, PARTS, AnswerTooLarge, exceeded
 from .compatible import CompatibleChatModel
 from .config import ModelClientConfig, ProviderConfig
+from .cut_input import REMEDY, CutInput, ReportedInput
 from .errors import is_of_account, rejects_form, rejects_order, translate
 from .messages import messages
 from .overflow import overflow
 from .pricing import bill_for, usage_of
 from .providers import base_settings, cache_settings
 from .rate_limit import ProviderQueue
-from .request_params import DECISION, Form, best_form, parameters
-from .response import step_of, written_tokens
+from .request_params import DECISION, Form, best_form, parameters, serialized
+from .response import refused_call, step_of, written_tokens
 from .thoughts import ThoughtSplitter, split
 from .written_calls import sayable
 
@@ -105,6 +106,9 @@ def _other_way(way: _Way, sent: ModelRequest, error: BaseException | None) -> _W
         return replace(way, room=room) if is_smaller else None
     if not way.is_strict and rejects_order(error):
         return replace(way, is_strict=True)
+    if isinstance(error, CutInput):
+        is_smaller = _size(_cut_to(sent, error.reported)) < SMALLER * _size(sent)
+        return replace(way, room=error.reported) if is_smaller else None
     if way.form is not Form.TEXT and rejects_form(error):
         return replace(way, form=Form.TEXT)
     return None
@@ -220,6 +224,7 @@ class ProviderModel:
         self._maker = f"{provider.protocol}:{model.system}"
         self._provider = provider
         self._settings = base_settings(provider, model)
+        self._reported = ReportedInput(name, provider)
         self._way = _Way(best_form(model), is_strict=bool(_STRICT.search(name)))
         # protocols with a place of their own for thoughts, whose servers are known to use it
         has_thoughts = provider.protocol in ("anthropic", "google", "openai-responses") or (
@@ -307,6 +312,8 @@ class ProviderModel:
         except _BrokenOff as error:
             raise ModelUnavailable(f"{self.name} broke off its answer", usage=self._billed(state)) from error
         except Exception as error:  # any server may make the library raise anything; the work must be paused
+            if (step := refused_call(error, self.name, request.tools)) is not None:
+                return step
             is_answered = exceeded(error) is not None
             usage = self._billed_at_least(state) if is_answered else self._billed(state)
             failure = translate(error, self.name, usage, self._provider)
@@ -320,6 +327,11 @@ class ProviderModel:
         elif self._thoughts == "unknown" and request.purpose == "work" and text.strip():  # a decision cannot show any
             self._thoughts = "apart"
         usage = self._usage(response.usage, response, state)
+        try:
+            self._reported.check(lambda: serialized(request), state.sent, response.usage.input_tokens)
+        except CutInput as error:
+            problem = f"took in {error.reported} tokens of about {state.sent}; {REMEDY}, or choose another model"
+            raise ModelUnavailable(f"{self.name} {problem}", usage=usage, needs_operator=True) from error
         tool = DECISION if request.output_schema is not None and way.form is Form.TOOL else ""
         return step_of(
             response, self.name, "" if request.purpose == "route" else self._maker, usage, tool, request.tools

@@ -1,10 +1,12 @@
 """Converts an answer of pydantic-ai to a step: text, thinking, calls with checked arguments, usage."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from pydantic_ai.exceptions import ModelAPIError
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 
 from tenex.core.context.window import tokens
@@ -12,9 +14,11 @@ from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import CallId
 from tenex.core.messages import DEPTH, CallRequest, ModelStep, ToolSpec, Usage, is_too_deep
 
+from .markup import has_token, rewritten
+from .overflow import body_of
 from .provider_parts import kept
-from .thoughts import split
-from .written_calls import written_calls
+from .thoughts import split, without_tags
+from .written_calls import offered_name, written_calls
 
 SHOWN: Final = 200
 """Characters of unusable arguments that the model is shown again, so that it finds its mistake."""
@@ -40,19 +44,29 @@ def step_of(
     """
     if response.finish_reason == "content_filter":
         raise ModelRefused(f"{name} did not answer: the provider's content filter stopped it", usage)
+    if (response.provider_details or {}).get("finish_reason") in _MALFORMED:
+        raise ModelRefused(f"{name} made a call that its own server could not read: call one tool at a time", usage)
     if response.finish_reason == "error":
         raise ModelUnavailable(f"{name} ended its answer with an error", usage=usage)
     parts = [part for part in response.parts if isinstance(part, ToolCallPart)]
     decided = next((part for part in parts if decision_tool and part.tool_name == decision_tool), None)
-    thought, text = split(response.text or "").end()
+    thought, text = split(rewritten(response.text or "")).end()
     thinking = "\n\n".join(part for part in (response.thinking, thought) if part)
     if decided is not None:
         text = decided.args if isinstance(decided.args, str) else json.dumps(decided.args or {}, ensure_ascii=False)
     cut_off = response.finish_reason == "length"
     calls = () if decision_tool else tuple(_call(part, cut_off=cut_off) for part in parts)
-    if not calls and not cut_off:
+    if not calls and not cut_off and not decision_tool:
         written = written_calls(text, tools)
         text, calls = written.text, tuple(written.calls)
+        if not calls and not text.strip() and thinking:  # the server took a call for a part of the thoughts
+            calls = tuple(written_calls(without_tags(rewritten(thinking)), tools).calls)
+        if not calls and has_token(text):
+            raise ModelRefused(
+                f"{name} wrote a call that cannot be read: make it by the interface for tool calls", usage
+            )
+    names = [tool.name for tool in tools]
+    calls = tuple(replace(call, tool=offered_name(call.tool, names)) for call in calls)
     if cut_off and not calls:
         what = "its answer was cut off" if text.strip() else "it thought until nothing was left for an answer"
         raise ModelRefused(
@@ -62,6 +76,18 @@ def step_of(
         )
     step = ModelStep(text=text, calls=calls, thinking=thinking, model=name, usage=usage)
     return replace(step, vendor=kept(response, step, maker)) if maker else step
+
+
+def refused_call(error: Exception, name: str, tools: Sequence[ToolSpec]) -> ModelStep | None:
+    """The call of a model that its own server could not read and gives back in its error, as a call that failed."""
+    written = body_of(error).get("failed_generation") if isinstance(error, ModelAPIError) else None
+    if not isinstance(written, str):
+        return None
+    fault = f"The server could not read this call. It was: {written[:SHOWN]!r}. Make it again, in the form of the tool."
+    names = [tool.name for tool in tools]
+    calls = (replace(call, arguments={}, fault=fault) for call in written_calls(rewritten(written), tools).calls)
+    known = tuple(replace(call, tool=offered_name(call.tool, names)) for call in calls)
+    return ModelStep(calls=known, model=name) if known else None
 
 
 def written_tokens(response: ModelResponse) -> int:
@@ -90,7 +116,7 @@ def _arguments(sent: str | dict[str, Any] | None) -> tuple[dict[str, Any], str]:
         if not isinstance(value, str):
             break
         try:
-            value = json.loads(value, parse_constant=_no_number)
+            value = _parsed(value)
         except (ValueError, RecursionError) as error:
             where = f" ({error.msg} at character {error.pos})" if isinstance(error, json.JSONDecodeError) else ""
             return (
@@ -102,11 +128,35 @@ def _arguments(sent: str | dict[str, Any] | None) -> tuple[dict[str, Any], str]:
     return {}, f"The arguments must be one JSON object, not {_kind(value)}. They began: {str(sent)[:SHOWN]!r}."
 
 
+def _parsed(text: str) -> Any:
+    """The JSON value of a text; one that is there several times, as some servers repeat it, is taken once.
+
+    Raises:
+        ValueError: it is none, or there are different ones.
+    """
+    plain = _AROUND.sub("", text)
+    first, end = _DECODER.raw_decode(plain)
+    while plain[end:].strip():
+        again, end = _DECODER.raw_decode(plain, end + len(plain[end:]) - len(plain[end:].lstrip()))
+        if again != first:
+            raise ValueError("several different objects")
+    return first
+
+
+_AROUND: Final = re.compile(r"\A\s*```(?:json)?\s*|(?:\s*(?:```|<[|｜/][^<>]{1,40}>))+\s*\Z|\A\s+")
+"""What templates leave around an object: a fence, and special tokens."""
+
+_MALFORMED: Final = ("MALFORMED_FUNCTION_CALL", "malformed_function_call")
+"""Gemini's reasons for the end of an answer whose call it could not read itself."""
+
 _TOO_DEEP: Final = f"The arguments are nested deeper than {DEPTH} levels. Send them flatter."
 
 
 def _no_number(word: str) -> None:
     raise ValueError(f"{word} is no JSON number")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_number)
 
 
 def _kind(value: object) -> str:

@@ -8,8 +8,11 @@ import json
 import re
 from typing import Final
 
-_TAGS: Final = ("<think>", "</think>", "<thought>", "</thought>", "[THINK]", "[/THINK]")
-"""DeepSeek and Qwen write the first pair, Gemma the second, Magistral the third."""
+_TAGS: Final = (
+    *("<think>", "</think>", "<thought>", "</thought>", "[THINK]", "[/THINK]", "<thinking>", "</thinking>"),
+    *("<reasoning>", "</reasoning>", "<seed:think>", "</seed:think>", "◁think▷", "◁/think▷"),
+)
+"""DeepSeek and Qwen write the first pair, Gemma the second, Magistral the third; then Nova, Granite, Seed and Kimi."""
 
 _TAG: Final = re.compile("|".join(map(re.escape, _TAGS)))
 _LONGEST: Final = max(map(len, _TAGS))
@@ -149,3 +152,8 @@ def _is_json(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def without_tags(thought: str) -> str:
+    """A thought without the tags around thoughts."""
+    return _TAG.sub("", thought)

@@ -5,9 +5,10 @@ cannot be read is asked for again. JSON without a mark is a call only where it e
 and fits its parameters: an answer may quote JSON.
 """
 
+import ast
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
@@ -26,25 +27,37 @@ MOST: Final = 64
 """Calls read from one answer, as many as are carried out."""
 
 MARK: Final = re.compile(
-    r"<tool_calls?>|<function=|<invoke name=|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_call|<｜tool▁call"
-    r"|```(?:tool_calls?|tool_code|tool|function_call|function)\s"
+    r"<(?:[a-z]+:)?tool_calls?>|<(?:[a-z]+:)?function_calls>|<TOOLCALL>|<function=|<invoke name=|<start_function_call>"
+    r"|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_call|<\|START_ACTION\|>|<｜tool▁call|<[|｜]{1,2}DSML|functools\["
+    r"|<\|channel\|>|<\|start\|>|```(?:tool_calls?|tool_code|tool|function_call|function)\s"
 )
-"""The beginning of a marked call, as Hermes and Qwen, Llama, MiniMax, Mistral, Kimi and DeepSeek write it."""
+"""The beginning of a marked call, as Hermes and Qwen, Llama, MiniMax, Mistral, Kimi, DeepSeek, Seed, Nemotron, Granite,
+Command, Phi, Gemma and gpt-oss write it."""
 
-TAIL: Final = 24
+TAIL: Final = 40
 """Characters at the end of a text in which a mark may have begun."""
 
-_BEGINNING: Final = re.compile(r"(?:<[^\s>]*|\[[A-Z_]*|`+[a-z_]*)\Z")
+_BEGINNING: Final = re.compile(r"(?:<[^>\n]*|\[[A-Z_]*|`+[a-z_]*)\Z")
 _FENCE: Final = re.compile(r"```[^\n`]*\n(.*?)(?:\n?```|\Z)", re.DOTALL)
 _FUNCTION: Final = re.compile(
-    r"(?:<function=|<invoke name=)[\"']?([^<>\"'\s]{1,64})[\"']?\s*>(.*?)"
+    r"(?:<function=|<invoke name=)[\"']?([^<>\"'\s({]{1,64})[\"']?\s*(?:>|(?=[({]))(.*?)"
     r"(?:</function>|</invoke>|(?=<function=|<invoke )|\Z)",
     re.DOTALL,
 )
 _PARAMETER: Final = re.compile(
-    r"<parameter(?:=| name=)[\"']?([^<>\"'\s]{1,64})[\"']?\s*>(.*?)(?:</parameter>|(?=<parameter(?:=| name=))|\Z)",
+    r"<parameter(?:=| name=)[\"']?([^<>\"'\s]{1,64})[\"']?[^<>]{0,40}>(.*?)"
+    r"(?:</parameter>|(?=<parameter(?:=| name=))|\Z)",
     re.DOTALL,
 )
+_KEYS: Final = re.compile(r"<arg_key>\s*([\w-]{1,64})\s*</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
+_KEYED: Final = re.compile(
+    r"<tool_call>\s*([\w.-]{1,64})\s*(?=<arg_key>|</tool_call>)(.*?)(?:</tool_call>|\Z)", re.DOTALL
+)
+"""A call as GLM writes it."""
+_GEMMA: Final = re.compile(
+    r"<start_function_call>\s*call:([\w.-]{1,64})\s*\{(.*?)\}\s*(?:<end_function_call>|\Z)", re.DOTALL
+)
+_GEMMA_VALUE: Final = re.compile(r"([\w-]{1,64}):(?:<escape>(.*?)<escape>|([^,{}<>]*))", re.DOTALL)
 _HEADER: Final = re.compile(
     r"(?:functions\.)?([A-Za-z_][\w-]*)(?::\d+)?\s*"
     r"(?:\[ARGS\]|\[CALL_ID\]\w+\[ARGS\]|<\|tool_call_argument_begin\|>|```json)?\s*\Z"
@@ -52,6 +65,10 @@ _HEADER: Final = re.compile(
 """A name before its arguments."""
 HEADER: Final = 200
 """Characters in which such a name is looked for."""
+
+_PYTHON: Final = re.compile(r"\s*\[?\s*(?:print\(\s*)?[A-Za-z_][\w.]{0,80}\(")
+LONGEST_PYTHON: Final = 256 * 1024
+"""Characters: a file that a call writes, and its escapes."""
 
 _LANGUAGES: Final = ("json", "tool_call", "tool_calls", "tool_code", "tool", "function_call", "function")
 _NAMES: Final = ("name", "tool", "tool_name", "function")
@@ -73,6 +90,22 @@ class WrittenCalls:
     calls: list[CallRequest] = field(default_factory=list)
 
 
+def offered_name(name: str, names: Collection[str]) -> str:
+    """The one offered tool that a name means: its own, or the one it holds, as in `functions.write_file:0`."""
+    if name in names:
+        return name
+    held = [
+        known for known in names if re.search(rf"(?<![A-Za-z0-9_]){re.escape(known)}(?![A-Za-z0-9_])", name[:HEADER])
+    ]
+    alike = [known for known in names if _bare(known) == _bare(name[:HEADER])]
+    meant = held or alike
+    return meant[0] if len(meant) == 1 else name
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
 def written_calls(text: str, tools: Sequence[ToolSpec]) -> WrittenCalls:
     """The calls in a text, and what is left of it; the text alone where it holds none."""
     offered = {tool.name: tool.parameters for tool in tools}
@@ -84,6 +117,8 @@ def written_calls(text: str, tools: Sequence[ToolSpec]) -> WrittenCalls:
     start = _first_mark(text)
     if start is not None and (found := list(islice(_marked(text[start:], offered), MOST))):
         return WrittenCalls(text[:start].rstrip(), [_request(text, at, *one) for at, one in enumerate(found)])
+    if (called := _in_python(text.strip())) and all(_fits(call, offered) for call in called):
+        return WrittenCalls("", [_request(text, at, *call) for at, call in enumerate(called)])
     lead, values = _unmarked(text)
     named = [call for call in map(_named_call, values) if call is not None and _fits(call, offered)]
     if named and len(named) == len(values):
@@ -114,8 +149,8 @@ def _first_mark(text: str) -> int | None:
 
 def _marked(text: str, offered: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The calls of a text that begins with a mark; the arguments are None where they cannot be read."""
-    for function in (functions := list(islice(_FUNCTION.finditer(text), MOST))):
-        yield function[1], _arguments_of(function[2], offered.get(function[1], {}))
+    functions = _in_tags(text, offered) or _in_python(_python_of(text))
+    yield from functions
     at, is_read = 0, bool(functions)
     while not functions and (brace := text.find("{", at)) >= 0:
         try:
@@ -136,6 +171,73 @@ def _marked(text: str, offered: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield named[0], None
 
 
+def _in_tags(text: str, offered: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The calls whose arguments are in tags of their own."""
+    calls: list[tuple[str, Any]] = []
+    for function in islice(_FUNCTION.finditer(text), MOST):
+        name = offered_name(function[1], offered)
+        calls.append((name, _arguments_of(function[2], offered.get(name, {}))))
+    for keyed in islice(_KEYED.finditer(text), 0 if calls else MOST):
+        known = offered.get(keyed[1], {}).get("properties", {})
+        pairs = _KEYS.findall(keyed[2])
+        values = {key: _value(value, known.get(key, {})) for key, value in pairs}
+        calls.append((keyed[1], values if keyed[2].count("<arg_key>") == len(pairs) else None))
+    for function in islice(_GEMMA.finditer(text), 0 if calls else MOST):
+        known = offered.get(function[1], {}).get("properties", {})
+        given = {
+            key: text or _value(plain, known.get(key, {})) for key, text, plain in _GEMMA_VALUE.findall(function[2])
+        }
+        calls.append((function[1], given))
+    return calls
+
+
+def _python_of(text: str) -> str:
+    """The Python behind a mark: in a block, or to the end of a list."""
+    block = _FENCE.match(text)
+    if block is not None and text.startswith("```tool_code"):
+        return block[1]
+    words = text.removeprefix("<|python_tag|>").removeprefix("<tool_call>").removeprefix("[TOOL_CALLS]").strip()
+    return words.removesuffix("</tool_call>").removesuffix("<|eom_id|>").strip()
+
+
+def _in_python(text: str) -> list[tuple[str, Any]]:
+    """The calls in an expression of Python: `tool(name="value")`, a list of them, or printed, as Llama and Gemma do."""
+    if not _PYTHON.match(text) or len(text) > LONGEST_PYTHON:
+        return []
+    try:
+        body = ast.parse(text.strip()).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    calls: list[tuple[str, Any]] = []
+    for statement in body:
+        if not isinstance(statement, ast.Expr):
+            return []
+        value = statement.value
+        for call in value.elts if isinstance(value, ast.List | ast.Tuple) else [value]:
+            read = _python_call(call)
+            if read is None:
+                return []
+            calls.append(read)
+    return calls[:MOST]
+
+
+def _python_call(call: ast.expr) -> tuple[str, Any] | None:
+    if not isinstance(call, ast.Call):
+        return None
+    if isinstance(call.func, ast.Name) and call.func.id == "print" and len(call.args) == 1:
+        return _python_call(call.args[0])
+    function = call.func
+    if isinstance(function, ast.Attribute) and function.attr == "call":  # `search.call(query="...")`
+        function = function.value
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
+    if not isinstance(name, str) or call.args:
+        return None
+    try:
+        return name, {str(given.arg): ast.literal_eval(given.value) for given in call.keywords}
+    except (ValueError, TypeError, RecursionError, MemoryError, SyntaxError):
+        return name, None
+
+
 def _arguments_of(body: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
     """The arguments of a function in XML: one JSON object, or a parameter each."""
     parameters = _PARAMETER.findall(body)
@@ -143,7 +245,7 @@ def _arguments_of(body: str, schema: Mapping[str, Any]) -> dict[str, Any] | None
         known = schema.get("properties", {})
         return {name: _value(text, known.get(name, {})) for name, text in parameters}
     try:
-        value, _ = _DECODER.raw_decode(body.strip())
+        value, _ = _DECODER.raw_decode(body.strip().removeprefix("("))
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -9,7 +9,7 @@ from pydantic_ai import exceptions as library
 from structlog.testing import capture_logs
 
 from tenex.core.context.window import fitted, request_tokens
-from tenex.core.errors import ModelRefused
+from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.messages import CallResult, Entry, UserText
 from tenex.llm.overflow import Overflow, overflow
 from tests.fakes.modelprotocol import Answer, Call, Fails, Json, Reply
@@ -31,6 +31,7 @@ TEXTS = (
     "maximum context length is 2000 tokens. However, you requested about 2600 tokens (2600 of text, 0 in the output)",
     "Prompt contains 2600 tokens and 0 draft tokens, too large for model with 2000 maximum context length",
     "prompt is too long: 2600 tokens > 2000 maximum",
+    "prompt token count of 2600 exceeds the limit of 2000",
     "The input token count (2600) exceeds the maximum number of tokens allowed (2000).",
 )
 """What servers of all kinds write, with the limit and the tokens that were sent."""
@@ -45,6 +46,9 @@ WITHOUT_NUMBERS = (
     "the request exceeds the available context size. try increasing the context size",
     "the input length exceeds the context length",
     "prompt too long; exceeded max context length by 600 tokens",
+    "Context size has been exceeded.",
+    "Input is longer than what this deployment takes",
+    "There are too many tokens in this conversation",
 )
 
 
@@ -53,6 +57,98 @@ def test_the_numbers_of_an_overflow_are_read_from_what_servers_write(text: str) 
     found = Overflow() if text in WITHOUT_NUMBERS else Overflow(2000, 2600, WITH_ANSWER.get(text, 0))
     for body in ({"message": text}, {"error": {"message": text}}, text):
         assert overflow(library.ModelHTTPError(400, "m", body=body)) == found
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (429, "Rate limit reached: tokens per minute limit exceeded"),
+        (429, "You exceeded your current quota"),
+        (400, "max_tokens is too large: 9000. This model supports at most 4096 completion tokens"),
+        (400, "Unsupported parameter: 'max_tokens'"),
+        (401, "the token has exceeded its lifetime"),
+    ],
+)
+def test_a_limit_of_another_kind_is_no_overflow(status: int, message: str) -> None:
+    assert overflow(library.ModelHTTPError(status, "m", body={"message": message})) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "window"),
+    [
+        (
+            413,
+            {
+                "error": {
+                    "code": "tokens_limit_reached",
+                    "message": "Request body too large for gpt-4o model. Max size: 2000 tokens.",
+                }
+            },
+            WINDOW,
+        ),
+        (500, {"error": {"code": 500, "message": "Context size has been exceeded.", "type": "server_error"}}, WINDOW),
+    ],
+)
+async def test_a_full_window_is_shortened_and_sent_again_in_whatever_words_it_is_said(
+    status: int, body: Json, window: int
+) -> None:
+    def respond(request: Json) -> Reply:
+        return Fails(status=status, body=body) if size(request) > window else Answer(text="Short.")
+
+    (step,), server = await asked(respond, work(*long_run(), tools=(WRITE,), system=SYSTEM))
+    assert step.text == "Short."
+    assert 2 <= len(server.exchanges) <= 5
+
+
+async def test_an_answer_to_a_request_that_was_cut_silently_is_none_and_warns_once() -> None:
+    """Ollama keeps the end of what it is sent, and answers that."""
+
+    def respond(request: Json) -> Reply:
+        sent = size(request)
+        is_cut = sent > 4 * WINDOW
+        return Answer(text="What would you like me to do?" if is_cut else "Done.", usage=(min(sent, WINDOW), 40))
+
+    entries = long_run(40)
+    with capture_logs() as logs:
+        (first, second), server = await asked(respond, *[work(*entries, tools=(WRITE,), system=SYSTEM)] * 2)
+    assert [first.text, second.text] == ["Done.", "Done."]
+    warnings = [entry for entry in logs if entry["event"] == "model.input_cut"]
+    assert len(warnings) == 1
+    assert "OLLAMA_CONTEXT_LENGTH" in warnings[0]["remedy"]
+    assert len(server.exchanges) == 3, "what was learnt holds for the second request"
+
+
+async def test_a_window_that_nothing_fits_into_waits_for_the_operator() -> None:
+    entries = (UserText(author="Ada", text="Hello"),)
+    request = work(*entries, system="Be careful. " * 3_000)
+    (failed,), server = await asked(Answer(text="What?", usage=(600, 40)), request)
+    assert isinstance(failed, ModelUnavailable)
+    assert failed.needs_operator
+    assert "OLLAMA_CONTEXT_LENGTH" in str(failed)
+    assert len(server.exchanges) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "reported"),
+    [
+        ("word " * 8_000, 8_000),
+        ("=" * 40_000, 700),  # one token holds dozens of them
+        ("word " * 8_000, 12),  # it counts something else
+        ("word " * 8_000, 0),
+        ("word " * 1_000, 600),
+    ],
+)
+async def test_the_answer_of_an_honest_server_is_never_thrown_away(text: str, reported: int) -> None:
+    (step,), server = await asked(Answer(text="Done.", usage=(reported, 4)), work(UserText(author="Ada", text=text)))
+    assert step.text == "Done."
+    assert len(server.exchanges) == 1
+
+
+async def test_a_server_that_counts_only_what_its_cache_did_not_hold_is_believed() -> None:
+    usages = [(9_000, 4), (800, 4)]
+    request = work(UserText(author="Ada", text="some words " * 3_300))
+    (first, second), server = await asked(lambda _: Answer(text="Done.", usage=usages.pop(0)), request, request)
+    assert (first.text, second.text, len(server.exchanges)) == ("Done.", "Done.", 2)
 
 
 def test_fields_count_before_words_and_other_errors_are_none() -> None:

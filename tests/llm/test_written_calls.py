@@ -28,6 +28,20 @@ MARKED = (
     '<|tool_call_begin|>functions.write_file:0<|tool_call_argument_begin|>{"path": "a.txt"}<|tool_call_end|>',
     '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>write_file\n```json\n{"path": "a.txt"}\n```',
     f"```tool_call\n{CALL}\n```",
+    "<tool_call>write_file\n<arg_key>path</arg_key>\n<arg_value>a.txt</arg_value>\n</tool_call>",
+    '```tool_code\nprint(default_api.write_file(path="a.txt"))\n```',
+    '<|python_tag|>write_file.call(path="a.txt")',
+    '<|python_tag|>[write_file(path="a.txt")]<|eom_id|>',
+    '<minimax:tool_call>\n<invoke name="write_file">\n<parameter name="path">a.txt</parameter>\n</invoke>',
+    '<function_calls><invoke name="write_file"><parameter name="path">a.txt</parameter></invoke></function_calls>',
+    "<seed:tool_call><function=write_file><parameter=path>a.txt</parameter></function></seed:tool_call>",
+    f"<TOOLCALL>[{CALL}]</TOOLCALL>",
+    f"<|tool_call|>[{CALL}]",
+    '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "write_file", "parameters": {"path": "a.txt"}}]<|END_ACTION|>',
+    f"functools[{CALL}]",
+    "<start_function_call>call:write_file{path:<escape>a.txt<escape>}<end_function_call>",
+    '<function=write_file{"path": "a.txt"}</function>',
+    '<|tool_calls_section_begin|><|tool_call_begin|>functions.write_file:0<|tool_call_argument_begin|>{"path":"a.txt"}',
     f"```json\n{CALL}\n```",
     f"```\n{CALL}\n```",
 )
@@ -36,6 +50,7 @@ WHOLE = (
     CALL,
     json.dumps({"type": "function", "function": {"name": "write_file", "arguments": '{"path": "a.txt"}'}}),
     json.dumps([{"tool": "functions.write_file", "args": {"path": "a.txt"}}]),
+    '[write_file(path="a.txt")]',
 )
 """Without a mark only the whole answer, or a block at its end, is a call."""
 
@@ -80,8 +95,8 @@ def test_a_long_text_of_nonsense_is_read_in_no_time(piece: str) -> None:
     "text",
     [
         '<tool_call>{"name": "write_file", "arguments": {"path": </tool_call>',
-        "<tool_call>write_file\n<arg_key>path</arg_key><arg_value>a.txt</arg_value></tool_call>",
-        '```tool_code\nprint(write_file(path="a.txt"))\n```',
+        "<tool_call>write_file\n<arg_key>path",
+        "```tool_code\nprint(write_file(path=\n```",
         "[TOOL_CALLS] write_file",
         '<function=write_file>{"path": </function>',
         '<tool_call>{"tool_calls": [{"id": "write_file"}]}</tool_call>',

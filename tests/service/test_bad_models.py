@@ -49,6 +49,21 @@ BROKEN = Breaks(answer=Answer(text=nonsense(400)), after=5)
 REFUSED, REPROMPTED, TRIED_AGAIN = {r.ToolCallRejected: 1}, {r.ModelReprompted: 1}, {r.RetryScheduled: 1}
 WRONG_TYPES = _texts('{"agents": 7}', '{"agents": ["executor"], "phase": ["execute"], "reason": {}}')
 THOUGHT = _texts(f'{SECRET}</think>\n<tool_call>{{"name": "teleport", "arguments": {{"to": "Mars"}}}}</tool_call>')
+TELEPORT = "<function=teleport>\n<parameter=to>\nMars\n</parameter>\n</function>"
+HARMONY = (
+    '<|start|>assistant<|channel|>commentary to=functions.teleport <|constrain|>json<|message|>{"to": "Mars"}<|call|>'
+)
+DSML = (
+    '<｜DSML｜invoke name="teleport">\n<｜DSML｜parameter name="to" string="true">Mars</｜DSML｜parameter>'
+    "\n</｜DSML｜invoke>"
+)
+TOOL_USE = {
+    "error": {
+        "message": "Failed to call a function. See 'failed_generation' for more details.",
+        "code": "tool_use_failed",
+        "failed_generation": '<function=teleport>{"to": "Mars"}</function>',
+    }
+}
 CASES: dict[str, Case] = {
     # content: repaired by a sentence the model can act on
     "no JSON": Case("router", _texts("The executor shall do it."), {r.RouteRejected: 1}),
@@ -70,6 +85,22 @@ CASES: dict[str, Case] = {
     "no verdict": Case("verification", _texts("It looks fine."), REPROMPTED),
     "cut off by length": Case("execute", (Answer(text="I wro", finish="length"),), REPROMPTED),
     "filtered": Case("execute", (Answer(text="", finish="content_filter"),), REPROMPTED),
+    # markup that the server left in the text: read as calls, and no thought or mark is published
+    "harmony": Case("execute", _texts(f"<|channel|>analysis<|message|>{SECRET}<|end|>{HARMONY}"), REFUSED),
+    "a tag of another vendor": Case("execute", _texts(DSML), REFUSED),
+    "a call within the thoughts": Case(
+        "execute", (Answer(reasoning=f"{SECRET}\n<tool_call>\n{TELEPORT}\n</tool_call>"),), REFUSED
+    ),
+    "a thought in harmony": Case("execute", _texts(f"<|channel|>analysis<|message|>{SECRET}<|end|>"), REPROMPTED),
+    "names with marks": Case("execute", _calls("teleport<|channel|>commentary", {"to": "Mars"}), REFUSED),
+    "a failed call in the error": Case("execute", (Fails(status=400, body=TOOL_USE),), REFUSED),
+    "a call its server could not read": Case(
+        "execute", (Fails(status=500, message="error parsing tool call: raw='{', err=unexpected end"),), REPROMPTED
+    ),
+    # a refused parameter: sent otherwise at once, without a word
+    "a refused choice of tools": Case(
+        "execute", (Fails(status=404, message="No endpoints found that support the provided 'tool_choice' value."),)
+    ),
     # transport: tried again, and not reported
     "a 500": Case("execute", (Fails(),), TRIED_AGAIN),
     "a 500 to the router": Case("router", (Fails(),), TRIED_AGAIN),
@@ -94,7 +125,9 @@ ADVICE = {
     "cut off by length": "could not be used",
 }
 """What a model reads when it is asked again."""
-TROUBLE = re.compile(rf"cannot be reached|could not decide|could not be used|{SECRET}|<tool_call>", re.IGNORECASE)
+TROUBLE = re.compile(
+    rf"cannot be (?:reached|used)|could not decide|could not be used|{SECRET}|<tool_call>|<\||DSML", re.IGNORECASE
+)
 """What no person may read."""
 
 
@@ -170,8 +203,8 @@ async def test_a_wrong_key_is_reported_once_and_the_work_goes_on_once_the_right_
         assert (folder.workspace / "note-06.txt").exists()
         agree(server, spent(folder.records(name)))
         sent = (await words(folder))[name]
-    (notice,) = [text for text in sent if "cannot be reached" in text]
-    assert "key" in notice
+    (notice,) = [text for text in sent if "cannot be used" in text]
+    assert f"does not accept the key (401, invalid_api_key): it is in {stored}; correct it there." in notice
     everything = [path.read_text() for path in (folder.data / "conversations").rglob("*.json*") if path.is_file()]
     assert not [text for text in [*sent, *everything] if wrong in text or server.key in text]
 

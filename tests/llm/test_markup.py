@@ -1,0 +1,185 @@
+"""Special tokens of chat templates: calls are read, thoughts stay private, and no token is ever published."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
+
+from tenex.core.errors import ModelRefused
+from tenex.core.messages import CallRequest, ModelStep, Usage
+from tenex.llm.markup import rewritten
+from tenex.llm.response import step_of
+from tenex.llm.written_calls import written_calls
+from tests.fakes.modelprotocol import Answer, Call, Fails
+
+from .clients import WRITE, asked, talking, work
+from .test_written_calls import MARKED, TOOLS
+
+ARGS = '{"path": "a.txt"}'
+HARMONY_CALL = f"<|channel|>commentary to=functions.write_file <|constrain|>json<|message|>{ARGS}<|call|>"
+DSML = (
+    '<｜DSML｜function_calls>\n<｜DSML｜invoke name="write_file">\n<｜DSML｜parameter name="path" string="true">a.txt'
+    "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>"
+)
+CALLS = (
+    HARMONY_CALL,
+    f"<|start|>assistant to=functions.write_file<|channel|>commentary json<|message|>{ARGS}<|call|>",
+    f"<|channel|>analysis<|message|>SECRET<|end|><|start|>assistant{HARMONY_CALL}",
+    DSML,
+)
+
+
+def step(*parts: Any, finish: Any = None, **more: Any) -> ModelStep:
+    usage = Usage(input_tokens=7, output_tokens=3)
+    return step_of(ModelResponse(parts=parts, finish_reason=finish, **more), "p:m", "p:p", usage, tools=TOOLS)
+
+
+def only(made: ModelStep) -> CallRequest:
+    (call,) = made.calls
+    return call
+
+
+@pytest.mark.parametrize("text", CALLS)
+@pytest.mark.parametrize("lead", ["", "I write it.\n"])
+def test_a_call_in_special_tokens_is_a_call_and_no_token_is_text(text: str, lead: str) -> None:
+    made = step(TextPart(lead + text))
+    assert (only(made).tool, only(made).arguments, only(made).fault) == ("write_file", {"path": "a.txt"}, "")
+    assert made.text.strip() == lead.strip()
+
+
+def test_a_thought_in_harmony_stays_private() -> None:
+    text = (
+        "<|channel|>analysis<|message|>SECRET<|end|><|start|>assistant<|channel|>final<|message|>It is made.<|return|>"
+    )
+    made = step(TextPart(text))
+    assert (made.text, made.thinking) == ("It is made.", "SECRET")
+
+
+@pytest.mark.parametrize(
+    "thought",
+    [
+        "SECRET\n<tool_call>\n<function=write_file>\n<parameter=path>\na.txt\n</parameter>\n</function>\n</tool_call>",
+        f'SECRET\n<tool_call>{{"name": "write_file", "arguments": {ARGS}}}</tool_call>',
+        f"SECRET{HARMONY_CALL}",
+    ],
+)
+def test_a_call_within_the_thoughts_is_read_where_there_is_nothing_else(thought: str) -> None:
+    made = step(ThinkingPart(thought))
+    assert (only(made).tool, only(made).arguments) == ("write_file", {"path": "a.txt"})
+    assert not made.text
+    said = step(ThinkingPart(thought), TextPart("It is made."))
+    assert (said.calls, said.text) == ((), "It is made.")
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["<|im_end|>", "<|eot_id|>", "</s>", "<end_of_turn>", "<|endoftext|>", "<|return|>\n", "<｜end▁of▁sentence｜>"],
+)
+def test_a_token_that_ends_an_answer_is_left_out(end: str) -> None:
+    assert step(TextPart(f"It is made.{end}")).text == "It is made."
+
+
+def test_a_text_about_tokens_is_published_as_it_is() -> None:
+    text = "Harmony begins a message with `<|channel|>`, then `<|message|>`."
+    assert step(TextPart(f"{text}\n\n```\n<tool_call>x</tool_call>\n```\nThat is all.")).text.startswith(text[:20])
+
+
+def test_a_token_without_a_call_is_asked_for_again() -> None:
+    with pytest.raises(ModelRefused, match="cannot be read"):
+        step(TextPart("<|tool_call_begin|>"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "write_file<|channel|>commentary",
+        "functions.write_file",
+        "functions.write_file:0",
+        "default_api.write_file",
+        " write_file ",
+        "WriteFile",
+        "write-file",
+    ],
+)
+def test_a_name_means_the_one_tool_that_it_holds(name: str) -> None:
+    assert only(step(ToolCallPart(name, ARGS, tool_call_id="c"))).tool == "write_file"
+
+
+@pytest.mark.parametrize("name", ["rewrite_files", "fly", "write_file_and_complete", "complete.write_file"])
+def test_a_name_that_means_no_tool_or_two_is_left_as_it_is(name: str) -> None:
+    assert only(step(ToolCallPart(name, ARGS, tool_call_id="c"))).tool == name
+
+
+@pytest.mark.parametrize(
+    "args", [ARGS + ARGS, f"{ARGS}\n{ARGS}", f"{ARGS}<|call|>", f"```json\n{ARGS}\n```", f" {ARGS}</s>"]
+)
+def test_arguments_that_are_repeated_or_wrapped_are_taken_once(args: str) -> None:
+    request = only(step(ToolCallPart("write_file", args, tool_call_id="c")))
+    assert (request.arguments, request.fault) == ({"path": "a.txt"}, "")
+
+
+def test_two_different_arguments_are_a_fault() -> None:
+    request = only(step(ToolCallPart("write_file", ARGS + '{"path": "b.txt"}', tool_call_id="c")))
+    assert request.arguments == {}
+    assert "no valid JSON" in request.fault
+
+
+async def test_a_call_that_a_server_gives_back_in_its_error_is_a_failed_call() -> None:
+    generation = f"<function=write_file>{ARGS}</function>"
+    body = {
+        "error": {"message": "Failed to call a function.", "code": "tool_use_failed", "failed_generation": generation}
+    }
+    (made,), server = await asked(Fails(status=400, body=body), work(tools=(WRITE,)))
+    assert (only(made).tool, only(made).arguments) == ("write_file", {})
+    assert generation in only(made).fault
+    assert len(server.exchanges) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "Failed to call a function. Please adjust your prompt."),
+        (500, "Failed to parse input at pos 12: <tool_call>"),
+        (500, "error parsing tool call: raw='{\"path\":', err=unexpected end of JSON input"),
+        (400, "Failed to parse tool call: Unexpected token"),
+    ],
+)
+async def test_a_call_that_no_one_could_read_is_asked_for_again_and_is_no_outage(status: int, message: str) -> None:
+    (failed,), server = await asked(Fails(status=status, message=message), work(tools=(WRITE,)))
+    assert isinstance(failed, ModelRefused)
+    assert len(server.exchanges) == 1
+
+
+def test_a_malformed_call_of_gemini_is_asked_for_again() -> None:
+    with pytest.raises(ModelRefused):
+        step(finish="error", provider_details={"finish_reason": "MALFORMED_FUNCTION_CALL"})
+
+
+async def test_names_and_arguments_are_read_through_a_real_server(stream: bool) -> None:
+    answer = Answer(calls=(Call(tool="functions.write_file", arguments=ARGS + ARGS),))
+    (made,), _ = await asked(answer, work(tools=(WRITE,)), stream=stream)
+    assert (only(made).tool, only(made).arguments) == ("write_file", {"path": "a.txt"})
+
+
+@pytest.mark.parametrize("text", [*CALLS, *(text for text in MARKED if not text.startswith(("```json", "```\n")))])
+async def test_no_mark_is_shown_while_an_answer_is_streamed(text: str) -> None:
+    streamed: list[str] = []
+    async with talking([Answer(text="Hello."), Answer(text=f"I write it.\n{text}")], stream=True) as (client, _):
+        await client.step(work(tools=TOOLS))
+        made = await client.step(work(tools=TOOLS), streamed.append)
+    assert [call.tool for call in made.calls] == ["write_file"]
+    assert all("I write it.".startswith(one.strip()) for one in streamed)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["<|channel|>", "analysis", "<|message|>", "final", " to=functions.x", "<|end|>", "a", "\n"])
+    )
+)
+def test_no_token_of_harmony_is_ever_left(pieces: list[str]) -> None:
+    text = rewritten("".join(pieces))
+    if "<|message|>" in pieces or "<|channel|>" in pieces:
+        assert "<|" not in text
+    written_calls(text, TOOLS)
