@@ -185,6 +185,11 @@ StartEntry = Entry | Shown | ShownBefore
 """What a run is shown when it begins, as its record holds it."""
 
 
+def with_context(text: str, context: str) -> str:
+    """A message's text with what it replies to or quotes."""
+    return f"{text}\n\n[{context}]" if context else text
+
+
 def cut(text: str, limit: int) -> str:
     """The text, or its beginning and end with a mark between them."""
     if len(text) <= limit:

@@ -89,6 +89,18 @@ def without_mentions(text: str, pubkey: PublicKey, name: str) -> str:
     return rest.lstrip(_AFTER) if first else rest
 
 
+def with_names(text: str, names: Mapping[PublicKey, str]) -> str:
+    """The text with `@name` in place of each mention of one of these keys (npub, nprofile)."""
+    if not names:
+        return text
+
+    def named(match: re.Match[str]) -> str:
+        key = key_of(match["key"])
+        return f"@{names[key]}" if key is not None and key in names else match[0]
+
+    return MENTION.sub(named, text)
+
+
 def is_mention(word: str) -> bool:
     """Whether a word calls someone by name."""
     return foreign.plain(word).strip(_AROUND).startswith("@")

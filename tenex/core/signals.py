@@ -42,6 +42,8 @@ class InboundMessage:
     """Keys of ours named in the text itself; p tags alone are no mention."""
     tagged: tuple[PublicKey, ...] = ()
     """Keys of ours in p tags, which clients copy from the message that is answered."""
+    quotes: tuple[EventId, ...] = ()
+    """Events that it quotes without answering them."""
     title: str = ""
     by_machine: bool = False
     """The event is labelled as not written by a user (NIP-32)."""
@@ -79,6 +81,8 @@ class MessageReceived:
     name: str
     addressed: tuple[Slug, ...] = ()
     """The agents the text itself mentions."""
+    quoted: tuple[tuple[EventId, ConversationId], ...] = ()
+    """Events of conversations here that it quotes."""
     is_plain: bool = False
     """Whether it is text even if it looks like a command or a mention: a program wrote it."""
 

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Collection
 from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,10 @@ _HEX64: Final = re.compile(r"[0-9a-fA-F]{64}")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _SUFFIX: Final = ".nsec"
 
+_EVENT_NAME: Final = re.compile(
+    r"(?<![a-z0-9])(?:nostr:)?(note1[02-9ac-hj-np-z]{58}|nevent1[02-9ac-hj-np-z]{6,1000})(?![a-z0-9])",
+    re.IGNORECASE | re.ASCII,
+)
 MAX_PROFILES: Final = 5
 """nprofiles of one text that are decoded, a millisecond each at most; users write one or two."""
 
@@ -114,7 +119,7 @@ def parse_public_key(text: str) -> PublicKey:
     if _HEX64.fullmatch(word):
         return _on_curve(bytes.fromhex(word))
     if lowered.startswith("nprofile1"):
-        return _on_curve(_profile_key(_payload(word, "nprofile", None)))
+        return _on_curve(_entry(_payload(word, "nprofile", None), "nprofile"))
     if lowered.startswith("npub1"):
         return _on_curve(_payload(word, "npub", 32))
     raise ValueError("a public key is npub1..., nprofile1... or 64 hex digits")
@@ -140,6 +145,19 @@ def find_mentions(text: str, among: Collection[PublicKey]) -> tuple[PublicKey, .
                 key = parse_public_key(word)
         if key is not None and key in among:
             found[key] = None
+    return tuple(found)
+
+
+def find_events(text: str) -> tuple[str, ...]:
+    """The ids of the events that a text names (`nostr:note1...`, `nostr:nevent1...`), at most `MAX_PROFILES`."""
+    found: dict[str, None] = {}
+    for match in islice(_EVENT_NAME.finditer(text), MAX_PROFILES):
+        word = match[1].lower()
+        with suppress(ValueError):
+            if word.startswith("note1"):
+                found[_payload(word, "note", 32).hex()] = None
+            else:
+                found[_entry(_payload(word, "nevent", None), "nevent").hex()] = None
     return tuple(found)
 
 
@@ -261,20 +279,20 @@ def _payload(text: str, prefix: str, length: int | None) -> bytes:
 _KNOWN: Final = frozenset({"npub", "nsec", "note", "nprofile", "nevent", "naddr"})
 
 
-def _profile_key(payload: bytes) -> bytes:
-    """The key in an nprofile: the first entry of type 0 (NIP-19)."""
+def _entry(payload: bytes, what: str) -> bytes:
+    """The key in an nprofile, or the id in an nevent: the first entry of type 0 (NIP-19)."""
     at = 0
     while at + 2 <= len(payload):
         kind, size = payload[at], payload[at + 1]
         value = payload[at + 2 : at + 2 + size]
         if len(value) != size:
-            raise ValueError("this nprofile is truncated")
+            raise ValueError(f"this {what} is truncated")
         if kind == 0:
             if size != 32:
-                raise ValueError("the key in this nprofile has the wrong length")
+                raise ValueError(f"the key in this {what} has the wrong length")
             return value
         at += 2 + size
-    raise ValueError("this nprofile contains no key")
+    raise ValueError(f"this {what} contains no key")
 
 
 def _on_curve(raw: bytes) -> PublicKey:

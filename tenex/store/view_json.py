@@ -302,7 +302,7 @@ def _message(message: Message) -> dict[str, Any]:
         "author": message.author,
         "phase": message.phase,
         "text": message.text,
-        "eventId": message.event_id,
+        "eventId": message.event_id or message.sent_as,
     }
     return {name: value for name, value in shown.items() if value}
 

@@ -12,6 +12,7 @@ from tenex.core import records as r
 from tenex.core.commands import HELP, NAMES, Command, parse
 from tenex.core.config import Role
 from tenex.core.phases import Phase
+from tenex.core.reducers.memory import as_entry
 from tests.fakes.scenario import (
     ALICE,
     ENDS,
@@ -297,7 +298,14 @@ def test_a_message_that_begins_with_an_agent_goes_to_it(text: str, agent: str) -
     scenario = new()
     scenario.user_writes(text)
     assert scenario.records(r.TurnOpened)[0].agents == (agent,)
-    assert scenario.records(r.MessageRecorded)[0].text == text
+    shown = re.sub(NPUB, agent, text, flags=re.IGNORECASE)
+    assert scenario.records(r.MessageRecorded)[0].text == shown, "models are shown names, not keys"
+
+
+def test_agents_that_a_message_mentions_are_shown_to_models_by_name() -> None:
+    scenario = new()
+    scenario.user_writes(f"Ask nostr:{NPUB} and @{NPUB}, not nostr:npub1{'q' * 58}.")
+    assert scenario.records(r.MessageRecorded)[0].text == f"Ask @executor and @executor, not nostr:npub1{'q' * 58}."
 
 
 def calling() -> Scenario:
@@ -427,3 +435,19 @@ def test_going_on_with_nothing_to_do_reports_it() -> None:
     scenario.converse("/continue")
     assert scenario.conversation.status == "waiting"
     assert scenario.sent_texts()[before:] == ["I wait for you: nothing is left to do"]
+
+
+def test_models_are_shown_what_a_message_replies_to_and_quotes() -> None:
+    """As data: on one line, in quotation marks it cannot close. The newest message and the root need no quotation."""
+    scenario = new()
+    scenario.user_writes("Build it.")
+    scenario.settle()
+    sent = [record for record in scenario.records(r.MessageSent) if record.purpose == "completion"]
+    first = sent[0].events[0].id
+    scenario.user_writes("Thanks.", reply_to=sent[-1].events[0].id)
+    scenario.settle()
+    scenario.user_writes("That one, please.", reply_to=first)
+    context = scenario.records(r.MessageRecorded)[-1].context
+    assert context == f"It replies to {sent[0].name}: “{sent[0].text}”"
+    shown = as_entry(scenario.conversation.recent[-1], 1_000)
+    assert shown.text == f"That one, please.\n\n[{context}]"

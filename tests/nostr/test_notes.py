@@ -5,6 +5,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pynostr import bech32
 
 from tenex.core.ids import PublicKey
 from tenex.core.names import without_mentions
@@ -19,6 +20,12 @@ HINT = "wss://other.example"
 R, P, X = "a" * 64, "b" * 64, "c" * 64
 STRANGER = PublicKey("d" * 64)
 TO_US = ["p", PROJECT.public]
+
+
+def nevent(event_id: str) -> str:
+    """The name of an event, with a relay before the id, as some libraries write it."""
+    payload = bytes([1, len(HINT), *HINT.encode(), 0, 32, *bytes.fromhex(event_id)])
+    return str(bech32.bech32_encode("nevent", bech32.convertbits(payload, 8, 5), bech32.Encoding.BECH32))
 
 
 def people(tags: list[tuple[str, ...]]) -> list[str]:
@@ -50,7 +57,8 @@ def test_a_reply_is_answered_with_root_and_reply_markers() -> None:
     """The root keeps the hint and author its own tag gave; the reply points to what was asked."""
     event = written(TO_US, ["e", P, "", "reply"], ["e", X, "", "mention"], ["e", R, HINT, "root", STRANGER])
     incoming = read(event)
-    assert (incoming.conversation, incoming.reply_to, incoming.references) == (R, P, (P, R, X))
+    assert (incoming.conversation, incoming.reply_to, incoming.references) == (R, P, (P, R))
+    assert incoming.quotes == (X,)
     assert answer_tags(incoming, incoming)[:3] == [
         ("e", R, HINT, "root", STRANGER),
         ("e", event.id, RELAY, "reply", PERSON.public),
@@ -65,7 +73,7 @@ def test_a_reply_is_answered_with_root_and_reply_markers() -> None:
         ([["e", R, "", STRANGER], ["e", X], ["e", P]], R, P, (P, R, X)),
         ([["e", R]], R, R, (R,)),
         ([["e", X], ["e", R, "", "root"]], R, R, (R, X)),
-        ([["e", X, "", "mention"], ["q", R]], None, None, (X,)),
+        ([["e", X, "", "mention"], ["q", R]], None, None, ()),
         ([["e"]] * 700 + [["p", ""]] * 1300, None, None, ()),
     ],
     ids=["root marker", "unmarked", "one unmarked", "marker and unmarked", "quotations", "malformed"],
@@ -77,6 +85,24 @@ def test_e_tags_place_a_note_in_its_thread(
     assert (incoming.conversation, incoming.reply_to) == (root or incoming.event_id, reply_to)
     assert (incoming.references, incoming.starts) == (references, False)
     assert incoming.address["root_author"] == (STRANGER if len(references) == 3 else PERSON.public if not root else "")
+
+
+def test_what_is_quoted_neither_places_a_note_nor_addresses_its_author() -> None:
+    """Clients tag the author of what they quote: "my bot did this, wow" is no request, and joins no conversation."""
+    name = f"nostr:{nevent(R)}"
+    for tags, text in (
+        ([["q", R], TO_US], "My bot did this, wow"),
+        ([["e", R, "", "mention"], TO_US], "My bot did this, wow"),
+        ([["e", R], TO_US], f"My bot did this, wow\n\n{name}"),
+        ([TO_US], f"My bot did this, wow {name}"),
+    ):
+        incoming = read(written(*tags, text=text))
+        assert (incoming.starts, incoming.references, incoming.quotes) == (False, (), (R,))
+        assert incoming.conversation == incoming.event_id
+    addressed = read(written(["q", R], TO_US, text=f"nostr:{npub(PROJECT.public)} what is this? {name}"))
+    assert (addressed.starts, addressed.quotes) == (True, (R,))
+    reply = read(written(["e", P, "", "root"], ["q", R], TO_US, text="Look at this"))
+    assert (reply.references, reply.quotes) == ((P,), (R,))
 
 
 def test_a_lone_reply_marker_leaves_the_root_open() -> None:

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 from tenex.core import records as r
 from tenex.core.commands import Command, execute_command, parse, read
+from tenex.core.context.window import in_a_line
 from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.mode import all_modes, can_begin, mode_of, unbegun
-from tenex.core.names import without_mentions
+from tenex.core.names import with_names, without_mentions
 from tenex.core.signals import MessageReceived
 from tenex.core.state.conversation import title_of
 from tenex.core.state.run import Call, CallState, Run
@@ -19,6 +20,13 @@ from .permissions import Decision
 from .runs import after_result
 from .transaction import Transaction
 
+QUOTES = 3
+"""Quoted notes that a message's context names."""
+QUOTED_CHARACTERS = 600
+"""Of a message that is answered or quoted: who replies means the whole of a short one, or a part of a long one."""
+SHORT_ID = 12
+"""Characters by which a conversation is named."""
+
 
 def on_message(draft: Transaction, signal: MessageReceived) -> None:
     """Take a message in; twice the same event gives no record."""
@@ -28,6 +36,7 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
     if not signal.is_plain:
         project = draft.rules.project
         text = without_mentions(message.text, project.pubkey, project.name)
+        text = with_names(text, {agent.pubkey: agent.slug for agent in draft.rules.roster.values()})
         signal = replace(signal, message=replace(message, text=text))
     if state.status == "new":
         _start(draft, signal)
@@ -76,8 +85,35 @@ def record_message(draft: Transaction, signal: MessageReceived) -> r.MessageReco
         addressed=signal.addressed,
         reply_to=message.reply_to,
         origin=message.origin,
+        context=_context(draft, signal),
         is_outside=is_outside(draft.state.address, message.address),
     )
+
+
+def _context(draft: Transaction, signal: MessageReceived) -> str:
+    """What a message replies to or quotes, where agents would not know it: neither the newest message nor the root."""
+    state, message = draft.state, signal.message
+    known = {one.event_id or one.sent_as: one for one in state.recent}
+    known.pop("", None)
+    sentences: list[str] = []
+    answered = known.get(message.reply_to or "")
+    if answered is not None and answered is not state.recent[-1] and message.reply_to != state.id:
+        sentences.append(f"It replies to {answered.name}: {_quotation(answered.text)}")
+    quoted = dict(signal.quoted)
+    for event in message.quotes[:QUOTES]:
+        if event in known:
+            sentences.append(f"It quotes {known[event].name}: {_quotation(known[event].text)}")
+        elif event in quoted:
+            where = quoted[event][:SHORT_ID]
+            sentences.append(f"It quotes a message of the conversation {where}; `search_conversation` reads that")
+        else:
+            sentences.append("It quotes a note that is not known here")
+    return ". ".join(sentences)
+
+
+def _quotation(text: str) -> str:
+    """Words of somebody else, as data: on one line, within quotation marks that they cannot close."""
+    return f"“{in_a_line(text, QUOTED_CHARACTERS).replace('”', '’')}”"
 
 
 def report_elsewhere(draft: Transaction, slug: Slug) -> None:

@@ -110,6 +110,8 @@ class MessageRecorded(Record):
     addressed: tuple[Slug, ...] = ()
     reply_to: EventId | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
+    context: str = ""
+    """What it replies to or quotes, in words for models: kept as it was then, so that a replay shows them the same."""
     is_outside: bool = False
     """Sent from outside the group that the conversation is in: its author gets no right to read it."""
 

@@ -12,7 +12,7 @@ from tenex.core.context.window import MESSAGE_CHARACTERS, remembered
 from tenex.core.costs import DAY
 from tenex.core.decide.loop_detection import is_new
 from tenex.core.ids import Millis, PublicKey, RunId, TurnId
-from tenex.core.messages import NO_USAGE, CallResult, Usage, UserText, cut
+from tenex.core.messages import NO_USAGE, CallResult, Usage, UserText, cut, with_context
 from tenex.core.phases import Phase
 from tenex.core.state.conversation import (
     EARLIER_PLANS,
@@ -90,7 +90,7 @@ def _see(c: State, event_id: str) -> None:
 def _wrote(c: State, record: r.MessageRecorded) -> None:
     _see(c, record.event_id)
     c.title = c.title or title_of(record.text)
-    _remember(c, record, record.event_id, record.author, record.name, record.text, record.role)
+    _remember(c, record, record.event_id, record.author, record.name, record.text, record.role, record.context)
     c.origin, c.origin_at = record.origin, record.created_at
     c.turns_since_user, c.route_streak, c.streak_of = 0, 0, ()
     if c.status == "waiting" and c.waiting_for != "waiver" and c.phase is Phase.EXECUTE:
@@ -103,13 +103,22 @@ def _wrote(c: State, record: r.MessageRecorded) -> None:
         c.workflow = c.workflow.message_received(record.seq, record.at)
         return
     c.addressed = (*c.addressed, *((slug, record.name) for slug in record.addressed))
-    text = UserText(
-        author=record.name, text=cut(record.text, MESSAGE_CHARACTERS), role=str(record.role), key=record.author
-    )
+    shown = with_context(cut(record.text, MESSAGE_CHARACTERS), record.context)
+    text = UserText(author=record.name, text=shown, role=str(record.role), key=record.author)
     c.runs = {key: run.receives(text, record.seq) for key, run in c.runs.items()}
 
 
-def _remember(c: State, record: r.Record, event_id: str, author: PublicKey, name: str, text: str, role: Any) -> None:
+def _remember(
+    c: State,
+    record: r.Record,
+    event_id: str,
+    author: PublicKey,
+    name: str,
+    text: str,
+    role: Any,
+    context: str = "",
+    sent_as: str = "",
+) -> None:
     last = c.turn or c.last_turn
     message = Message(
         seq=record.seq,
@@ -120,6 +129,8 @@ def _remember(c: State, record: r.Record, event_id: str, author: PublicKey, name
         text=text,
         phase=c.phase,
         role=role,
+        context=context,
+        sent_as=sent_as,
         after_turn=last.turn_id if last and (c.turn or c.turns) else None,
     )
     memory.kept(c, message)
@@ -455,7 +466,8 @@ def _message_sent(c: State, record: r.MessageSent) -> None:
     if record.phase is c.phase:
         c.unannounced = None
     if record.purpose in ("completion", "question"):
-        _remember(c, record, "", record.speaker, record.name, record.text, None)
+        event = record.events[0].id if record.events else ""
+        _remember(c, record, "", record.speaker, record.name, record.text, None, sent_as=event)
     if record.asks:
         _decision_asked(c, record)
     if record.run is not None and record.call is not None:

@@ -2,7 +2,7 @@
 
 from tenex.core import records as r
 from tenex.core.context.window import entry_weight, in_a_line
-from tenex.core.messages import AgentText, Entry, Shown, ShownBefore, UserText, cut
+from tenex.core.messages import AgentText, Entry, Shown, ShownBefore, UserText, cut, with_context
 from tenex.core.phases import Phase
 from tenex.core.state.conversation import State
 from tenex.core.state.memory import DECISIONS, LEAST_RECENT, RECENT_BYTES, UserDecision, Window, shortened, size
@@ -91,7 +91,7 @@ def shown(c: State, record: r.RunStarted) -> tuple[Entry, ...]:
 
 def as_entry(message: Message, limit: int) -> UserText | AgentText:
     """A message as a model reads it, with that many characters of its text."""
-    text = cut(message.text, limit)
+    text = with_context(cut(message.text, limit), message.context)
     if message.role is None:
         return AgentText(author=message.name, text=text)
     return UserText(author=message.name, text=text, role=str(message.role), key=message.author)

@@ -358,3 +358,7 @@ class Message:
     """The last turn opened before it was written."""
     is_answer: bool = False
     """Whether it answered a question of ours, and so has been dealt with."""
+    sent_as: str = field(default="", compare=False)
+    """The event id of one of ours. Snapshots written before it was kept lack it, so no rule may depend on it."""
+    context: str = ""
+    """What it replies to or quotes, in words for models; "" for nothing that they are not shown anyway."""

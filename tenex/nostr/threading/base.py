@@ -24,7 +24,7 @@ from tenex.core.prose import folded, readings
 from tenex.core.signals import InboundMessage
 from tenex.nostr.addresses import is_private
 from tenex.nostr.events import Event
-from tenex.nostr.keys import find_mentions
+from tenex.nostr.keys import find_events, find_mentions
 from tenex.nostr.urls import normalise_url
 
 Tag = tuple[str, ...]
@@ -127,6 +127,9 @@ class ThreadingScheme(ABC):
         }
         tagged = tuple(dict.fromkeys(PublicKey(tag[1]) for tag in tags_named(event, "p") if tag[1] in own_keys))
         named = find_mentions(event.content, own_keys)  # a bare `@slug` may mean another project's agent
+        quotes = quotes_of(event)
+        # clients tag the author of what is quoted: that alone addresses no one
+        is_addressed = bool(named or (tagged and not quotes))
         by_project = self.starts_by_project and any(tag[1] == project for tag in tags_named(event, "a"))
         return InboundMessage(
             event_id=event.id,
@@ -134,11 +137,12 @@ class ThreadingScheme(ABC):
             text=event.content,
             created_at=event.created_at,
             conversation=ConversationId(place.root),
-            starts=place.may_start and (bool(tagged or named) or by_project),
+            starts=place.may_start and (is_addressed or by_project),
             references=place.references,
             reply_to=EventId(place.parent) if place.parent else None,
             mentions=_with_slugs(named, event.content, slugs),
             tagged=tagged,
+            quotes=tuple(quote for quote in quotes if quote not in place.references),
             by_machine=any(tag[1] == "ai" for tag in tags_named(event, "l")),
             expires_at=expiration_of(event),
             title=first_value(event, "title", "subject").strip()[:MAX_TITLE],
@@ -160,6 +164,14 @@ def first_value(event: Event, *names: str) -> str:
 def expiration_of(event: Event) -> int | None:
     """The second from which an event has expired (NIP-40); of several the earliest, malformed ones left out."""
     return min((int(tag[1]) for tag in tags_named(event, "expiration") if _SECONDS.fullmatch(tag[1])), default=None)
+
+
+def quotes_of(event: Event) -> tuple[EventId, ...]:
+    """The events that are quoted (NIP-18): by q tags, by e tags marked `mention`, and by names in the text (NIP-27)."""
+    ids = [tag[1] for tag in tags_named(event, "q")]
+    ids += [tag[1] for tag in tags_named(event, "e") if element(tag, 3) == "mention"]
+    ids += find_events(event.content)
+    return references_of(event, *ids)
 
 
 def is_hex64(text: str) -> bool:

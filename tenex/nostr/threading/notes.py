@@ -92,7 +92,9 @@ def _thread(event: Event, here: str) -> _Thread:
             link = _Link(tag[1], base.hint(base.element(tag, 2)), base.key_at(tag, 4, 3))
             marked.get(base.element(tag, 3), plain).append(link)
     roots, replies = marked["root"], marked["reply"]
-    others = tuple(link.id for link in (*roots, *replies, *plain, *marked["mention"]))
+    quoted = base.quotes_of(event)
+    plain = [link for link in plain if link.id not in quoted]  # as clients quoted before there were q tags
+    others = tuple(link.id for link in (*roots, *replies, *plain))
     if not (roots or replies or plain):
         return _Thread(_Link(event.id, here, event.pubkey), _UNKNOWN, others)
     root = next(iter(roots or plain), _UNKNOWN)

@@ -11,7 +11,7 @@ from tenex.core.context.window import BYTES_PER_TOKEN, CONTEXT_TOKENS, FRAME, ME
 from tenex.core.conversation import Conversation
 from tenex.core.graph import END
 from tenex.core.ids import ConversationId
-from tenex.core.messages import Note, cut
+from tenex.core.messages import Note, cut, with_context
 from tenex.core.names import short_key
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from tenex.core.routing import REASON_CHARACTERS
@@ -157,7 +157,7 @@ def _message(message: Message, limit: int) -> str:
             "from": message.name,
             "role": message.role,
             "key": short_key(message.author),
-            "text": cut(message.text, limit),
+            "text": with_context(cut(message.text, limit), message.context),
             "after_turn": message.after_turn,
         }
     )
