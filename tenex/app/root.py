@@ -18,6 +18,7 @@ from tenex.core.records import Record
 from tenex.core.state.conversation import SPENDING_DAYS
 from tenex.llm.scripted import Pace
 from tenex.nostr.compose import NostrSealer, Publisher
+from tenex.nostr.deletions import DELETION, deleted_events
 from tenex.nostr.events import Event
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.pool import RelayPool
@@ -244,12 +245,18 @@ class Application:
         )
 
     def _on_event(self, event: Event, relay: str) -> None:
-        if not self.profiles.on_event(event):
+        if not self._is_handled(event):
             self.listener.on_event(event, relay)
 
     def _on_new_event(self, event: Event, relay: str) -> None:
-        if not self.profiles.on_event(event):
+        if not self._is_handled(event):
             self.listener.on_new_event(event, relay)
+
+    def _is_handled(self, event: Event) -> bool:
+        """Handle a profile or a deletion; whether it was one."""
+        for deleted in deleted_events(event):
+            self.inbox.delete(deleted, event.pubkey)
+        return event.kind == DELETION or self.profiles.on_event(event)
 
     def _build_runtime(self, observers: Sequence[Observer]) -> None:
         first, current, clock = self.first, self.current, self.clock

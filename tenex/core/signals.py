@@ -88,6 +88,14 @@ class MessageReceived:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MessageDeleted:
+    """The author of a message deleted its event (NIP-09)."""
+
+    event_id: EventId
+    author: PublicKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RouteAnswered:
     """The router answered; `text` is read by `routing.parse`."""
 
@@ -326,6 +334,7 @@ Signal = (
     Opened
     | ClockJumped
     | MessageReceived
+    | MessageDeleted
     | RouteAnswered
     | ModelAnswered
     | ModelFailed

@@ -10,6 +10,7 @@ from typing import Final
 from tenex.core.ids import PublicKey
 from tenex.core.signals import InboundMessage
 
+from .deletions import DELETION
 from .events import Event
 from .filters import Filter
 from .pool import RelayPool
@@ -100,6 +101,7 @@ class Listener:
             people = sorted(self._people)
             filters.append({"kinds": [NOTE, THREAD], "authors": people})
             filters.append({"kinds": [COMMENT], "authors": people})
+            filters.append({"kinds": [DELETION], "authors": people})
         self._pool.subscribe("addressed", filters, since)
 
     def follow(self, root: str, since: int | None = None) -> None:
@@ -128,7 +130,7 @@ class Listener:
 
     def _subscribe(self, batch: int, since: int) -> None:
         roots = sorted(self._batches[batch])
-        filters = [{"kinds": list(KINDS), "#e": roots}, {"kinds": [COMMENT], "#E": roots}]
+        filters = [{"kinds": [*KINDS, DELETION], "#e": roots}, {"kinds": [COMMENT], "#E": roots}]
         self._pool.subscribe(f"threads {batch}", filters, since)
 
     def on_event(self, event: Event, relay: str) -> None:

@@ -17,7 +17,7 @@ import structlog
 from tenex.core.config import PeerGroup, Role
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.ports import Clock, Directory
-from tenex.core.signals import InboundMessage, MessageReceived
+from tenex.core.signals import InboundMessage, MessageDeleted, MessageReceived
 from tenex.core.text import trimmed
 
 from .coordinator import ConversationCoordinator
@@ -54,6 +54,8 @@ class Admission(StrEnum):
     """Its author exceeds the rate limit: it is received again later."""
     EXPIRED = "expired"
     """Its author wanted it ignored by now (NIP-40)."""
+    DELETED = "deleted"
+    """Its author has deleted it (NIP-09)."""
     TOO_OLD = "too_old"
     """Too old to be new: a relay repeats a message whose conversation was deleted here."""
     TOO_MANY = "too_many"
@@ -105,6 +107,8 @@ class Inbox:
         self._is_queued = asyncio.Event()
         self._conversations: OrderedDict[str, ConversationId] = OrderedDict()
         self._early: OrderedDict[EventId, InboundMessage] = OrderedDict()
+        self._deleted: OrderedDict[tuple[EventId, PublicKey], None] = OrderedDict()
+        """Deleted events and who deleted them: relays send a deletion also before what it deletes."""
         self.counts: Counter[Admission] = Counter()
         self.is_closed = False
 
@@ -135,7 +139,8 @@ class Inbox:
 
         `has_turn` skips the rate limit. Where the event `is_new` at its relay, a refusal for its date is answered.
         """
-        verdict = self._receive(message, has_turn=has_turn)
+        is_deleted = (message.event_id, message.author) in self._deleted
+        verdict = Admission.DELETED if is_deleted else self._receive(message, has_turn=has_turn)
         if verdict is Admission.TOO_OLD and is_new:
             self._coordinator.report_date(message, is_guest=self._circle.role(message.author) is Role.GUEST)
         self.counts[verdict] += 1
@@ -150,6 +155,17 @@ class Inbox:
                 del self._early[reply.event_id]
                 self.receive(reply)
         return verdict
+
+    def delete(self, event_id: EventId, author: PublicKey) -> None:
+        """Take back a message whose author deleted its event, as far as no work has begun on it."""
+        if not self.knows(author):
+            return
+        self._deleted[event_id, author] = None
+        if len(self._deleted) > AUTHORS:
+            self._deleted.popitem(last=False)
+        conversation = self._conversations.get(event_id) or self._directory.conversation_of(event_id)
+        if conversation is not None and not self.is_closed:
+            self._coordinator.deliver(conversation, MessageDeleted(event_id=event_id, author=author))
 
     def _receive(self, message: InboundMessage, *, has_turn: bool) -> Admission:
         role = self._circle.role(message.author)

@@ -98,7 +98,7 @@ def test_what_is_quoted_neither_places_a_note_nor_addresses_its_author() -> None
     ):
         incoming = read(written(*tags, text=text))
         assert (incoming.starts, incoming.references, incoming.quotes) == (False, (), (R,))
-        assert incoming.conversation == incoming.event_id
+        assert str(incoming.conversation) == str(incoming.event_id)
     addressed = read(written(["q", R], TO_US, text=f"nostr:{npub(PROJECT.public)} what is this? {name}"))
     assert (addressed.starts, addressed.quotes) == (True, (R,))
     reply = read(written(["e", P, "", "root"], ["q", R], TO_US, text="Look at this"))

@@ -23,6 +23,7 @@ from tenex.core.signals import (
     ClockJumped,
     DayLimitReached,
     Evaluated,
+    MessageDeleted,
     MessageReceived,
     ModelAnswered,
     ModelCallInterrupted,
@@ -45,7 +46,7 @@ from tenex.core.verdicts import FunctionQuestion, Unanswered, Verdict
 
 from . import holds, runs
 from .agent_phases import ask_what_is_offered, rerender_prompts, sync_agent_state
-from .messages import on_message
+from .messages import on_deletion, on_message
 from .rollback import roll_back
 from .transaction import Seal, Transaction, unsealed
 from .turns import close_calls
@@ -120,6 +121,8 @@ def _consequences(draft: Transaction, signal: Signal) -> Transaction:  # noqa: C
             _on_restart_or_clock_jump(draft, signal)
         case MessageReceived():
             on_message(draft, signal)
+        case MessageDeleted():
+            on_deletion(draft, signal)
         case ModelAnswered(key=key, step=step):
             if (run := _waiting_for_model(draft, key)) is not None:
                 runs.stepped(draft, run, step)

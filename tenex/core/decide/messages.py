@@ -9,7 +9,7 @@ from tenex.core.context.window import in_a_line
 from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.mode import all_modes, can_begin, mode_of, unbegun
 from tenex.core.names import with_names, without_mentions
-from tenex.core.signals import MessageReceived
+from tenex.core.signals import MessageDeleted, MessageReceived
 from tenex.core.state.conversation import title_of
 from tenex.core.state.run import Call, CallState, Run
 from tenex.core.trust import is_outside
@@ -71,6 +71,21 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
     mode.on_message(draft, signal, called)
 
 
+def on_deletion(draft: Transaction, signal: MessageDeleted) -> None:
+    """Withdraw a message that its author deleted before an agent was shown it; later it has been read and stays."""
+    state = draft.state
+    found = next(
+        (one for one in state.messages if one.event_id == signal.event_id and one.author == signal.author), None
+    )
+    shown = max((run.shown for run in state.runs.values()), default=0)
+    is_begun = state.workflow is not None or state.has_mission
+    if found is None or is_begun or found.seq <= max(state.answered, shown):
+        return
+    draft.add(r.MessageWithdrawn, message=found.seq)
+    if state.turn is None and state.status == "active" and not state.unanswered:
+        draft.add(r.Waiting, reason="user")
+
+
 def record_message(draft: Transaction, signal: MessageReceived) -> r.MessageRecorded:
     """Record a user's message."""
     message = signal.message
@@ -97,7 +112,7 @@ def _context(draft: Transaction, signal: MessageReceived) -> str:
     known.pop("", None)
     sentences: list[str] = []
     answered = known.get(message.reply_to or "")
-    if answered is not None and answered is not state.recent[-1] and message.reply_to != state.id:
+    if answered is not None and answered is not state.recent[-1] and str(message.reply_to) != str(state.id):
         sentences.append(f"It replies to {answered.name}: {_quotation(answered.text)}")
     quoted = dict(signal.quoted)
     for event in message.quotes[:QUOTES]:

@@ -117,6 +117,13 @@ class MessageRecorded(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MessageWithdrawn(Record):
+    """The author of the message `message` (a seq) deleted it before any work on it had begun (NIP-09)."""
+
+    message: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandGiven(Record):
     """A message that is a command to the daemon; agents and the router do not see it."""
 

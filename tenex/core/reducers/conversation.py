@@ -138,6 +138,18 @@ def _remember(
         c.messages = of_cycle(c.messages, message, first=1)  # what began the cycle stays, however many follow
 
 
+def _withdrawn(c: State, record: r.MessageWithdrawn) -> None:
+    gone = next((message for message in c.messages if message.seq == record.message), None)
+    if gone is None:
+        return
+    c.messages = tuple(message for message in c.messages if message.seq != record.message)
+    memory.withdrawn(c, record.message)
+    if not any(message.author == gone.author for message in c.unanswered):
+        c.addressed = tuple(item for item in c.addressed if item[1] != gone.name)
+    text = with_context(cut(gone.text, MESSAGE_CHARACTERS), gone.context)
+    c.runs = {key: run.without_unseen(text, gone.author) for key, run in c.runs.items()}
+
+
 def _command(c: State, record: r.CommandGiven) -> None:
     _see(c, record.event_id)
     c.origin, c.origin_at = record.origin, record.created_at
@@ -564,6 +576,7 @@ REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.ClockAdjusted: clock_set,
     r.CycleStarted: _cycle,
     r.MessageRecorded: _wrote,
+    r.MessageWithdrawn: _withdrawn,
     r.CommandGiven: _command,
     r.Waiting: _waiting,
     r.Ended: _ended,

@@ -20,6 +20,13 @@ def kept(c: State, message: Message) -> None:
         c.recent_size = sum(map(size, c.recent))
 
 
+def withdrawn(c: State, seq: int) -> None:
+    """A message was deleted by its author: it is shown to no one any more."""
+    c.recent = tuple(message for message in c.recent if message.seq != seq)
+    c.recent_size = sum(map(size, c.recent))
+    c.earlier = tuple(message for message in c.earlier if message.seq != seq)
+
+
 def waived(c: State, record: r.Waived) -> None:
     """A user gave up gates, by a command or by a yes."""
     text = f"{record.name} gave up {', '.join(record.phases)}: “{in_a_line(record.quote, QUOTE)}”"

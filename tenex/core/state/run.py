@@ -188,6 +188,11 @@ class Run:
         """A user wrote while it works: it will see that before its next step."""
         return replace(self, unseen=(*self.unseen, text), received=seq)
 
+    def without_unseen(self, text: str, key: str) -> "Run":
+        """A text that it has not been shown was deleted by its author."""
+        unseen = tuple(one for one in self.unseen if (one.text, one.key) != (text, key))
+        return self if len(unseen) == len(self.unseen) else replace(self, unseen=unseen)
+
     def stepped(self, step: ModelStep, seq: int) -> "Run":
         """Its model answered; the calls, if any, wait for the gate."""
         return replace(

@@ -1,0 +1,21 @@
+"""Deletions (NIP-09): which of their own events the author of a kind 5 takes back."""
+
+from typing import Final
+
+from tenex.core.ids import EventId
+
+from .events import Event
+from .threading.base import is_hex64, tags_named
+
+DELETION: Final = 5
+
+MOST: Final = 100
+"""Events of one deletion that are looked at: clients write one."""
+
+
+def deleted_events(event: Event) -> tuple[EventId, ...]:
+    """The ids that a deletion names; () for an event of another kind."""
+    if event.kind != DELETION:
+        return ()
+    ids = dict.fromkeys(EventId(tag[1]) for tag in tags_named(event, "e") if is_hex64(tag[1]))
+    return tuple(ids)[:MOST]

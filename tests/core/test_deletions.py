@@ -1,0 +1,75 @@
+"""A message that its author deletes before work on it has begun is taken back (NIP-09); later it has been read."""
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.ids import EventId, PublicKey
+from tenex.core.phases import Phase
+from tenex.core.signals import MessageDeleted
+from tests.fakes.scenario import (
+    ALICE,
+    WAITS,
+    Router,
+    Scenario,
+    in_flight,
+    model_by_phase,
+    plain_model,
+    reply,
+    route,
+    scenario_at,
+    step_until,
+)
+
+MALLORY = PublicKey("e" * 64)
+
+
+def asked() -> Scenario:
+    """A request whose router has not answered."""
+    scenario = Scenario(Router(route("execute", "executor"), WAITS), plain_model)
+    scenario.user_writes("build it")
+    return scenario
+
+
+def delete(scenario: Scenario, at: int = -1, author: PublicKey = ALICE) -> list[r.Record]:
+    """The author of a message deletes it."""
+    event = scenario.records(r.MessageRecorded)[at].event_id
+    return scenario.handle(MessageDeleted(event_id=EventId(event), author=author))
+
+
+def test_a_request_that_is_deleted_before_work_began_starts_none() -> None:
+    scenario = asked()
+    assert [type(record) for record in delete(scenario)] == [r.MessageWithdrawn, r.Waiting]
+    assert in_flight(scenario) == []
+    assert (scenario.conversation.messages, scenario.conversation.requests) == ((), ())
+    assert scenario.conversation.recent == ()
+    assert scenario.conversation.waiting_for == "user"
+
+
+@pytest.mark.parametrize("author", [MALLORY])
+def test_only_its_author_takes_a_message_back(author: PublicKey) -> None:
+    assert delete(asked(), author=author) == []
+
+
+def test_one_of_two_requests_that_is_deleted_leaves_the_other() -> None:
+    scenario = asked()
+    scenario.user_writes("and make it green")
+    assert [type(record) for record in delete(scenario)] == [r.MessageWithdrawn]
+    assert len(scenario.conversation.messages) == 1
+    scenario.settle()
+    assert scenario.records(r.TurnOpened)
+
+
+def test_what_came_in_mid_work_and_was_deleted_is_not_shown_to_the_agent() -> None:
+    worker = model_by_phase(execute=[reply("", ("write_file", {"path": "f"})), reply("done")])
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS), worker)
+    step_until(scenario, lambda it: bool(it.records(r.ToolCallStarted)))
+    scenario.user_writes("make it green")
+    assert [type(record) for record in delete(scenario)] == [r.MessageWithdrawn]
+    (run,) = scenario.conversation.runs.values()
+    assert run.unseen == ()
+
+
+def test_what_an_agent_was_shown_stays() -> None:
+    scenario = asked()
+    scenario.settle()
+    assert delete(scenario) == []
