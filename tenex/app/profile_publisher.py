@@ -65,9 +65,13 @@ class ProfileAnnouncer:
         """Handle an event if it is a user's profile; returns whether it was."""
         if event.kind != METADATA or event.pubkey not in self._people:
             return False
-        name = name_in(event)
-        if name and event.created_at >= self._named_at.get(event.pubkey, 0):
-            self.names[event.pubkey], self._named_at[event.pubkey] = name, event.created_at
+        if event.created_at >= self._named_at.get(event.pubkey, 0):
+            self._named_at[event.pubkey] = event.created_at
+            name = name_in(event)
+            if name:
+                self.names[event.pubkey] = name
+            else:  # it was removed
+                self.names.pop(event.pubkey, None)
         return True
 
     async def run(self) -> None:

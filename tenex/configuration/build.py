@@ -12,7 +12,7 @@ from tenex.core.ids import PublicKey, Slug
 from tenex.core.ports import Missions, Model
 from tenex.core.trust import may_reach
 from tenex.llm.scripted import Pace
-from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
+from tenex.nostr.keys import KeyRing, SecretKey, npub, parse_public_key
 from tenex.nostr.profiles import Identity
 from tenex.output_states.model import OnProgress
 from tenex.prompting.prompter import ConversationPrompter
@@ -39,6 +39,9 @@ from tenex.workflows.speakers.workflow import Workflow
 from .agents import PROJECT, agent_keys, load_agents, only_agent
 from .models import build_model_client, is_offline
 from .workflows import disabled, load_workflows, log_findings
+
+MOST_OWNERS = 3
+"""Owners whom a profile names: more would fill it."""
 
 AT_START = ("relays", "log", "metrics", "traces", "paths", "shutdown")
 """Sections that are read once: sockets, files and logs are opened by them."""
@@ -112,10 +115,12 @@ class Configuration:
         """The project, its agents and its workflows, as people are to see them."""
         project = self.settings.project
         others = [
-            *((one.pubkey, one.name, f"{one.role} An agent") for one in self.rules.roster.values()),
-            *((one.pubkey, one.name, f"{one.about} A workflow") for one in self.rules.workflows.values()),
-            *((one.pubkey, slug, f"{one.about} A mission") for slug, one in self.rules.missions.items()),
+            *((one.pubkey, one.name, _about("agent", one.role)) for one in self.rules.roster.values()),
+            *((one.pubkey, one.name, _about("workflow", one.about)) for one in self.rules.workflows.values()),
+            *((one.pubkey, slug, _about("mission", one.about)) for slug, one in self.rules.missions.items()),
         ]
+        owners = ", ".join(f"nostr:{npub(key)}" for key in sorted(self.people.owners)[:MOST_OWNERS])
+        whose = f"the project {project.name}" + (f" of {owners}" if owners else "")
         ours = Identity(
             pubkey=self.rules.project.pubkey,
             name=project.name,
@@ -124,11 +129,16 @@ class Configuration:
         )
         return [
             ours,
-            *(
-                Identity(pubkey=key, name=name, about=f"{about} of {project.name}.".strip())
-                for key, name, about in others
-            ),
+            *(Identity(pubkey=key, name=name, about=about.format(whose=whose)) for key, name, about in others),
         ]
+
+
+def _about(what: str, words: str) -> str:
+    """A sentence on one of our keys, with a place for whose it is."""
+    plain = words.strip().rstrip(".").replace("{", "{{").replace("}", "}}")
+    does = f", which {plain}" if what == "agent" and plain else ""
+    said = f" {plain}." if plain and not does else ""
+    return f"{'An agent' if what == 'agent' else f'A {what}'} of {{whose}}{does}.{said} It is a program, not a person."
 
 
 def configure(settings: Settings, ground: StaticContext) -> Configuration:

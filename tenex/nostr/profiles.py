@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
+from tenex.core.text import INVISIBLE
 from tenex.nostr.threading.split import clean_text, clip
 
 from .events import Event, unsigned_event
@@ -20,6 +21,8 @@ AGENT: Final = "agent"
 MAX_NAME_BYTES: Final = 256
 """Of UTF-8, for a published name: a profile lists the names of all agents, and relays refuse events above 64 KiB."""
 MAX_ABOUT_BYTES: Final = 8 * 1024
+_NAME_KEYS: Final = ("name", "display_name", "displayName", "username")
+"""NIP-24 has the first two; clients have written the others."""
 NAME_CHARACTERS: Final = 40
 """Of a user's name, which is shown before every message in prompts and on screens."""
 
@@ -100,6 +103,10 @@ def agents_in(event: PublishedProfile) -> list[PublicKey]:
 
 
 def name_in(event: PublishedProfile) -> str:
-    """The author's name in a kind 0, on one line and shortened; empty if there is none."""
-    name = _fields(event).get("name")
-    return " ".join(clean_text(name).split())[:NAME_CHARACTERS] if isinstance(name, str) else ""
+    """The author's name in a kind 0, on one line, without what nobody sees, and shortened; empty if there is none."""
+    fields = _fields(event)
+    for key in _NAME_KEYS:
+        name = fields.get(key)
+        if isinstance(name, str) and (shown := " ".join(INVISIBLE.sub("", clean_text(name)).split())):
+            return shown[:NAME_CHARACTERS]
+    return ""

@@ -7,7 +7,7 @@ import pytest
 from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
 from tenex.nostr.events import Event, event_id, unsigned_event
-from tenex.nostr.profiles import Identity, PublishedProfile, agents_in, profile_events
+from tenex.nostr.profiles import Identity, PublishedProfile, agents_in, name_in, profile_events
 
 from .kit import PLANNER, PROJECT, note
 
@@ -103,3 +103,22 @@ def test_names_and_descriptions_of_any_length_make_an_event_that_relays_take() -
     assert len(event.content.encode()) < 16 * 1024
     assert all(len(element.encode()) <= 256 for tag in event.tags for element in tag)
     assert profile_events([long], [], 2000, known(event)) == [], "it is not published again"
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ('{"name": "ada"}', "ada"),
+        ('{"display_name": "Ada Lovelace"}', "Ada Lovelace"),
+        ('{"name": "", "displayName": "Ada"}', "Ada"),
+        ('{"name": 7, "username": "ada"}', "ada"),
+        ('{"name": "ada\\u202e\\u200b\\nlovelace"}', "ada lovelace"),
+        ('{"name": "\\u202e\\u2066"}', ""),
+        ('{"about": "no name"}', ""),
+        ("[]", ""),
+        ("no JSON", ""),
+        (json.dumps({"name": "a" * 10_000}), "a" * 40),
+    ],
+)
+def test_a_users_name_is_read_from_what_clients_write_without_what_nobody_sees(content: str, name: str) -> None:
+    assert name_in(note(content, kind=0)) == name
