@@ -275,6 +275,8 @@ class FrontMatterReader:
     lines: dict[Location, int] = field(default_factory=dict)
     _nodes: int = 0
     """Values read so far."""
+    _text: tuple[str, ...] = ()
+    """The lines of the front matter."""
 
     def fault(self, at: Location | int, sentence: str) -> None:
         """Add an error at a location, or in a line."""
@@ -292,6 +294,7 @@ class FrontMatterReader:
         if len(text) > CHARACTERS:
             self.fault(1, f"the front matter has {len(text):,} characters, and {CHARACTERS:,} is the most.")
             return None
+        self._text = tuple(text.split("\n"))
         try:
             tree = yaml.compose(text, Loader=yaml.SafeLoader)
             if not isinstance(tree, yaml.MappingNode):
@@ -306,7 +309,7 @@ class FrontMatterReader:
                 what += f", {character(chr(error.character))}"
             self.fault(
                 mark.line + 2 if mark else 1,
-                f"the front matter is not valid YAML: {what}. Put values that contain `: ` in quotes.",
+                f"the front matter is not valid YAML: {what}. Put values in quotes that contain `: ` or begin with a mark.",
             )
         except RecursionError:
             self.fault(1, "the front matter is nested too deeply, contains itself, or repeats too much by aliases.")
@@ -344,7 +347,26 @@ class FrontMatterReader:
                 except yaml.YAMLError:
                     return ...  # no JSON value, which is reported for its field
             case _:
+                self._check_whole(node, at)
                 return trimmed(node.value)
+
+    def _check_whole(self, node: yaml.Node, at: Location) -> None:
+        """Report a text without quotes of which YAML takes a part for something else."""
+        if not isinstance(node, yaml.ScalarNode) or node.style is not None:
+            return
+        start, end = node.start_mark, node.end_mark
+        rest = self._text[end.line][end.column :] if end.line < len(self._text) else ""
+        first = self._text[start.line][start.column : start.column + 1]
+        name = f"`{'.'.join(part for part in at if isinstance(part, str))}`"
+        if re.match(r"\s+#", rest):
+            self.fault(
+                int(end.line) + 2,
+                f"{name}: YAML takes `{rest.strip()[:30]}` for a comment. Put the text in quotes, or the comment on a line "
+                "of its own.",
+            )
+        elif first in ("!", "&"):
+            word = self._text[start.line][start.column :].split()[0][:30]
+            self.fault(int(start.line) + 2, f"{name}: `{word}` means something else in YAML. Put the text in quotes.")
 
 
 def _sentence(error: dict[str, Any]) -> str:
