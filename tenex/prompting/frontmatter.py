@@ -309,7 +309,8 @@ class FrontMatterReader:
                 what += f", {character(chr(error.character))}"
             self.fault(
                 mark.line + 2 if mark else 1,
-                f"the front matter is not valid YAML: {what}. Put values in quotes that contain `: ` or begin with a mark.",
+                f"the front matter is not valid YAML: {what}. Put values in quotes that contain `: ` or begin with "
+                "a mark.",
             )
         except RecursionError:
             self.fault(1, "the front matter is nested too deeply, contains itself, or repeats too much by aliases.")
@@ -361,8 +362,8 @@ class FrontMatterReader:
         if re.match(r"\s+#", rest):
             self.fault(
                 int(end.line) + 2,
-                f"{name}: YAML takes `{rest.strip()[:30]}` for a comment. Put the text in quotes, or the comment on a line "
-                "of its own.",
+                f"{name}: YAML takes `{rest.strip()[:30]}` for a comment. Put the text in quotes, or the comment on a "
+                "line of its own.",
             )
         elif first in ("!", "&"):
             word = self._text[start.line][start.column :].split()[0][:30]

@@ -16,8 +16,8 @@ KEPT = (
     '"about C# or #3"',
     "~/notes",
 )
-CUT = ("about C# or #3", "a, b #c", "x\t# y", "!word about files", "&word about files", "!!str x")
-REFUSED = ("*x", "a: b: c", "@x", "`x`", "%x", "- x", "[a", "{a", '"a')
+CUT = ("about C# or #3", "a, b #c", "!word about files", "&word about files", "!!str x")
+REFUSED = ("x\t# y", "*x", "a: b: c", "@x", "`x`", "%x", "- x", "[a", "{a", '"a')
 
 
 def read(value: str) -> tuple[str | None, list[str]]:

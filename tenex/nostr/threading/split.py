@@ -3,8 +3,11 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
+
+import regex
 
 from tenex.core.errors import InternalError
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
@@ -28,6 +31,17 @@ _LARGEST_CHARACTER: Final = 6
 _ELLIPSIS: Final = "…"
 _SPACE: Final = " \t\r\n"
 _PARAGRAPH: Final = re.compile(r"\n[ \t\r]*\n")
+_FENCE_LINE: Final = re.compile(
+    r"^(?P<around>[ \t>]{0,40}(?:[-*+] )?[ ]{0,8})(?P<mark>`{3,40}|~{3,40})(?P<info>[^\n]{0,200})$", re.MULTILINE
+)
+"""The first or last line of a block of code."""
+_DELIMITERS: Final = re.compile(r" *\|?(?: *:?-+:? *\|)+ *(?::?-+:?)? *\r?")
+"""The second line of a table."""
+_GRAPHEME: Final = regex.compile(r"\X")
+_LONGEST_GRAPHEME: Final = 64
+"""Characters: a family of emoji has eleven."""
+_LEAST_SHARE: Final = 4
+"""A piece is at least a fourth as long as it could be: else a long block would stand alone behind a short sentence."""
 
 _FIRST_PART_ONLY: Final = frozenset({"phase-from", "new-phase"})
 """A transition happens once."""
@@ -78,8 +92,10 @@ def in_parts(draft: OutgoingMessage, kind: int, tags: Sequence[Tag]) -> tuple[Un
 def split_text(text: str, room: int) -> tuple[str, ...]:
     """Cut a text into pieces of at most `room` bytes, counted as JSON; at least one piece.
 
-    Cuts at the last paragraph that fits, else at the last line, else at the last word, else between characters.
-    The white space around a cut is dropped, except the indentation of the line that follows.
+    Cuts between blocks of Markdown where it can: at the last paragraph that fits, else at the last line, else at the
+    last word, else between characters as people see them. A block of code that is cut is closed and opened again, with
+    its language; a table that goes on repeats its head. The white space around a cut is dropped, except the indentation
+    of the line that follows.
 
     Raises:
         ValueError: `room` is less than one character may take.
@@ -89,11 +105,84 @@ def split_text(text: str, room: int) -> tuple[str, ...]:
     pieces: list[str] = []
     rest = text
     while (fitting := _fitting(rest, room)) < len(rest):
-        cut = _cut(rest, fitting)
-        pieces.append(rest[:cut].rstrip(_SPACE))
-        rest = _without_blank_lines(rest[cut:])
+        piece, rest = _first_piece(rest, fitting, room)
+        pieces.append(piece)
     pieces.append(rest.rstrip(_SPACE) if pieces else rest)
     return tuple(piece for piece in pieces if piece) or ("",)
+
+
+def _first_piece(text: str, fitting: int, room: int) -> tuple[str, str]:
+    """The first piece of a text of which `fitting` characters fit, and what is left of it."""
+    cut = _cut(text, fitting, _fences(text[: fitting + 1]))
+    inside = _open_fence(text[:cut])
+    if inside is not None:
+        closing = "\n" + inside.closing
+        shorter = _fitting(text, room - _json_bytes(closing)) if room > 2 * _json_bytes(inside.opening) else 0
+        cut = _cut(text, shorter, ()) if shorter else cut
+        still_inside = _open_fence(text[:cut]) if shorter else None
+        if still_inside is not None and cut > inside.begins + len(inside.opening):
+            rest = _without_blank_lines(text[cut:])
+            return text[:cut].rstrip(_SPACE) + closing, f"{inside.opening}\n{rest}"
+    rest = _without_blank_lines(text[cut:])
+    head = _table_head(text[:cut], rest)
+    if head and _json_bytes(head) < room // 2 and len(head) < cut:
+        rest = head + rest
+    return text[:cut].rstrip(_SPACE), rest
+
+
+@dataclass(frozen=True, slots=True)
+class _Fence:
+    """A block of code: where it begins and ends, and its first line."""
+
+    begins: int
+    ends: int | None
+    """None where it is not closed."""
+    opening: str
+    closing: str
+
+
+def _fences(text: str) -> tuple[_Fence, ...]:
+    """The blocks of code in a text, in order; in lists and quotations too."""
+    found: list[_Fence] = []
+    at: _Fence | None = None
+    for match in _FENCE_LINE.finditer(text):
+        around, mark, info = match["around"], match["mark"], match["info"]
+        if at is None:
+            if mark[0] == "~" or "`" not in info:
+                at = _Fence(match.start(), None, match[0], around + mark)
+        elif (
+            mark[0] == at.closing.lstrip("> \t")[0] and len(mark) >= len(at.closing.lstrip("> \t")) and not info.strip()
+        ):
+            found.append(replace(at, ends=match.end()))
+            at = None
+    return (*found, at) if at is not None else tuple(found)
+
+
+def _open_fence(text: str) -> _Fence | None:
+    """The block of code that a text ends in; None where it ends outside of any."""
+    fences = _fences(text)
+    return fences[-1] if fences and fences[-1].ends is None else None
+
+
+def _table_head(before: str, after: str) -> str:
+    """The head of a table that is cut between two of its rows; "" where none is."""
+    if not after.lstrip(" ").startswith("|"):
+        return ""
+    rows: list[str] = []
+    for line in reversed(before.rstrip("\n").split("\n")):
+        if not line.lstrip(" ").startswith("|"):
+            break
+        rows.append(line)
+    rows.reverse()
+    has_head = len(rows) > 2 and _DELIMITERS.fullmatch(rows[1]) is not None
+    return f"{rows[0]}\n{rows[1]}\n" if has_head else ""
+
+
+def _whole_graphemes(text: str, cut: int) -> int:
+    """The last place up to `cut` that is between two characters as people see them; `cut` where there is none near."""
+    start = max(0, cut - _LONGEST_GRAPHEME)
+    ends = (match.end() for match in _GRAPHEME.finditer(text, start, min(len(text), cut + _LONGEST_GRAPHEME)))
+    return max((end for end in ends if end <= cut), default=cut)
 
 
 def clean_text(text: str) -> str:
@@ -110,7 +199,8 @@ def clip(value: str, limit: int = MAX_TAG_BYTES) -> str:
     raw = value.encode()
     if len(raw) <= limit:
         return value
-    return raw[: limit - len(_ELLIPSIS.encode())].decode(errors="ignore") + _ELLIPSIS
+    kept = raw[: limit - len(_ELLIPSIS.encode())].decode(errors="ignore")
+    return value[: _whole_graphemes(value, len(kept))] + _ELLIPSIS
 
 
 def _belongs(name: str, *, is_first: bool, is_last: bool) -> bool:
@@ -137,15 +227,20 @@ def _fitting(text: str, room: int) -> int:
     return low
 
 
-def _cut(text: str, fitting: int) -> int:
-    """Choose where to cut a text of which `fitting` characters fit; never at 0."""
+def _cut(text: str, fitting: int, fences: Sequence[_Fence]) -> int:
+    """Choose where to cut a text of which `fitting` characters fit: never at 0, and outside of `fences` if possible."""
     head = text[: fitting + 1]  # white space that no longer fits may still be cut at
     start = len(head) - len(head.lstrip(_SPACE))
     paragraphs = [match.start() for match in _PARAGRAPH.finditer(head, start) if match.start() <= fitting]
-    for cut in (paragraphs[-1] if paragraphs else -1, head.rfind("\n"), head.rfind(" ")):
+    inside = [(fence.begins, len(head) + 1 if fence.ends is None else fence.ends) for fence in fences]
+    between = [cut for cut in paragraphs if not any(begins < cut < ends for begins, ends in inside)]
+    before = [begins for begins, _ in inside if start < begins <= fitting]
+    outside = max([*between, *before], default=-1)
+    paragraph = outside if outside > fitting // _LEAST_SHARE else paragraphs[-1] if paragraphs else -1
+    for cut in (paragraph, head.rfind("\n"), head.rfind(" ")):
         if cut > start:
             return cut
-    return fitting
+    return _whole_graphemes(text, fitting)
 
 
 def _without_blank_lines(text: str) -> str:
