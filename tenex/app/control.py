@@ -10,7 +10,7 @@ from tenex.core.ids import ConversationId
 from tenex.core.records import Record
 from tenex.core.signals import RollBack
 from tenex.core.state.rollback import RolledBack
-from tenex.operations.lessons import remove_lesson
+from tenex.operations.lessons import edit_lesson, remove_lesson
 from tenex.operations.rollback import ForkResult, RollbackResult, RollbackService
 from tenex.operations.status import Reporter
 from tenex.runtime.coordinator import ConversationCoordinator
@@ -100,6 +100,10 @@ def orders(
         """`remove_lesson`: `number`."""
         return await remove_lesson(book, asked.get("number"))
 
+    async def edit(asked: Mapping[str, Any]) -> dict[str, Any]:
+        """`edit_lesson`: `number`, and `title` or `text` or both."""
+        return await edit_lesson(book, asked.get("number"), asked.get("title"), asked.get("text"))
+
     return {
         "status": reporter.status,
         "conversation": reporter.conversation,
@@ -109,6 +113,7 @@ def orders(
         "fork": fork,
         "watch": watch_stream.watch,
         "remove_lesson": forget,
+        "edit_lesson": edit,
     }
 
 

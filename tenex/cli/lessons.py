@@ -1,7 +1,9 @@
-"""`tenex agents lessons`: list what agents have learned and from whom, and remove it."""
+"""`tenex agents lessons`: list what agents have learned and from whom, edit it, and remove it."""
 
 import asyncio
-from typing import Annotated, Any, Final
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -9,12 +11,17 @@ from . import output
 from .options import Globals, group, register
 from .times import local_time
 
+if TYPE_CHECKING:
+    from tenex.store.daemon_journal import DaemonJournal
+
 PATIENCE: Final = 20.0
 """Seconds for the daemon's answer, which needs one flush to disk."""
 
-lessons = group("List the lessons that agents have learned, and remove one.")
+lessons = group("List, edit and remove the lessons of agents.")
 
 AgentOption = Annotated[str, typer.Option("--agent", metavar="SLUG", help="Only the lessons of this agent.")]
+TitleOption = Annotated[str | None, typer.Option("--title", help="The new title.")]
+TextOption = Annotated[str | None, typer.Option("--text", help="The new text.")]
 NumberArgument = Annotated[int, typer.Argument(metavar="NUMBER", help="As `tenex agents lessons list` numbers them.")]
 
 
@@ -30,15 +37,63 @@ def list_(given: Globals, agent: AgentOption = "") -> None:
     for one in found:
         user = f"{one['role']} {one['author'][:12]}" if one["author"] else "an unknown user"
         lines.append(f"{one['number']}  {one['agent']}  {output.one_line(one['title'])}")
-        lines.append(f"   {local_time(one['at'])}, in {one['conversation'][:12]}, for {user}")
+        shown = "shown to every agent" if one["about"] == "workspace" else "shown to this agent"
+        lines.append(f"   {local_time(one['at'])}, in {one['conversation'][:12]}, for {user}, {shown}")
         lines += [f"   {line}" for line in one["lesson"].splitlines()]
     given.show(found, "\n".join(lines), "" if found else f"There are no lessons{f' of {agent}' if agent else ''}.")
+
+
+@register(lessons)
+def edit(given: Globals, number: NumberArgument, title: TitleOption = None, text: TextOption = None) -> None:
+    """Change a lesson's title and text: those given, else in your editor. Works with and without a running daemon."""
+    from tenex.operations.lessons import StoredLessons, edit_lesson, unknown
+    from tenex.settings import resolve_paths
+
+    old = next(
+        (
+            one
+            for one in StoredLessons(resolve_paths(given.settings()).conversations).all_lessons()
+            if one.number == number
+        ),
+        None,
+    )
+    if old is None:
+        raise unknown(number)
+    if title is None and text is None:
+        title, text = _in_editor(old.title, old.lesson)
+
+    async def change(journal: "DaemonJournal") -> dict[str, Any]:
+        return await edit_lesson(journal, number, title, text)
+
+    words = {"number": number, "title": title, "text": text}
+    edited, by_daemon = _carried_out(given, "edit_lesson", words, change)
+    shown = f"edited: {edited['number']}  {edited['agent']}  {output.one_line(edited['title'])}"
+    note = "The running daemon shows it to agents from now on; work in progress has seen the old one."
+    given.show({"edited": edited, "by": "daemon" if by_daemon else "command"}, shown, note if by_daemon else "")
 
 
 @register(lessons)
 def remove(given: Globals, number: NumberArgument) -> None:
     """Remove a lesson, so that no agent is shown it any more. Works with and without a running daemon."""
     from tenex.operations.lessons import remove_lesson, unknown
+    from tenex.settings import resolve_paths
+
+    if not resolve_paths(given.settings()).conversations.is_dir():  # locking it would make the folder
+        raise unknown(number)
+
+    async def take_away(journal: "DaemonJournal") -> dict[str, Any]:
+        return await remove_lesson(journal, number)
+
+    removed, by_daemon = _carried_out(given, "remove_lesson", {"number": number}, take_away)
+    text = f"removed: {removed['number']}  {removed['agent']}  {output.one_line(removed['title'])}"
+    note = "The running daemon no longer shows it to agents; work in progress has already seen it."
+    given.show({"removed": removed, "by": "daemon" if by_daemon else "command"}, text, note if by_daemon else "")
+
+
+def _carried_out(
+    given: Globals, word: str, words: Mapping[str, Any], change: Callable[["DaemonJournal"], Awaitable[dict[str, Any]]]
+) -> tuple[dict[str, Any], bool]:
+    """The changed lesson, and whether the running daemon changed it."""
     from tenex.runtime.clock import SystemClock
     from tenex.settings import resolve_paths
     from tenex.store.daemon_journal import DaemonJournal
@@ -47,21 +102,32 @@ def remove(given: Globals, number: NumberArgument) -> None:
     from .daemon import ask_or_run
 
     where = resolve_paths(given.settings())
-    if not where.conversations.is_dir():  # locking it would make the folder
-        raise unknown(number)
 
     async def run() -> dict[str, Any]:
         disk = Disk()
         journal = await DaemonJournal.open(where.conversations, disk, SystemClock())
         try:
-            return await remove_lesson(journal, number)
+            return await change(journal)
         finally:
             await journal.close()
             disk.close()
 
-    check = "tenex agents lessons list"
-    asking = ask_or_run(where, "remove_lesson", {"number": number}, run, patience=PATIENCE, check=check)
-    removed, by_daemon = asyncio.run(asking)
-    text = f"removed: {removed['number']}  {removed['agent']}  {output.one_line(removed['title'])}"
-    note = "The running daemon no longer shows it to agents; work in progress has already seen it."
-    given.show({"removed": removed, "by": "daemon" if by_daemon else "command"}, text, note if by_daemon else "")
+    return asyncio.run(ask_or_run(where, word, words, run, patience=PATIENCE, check="tenex agents lessons list"))
+
+
+def _in_editor(title: str, text: str) -> tuple[str, str]:
+    """What the user made of a lesson in the editor of `$EDITOR`: the first line is its title."""
+    import click
+
+    from tenex.core.errors import UsageError
+
+    if not sys.stdin.isatty():
+        raise UsageError("An editor needs a terminal: pass `--title` or `--text`.")
+    try:
+        written = click.edit(f"{title}\n\n{text}\n", extension=".md")
+    except click.ClickException as error:
+        raise UsageError(f"{error.message}. Set `EDITOR`, or pass `--title` and `--text`.") from error
+    if written is None:
+        raise UsageError("Nothing was changed: the file was not saved.")
+    first, _, rest = written.strip().partition("\n")
+    return first, rest

@@ -188,9 +188,10 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         project_name=settings.project.name,
         budget=settings.models.context_tokens,
         lessons=lambda slug, conversation: [
-            f"{known.title}: {known.lesson}"
+            f"{known.number}. {known.title}: {known.lesson}"
             for known in ground.book.lessons(slug)
-            if settings.people.share_lessons or may_reach(known.role, conversation)
+            if (known.agent == slug or slug != rules.project.slug)  # the router's are about decisions
+            and (settings.people.share_lessons or may_reach(known.role, conversation))
         ],
         workspace_notes=lambda: workspace_notes(ground.places.workspace),
         workspace_files=lambda runs: overview(ground.places.workspace, runs=runs),

@@ -18,6 +18,15 @@ from .phases import Access, Phase
 from .workflow_config import Compile, Workflow, no_graphs
 
 
+class LessonSubject(StrEnum):
+    """What a lesson is about, and with that who is shown it."""
+
+    AGENT = "agent"
+    """The work of the agent that recorded it, who alone is shown it."""
+    WORKSPACE = "workspace"
+    """The workspace: every agent is shown it."""
+
+
 class Role(StrEnum):
     """What a user may do here."""
 

@@ -190,6 +190,12 @@ def with_context(text: str, context: str) -> str:
     return f"{text}\n\n[{context}]" if context else text
 
 
+def without_context(text: str) -> str:
+    """A message's text without what it replies to or quotes, as `with_context` put it there."""
+    words, separator, context = text.rpartition("\n\n[It ")
+    return words if separator and context.endswith("]") and "\n" not in context else text
+
+
 def cut(text: str, limit: int) -> str:
     """The text, or its beginning and end with a mark between them."""
     if len(text) <= limit:

@@ -30,6 +30,14 @@ def may_reach(role: Role | None, state: State) -> bool:
     return _rank(role) <= first and all(_rank(role) <= rank for rank in ranks)
 
 
+def may_replace(role: Role | None, lesson: Role | None) -> bool:
+    """Whether work on behalf of a user with `role` may replace or withdraw a lesson learned on behalf of another.
+
+    It may where the user may do at least as much: else a guest could take away what an owner taught.
+    """
+    return _rank(role) <= _rank(lesson)
+
+
 def is_outside(conversation: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
     """Whether a message, by the addresses of both, was sent to a conversation in a group from outside the group.
 

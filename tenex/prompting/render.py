@@ -109,7 +109,7 @@ def _one_line(text: str) -> str:
 
 
 def _lessons(lessons: Sequence[str]) -> str:
-    """The newest lessons that fit, oldest of them first, as a numbered list."""
+    """The newest lessons that fit, oldest of them first, as a list."""
     room, kept = LESSONS_CHARACTERS, list[str]()
     for lesson in dict.fromkeys(reversed([lesson.strip() for lesson in lessons])):  # without duplicates
         if lesson:
@@ -119,4 +119,4 @@ def _lessons(lessons: Sequence[str]) -> str:
                 break
             kept.append(text)
     kept.reverse()
-    return "\n".join(f"{number}. " + text.replace("\n", "\n   ") for number, text in enumerate(kept, 1))
+    return "\n".join(text.replace("\n", "\n   ") for text in kept)

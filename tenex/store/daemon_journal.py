@@ -4,16 +4,16 @@ It rotates like any other journal: a start reads the newest file, which begins w
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
 import structlog
 
-from tenex.core.config import Role
+from tenex.core.config import LessonSubject, Role
 from tenex.core.errors import AppendFailed, StoreDamaged, TenexError
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
 from tenex.core.ports import Clock, Notice
@@ -30,7 +30,7 @@ FOLDER: Final = "_daemon"
 log = structlog.get_logger(__name__)
 
 LESSONS_KEPT: Final = 50
-"""Per agent: what fits into a prompt beside the work; the journal keeps them all."""
+"""Of each agent: what fits into a prompt beside the work; the journal keeps them all."""
 
 KEYS_KEPT: Final = 2_000
 """Idempotency keys remembered: far more calls than can be in flight when a process stops, and 150 KB of a file."""
@@ -50,6 +50,24 @@ class LessonLearned(Record):
     """The person on whose behalf it was learned; None in journals from before that was kept."""
     role: Role | None = None
     """What that person was allowed to do then."""
+    about: LessonSubject = LessonSubject.AGENT
+    replaces: tuple[int, ...] = ()
+    """The numbers of lessons that it corrects or combines: they are shown no more."""
+
+    @property
+    def number(self) -> int:
+        """What agents and operators call it by."""
+        return self.seq
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LessonEdited(Record):
+    """An operator changed the words of a lesson."""
+
+    lesson: int
+    """Its number."""
+    title: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +75,7 @@ class LessonRemoved(Record):
     """A lesson is shown to no agent any more."""
 
     lesson: int
-    """The seq of the record by which it was learned."""
+    """Its number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +122,15 @@ class DaemonSnapshot(SnapshotRecord):
 DAEMON: Final = Codec(
     {
         kind.__name__: kind
-        for kind in (LessonLearned, LessonRemoved, ProfilePublished, FailureNotified, FailureCleared, DaemonSnapshot)
+        for kind in (
+            LessonLearned,
+            LessonEdited,
+            LessonRemoved,
+            ProfilePublished,
+            FailureNotified,
+            FailureCleared,
+            DaemonSnapshot,
+        )
     }
 )
 
@@ -154,8 +180,13 @@ class DaemonJournal:
         return book
 
     def lessons(self, agent: str) -> tuple[LessonLearned, ...]:
-        """The newest lessons of an agent, oldest first."""
-        return self._lessons.get(Slug(agent), ())
+        """The newest lessons that an agent is shown, oldest first: its own, and all that are about the workspace."""
+        shown = [one for one in self.all_lessons() if one.agent == agent or one.about is LessonSubject.WORKSPACE]
+        return tuple(shown[-LESSONS_KEPT:])
+
+    def is_recorded(self, idempotency_key: str) -> bool:
+        """Whether a lesson was recorded with that key."""
+        return idempotency_key in self._keys
 
     def profile(self, pubkey: PublicKey, kind: int) -> ProfilePublished | None:
         """The newest replaceable event of that key and kind that we published."""
@@ -169,10 +200,21 @@ class DaemonJournal:
         """Remove a lesson durably and return it; None where there is none of that number."""
         async with self._turn:
             journal = await self._opened()
-            lesson = next((one for one in self.all_lessons() if one.seq == seq), None)
+            lesson = self._numbered(seq)
             if lesson is not None:
                 await self._append(journal, partial(LessonRemoved, lesson=seq))
             return lesson
+
+    async def edit_lesson(self, seq: int, title: str, text: str) -> LessonLearned | None:
+        """Change the words of a lesson durably and return it as it is then; None where there is none of that number."""
+        async with self._turn:
+            journal = await self._opened()
+            if self._numbered(seq) is not None:
+                await self._append(journal, partial(LessonEdited, lesson=seq, title=title, text=text))
+            return self._numbered(seq)
+
+    def _numbered(self, seq: int) -> LessonLearned | None:
+        return next((one for one in self.all_lessons() if one.number == seq), None)
 
     async def record(
         self,
@@ -184,8 +226,10 @@ class DaemonJournal:
         idempotency_key: str,
         author: PublicKey | None = None,
         role: Role | None = None,
+        about: LessonSubject = LessonSubject.AGENT,
+        replaces: Sequence[int] = (),
     ) -> None:
-        """Make a lesson durable; a second call with the same key does nothing."""
+        """Make a lesson durable, in place of those it replaces; a second call with the same key does nothing."""
         async with self._turn:
             journal = await self._opened()
             if idempotency_key not in self._keys:
@@ -201,6 +245,8 @@ class DaemonJournal:
                         key=idempotency_key,
                         author=author,
                         role=role,
+                        about=about,
+                        replaces=tuple(replaces),
                     ),
                 )
 
@@ -295,26 +341,37 @@ class DaemonJournal:
         self._keys: dict[str, None] = {}
         self._notices: dict[tuple[ConversationId, PublicKey, str], Notice] = {}
 
+    def _without(self, numbers: Collection[int]) -> None:
+        for agent, kept in self._lessons.items():
+            self._lessons[agent] = tuple(one for one in kept if one.number not in numbers)
+
     def _fold(self, record: Record) -> None:
         match record:
             case DaemonSnapshot():
                 self._clear()
                 for lesson in record.lessons:
-                    self._lessons[lesson.agent] = (*self.lessons(lesson.agent), lesson)
+                    self._lessons[lesson.agent] = (*self._lessons.get(lesson.agent, ()), lesson)
                 self._profiles = {(profile.pubkey, profile.kind): profile for profile in record.profiles}
                 self._keys = dict.fromkeys(record.keys)
                 self._notices = {notice.key: notice for notice in record.notices}
             case LessonLearned():
-                self._lessons[record.agent] = (*self.lessons(record.agent), record)[-LESSONS_KEPT:]
+                self._without(record.replaces)
+                self._lessons[record.agent] = (*self._lessons.get(record.agent, ()), record)[-LESSONS_KEPT:]
                 self._keys[record.key] = None
                 if len(self._keys) > KEYS_KEPT:
                     del self._keys[next(iter(self._keys))]
-            case LessonRemoved():
+            case LessonEdited():
                 for agent, kept in self._lessons.items():
-                    self._lessons[agent] = tuple(one for one in kept if one.seq != record.lesson)
+                    self._lessons[agent] = tuple(_edited(one, record) for one in kept)
+            case LessonRemoved():
+                self._without((record.lesson,))
             case ProfilePublished():
                 self._profiles[record.pubkey, record.kind] = record
             case FailureNotified(notice=notice):
                 self._notices[notice.key] = notice
             case FailureCleared():
                 self._notices = {key: notice for key, notice in self._notices.items() if key[0] != record.conversation}
+
+
+def _edited(lesson: LessonLearned, edit: LessonEdited) -> LessonLearned:
+    return replace(lesson, title=edit.title, lesson=edit.text) if lesson.number == edit.lesson else lesson

@@ -1,14 +1,16 @@
-"""`learn`: an agent records a lesson for later conversations."""
+"""`learn`: an agent records a lesson for later conversations, corrects one, or withdraws it."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from tenex.core.config import Replay, Role
+from tenex.core.config import LessonSubject, Replay, Role
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
+from tenex.core.trust import may_replace
 
-from .tool import Refusal, Tool, object_schema, string
+from .tool import Refusal, Tool, array, object_schema, string
 
 SHORTEST_LESSON: Final = 20
 """Characters: "be careful" and "all went well" are shorter, and change nothing."""
@@ -16,9 +18,54 @@ SHORTEST_LESSON: Final = 20
 LONGEST_LESSON: Final = 4_000
 """Characters: lessons are put into later prompts, many at a time."""
 
+LONGEST_TITLE: Final = 200
+"""Characters."""
+
+MOST_REPLACED: Final = 10
+"""Lessons that one call may replace or withdraw."""
+
+ALIKE: Final = 0.6
+"""The share of words that two lessons have in common when they are about the same: also where one says the opposite."""
+
+_WORD: Final = re.compile(r"\w{3,}")
+
+_ABOUT: Final = {"workspace": LessonSubject.WORKSPACE, "me": LessonSubject.AGENT}
+
+
+class Lesson(Protocol):
+    """A lesson that an agent is shown."""
+
+    @property
+    def number(self) -> int:
+        """What it is called by."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """In a few words."""
+        ...
+
+    @property
+    def lesson(self) -> str:
+        """What to do differently, when, and why."""
+        ...
+
+    @property
+    def role(self) -> Role | None:
+        """What the user was allowed to do on whose behalf it was learned."""
+        ...
+
 
 class Lessons(Protocol):
     """Where lessons are kept."""
+
+    def lessons(self, agent: str) -> Sequence[Lesson]:
+        """The lessons that an agent is shown, oldest first."""
+        ...
+
+    def is_recorded(self, idempotency_key: str) -> bool:
+        """Whether a lesson was recorded with that key."""
+        ...
 
     async def record(
         self,
@@ -31,8 +78,14 @@ class Lessons(Protocol):
         idempotency_key: str,
         author: PublicKey | None,
         role: Role | None,
+        about: LessonSubject,
+        replaces: Sequence[int],
     ) -> None:
-        """Keep a lesson and on whose behalf it was learned, durably; a second call with the same key does nothing."""
+        """Keep a lesson in place of those it replaces, durably; a second call with the same key does nothing."""
+        ...
+
+    async def remove_lesson(self, seq: int, /) -> Lesson | None:
+        """Remove a lesson durably and return it; None where there is none of that number."""
         ...
 
 
@@ -40,7 +93,11 @@ def learn_tool(lessons: Lessons) -> Tool:
     """The tool `learn`, writing to `lessons`."""
 
     async def learn(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        title, lesson = " ".join(arguments["title"].split()), arguments["lesson"].strip()
+        title = " ".join(arguments.get("title", "").split())
+        lesson = arguments.get("lesson", "").strip()
+        numbers = tuple(dict.fromkeys(arguments.get("replaces", ())))
+        if numbers and not lesson:
+            return await _withdraw(lessons, numbers, context)
         if not title:
             raise Refusal("Not recorded: `title` is blank. Name the lesson in a few words.")
         if len(lesson) < SHORTEST_LESSON:
@@ -48,6 +105,10 @@ def learn_tool(lessons: Lessons) -> Tool:
                 f"Not recorded: a lesson of fewer than {SHORTEST_LESSON} characters is too short. Write what to do "
                 "differently, when, and why."
             )
+        if not lessons.is_recorded(context.idempotency_key):
+            shown = lessons.lessons(context.agent)
+            _check_replaced(shown, numbers, context.role)
+            _check_new(shown, title, lesson, numbers, context.role)
         await lessons.record(
             agent=context.agent,
             conversation_id=context.conversation_id,
@@ -57,20 +118,82 @@ def learn_tool(lessons: Lessons) -> Tool:
             idempotency_key=context.idempotency_key,
             author=context.author,
             role=context.role,
+            about=_ABOUT[arguments.get("about", "workspace")],
+            replaces=numbers,
         )
-        return ToolResult(ok=True, content=f"Recorded the lesson: {title}", lesson=lesson)
+        instead = f", in place of {_listed(numbers)}" if numbers else ""
+        return ToolResult(ok=True, content=f"Recorded the lesson: {title}{instead}", lesson=lesson)
 
     return Tool(
         name="learn",
-        description="Records a lesson that you will be reminded of in later conversations.",
+        description="Records a lesson for later conversations. With `replaces` it corrects or combines lessons that "
+        "you were shown; with `replaces` alone it withdraws them.",
         parameters=object_schema(
+            {},
             {
-                "title": string(min_length=1, max_length=200),
-                "lesson": string("What to do differently, when, and why.", min_length=1, max_length=LONGEST_LESSON),
+                "title": string(max_length=LONGEST_TITLE),
+                "lesson": string("What to do differently, when, and why.", max_length=LONGEST_LESSON),
+                "about": {
+                    "type": "string",
+                    "enum": [*_ABOUT],
+                    "description": "workspace (default): for every agent; me: only your own way of working.",
+                },
+                "replaces": array({"type": "integer", "minimum": 1}, most=MOST_REPLACED),
+                "category": string(max_length=60),
             },
-            {"category": string(max_length=60)},
         ),
         access=Access.LEARN,
         replay=Replay.IDEMPOTENT,
         body=learn,
     )
+
+
+async def _withdraw(lessons: Lessons, numbers: Sequence[int], context: ExecutionContext) -> ToolResult:
+    shown = lessons.lessons(context.agent)
+    present = [number for number in numbers if any(one.number == number for one in shown)]
+    absent = [number for number in numbers if number not in present]
+    _check_replaced(shown, present, context.role)
+    for number in present:
+        await lessons.remove_lesson(number)
+    sentences = []
+    if present:
+        sentences.append(f"Withdrawn, and shown to no agent any more: {_listed(present)}.")
+    if absent:
+        sentences.append(f"Not among the lessons that you are shown: {_listed(absent)}.")
+    return ToolResult(ok=True, content=" ".join(sentences))
+
+
+def _check_replaced(shown: Sequence[Lesson], numbers: Collection[int], role: Role | None) -> None:
+    by_number = {one.number: one for one in shown}
+    for number in numbers:
+        if number not in by_number:
+            raise Refusal(f"Not recorded: you were shown no lesson {number}. Name one by the number before it.")
+        if not may_replace(role, by_number[number].role):
+            raise Refusal(
+                f"Not recorded: lesson {number} stays, because it comes from a user who may do more than the one you "
+                "work for."
+            )
+
+
+def _check_new(shown: Sequence[Lesson], title: str, lesson: str, numbers: Collection[int], role: Role | None) -> None:
+    """Refuse a lesson that is about the same as one of the same users, so that the model combines or corrects them."""
+    words = _words(title, lesson)
+    for one in shown:
+        is_of_equals = may_replace(role, one.role) and may_replace(one.role, role)
+        if is_of_equals and one.number not in numbers and _are_alike(words, _words(one.title, one.lesson)):
+            raise Refusal(
+                f"Not recorded: lesson {one.number} is about the same: {one.title}: {one.lesson[:300]} If yours says "
+                f"more, or the opposite, make one of both and pass `replaces`: [{one.number}]. Else leave it."
+            )
+
+
+def _words(title: str, lesson: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(f"{title} {lesson}".casefold()))
+
+
+def _are_alike(words: frozenset[str], others: frozenset[str]) -> bool:
+    return len(words & others) > ALIKE * len(words | others)
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ("lesson " if len(numbers) == 1 else "lessons ") + ", ".join(map(str, numbers))

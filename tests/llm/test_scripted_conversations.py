@@ -20,6 +20,7 @@ from tenex.tools.sandbox import RunPolicy
 from tenex.tools.standard import ToolDependencies, standard_tools
 from tenex.tools.workspace import Workspace
 from tests.fakes.scenario import Scenario, rules
+from tests.tools.conftest import KeptLessons
 
 
 class OfflinePlay(Scenario):
@@ -28,18 +29,16 @@ class OfflinePlay(Scenario):
     def __init__(self, root: Path) -> None:
         self.root = root
         self.model = OfflineModel()
-        self.lessons: list[str] = []
-        tools = standard_tools(ToolDependencies(workspace=Workspace(root), lessons=self, check=RunPolicy.UNSANDBOXED))
+        self.kept = KeptLessons()
+        tools = standard_tools(
+            ToolDependencies(workspace=Workspace(root), lessons=self.kept, check=RunPolicy.UNSANDBOXED)
+        )
         self.registry = ToolRegistry(tools, lambda slug: self.rules.roster.get(slug))
         known = rules()
         named = frozenset(self.registry.rules())
         roster = {slug: dataclasses.replace(member, tools=named) for slug, member in known.roster.items()}
         config = dataclasses.replace(known, tools=self.registry.rules(), roster=roster)
         super().__init__(self._route, self._work, config=config)
-
-    async def record(self, **fields: Any) -> None:
-        """Keep a lesson."""
-        self.lessons.append(fields["lesson"])
 
     def _route(self, question: dict[str, Any]) -> str:
         entries = (Note(title="routing", text=json.dumps(question)),)
@@ -117,7 +116,7 @@ def test_a_request_goes_through_the_phases_in_which_it_is_tried_and_learned_from
     assert [str(phase) for phase in scenario.phases()] == ["execute", "verification", "chores", "reflection"]
     assert (scenario.root / "hello.py").read_text() == 'print("hello")\n'
     assert any("ran `python hello.py`" in text for text in scenario.sent_texts())
-    assert len(scenario.lessons) == 1
+    assert len(scenario.kept.by_key) == 1
 
 
 @pytest.mark.parametrize("text", ["Refactor server.py", "¿?", "What can you do?", "Create ../x.py that prints hello"])

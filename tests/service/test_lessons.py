@@ -44,6 +44,20 @@ async def test_a_lesson_has_a_source_reaches_no_owner_from_a_member_and_can_be_r
         folder.edit("[people]\n", "[people]\nshare_lessons = true\n")
         assert await is_in_prompt(one, folder, own)
 
+        words = ("agents", "lessons", "edit", str(one["number"]), "--data", folder.data)
+        code, out, err = await tenex_here(*words, "--title", "Zebras", "--text", "Print xylophone, as asked.")
+        assert (code, out) == (0, f"edited: {one['number']}  executor  Zebras\n"), err
+        assert "The running daemon shows it to agents from now on" in err
+        edited = {**one, "title": "Zebras", "lesson": "Print xylophone, as asked."}
+        every = [edited if each == one else each for each in every]
+        one = edited
+        assert one in await listed(folder)
+        assert await is_in_prompt(one, folder, name)
+        code, _, err = await tenex_here(*words)  # without a terminal there is no editor
+        assert (code, "pass `--title` or `--text`" in err) == (2, True)
+        code, _, err = await tenex_here(*words, "--text", "  ")
+        assert (code, "cannot be blank" in err) == (2, True)
+
         code, out, err = await removed(folder, one["number"])
         assert (code, out) == (0, f"removed: {one['number']}  executor  {one['title']}\n")
         assert "The running daemon no longer shows it to agents" in err

@@ -123,7 +123,7 @@ async def test_1_4_a_mention_begins_a_mission_that_reports_phases_and_result(fol
     assert '"success": true' in sent[5]
     assert [tags(event).get("close-reason") for event in events] == [*[None] * 5, "finished", None]
     assert "mention @mission in a new note" in sent[6]
-    assert json.loads(profiles[0]["content"])["about"].startswith("A mission in five phases")
+    assert json.loads(profiles[0]["content"])["about"].endswith("hand it in. It is a program, not a person.")
     assert len(list((folder.workspace / "submissions").iterdir())) == 1
     assert lines(folder) == ["0 two words", "1 two words", "2 two words"]
     assert "`lines`: input should be a valid integer" in (await folder.replies(wrong))[0]["content"]

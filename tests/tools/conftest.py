@@ -36,8 +36,17 @@ class KeptLessons:
     def __init__(self) -> None:
         self.by_key: dict[str, dict[str, Any]] = {}
 
+    def lessons(self, agent: str) -> list[Any]:
+        return []
+
+    def is_recorded(self, idempotency_key: str) -> bool:
+        return idempotency_key in self.by_key
+
     async def record(self, *, idempotency_key: str, **lesson: Any) -> None:
         self.by_key.setdefault(idempotency_key, lesson)
+
+    async def remove_lesson(self, seq: int, /) -> None:
+        return None
 
 
 def _agent(slug: str, kind: AgentKind = AgentKind.WORKER, tools: frozenset[str] = NAMED) -> Agent:

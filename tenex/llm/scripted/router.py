@@ -6,7 +6,7 @@ Issues are repaired twice; after that, after failed work, and in chat and brains
 import json
 from typing import Any
 
-from tenex.core.messages import ModelRequest, Note
+from tenex.core.messages import ModelRequest, Note, without_context
 
 from .requests import intent_of, read_request, short
 from .worker import NOTHING_DONE, UNDERSTOOD
@@ -80,7 +80,7 @@ def _has_late_request(question: Question) -> bool:
     turns = question["turns"]
     executed = max((at for at, turn in enumerate(turns, start=1) if turn["phase"] == "execute"), default=0)
     late = {turn["turn"] for turn in turns[executed:]}
-    texts = [one["text"] for one in question["messages"] if one["after_turn"] in late or not executed]
+    texts = [without_context(one["text"]) for one in question["messages"] if one["after_turn"] in late or not executed]
     return any(intent_of(text, "", is_asked=False) == "execute" for text in texts)
 
 
@@ -89,7 +89,7 @@ def _answer(question: Question, why_not: str) -> str:
     messages, turns = question["messages"], question["turns"]
     if not messages or (turns and messages[-1]["after_turn"] != turns[-1]["turn"]):
         return _decision(["USER"], why_not)
-    texts, here = [str(message["text"]) for message in messages], question["phase"]
+    texts, here = [without_context(str(message["text"])) for message in messages], question["phase"]
     intent = intent_of(texts[-1], here if turns else "", is_asked=any(map(read_request, texts)))
     wanted = (intent, "execute" if intent == "plan" else "chat", "chat")
     phase = next((one for one in wanted if one in (here, *question["permitted"])), here)
