@@ -71,7 +71,6 @@ def agent_values(
         "own_section": definition.in_phase.get(guide.phase, ""),
         "tools": tuple(f"`{name}`" for name in tools),
         "withheld": (),
-        "can_ask": "ask" in tools,
         "can_complete": "complete" in tools,
         "place": place[0],
         "is_note": False,

@@ -33,7 +33,7 @@ COMPLETE_SPEC: Final = ToolSpec(
 
 ASK_SPEC: Final = ToolSpec(
     name=ASK.name,
-    description="Asks the person a question and waits for the answer: only what you can neither find out nor decide.",
+    description="Asks the person a clear question and waits for the answer: what you can neither find out nor decide.",
     parameters=without_checks(
         object_schema(
             {"question": string(min_length=1)},

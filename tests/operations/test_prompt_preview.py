@@ -69,7 +69,7 @@ async def test_in_a_real_conversation_real_words_and_real_lessons_are_shown(demo
     before = files(demo)
     name = next(path.name for path in (demo / "conversations").iterdir() if len(path.name) == 64)
     shown = (await preview(settings(demo), "executor", Phase.EXECUTE, conversation=name[:8])).request
-    assert "# Lessons you recorded earlier" in shown.system
+    assert "# Lessons of earlier work" in shown.system
     assert [type(entry) for entry in shown.entries][:2] == [UserText, AgentText]
     asked = (await preview(settings(demo), "orchestrator", conversation=name)).request
     assert isinstance(asked.entries[0], Note)

@@ -85,11 +85,11 @@ def at_work(config: Policy | None = None, runs: int = 1) -> tuple[Scenario, Run]
 def test_what_is_known_now_is_in_a_prompt_which_is_rendered_once_for_equal_knowledge() -> None:
     lessons: dict[str, list[str]] = {}
     notes: list[str | None] = [None]
-    tools: dict[Phase | None, tuple[str, ...]] = {None: ("ask",)}
+    tools: dict[Phase | None, tuple[str, ...]] = {None: ("complete",)}
     prompts, (made, run) = prompter(lessons, notes, tools=tools), at_work()
     bare = prompts.work(made.conversation, run).system
     assert prompts.work(made.conversation, run).system is bare
-    assert "`ask` waits" in bare
+    assert "`complete` ends" in bare
     lessons["executor"], notes[0] = ["close the gap"], "use tabs"
     prompt = prompts.work(made.conversation, run).system
     assert "close the gap" in prompt
@@ -98,7 +98,7 @@ def test_what_is_known_now_is_in_a_prompt_which_is_rendered_once_for_equal_knowl
     tools.clear()
     prompt = prompts.work(made.conversation, run).system
     assert "close the gap" not in prompt
-    assert "`ask`" not in prompt
+    assert "`complete` ends" not in prompt
 
 
 def test_a_prompt_names_messages_by_their_record_and_ends_with_the_part() -> None:

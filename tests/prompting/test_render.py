@@ -81,7 +81,6 @@ def test_a_new_lesson_changes_the_end_of_the_prompt_only(library: PromptLibrary)
 def test_tools_are_named_and_ask_is_explained_only_where_it_is_offered(library: PromptLibrary) -> None:
     text = prompt(library, tools=("read_file", "ask"), place=("workflow", ""))
     assert "You have `read_file`, `ask`, and no others." in text
-    assert "`ask` waits for the person's answer" in text
     assert "waits for" not in prompt(library, tools=("read_file",))
     assert "You have none." in prompt(library, tools=(), place=("conversation", ""))
     empty = library.phase_note(EXECUTOR, Phase.CHAT, tools=()).text
