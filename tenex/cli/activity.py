@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from rich.cells import cell_len
 
+from tenex.core.amounts import dollars
 from tenex.core.errors import TenexError
 from tenex.core.ids import PublicKey
 from tenex.core.text import printable
@@ -85,7 +86,7 @@ def _state(run: Mapping[str, Any]) -> str:
 
 def _usage(usage: Mapping[str, Any]) -> str:
     tokens, cost = usage["inputTokens"] + usage["outputTokens"], usage["costUsd"]
-    spent = [*([f"{tokens:,} tokens"] if tokens else []), *([f"${cost:.4f}"] if cost else [])]
+    spent = [*([f"{tokens:,} tokens"] if tokens else []), *([dollars(cost)] if cost else [])]
     return ", ".join([f"{usage['calls']} model calls", *spent])
 
 

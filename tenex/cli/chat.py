@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from tenex.core.amounts import dollars
 from tenex.core.errors import ConfigurationError, TransientError, UsageError
 from tenex.operations.short_ids import conversation_of
 from tenex.operations.transcript import ICONS, Line
@@ -249,7 +250,7 @@ class Chat:
         self._phase = message.phase or self._phase
         self._screen.show(message.line)
         if message.tokens and self._screen.is_terminal:
-            cost = "" if message.cost is None else f", ${message.cost:.4f}"
+            cost = f", {dollars(message.cost)}" if message.cost else ""
             self._screen.message(f"  {message.tokens:,} tokens{cost}")
 
     def _on_activity(self, active: Activity) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tenex.core.amounts import count
+
 from . import output
 from .options import Globals
 
@@ -84,4 +86,4 @@ def _as_text(case: "Case", report: "Report") -> Iterator[str]:
         if finding.fix:
             yield f"{' ' * len(head)}-> {output.with_options(finding.fix)}"
     counted = [(report.count(level), level) for level in ("fault", "warning")]
-    yield "\n" + ", ".join(output.count(found, level) if found else f"no {level}s" for found, level in counted)
+    yield "\n" + ", ".join(count(found, level) if found else f"no {level}s" for found, level in counted)

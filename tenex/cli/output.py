@@ -80,11 +80,6 @@ def shorten(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def count(number: int, one: str, many: str = "") -> str:
-    """A number with its noun, as `1 turn` or `2 turns`."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
-
-
 def explain(error: TenexError) -> str:
     """The message for an error; several faults of a configuration as a list."""
     if not isinstance(error, ConfigurationError):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from tenex.core.amounts import count
 from tenex.core.errors import UsageError
 
 from . import output
@@ -103,9 +104,7 @@ def _confirm(plan: "RollbackPlan", *, files: bool, may_ask: bool) -> None:
     output.message(f"{output.one_line(plan.title)} ({plan.id[:12]})")
     output.message(f"  back to record {plan.to} of {plan.last}: {plan.then.position}")
     since = local_time(plan.since, seconds=True)
-    output.message(
-        f"  undone: {_turns(plan.undone)}, {output.count(plan.messages, 'message')} of users, all since {since}"
-    )
+    output.message(f"  undone: {_turns(plan.undone)}, {count(plan.messages, 'message')} of users, all since {since}")
     output.message(
         "  files are restored, for every conversation in this workspace" if files else "  files are not changed"
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from tenex.core.amounts import count, duration
 from tenex.core.errors import StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.phases import Phase
@@ -11,8 +12,6 @@ from tenex.store.stats import Spending, Stats, as_json, dearest_first, total
 from . import output
 from .lookup import AllIdArgument, find, read_records
 from .options import Globals
-from .output import count
-from .times import duration
 
 
 async def stats(given: Globals, folder: ConversationFolder, id: AllIdArgument = "") -> None:  # noqa: A002

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from tenex.core.amounts import count, duration
 from tenex.core.errors import ConfigurationError
 
 from . import output
 from .options import Globals
-from .output import count
-from .times import duration
 
 if TYPE_CHECKING:
     from tenex.settings import ProjectPaths

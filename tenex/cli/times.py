@@ -81,14 +81,3 @@ def local_time(at: Millis, *, seconds: bool = False) -> str:
         return datetime.fromtimestamp(at / 1000).astimezone().strftime(f"%Y-%m-%d %H:%M{':%S' if seconds else ''}")
     except (OverflowError, ValueError, OSError):
         return str(at)
-
-
-def duration(seconds: float) -> str:
-    """A duration in its two largest units."""
-    whole = int(seconds)
-    parts = []
-    for name, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
-        number, whole = divmod(whole, size)
-        if number:
-            parts.append(f"{number} {name}")
-    return " ".join(parts[:2]) or "0 s"

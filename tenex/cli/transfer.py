@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from tenex.core.amounts import count
 from tenex.core.conversation import fold
 from tenex.core.errors import StoreDamaged, StoreError, UsageError
 from tenex.core.ids import ConversationId, Slug
@@ -171,10 +172,10 @@ def rebuild(
         telemetry.close()
     go_on = "Write in the conversation to continue it."
     if made.waiting:
-        waiting = output.count(made.waiting, "message waits", "messages wait")
+        waiting = count(made.waiting, "message waits", "messages wait")
         go_on = f"{waiting} for an answer, which the daemon gives when it starts."
     lines = [
-        f"{made.id}: {output.count(made.records, 'record')}, with {output.count(made.messages, 'message')} of users.",
+        f"{made.id}: {count(made.records, 'record')}, with {count(made.messages, 'message')} of users.",
         *_lost(made.lost),
         f"The old files are in {made.aside}. {go_on}",
     ]

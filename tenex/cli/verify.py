@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tenex.core.amounts import count
 from tenex.core.conversation import Conversation
 from tenex.core.errors import StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
@@ -118,7 +119,7 @@ def _as_text(state: dict[str, Any], path: Path) -> Iterator[str]:
     yield output.one_line(state["title"]) + (" (imported)" if state.get("imported") else "")
     yield str(path)
     yield f"after record {state['seq']} of {state['lastSeq']}, {state['record']}, at {state['updatedAt']}:"
-    turns = output.count(state["turns"], "turn")
+    turns = count(state["turns"], "turn")
     place = f"in {state['phase']}" if state["phase"] else f"with {state['place'].removeprefix('@')}"
     yield f"  {state['status']} {place}, cycle {state['cycle']}, {turns} so far"
     if workflow := state.get("workflow"):

@@ -14,6 +14,7 @@ from tenex.core.decide.turns import STOPPED, advance, close_calls, close_turn, f
 
 from . import names
 from . import records as r
+from .amounts import count, dollars, duration
 from .decide import holds, permissions
 from .decide.permissions import Decision
 from .errors import InternalError
@@ -24,7 +25,7 @@ from .signals import MessageReceived
 from .text import plain, trimmed
 
 HELP = """Write what you want in your own words. I also understand these commands:
-@NAME  in a message: goes straight to that agent; in a new note: begins that workflow
+@NAME  goes straight to that agent{agents}{workflows}
 /status  where the conversation is
 /stop  end what is running
 /pause  let a mission finish its step, and wait
@@ -135,8 +136,8 @@ def read(draft: Transaction, signal: MessageReceived) -> Command | MessageReceiv
     if prose(text[:_HEAD]).split()[:1] != plain(words[0]).split()[:1]:  # it is code or a quotation
         return signal
     known = _callable(draft)
-    for count in range(len(words), 0, -1):
-        if slug := names.find(" ".join(words[:count]), known):
+    for length in range(len(words), 0, -1):
+        if slug := names.find(" ".join(words[:length]), known):
             others = (other for other in signal.addressed if other != slug)
             return replace(signal, addressed=(slug, *others))
     if signal.addressed or not _NAME.fullmatch(first) or _is_ours_or_a_person(draft, signal, first):
@@ -193,7 +194,7 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
     )
     mode = mode_of(draft.state)
     if command.name == "help":
-        notify(draft, HELP)
+        notify(draft, help_text(draft))
     elif command.name == "status":
         notify(draft, status(draft))
     elif not is_permitted and decision is Decision.WAIVER:
@@ -277,6 +278,17 @@ def resume(draft: Transaction, name: str) -> None:
         advance(draft)
 
 
+def help_text(draft: Transaction) -> str:
+    """All commands, and the names that a message can call."""
+    rules = draft.rules
+    agents = ", ".join(sorted(rules.routable))
+    workflows = ", ".join(sorted((*rules.workflows, *rules.missions)))
+    return HELP.format(
+        agents=f": {agents}" if agents else "",
+        workflows=f"; in a new note it begins a workflow: {workflows}" if workflows else "",
+    )
+
+
 def status(draft: Transaction) -> str:
     """Where the conversation is and what it does, in a few lines."""
     state = draft.state
@@ -284,7 +296,7 @@ def status(draft: Transaction) -> str:
     if state.imported:
         lines.append("Imported: who wrote the first messages, and when, is what a file says.")
     tokens = state.usage.input_tokens + state.usage.output_tokens
-    cost = f", ${state.usage.cost_usd:.4f}" if state.usage.cost_usd is not None else ""
+    cost = f", {dollars(state.usage.cost_usd)}" if state.usage.cost_usd else ""
     cached = f" ({state.usage.cache_read_tokens:,} of them cached)" if state.usage.cache_read_tokens else ""
     lines.append(f"Used so far: {tokens:,} tokens{cached}{cost}")
     return "\n".join(lines)
@@ -295,8 +307,7 @@ def activity(draft: Transaction, ended: str) -> list[str]:
     state, lines = draft.state, list[str]()
     if state.turn is not None:
         for run in state.runs.values():
-            minutes = round((draft.now - state.turn.timestamp) / 60_000)
-            doing = f"at work for {minutes} min, {run.steps} steps"
+            doing = f"at work for {duration((draft.now - state.turn.timestamp) / 1000)}, {count(run.steps, 'step')}"
             if run.is_parked:
                 doing = "waits for your answer"
             elif run.is_waiting:

@@ -514,7 +514,7 @@ def sealed(state: Conversation, record: r.MessageSent, sealer: Sealer) -> r.Mess
         tags=record.tags,
         created_at=dated(state, record),
         address=state.address,
-        reply_to=state.origin,
+        reply_to=state.command_origin or state.origin,
     )
     return replace(record, events=sealer.seal(draft), relays=sealer.relays(draft), others=sealer.others(draft))
 

@@ -5,23 +5,28 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tenex.core import records as r
 from tenex.core.commands import HELP, NAMES, Command, parse
 from tenex.core.config import Role
+from tenex.core.conversation import Conversation
+from tenex.core.ids import Millis
 from tenex.core.phases import Phase
 from tenex.core.reducers.memory import as_entry
 from tests.fakes.scenario import (
     ALICE,
     ENDS,
+    ID,
     WAITS,
     Router,
     Scenario,
     diligent,
     in_flight,
     model_by_phase,
+    one_turn,
     plain_model,
     remove_agent,
     reply,
@@ -407,7 +412,7 @@ def status(scenario: Scenario) -> str:
 def test_status_shows_the_phase_the_work_the_gates_and_what_was_used() -> None:
     assert "Phase: execute (cycle 1)" in status(deciding())
     assert "The orchestrator is deciding." in status(deciding())
-    assert "Executor: at work for 0 min, 0 steps\nHelper: at work" in status(working())
+    assert "Executor: at work for 0 s, 0 steps\nHelper: at work" in status(working())
     assert "Executor: waits for your answer" in status(parked())
     assert "I wait for you.\nOpen gates: verification, chores, reflection\nUsed so far: " in status(waiting())
     assert "This cycle has ended." in status(ended())
@@ -451,3 +456,62 @@ def test_models_are_shown_what_a_message_replies_to_and_quotes() -> None:
     assert context == f"It replies to {sent[0].name}: “{sent[0].text}”"
     shown = as_entry(scenario.conversation.recent[-1], 1_000)
     assert shown.text == f"That one, please.\n\n[{context}]"
+
+
+def answered_messages(scenario: Scenario) -> list[tuple[str, Any]]:
+    """Each message that was sent, and the number of the user's message that it answers."""
+    state, answers = Conversation(id=ID), list[tuple[str, Any]]()
+    for record in scenario.records():
+        if isinstance(record, r.MessageSent):
+            answers.append((record.text, (state.command_origin or state.origin)["id"]))
+        state.apply(record)
+    return answers
+
+
+def test_after_a_command_in_the_middle_of_work_the_result_answers_the_request_and_not_the_command() -> None:
+    """Every later answer hung below `/status`, where clients fold it away."""
+    scenario = Scenario(one_turn(), plain_model)
+    scenario.user_writes("build it")
+    step_until(scenario, lambda it: it.conversation.turn is not None)
+    scenario.user_writes("/status")
+    scenario.user_writes("/help")
+    scenario.settle()
+    (status_, one), (help_, two), *later = answered_messages(scenario)
+    assert (status_[:6], one, help_[:5], two) == ("Phase:", 2, "Write", 3)
+    assert later
+    assert {answered for _, answered in later} == {1}
+
+
+@pytest.mark.parametrize("command", ["/stop", "/continue", "/retry", "/new"])
+def test_a_command_is_answered_where_it_was_given(command: str) -> None:
+    scenario = Scenario(one_turn(), plain_model).converse("build it")
+    before = len(scenario.sent_texts())
+    scenario.user_writes(command)
+    scenario.settle()
+    answers = answered_messages(scenario)[before:]
+    assert command == "/retry" or answers[0][1] == 2
+    assert command != "/retry" or {answered for _, answered in answers} == {1}, "the work is of the request"
+
+
+def test_status_says_nothing_of_costs_without_a_price_and_counts_in_words() -> None:
+    """Was: `at work for 0 min, 1 steps`, and `$0.0000` for a model without a price."""
+    scenario = working()
+    scenario.now = Millis(scenario.now + 61_000)
+    text = status(scenario)
+    assert "Executor: at work for 1 min 1 s, 0 steps" in text
+    assert "$" not in text
+
+
+def test_help_names_whom_a_message_can_call() -> None:
+    scenario = working()
+    scenario.user_writes("/help")
+    assert "\n@NAME  goes straight to that agent: executor, " in scenario.sent_texts()[-1]
+
+
+def test_an_answer_to_an_agents_question_is_followed_by_no_word_that_we_wait() -> None:
+    """Was: the agent's answer, and below it `I wait for you: the next word is theirs`."""
+    ask = model_by_phase(chat=[reply("", ("ask", {"question": "Which?"})), reply("The red one, then.")])
+    scenario = Scenario(Router(route("chat", "project-manager"), WAITS), ask).converse("hello")
+    scenario.converse("the red one")
+    assert scenario.sent_texts()[-1] == "The red one, then."
+    assert scenario.conversation.status == "waiting"

@@ -91,7 +91,7 @@ def _wrote(c: State, record: r.MessageRecorded) -> None:
     _see(c, record.event_id)
     c.title = c.title or title_of(record.text)
     _remember(c, record, record.event_id, record.author, record.name, record.text, record.role, record.context)
-    c.origin, c.origin_at = record.origin, record.created_at
+    c.origin, c.origin_at, c.command_origin = record.origin, record.created_at, {}
     c.turns_since_user, c.route_streak, c.streak_of = 0, 0, ()
     if c.status == "waiting" and c.waiting_for != "waiver" and c.phase is Phase.EXECUTE:
         c.asked_at_rest = record.seq
@@ -152,7 +152,8 @@ def _withdrawn(c: State, record: r.MessageWithdrawn) -> None:
 
 def _command(c: State, record: r.CommandGiven) -> None:
     _see(c, record.event_id)
-    c.origin, c.origin_at = record.origin, record.created_at
+    c.origin, c.origin_at = c.origin or record.origin, record.created_at
+    c.command_origin = record.origin
 
 
 def _waiting(c: State, record: r.Waiting) -> None:
@@ -258,6 +259,7 @@ def _settle(c: State, seq: int) -> None:
 
 
 def _turn_opened(c: State, record: r.TurnOpened) -> None:
+    c.command_origin = {}
     c.turn = OrchestratorTurn(
         turn_id=record.turn_id,
         seq=record.seq,
@@ -477,6 +479,7 @@ def _message_sent(c: State, record: r.MessageSent) -> None:
         c.last_created_at = max(event.created_at for event in record.events)
     if record.phase is c.phase:
         c.unannounced = None
+    c.command_origin = {}
     if record.purpose in ("completion", "question"):
         event = record.events[0].id if record.events else ""
         _remember(c, record, "", record.speaker, record.name, record.text, None, sent_as=event)

@@ -261,7 +261,9 @@ class State:
     phase_from: Restored[Phase | None] = None
     """The phase before this one."""
     origin: Kept[Mapping[str, Any]] = field(default_factory=dict)
-    """The message we answer: a user's newest."""
+    """The message we answer: a user's newest that is no command."""
+    command_origin: Reset[Mapping[str, Any]] = field(default_factory=dict)
+    """The command that the next message answers, where one was given last."""
     origin_at: Kept[int] = 0
     last_created_at: Kept[int] = 0
     answered: Restored[int] = 0

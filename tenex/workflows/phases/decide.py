@@ -99,7 +99,7 @@ def accept(draft: Transaction, accepted: Accepted, *, by: str, step: ModelStep =
         if sentence.startswith("There is no "):
             draft.add(r.RouterCorrected, lesson=f"{sentence} The answer that was accepted: {', '.join(agents)}.")
     if accepted.user:
-        if not draft.state.turns_since_user:  # `/continue` and nothing to do: silence would look like a fault
+        if not _has_answered(draft):  # as after `/continue` and nothing to do: silence would look like a fault
             notify(draft, f"I wait for you: {accepted.reason}")
         draft.add(r.Waiting, reason="user")
         return
@@ -111,6 +111,15 @@ def accept(draft: Transaction, accepted: Accepted, *, by: str, step: ModelStep =
         advance(draft)
     else:
         open_turn(draft, accepted.agents, accepted.reason)
+
+
+def _has_answered(draft: Transaction) -> bool:
+    """Whether the user has had an answer to what they wrote last: by a turn, or by an agent who had asked them."""
+    state = draft.state
+    if state.turns_since_user:
+        return True
+    is_message = bool(state.recent) and not state.command_origin
+    return is_message and state.recent[-1].role is None
 
 
 def _enter(draft: Transaction, accepted: Accepted) -> None:

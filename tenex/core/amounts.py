@@ -1,0 +1,24 @@
+"""Amounts in words for people: durations, money, and counted things."""
+
+
+def duration(seconds: float) -> str:
+    """A duration in its two largest units."""
+    whole = int(seconds)
+    parts = []
+    for name, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        number, whole = divmod(whole, size)
+        if number:
+            parts.append(f"{number} {name}")
+    return " ".join(parts[:2]) or "0 s"
+
+
+def dollars(cost: float | None) -> str:
+    """A cost; "" where there is none, as of a model without a price."""
+    if not cost:
+        return ""
+    return f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}"
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """A number with its noun, as `1 turn` or `2 turns`."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
