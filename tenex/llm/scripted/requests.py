@@ -182,6 +182,14 @@ _SMALL_TALK = (
 )
 
 
+_CONTEXT = re.compile(r"\n\n\[It (?:replies to|quotes) [^\n]*\]\Z")  # tenex.core.messages.with_context
+
+
+def own_words(text: str) -> str:
+    """A message without what is said of the one that it replies to."""
+    return _CONTEXT.sub("", text)
+
+
 def small_talk(text: str) -> str:
     """The answer to a greeting, thanks, a goodbye or a refusal; empty where the message is more than that."""
     if len(text.split()) > 5 or re.search(FILE, text[:60]):

@@ -8,7 +8,7 @@ from typing import Any
 
 from tenex.core.messages import ModelRequest, Note
 
-from .requests import intent_of, read_request, short
+from .requests import intent_of, own_words, read_request, short
 from .worker import NOTHING_DONE, UNDERSTOOD
 
 _REPAIRS = 2  # of a cycle: more of the same rules would not help
@@ -56,7 +56,10 @@ def _choose(question: Question) -> str:
         return _answer(question, f"the work in {phase} failed")
     if any((one["summary"] or "").startswith(NOTHING_DONE) for one in done):
         return _answer(question, "the message is answered")
-    if phase == "verification" and {one["verdict"] for one in done} != {"verified"}:
+    verdicts = {one["verdict"] for one in done}
+    if phase == "verification" and "untried" in verdicts and "verification" not in question["waived"]:
+        return _answer(question, "nobody could try it")
+    if phase == "verification" and not verdicts <= {"verified", "untried"}:
         if sum(one["verdict"] == "issues" for turn in turns for one in turn["completions"]) > _REPAIRS:
             return _answer(question, f"there are issues after {_REPAIRS} repairs")
         return _go(question, "execute", "verification found issues")
@@ -80,7 +83,7 @@ def _has_late_request(question: Question) -> bool:
     turns = question["turns"]
     executed = max((at for at, turn in enumerate(turns, start=1) if turn["phase"] == "execute"), default=0)
     late = {turn["turn"] for turn in turns[executed:]}
-    texts = [one["text"] for one in question["messages"] if one["after_turn"] in late or not executed]
+    texts = [own_words(one["text"]) for one in question["messages"] if one["after_turn"] in late or not executed]
     return any(intent_of(text, "", is_asked=False) == "execute" for text in texts)
 
 
@@ -89,7 +92,7 @@ def _answer(question: Question, why_not: str) -> str:
     messages, turns = question["messages"], question["turns"]
     if not messages or (turns and messages[-1]["after_turn"] != turns[-1]["turn"]):
         return _decision(["USER"], why_not)
-    texts, here = [str(message["text"]) for message in messages], question["phase"]
+    texts, here = [own_words(message["text"]) for message in messages], question["phase"]
     intent = intent_of(texts[-1], here if turns else "", is_asked=any(map(read_request, texts)))
     wanted = (intent, "execute" if intent == "plan" else "chat", "chat")
     phase = next((one for one in wanted if one in (here, *question["permitted"])), here)
