@@ -67,6 +67,10 @@ class Mode:
         """The quality gate that a turn meets by closing."""
         return None
 
+    def why_unproved(self, draft: Transaction, agent: Agent) -> str | None:
+        """Why the verdict `verified` of an agent does not count, as a sentence for its model; None where it does."""
+        return None
+
     def approval_question(self, draft: Transaction, run: Run) -> str:
         """The question for a user's approval at the end of what a run presents; "" where none is needed."""
         return ""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tenex.core.messages import cut
-from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
+from tenex.core.phases import PHASE_ACCESS, PHASE_TRANSITIONS, QUALITY_PHASES, Access, Phase
 
 from .agents import AgentDefinition
 from .phase_guides import PhaseGuide
@@ -96,7 +96,10 @@ def router_values(
     return {
         "instructions": definition.body,
         "project_name": _one_line(project_name),
-        "phases": tuple((guides[Phase(node)], PHASE_TRANSITIONS.permitted(node)) for node in PHASE_TRANSITIONS.nodes),
+        "phases": tuple(
+            (guides[Phase(node)], PHASE_TRANSITIONS.permitted(node), _may(Phase(node)))
+            for node in PHASE_TRANSITIONS.nodes
+        ),
         "initial": str(PHASE_TRANSITIONS.initial),
         "gates": tuple(str(gate) for gate in QUALITY_PHASES),
         "plan_approval": plan_approval,
@@ -119,3 +122,9 @@ def _lessons(lessons: Sequence[str]) -> str:
             kept.append(text)
     kept.reverse()
     return "\n".join(text.replace("\n", "\n   ") for text in kept)
+
+
+def _may(phase: Phase) -> tuple[str, ...]:
+    """What agents may do in a phase, in words."""
+    words = {Access.SPEAK: "talk"}
+    return tuple(words.get(access, str(access)) for access in Access if access in PHASE_ACCESS[phase])

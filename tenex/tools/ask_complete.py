@@ -21,10 +21,10 @@ COMPLETE_SPEC: Final = ToolSpec(
                 "summary": string("For the next agents, in a few sentences."),
                 "verdict": {
                     "type": "string",
-                    "enum": ["verified", "issues"],
+                    "enum": ["verified", "issues", "untried"],
                     "description": "In verification, and needed there.",
                 },
-                "issues": string("Each fault, and the steps to see it again."),
+                "issues": string("Each fault, and the steps to see it again; or why it could not be tried."),
             },
         )
     ),

@@ -120,7 +120,8 @@ class Outcome:
         """The result of a call: how it ended, and what was printed."""
         printed = plain_text(self.output)
         shown = f"Output:\n{printed}" if printed.strip() else "No output."
-        return ToolResult(ok=self.status == 0, content=f"{ended} {shown}")
+        status = -signal.SIGKILL if self.status is None else self.status  # by which we end it
+        return ToolResult(ok=self.status == 0, content=f"{ended} {shown}", status=status)
 
 
 class _Output:

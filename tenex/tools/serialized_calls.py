@@ -86,13 +86,15 @@ class Transactions:
             call = self._turn.bounded(call, context)
             checkpoints = self._checkpoints
             if not tool.leaves_changes or checkpoints is None:
-                return await call()
+                result = await call()
+                is_unknown = tool.access is Access.RUN and tool.leaves_changes and self.may_write(context)
+                return replace(result, has_outside_effect=result.has_outside_effect or is_unknown)
             begun = await run_uncancellable(lambda: self._begin(checkpoints, tool, context))
             before = begun.before
             if before is None:
                 result = await call()
                 if result.ok if tool.access is Access.CHANGE else self.may_write(context):
-                    result = replace(result, content=f"{result.content}\n{_NO_CHECKPOINT}")
+                    result = replace(result, content=f"{result.content}\n{_NO_CHECKPOINT}", has_outside_effect=True)
                 return _reminded(result, begun)
             self._can_put_back = True
             try:
@@ -257,7 +259,7 @@ def _message(moment: str, tool: str, context: ExecutionContext) -> str:
 
 def _with_changes(result: ToolResult, outcome: _Outcome | None, context: ExecutionContext) -> ToolResult:
     if outcome is None:
-        return replace(result, content=f"{result.content}\n{_UNKNOWN}")
+        return replace(result, content=f"{result.content}\n{_UNKNOWN}", has_outside_effect=True)
     touched, reverted, left = _paths(outcome.touched), _paths(outcome.reverted), decoded(outcome.left)
     remarks = []
     if touched:

@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -129,7 +129,8 @@ class Programs:
             ended += " Commands make no repositories here and nothing that git runs; a person can."
         if settled.lost:
             ended += f" Lost, and cannot be restored: {named(decoded(settled.lost))}; name this in your summary."
-        return outcome.result(ended)
+        reaches_out = self.rules.network or self.rules.policy is RunPolicy.UNSANDBOXED
+        return replace(outcome.result(ended), has_outside_effect=reaches_out)
 
     def _line(
         self, command: Sequence[str], folder: Path, own: Path, before: workspace_scan.Survey, *, can_write: bool
@@ -234,7 +235,8 @@ def check_tool(
             outcome = await process.run(
                 command, cwd=workspace.root, environment=environment, deadline=deadline, most_output=MOST_OUTPUT
             )
-        return outcome.result(outcome.ended(workspace.relative(real), deadline))
+        result = outcome.result(outcome.ended(workspace.relative(real), deadline))
+        return replace(result, has_outside_effect=policy is RunPolicy.UNSANDBOXED)
 
     where = " It cannot change files there." if policy is RunPolicy.SANDBOXED else ""
     return Tool(

@@ -39,7 +39,8 @@ BREAKS = ModelFailed(key=Key(Work.MODEL, 0), message="the model refused", retrya
 
 def verdict(word: str, **more: str) -> Any:
     """A verification that ends with this verdict."""
-    return reply("", ("complete", {"response": f"I looked: {word}", "verdict": word, **more}))
+    done = {"response": f"I looked: {word}", "verdict": word, **more}
+    return reply("", ("check", {"path": "a"}), ("complete", done))
 
 
 def gates(scenario: Scenario) -> list[Phase | None]:
@@ -83,8 +84,11 @@ def test_what_two_agents_answer_meets_the_gate_or_leaves_it_open(
 
 
 def test_a_verdict_outside_verification_means_nothing() -> None:
+    built = reply("", ("write_file", {"path": "a"}))
     scenario = scenario_at(
-        Phase.CHAT, Router(route("execute", "executor"), ENDS, WAITS), model_by_phase(execute=[verdict("verified")])
+        Phase.CHAT,
+        Router(route("execute", "executor"), ENDS, WAITS),
+        model_by_phase(execute=[built, verdict("verified")]),
     ).settle()
     assert scenario.records(r.RunEnded)[-1].verdict == ""
     assert gates(scenario)[-1] is None

@@ -12,6 +12,7 @@ from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
 from tests.fakes.agent_phases import program
 from tests.fakes.scenario import (
+    VERIFIES,
     WAITS,
     Router,
     Scenario,
@@ -44,7 +45,6 @@ def hand_over(phase: str = "execute", reason: str = "create hello.py", **more: A
 
 
 BUILDS = reply("", ("write_file", {"path": "a"}), ("complete", {"response": "built", "summary": "a is new; run it"}))
-VERIFIES = reply("", ("complete", {"response": "it works", "verdict": "verified"}))
 FINDS = reply("", ("complete", {"response": "it fails", "verdict": "issues", "issues": "it prints nothing"}))
 TIDIES = reply("", ("complete", {"response": "tidy", "summary": "nothing to do"}))
 WORK = {"execute": [BUILDS], "verification": [VERIFIES], "chores": [TIDIES]}
@@ -71,13 +71,29 @@ def test_the_router_chooses_the_first_phase_and_rules_all_that_follows() -> None
 
 def test_an_agent_hands_over_and_the_only_agent_of_the_phase_works() -> None:
     router = Router(route(None, "project-manager"), WAITS)
-    steps = {"chat": lambda conversation, call: hand_over() if conversation.turn_count > 4 else reply("What for?")}
+    steps = {"chat": lambda conversation, call: hand_over() if conversation.turn_count > 1 else reply("What for?")}
     scenario = Scenario(router, model_by_phase(**WORK, **steps), config=team()).converse("I need something")
-    for text in ("well", "hm", "and then?", "a file hello.py"):
-        scenario.converse(text)
+    scenario.converse("a file hello.py")
     assert len(router.asked) == 1, "a message of a talk costs one call"
     assert routed(scenario)[-6:-4] == [("rule", ("project-manager",), ""), ("rule", ("executor",), "execute")]
     assert "create hello.py" in scenario.sent_texts()
+    assert scenario.conversation.status == "ended"
+
+
+@pytest.mark.parametrize("phase", [None, "brainstorm"])
+def test_a_talk_that_leads_nowhere_is_judged_by_the_router_after_two_turns_and_again_after_two_more(
+    phase: str | None,
+) -> None:
+    stays = route(None, "project-manager")
+    router = Router(route(phase, "project-manager"), stays, route("execute", "executor"))
+    steps = {"chat": [reply("What for?")], "brainstorm": [reply("An idea.")]}
+    scenario = Scenario(router, model_by_phase(**WORK, **steps), config=team()).converse("I need something")
+    asked = []
+    for _ in range(4):
+        scenario.converse("go ahead, do it now")
+        asked.append(len(router.asked))
+    assert asked == [1, 2, 2, 3]
+    assert Phase.EXECUTE in scenario.phases()
     assert scenario.conversation.status == "ended"
 
 
@@ -152,19 +168,37 @@ def test_issues_go_back_to_who_built_it_twice_and_then_the_router_is_asked() -> 
     assert scenario.conversation.status == "waiting"
 
 
+SAYS = reply("", ("read_file", {"path": "a"}), ("complete", {"response": "it is in a", "summary": "read a"}))
+
+
+def test_an_answer_in_execute_that_changed_nothing_ends_there() -> None:
+    router = Router(route("execute", "executor"), WAITS)
+    scenario = Scenario(router, model_by_phase(execute=[SAYS]), config=team()).converse("where is the parser?")
+    assert routed(scenario) == [("orchestrator", ("executor",), "execute"), ("rule", ("END",), "")]
+    assert (scenario.conversation.status, scenario.conversation.unmet_gates) == ("ended", ())
+    assert scenario.records(r.Ended)[0].reason == "it is answered, and nothing was changed"
+
+
 @pytest.mark.parametrize(
     "first",
-    [
-        reply("", ("complete", {"response": "nothing was to do", "summary": "unchanged"})),
-        reply("", ("write_file", {"path": "a"})),
-    ],
+    [reply("I shall do it."), reply("", ("complete", {"response": "nothing was to do"}))],
+    ids=["without complete", "without a summary"],
 )
-def test_the_router_judges_work_that_changed_nothing_or_was_not_completed(first: Any) -> None:
+def test_the_router_judges_work_that_changed_nothing_and_was_not_completed(first: Any) -> None:
     router = Router(route("execute", "executor"), WAITS)
-    steps = {"execute": [first, reply("Shall I go on?")]}
-    scenario = Scenario(router, model_by_phase(**steps), config=team()).converse("do it")
+    scenario = Scenario(router, model_by_phase(execute=[first]), config=team()).converse("do it")
     assert len(router.asked) == 2
     assert scenario.phases() == [Phase.EXECUTE]
+
+
+def test_the_router_judges_a_plan_of_which_nothing_was_made_and_work_that_was_not_completed() -> None:
+    router = Router(route("plan", "planner"), route("execute", "executor"), WAITS)
+    scenario = Scenario(router, model_by_phase(execute=[SAYS]), config=team()).converse("plan it and do it")
+    assert (len(router.asked), scenario.conversation.status) == (3, "waiting")
+    router = Router(route("execute", "executor"), WAITS)
+    steps = {"execute": [reply("", ("write_file", {"path": "a"})), reply("Shall I go on?")]}
+    scenario = Scenario(router, model_by_phase(**steps), config=team()).converse("do it")
+    assert (len(router.asked), scenario.phases()) == (2, [Phase.EXECUTE])
 
 
 def test_the_router_is_asked_when_a_user_has_written_in_between() -> None:

@@ -17,6 +17,7 @@ from tenex.store.format import CONVERSATION
 from tests.fakes.scenario import (
     ENDS,
     ID,
+    VERIFIES,
     WAITS,
     Scenario,
     model_by_phase,
@@ -31,7 +32,6 @@ from tests.fakes.scenario import (
 BOB = PublicKey("b" * 64)
 REQUEST = "and make it green"
 BUILDS = reply("", ("write_file", {"path": "a"}), ("complete", {"response": "built", "summary": "a is new; run it"}))
-VERIFIES = reply("", ("complete", {"response": "it works", "verdict": "verified"}))
 TIDIES = reply("", ("complete", {"response": "tidy", "summary": "nothing to do"}))
 LEARNS = (reply("", ("learn", {"lesson": "test early"})), reply("", ("complete", {"response": "learnt"})))
 ONWARD = {"execute": "verification", "verification": "chores", "chores": "reflection"}

@@ -80,7 +80,9 @@ def test_a_summary_written_to_be_handed_on_is_handed_on_with_its_verdict() -> No
     router = Router(
         route("execute", "executor", "helper"), route("verification", "executor"), route("chores", "helper")
     )
-    scenario = scenario_at(Phase.CHAT, router, model_by_phase(execute=builds, verification=[reply("", done)]))
+    scenario = scenario_at(
+        Phase.CHAT, router, model_by_phase(execute=builds, verification=[reply("", ("check", {}), done)])
+    )
     assert note(shown(scenario), "Your part") == "on to execute. Beside you: helper."
     step_until(scenario, lambda it: it.conversation.phase is Phase.VERIFICATION)
     entries = shown(scenario)

@@ -84,7 +84,7 @@ def priced(conversation: Any, call: Any) -> Any:
 
 
 def test_the_same_route_is_bounded_only_without_progress() -> None:
-    scenario = play_of(stubborn, same_route=3)
+    scenario = play_of(stubborn, model_by_phase(execute=[reply("nothing to do")]), same_route=3)
     assert limited(scenario) == "same_route"
     assert scenario.conversation.turn_count == 3
     assert "executor worked 3 times in execute and nothing changed." in scenario.sent_texts()[-1]
@@ -282,7 +282,8 @@ def test_b09_a_transition_carries_its_reason_the_request_and_what_was_done_unles
 
 def test_b07_agents_of_a_turn_work_at_the_same_time_and_the_router_waits_for_the_last() -> None:
     """They ran one after the other, and the first one's completion started a second orchestrator."""
-    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor", "helper", "planner"), WAITS))
+    router = Router(route("execute", "executor", "helper", "planner"), WAITS)
+    scenario = scenario_at(Phase.CHAT, router, model_by_phase(execute=[reply("done")]))
     step_until(scenario, lambda it: it.conversation.turn is not None)
     calls = in_flight(scenario)
     for number, call in enumerate(calls):

@@ -193,7 +193,8 @@ class World:
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         self.calls[context.idempotency_key] += 1
         await asyncio.sleep(self.work)
-        return ToolResult(ok=True, content=f"{name} done", touched=("f",) if name in ("write_file", "send") else ())
+        touched = ("f",) if name in ("write_file", "send") else ()
+        return ToolResult(ok=True, content=f"{name} done", touched=touched, status=0 if name == "check" else None)
 
     async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
         await asyncio.sleep(0.001)
@@ -310,7 +311,7 @@ def worker(request: ModelRequest) -> ModelStep:
     if request.phase == "execute" and not steps:
         return reply("", ("read_file", {"path": "a"}), ("read_file", {"path": "b"}), ("send", {"path": "m"}))
     if request.phase == "verification":
-        return reply("", ("complete", {"response": "It works", "verdict": "verified"}))
+        return reply("", ("check", {"path": "f"}), ("complete", {"response": "It works", "verdict": "verified"}))
     if request.phase == "reflection" and not steps:
         return reply("", ("learn", {"lesson": "test early"}))
     return reply(f"{request.agent} has done {request.phase}")

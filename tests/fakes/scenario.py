@@ -273,7 +273,8 @@ class Scenario:
                 self.ran[effect.context.idempotency_key] += 1
                 arguments = effect.request.arguments
                 touched = (str(arguments.get("path", "f")),) if effect.request.tool in ("write_file", "send") else ()
-                result = ToolResult(ok=True, content=f"{effect.request.tool} done", touched=touched)
+                status = 0 if effect.request.tool == "check" else None
+                result = ToolResult(ok=True, content=f"{effect.request.tool} done", touched=touched, status=status)
                 return ToolReturned(key=effect.key, result=result)
             case Publish():
                 known = self.published.setdefault(effect.event.id, [])
@@ -383,6 +384,8 @@ def diligent(conversation: Conversation, call: ModelCall) -> ModelStep:
     return reply(f"{run.agent} has done {run.phase}")
 
 
+VERIFIES = reply("", ("check", {"path": "a"}), ("complete", {"response": "it works", "verdict": "verified"}))
+"""A verifier who tries what was changed, in one step."""
 WAITS = {"agents": ["USER"], "reason": "the person is next"}
 ENDS = {"agents": ["END"], "reason": "all is done"}
 
@@ -417,11 +420,14 @@ class Router:
 
 
 def plain_model(conversation: Conversation, call: ModelCall) -> ModelStep:
-    """An agent that does its part in one step, and verifies what it finds."""
+    """An agent that does its part in one step: it changes a file in execute, and tries it in verification."""
     run = conversation.runs[call.run]
+    done = f"{run.agent} has done its part of {run.phase}"
     if run.phase is Phase.VERIFICATION:
-        return reply("", ("complete", {"response": "it works", "verdict": "verified"}))
-    return reply(f"{run.agent} has done its part of {run.phase}")
+        return VERIFIES
+    if run.phase is Phase.EXECUTE and conversation.has_phases and run.parent is None:
+        return reply("", ("write_file", {"path": "a"}), ("complete", {"response": done}))
+    return reply(done)
 
 
 def model_by_phase(**steps: Any) -> AgentModel:

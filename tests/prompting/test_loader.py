@@ -37,7 +37,7 @@ def test_the_built_in_agents_are_the_five_and_may_do_what_they_should(library: P
         "executor": TOOLS,
         "orchestrator": set(),
         "planner": READS,
-        "project-manager": READS | {"check"},
+        "project-manager": READS | {"check", "shell"},
         "security-expert": READS,
     }
     assert library.orchestrator.slug == "orchestrator"

@@ -273,7 +273,7 @@ def hello(conversation: Conversation, call: ModelCall) -> ModelStep:
             end = done(response="I wrote hello.py.", summary="hello.py: new; `python hello.py` prints hello")
             return reply("", ("write_file", {"path": "hello.py", "content": "print('hello')\n"}), end)
         case Phase.VERIFICATION if run.steps == 0:
-            return reply("", ("read_file", {"path": "hello.py"}))
+            return reply("", ("check", {"path": "hello.py"}))
         case Phase.VERIFICATION:
             return reply("", done(response="It prints hello.", verdict="verified"))
         case Phase.CHORES:

@@ -176,13 +176,25 @@ KEYS = (
 )
 
 
+MAY = {
+    Phase.CHAT: "talk",
+    Phase.BRAINSTORM: "talk, read",
+    Phase.PLAN: "talk, read",
+    Phase.EXECUTE: "talk, read, change, run",
+    Phase.VERIFICATION: "talk, read, run",
+    Phase.CHORES: "talk, read, change, run",
+    Phase.REFLECTION: "talk, learn",
+}
+
+
 def test_the_router_prompt_holds_the_table_the_rules_and_every_phase_field_and_key(
     router: str, library: PromptLibrary
 ) -> None:
     assert [rule for rule in RULES if rule not in router] == []
     guides = library.guides.values()
     parts = [
-        f"- **{guide.phase}** (then {', '.join(PHASE_TRANSITIONS.permitted(guide.phase))}): {guide.purpose} "
+        f"- **{guide.phase}** (may {MAY[guide.phase]}; then {', '.join(PHASE_TRANSITIONS.permitted(guide.phase))}): "
+        f"{guide.purpose} "
         f"Enter when: {guide.enter}"
         for guide in guides
     ]

@@ -229,7 +229,7 @@ def work(request: ModelRequest) -> ModelStep:
     if request.phase == "execute" and request.agent == "executor" and not steps:
         return reply("", ("read_file", {"path": "a"}), ("write_file", {"path": "a"}), ("send", {"path": "m"}))
     if request.phase == "verification":
-        return reply("", ("complete", {"response": "It works", "verdict": "verified"}))
+        return reply("", ("check", {"path": "a"}), ("complete", {"response": "It works", "verdict": "verified"}))
     if request.phase == "reflection" and not steps:
         return reply("", ("learn", {"lesson": f"{request.agent} tests early"}))
     return reply(f"{request.agent} has done {request.phase}")

@@ -47,7 +47,7 @@ async def test_after_a_failed_append_only_what_was_read_again_is_shown() -> None
             daemon.write(f"message {number}")
             await asyncio.sleep(0.17)
         world.fail_append = None
-        await daemon.until("waiting")
+        await daemon.until("ended")
     assert world.times
     assert world.shown == {ID: len(world.records())}
 

@@ -45,11 +45,14 @@ class Household:
             phase = json.loads(next(entry.text for entry in request.entries if isinstance(entry, Note)))["phase"]
             way = {"agents": ["executor"], "phase": NEXT[phase]} if phase in NEXT else {"agents": ["END"]}
             return ModelStep(text=json.dumps({**way, "reason": "it is next"}), model="script")
+        steps = sum(isinstance(entry, ModelStep) for entry in request.entries)
         if request.phase is Phase.VERIFICATION:
+            written = [f"{agent}.txt" for agent in STEPS]
+            if steps < len(written):
+                return calls("read_file", path=written[steps])
             return calls("complete", response="It works", verdict="verified")
         if request.phase is not Phase.EXECUTE:
             return ModelStep(text=f"{request.agent} has done {request.phase}", model="script")
-        steps = sum(isinstance(entry, ModelStep) for entry in request.entries)
         if steps == len(STEPS[request.agent]):
             return ModelStep(text=f"{request.agent} is done", model="script")
         tool, arguments = STEPS[request.agent][steps]

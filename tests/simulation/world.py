@@ -284,7 +284,8 @@ class FaultyWorld(World):
             return ToolResult(ok=False, content="it does not work")
         own = agency.changed(self.dice, context.agent_state)
         touched = ("f",) if name in ("write_file", "send") else ()
-        return ToolResult(ok=True, content=f"{name} done", touched=touched, **own)
+        status = 0 if name == "check" else None
+        return ToolResult(ok=True, content=f"{name} done", touched=touched, status=status, **own)
 
     # ---- relays ----
 

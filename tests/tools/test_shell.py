@@ -34,11 +34,16 @@ async def printed(tools: Bench, command: str) -> list[str]:
     return (await tools.run(command)).content.split("\n")[1:]
 
 
-async def test_a_command_works_in_the_workspace(shell: Bench, root: Path, scratch: Path) -> None:
+async def test_a_command_works_in_the_workspace(shell: Bench, root: Path, scratch: Path, policy: RunPolicy) -> None:
     result = await shell.run(
         "pwd; mkdir -p out ~/shut/x && chmod 0 ~/shut; echo hällo | tee out/file; false | true; echo $((6 * 7)) >&2"
     )
-    assert result == ToolResult(ok=True, content=f"The command ended with exit status 0. Output:\n{root}\nhällo\n42")
+    assert result == ToolResult(
+        ok=True,
+        content=f"The command ended with exit status 0. Output:\n{root}\nhällo\n42",
+        status=0,
+        has_outside_effect=policy is RunPolicy.UNSANDBOXED,
+    )
     assert (root / "out/file").read_text() == "hällo\n"
     assert (root / "out/file").stat().st_uid == os.getuid()
     assert names_in(scratch) == []

@@ -8,13 +8,14 @@ own phase withholds is refused only when all that is before it has returned, whi
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from typing import Any, Literal, cast
+from typing import Any, Final, cast
 
+from tenex.core import programs
 from tenex.core import records as r
 from tenex.core.config import Agent, Replay
 from tenex.core.context.window import in_a_line
 from tenex.core.ids import CallId, Millis
-from tenex.core.messages import NO_USAGE, CallRequest, ModelStep
+from tenex.core.messages import NO_USAGE, CallRequest, CallResult, ModelStep
 from tenex.core.mode import mode_of
 from tenex.core.phases import Phase
 from tenex.core.port_values import ToolResult
@@ -42,6 +43,14 @@ REASON_CHARACTERS = 300
 
 RESULT_CHARACTERS = 300
 """Of a result that users are shown: enough to see what went wrong."""
+
+VERDICTS: Final = ("verified", "issues", "untried")
+
+UNPROVED: Final = "The verdict does not count yet: "
+"""How the refusal of a verdict begins that no call of the turn supports."""
+
+PROOFS: Final = 2
+"""Verdicts of a run that are refused for that reason; the next one becomes `untried`."""
 
 UNKNOWN = "unknown: the process stopped while this ran; check before repeating"
 
@@ -204,7 +213,7 @@ def _complete_if_last(draft: Transaction, run: Run, agent: Agent) -> None:
     first = left[0]
     refusal = agent_phases.refusal(draft, run, agent, "complete")
     fault = refusal or first.request.fault or _wrong_completion(first.request.arguments, run)
-    fault = fault or _unseen_failure(draft, run)
+    fault = fault or _unseen_failure(draft, run) or _unproved(draft, run, agent, first.request.arguments)
     for call in left if fault else left[1:]:
         sentence = fault or "The first `complete` of an answer counts."
         draft.refuse(run, call, sentence)
@@ -230,9 +239,30 @@ def _wrong_completion(arguments: Mapping[str, Any], run: Run) -> str | None:
         if not isinstance(arguments.get(name, ""), str):
             return f"`{name}` of `complete` must be a text."
     needs_verdict = run.phase is Phase.VERIFICATION and run.parent is None
-    if needs_verdict and arguments.get("verdict") not in ("verified", "issues"):
-        return "In verification `complete` needs `verdict`: `verified` or `issues`."
+    verdict = arguments.get("verdict")
+    if needs_verdict and verdict not in VERDICTS:
+        return "In verification `complete` needs `verdict`: `verified`, `issues` or `untried`."
+    if needs_verdict and verdict == "untried" and not str(arguments.get("issues") or "").strip():
+        return "With the verdict `untried`, `complete` needs `issues`: why it could not be tried, in a sentence."
     return None
+
+
+def _unproved(draft: Transaction, run: Run, agent: Agent, arguments: Mapping[str, Any]) -> str | None:
+    """Why a verdict `verified` does not count yet; None where it does, and after `PROOFS` refusals."""
+    if not _claims(run, arguments) or run.steps >= draft.rules.limits.steps_per_run:
+        return None
+    why = mode_of(draft.state).why_unproved(draft, agent)
+    return why if why is not None and _unproved_before(run) < PROOFS else None
+
+
+def _claims(run: Run, arguments: Mapping[str, Any]) -> bool:
+    return run.phase is Phase.VERIFICATION and run.parent is None and arguments.get("verdict") == "verified"
+
+
+def _unproved_before(run: Run) -> int:
+    """How many verdicts of the run were refused for want of a trial."""
+    results = [entry for entry in run.entries if isinstance(entry, CallResult) and entry.tool == "complete"]
+    return sum(entry.content.startswith(UNPROVED) for entry in results)
 
 
 def _finish(draft: Transaction, run: Run, arguments: Mapping[str, Any], *, completed: bool) -> None:
@@ -241,16 +271,21 @@ def _finish(draft: Transaction, run: Run, arguments: Mapping[str, Any], *, compl
     if issues and issues not in text:
         text = f"{text}\n\n{issues}".strip()
     verdict = arguments.get("verdict") if run.phase is Phase.VERIFICATION else ""
+    untried = issues if verdict == "untried" else ""
+    if _claims(run, arguments) and mode_of(draft.state).why_unproved(draft, _agent(draft, run)) is not None:
+        verdict, untried = "untried", f"{run.name} ran nothing that shows whether it works"
     summary = str(arguments.get("summary") or "").strip()
     text = text or summary or mode_of(draft.state).text_of_calls(draft, run)
     lacking = None
     if not text:
         lacking = f"Your answer is empty. Say what {'the person' if run.parent is None else 'your caller'} should read."
     elif run.phase is Phase.VERIFICATION and not verdict and run.parent is None:
-        lacking = "Verification ends with a verdict: call `complete` with `verdict` `verified` or `issues`."
+        lacking = "Verification ends with a verdict: call `complete` with `verdict` `verified`, `issues` or `untried`."
     if lacking is None:
-        known = cast("Literal['', 'verified', 'issues']", verdict if verdict in ("verified", "issues") else "")
-        finish_run(draft, run, "finished", text=text, summary=summary, verdict=known, completed=completed)
+        known = cast("r.WorkVerdict", verdict if verdict in VERDICTS else "")
+        finish_run(
+            draft, run, "finished", text=text, summary=summary, verdict=known, untried=untried, completed=completed
+        )
         after_end(draft, run)
     elif run.reprompts < NUDGES and run.steps < draft.rules.limits.steps_per_run:
         draft.add(r.ModelReprompted, run=run.id, text=lacking)
@@ -275,6 +310,9 @@ def returned(draft: Transaction, run: Run, call: Call, result: ToolResult) -> No
         reverted=tuple(result.reverted),
         values=dict(result.values),
         route=result.route,
+        status=result.status,
+        is_trial=result.status is not None and programs.is_trial(call.request),
+        has_outside_effect=result.has_outside_effect and not programs.only_reads(call.request),
     )
     after_result(draft, run, result.moves)
 

@@ -4,7 +4,6 @@ Everything that may have made the conversation idle calls `advance`.
 """
 
 from collections.abc import Sequence
-from typing import Literal
 
 from tenex.core import records as r
 from tenex.core.config import Agent, Expectation, Replay
@@ -13,6 +12,7 @@ from tenex.core.effects import Key, Work
 from tenex.core.ids import CallId, Millis, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage, cut
 from tenex.core.mode import mode_of
+from tenex.core.phases import Phase
 from tenex.core.port_values import Handoff
 from tenex.core.routing import RoutingDecision
 from tenex.core.state.run import CallState, Completion, Run
@@ -119,7 +119,13 @@ def open_turn(draft: Transaction, agents: Sequence[Slug], reason: str) -> None:
     state, rules = draft.state, draft.rules
     turn = TurnId(f"turn-{state.turn_count + 1}")
     draft.add(
-        r.TurnOpened, turn_id=turn, phase=state.phase, agents=tuple(agents), reason=reason, handoff=_handoff(draft)
+        r.TurnOpened,
+        turn_id=turn,
+        phase=state.phase,
+        agents=tuple(agents),
+        reason=reason,
+        handoff=_handoff(draft),
+        gates_by_effect=state.has_phases and state.phase is Phase.EXECUTE,
     )
     for slug in agents:
         start_run(draft, RunId(f"{turn}.{slug}"), rules.roster[slug])
@@ -166,7 +172,8 @@ def finish_run(
     *,
     text: str = "",
     summary: str = "",
-    verdict: Literal["", "verified", "issues"] = "",
+    verdict: r.WorkVerdict = "",
+    untried: str = "",
     error: str = "",
     completed: bool = False,
     announce: bool = True,
@@ -198,6 +205,7 @@ def finish_run(
         text=text,
         summary=summary,
         verdict=verdict,
+        untried=untried,
         error=error,
         usage=usage,
         model=model,
@@ -227,7 +235,8 @@ def close_calls(draft: Transaction, run: Run, sentence: str, *, only: Replay | N
     for call in run.open_calls:
         is_running = call.state is CallState.PERMITTED and Key(Work.TOOL, call.seq) not in returned
         if only is None or (is_running and call.replay is only):
-            draft.add_result(run, call, ok=False, content=sentence)
+            may_have_changed = call.state is CallState.PERMITTED and call.replay is not Replay.READ
+            draft.add_result(run, call, ok=False, content=sentence, has_outside_effect=may_have_changed)
 
 
 def close_turn(draft: Transaction) -> None:

@@ -49,6 +49,7 @@ from .run import (
     ToolCallQueued,
     ToolCallRejected,
     ToolCallStarted,
+    WorkVerdict,
 )
 from .workflow import ContextSet, ExpectationMissed, InviteAcknowledged, RoundClosed, WorkflowClosed, WorkflowOpened
 
@@ -247,10 +248,14 @@ class HandedOff(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaiverRequested(Record):
-    """The router wants to skip gates; the owner `of` is asked, or any owner where that is empty."""
+    """Gates are to be skipped; the owner `of` is asked, or any owner where that is empty.
+
+    `untried` is why the work could not be tried, where that is what a user is to accept; else the router wants it.
+    """
 
     phases: tuple[Phase, ...]
     of: PublicKey = PublicKey("")
+    untried: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +275,8 @@ class Waived(Record):
     name: str
     quote: str
     message_id: EventId
+    untried: str = ""
+    """Why the work could not be tried, where a user accepted it untried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,13 +292,17 @@ class PlanApproved(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnOpened(Record):
-    """Agents started to work, concurrently."""
+    """Agents started to work, concurrently.
+
+    `gates_by_effect`: the gates open when a turn in execute changes something. In older journals it opens them itself.
+    """
 
     turn_id: TurnId
     phase: Phase
     agents: tuple[Slug, ...]
     reason: str
     handoff: Handoff | None = None
+    gates_by_effect: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

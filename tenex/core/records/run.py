@@ -14,6 +14,8 @@ from tenex.core.workflow.rounds import Route
 from .base import Record
 
 Outcome = Literal["finished", "failed", "timed_out", "stopped", "over_limit"]
+WorkVerdict = Literal["", "verified", "issues", "untried"]
+"""What a verifier says of the work; `untried`: it could not be tried, and meets no gate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +113,12 @@ class ToolCallCompleted(Record):
     """Fields of the agent's own state that the call changed."""
     route: Route | None = None
     """What the result asks for, where its agent speaks in a workflow."""
+    status: int | None = None
+    """The exit status of the program that the call ran; None where it ran none, and in older journals."""
+    is_trial: bool = False
+    """Whether that program did more than read or print."""
+    has_outside_effect: bool = False
+    """Whether it may have changed something that `touched` does not name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,9 +210,11 @@ class RunEnded(Record):
     outcome: Outcome
     text: str = ""
     summary: str = ""
-    verdict: Literal["", "verified", "issues"] = ""
+    verdict: WorkVerdict = ""
     error: str = ""
     usage: Usage = NO_USAGE
     model: str = ""
     hand_over: RoutingDecision | None = None
     """Where its agent wants the work to go on; it was permitted when the run ended."""
+    untried: str = ""
+    """Why the work could not be tried, with that verdict."""

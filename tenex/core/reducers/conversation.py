@@ -36,6 +36,7 @@ from tenex.core.state.undecided import EvaluationRequested, FunctionsEvaluated, 
 from . import memory
 from .agent import AGENT_REDUCERS, changed, recalled
 from .clock import clock_set, reopened
+from .evidence import called
 from .phase_metrics import leave_phase
 from .rebuild import imported, rebuilt
 from .workflow import WORKFLOW_REDUCERS, let_through
@@ -64,7 +65,7 @@ def _cycle(c: State, record: r.CycleStarted) -> None:
     c.messages, c.turns, c.participants, c.reflected = carried, (), (), frozenset()
     c.executed, c.gates_met, c.waivers = False, frozenset(), ()
     c.waiver_asked, c.waiver_asked_of, c.waiver_declined = (), PublicKey(""), frozenset()
-    c.waiver_question = None
+    c.waiver_question, c.waiver_untried, c.untried_asked = None, "", False
     c.plan_question, c.earlier_plans, c.approved_turn = None, (), TurnId("")
     c.touched, c.read_files = frozenset(), {}
     c.cycle_usage = c.talk_usage = NO_USAGE
@@ -223,13 +224,14 @@ def _handed_off(c: State, record: r.HandedOff) -> None:
 
 
 def _waiver_asked(c: State, record: r.WaiverRequested) -> None:
-    c.waiver_asked, c.waiver_asked_of = record.phases, record.of
+    c.waiver_asked, c.waiver_asked_of, c.waiver_untried = record.phases, record.of, record.untried
+    c.untried_asked = c.untried_asked or bool(record.untried)
 
 
 def _waiver_closed(c: State, _: r.Record) -> None:
     """The question about gates is over without a yes: it is not put again before a user has written."""
     c.waiver_declined, c.waiver_asked = c.waiver_declined | frozenset(c.waiver_asked), ()
-    c.waiver_asked_of, c.waiver_question = PublicKey(""), None
+    c.waiver_asked_of, c.waiver_question, c.waiver_untried = PublicKey(""), None, ""
 
 
 def _waiver_declined(c: State, record: r.WaiverDeclined) -> None:
@@ -244,7 +246,7 @@ def _waived(c: State, record: r.Waived) -> None:
     if answer and answer.event_id == record.message_id and len(answer.text.split()) <= ANSWER_WORDS:
         _settle(c, answer.seq)  # it holds no request that could be lost
     c.waivers, c.waiver_asked, c.waiver_asked_of = (*c.waivers, record), (), PublicKey("")
-    c.waiver_question = None
+    c.waiver_question, c.waiver_untried = None, ""
 
 
 def _plan_approved(c: State, record: r.PlanApproved) -> None:
@@ -282,10 +284,14 @@ def _turn_opened(c: State, record: r.TurnOpened) -> None:
     c.addressed = tuple(item for item in c.addressed if item[0] not in record.agents)
     if c.workflow is not None:
         c.workflow = c.workflow.turn_opened(record.seq, record.at)
-    elif record.phase is Phase.EXECUTE:
-        c.executed, c.gates_met, c.reflected = True, frozenset(), frozenset()
+    elif record.phase is Phase.EXECUTE and not record.gates_by_effect:
+        _open_gates(c)
     if record.phase is not Phase.REFLECTION:
         c.participants = (*c.participants, *(a for a in record.agents if a not in c.participants))
+
+
+def _open_gates(c: State) -> None:
+    c.executed, c.gates_met, c.reflected, c.untried_asked = True, frozenset(), frozenset(), False
 
 
 def _run_started(c: State, record: r.RunStarted) -> None:
@@ -371,6 +377,12 @@ def _call_returned(c: State, record: r.ToolCallCompleted) -> None:
     if record.touched:
         c.touched = c.touched | frozenset(record.touched)
         c.route_streak, c.streak_of = 0, ()
+    if c.turn is not None and c.has_phases:
+        c.turn = called(c.turn, c.touched, run, record)
+        if record.touched or record.has_outside_effect:
+            c.turn = replace(c.turn, has_effect=True)
+            if c.turn.phase is Phase.EXECUTE:
+                _open_gates(c)
 
 
 def _ask_answered(run: Run, record: r.QuestionAnswered) -> Run:
@@ -446,6 +458,7 @@ def _run_ended(c: State, record: r.RunEnded) -> None:
             error=record.error,
             at=record.at,
             hand_over=record.hand_over,
+            untried=record.untried,
         )
         c.turn = replace(c.turn, completions=(*c.turn.completions, done))
         c.worked_on = worked_on(c, run.shown)

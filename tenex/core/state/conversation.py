@@ -234,6 +234,10 @@ class State:
     """Who is asked; "" for any owner."""
     waiver_question: Reset[DecisionQuestion | None] = None
     """The message that asks; None where its journal does not name it."""
+    waiver_untried: Reset[str] = ""
+    """Why the work could not be tried, where a user is asked to accept that."""
+    untried_asked: Restored[bool] = False
+    """A user was asked to accept untried what has been changed; they are asked once."""
     waiver_declined: Restored[frozenset[Phase]] = frozenset()
     """Gates a user was asked to give up, and would not, since someone last wrote."""
     stopped: Kept[int] = 0

@@ -16,14 +16,14 @@ Its deadline counts its work: not the time it waits for a user, a sub-agent, ano
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any
 
 from tenex.core.config import Replay, Role
 from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, CallRequest, CallResult, Entry, ModelStep, Note, Usage, UserText
 from tenex.core.phases import Phase
 from tenex.core.port_values import Handoff
-from tenex.core.records.run import ModelReprompted, Outcome, RetryScheduled
+from tenex.core.records.run import ModelReprompted, Outcome, RetryScheduled, WorkVerdict
 from tenex.core.routing import RoutingDecision
 
 
@@ -289,6 +289,16 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramRun:
+    """A program that an agent ran, with its exit status; `is_trial` as in `ToolCallCompleted`."""
+
+    agent: Slug
+    command: str
+    status: int
+    is_trial: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
     """What became of one agent's part in a turn."""
 
@@ -296,11 +306,13 @@ class Completion:
     outcome: Outcome
     text: str
     summary: str
-    verdict: Literal["", "verified", "issues"]
+    verdict: WorkVerdict
     error: str
     at: Millis
     hand_over: RoutingDecision | None = None
     """Where its agent wants the work to go on."""
+    untried: str = ""
+    """Why the work could not be tried, with that verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,6 +329,18 @@ class OrchestratorTurn:
     completions: tuple[Completion, ...] = ()
     is_completed: bool = False
     summary: str = ""
+    ran: tuple[ProgramRun, ...] = field(default=(), compare=False)
+    """The newest programs that its agents, and those they called, have run. Like the two below, a snapshot written
+    before it was kept lacks it, so it is not compared."""
+    looked_at: frozenset[str] = field(default=frozenset(), compare=False)
+    """Files changed in the cycle that were read in it."""
+    has_effect: bool = field(default=False, compare=False)
+    """Whether it has changed a file or something outside."""
+
+    @property
+    def has_tried(self) -> bool:
+        """Whether something was run in it, with success, that does more than read or print."""
+        return any(one.is_trial and one.status == 0 for one in self.ran)
 
     def has_finished(self, agent: Slug) -> bool:
         """Whether the agent's completion has been counted."""

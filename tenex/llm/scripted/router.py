@@ -56,7 +56,10 @@ def _choose(question: Question) -> str:
         return _answer(question, f"the work in {phase} failed")
     if any((one["summary"] or "").startswith(NOTHING_DONE) for one in done):
         return _answer(question, "the message is answered")
-    if phase == "verification" and {one["verdict"] for one in done} != {"verified"}:
+    verdicts = {one["verdict"] for one in done}
+    if phase == "verification" and "untried" in verdicts and "verification" not in question["waived"]:
+        return _answer(question, "nobody could try it")
+    if phase == "verification" and not verdicts <= {"verified", "untried"}:
         if sum(one["verdict"] == "issues" for turn in turns for one in turn["completions"]) > _REPAIRS:
             return _answer(question, f"there are issues after {_REPAIRS} repairs")
         return _go(question, "execute", "verification found issues")

@@ -15,7 +15,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from tenex.core.config import Replay
 from tenex.core.errors import SerializationError, UsageError, words_of
-from tenex.core.phases import Phase
+from tenex.core.phases import Access, Phase
 from tenex.core.ports import ToolResult
 from tenex.core.state.agent import AgentPhaseState
 from tenex.core.workflow.rounds import Finish, Handoff
@@ -101,6 +101,8 @@ def _returned(method: Method, value: Any, placed: PhasedAgent, changes: ContextC
         return _failed(f"{method.name} returned a {type(route).__name__} with a field that is no text.")
     return ToolResult(
         ok=True,
+        status=0 if method.access is Access.RUN else None,
+        has_outside_effect=method.access in (Access.CHANGE, Access.RUN),
         content=_text(value),
         values=values,
         moves=tuple(instance.moves_made),

@@ -17,7 +17,7 @@ from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.routing import parse
 
 from . import gates, waivers
-from .only_choice import only_choice
+from .only_choice import only_choice, to_accept_untried
 from .routing import Accepted, Rejected, check
 
 BY_RULE = "rule"
@@ -172,6 +172,8 @@ def route(draft: Transaction) -> None:
     limit = _limit(draft)
     if limit is not None:
         wait_at_limit(draft, *limit)
+    elif (reason := to_accept_untried(draft.state, draft.rules)) is not None:
+        waivers.ask(draft, (Phase.VERIFICATION,), untried=reason)
     elif (only := only_choice(draft.state, draft.rules)) is not None:
         accept(draft, only, by=BY_RULE)
     else:

@@ -1,4 +1,7 @@
-"""The quality gates of a cycle: which are open, what meets one, and the way through waived ones."""
+"""The quality gates of a cycle: which are open, what meets one, and the way through waived ones.
+
+They open when something is changed in execute: a file, or something outside. (ADR 55.)
+"""
 
 from collections.abc import Iterable
 
@@ -9,6 +12,8 @@ from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from tenex.core.state.conversation import State
 from tenex.core.state.run import OrchestratorTurn
 
+from . import evidence
+
 
 def why_not_leave(conversation: Conversation, target: str, rules: Policy) -> str | None:
     """Why the phase cannot be left for `target` (a phase or END) yet, beyond what the table says; None if it can."""
@@ -17,7 +22,7 @@ def why_not_leave(conversation: Conversation, target: str, rules: Policy) -> str
         still_open = open_gates(conversation, rules)
         if still_open:
             gates = ", ".join(still_open)
-            return f"END is refused: this cycle has executed, and these gates are open: {gates}. Go on to the first."
+            return f"END is refused: something was changed, and these gates are open: {gates}. Go on to the first."
         return None
     if here is Phase.BRAINSTORM and not conversation.wrote_since_entry:
         return "A brainstorm is left only when the person has written since it began; wait for them with USER."
@@ -72,7 +77,8 @@ def met(conversation: Conversation, turn: OrchestratorTurn, rules: Policy) -> Ph
     if turn.phase is Phase.REFLECTION:
         return None if yet_to_reflect(conversation, rules) else turn.phase
     if turn.phase is Phase.VERIFICATION:
-        return turn.phase if "verified" in finished and "issues" not in finished else None
+        is_verified = "verified" in finished and "issues" not in finished
+        return turn.phase if is_verified and evidence.is_proved(conversation, turn) else None
     return turn.phase if finished else None
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tenex.core import records as r
 from tenex.core.commands import activity
-from tenex.core.config import Policy
+from tenex.core.config import Agent, Policy
 from tenex.core.conversation import Conversation
 from tenex.core.decide import holds, runs
 from tenex.core.decide.messages import answers_question, record_message, report_disabled, report_elsewhere
@@ -20,7 +20,7 @@ from tenex.core.signals import DayLimitReached, MessageReceived, ModelFailed, Ro
 from tenex.core.state.conversation import State
 from tenex.core.state.run import Call, OrchestratorTurn, Run
 
-from . import answers, approvals, decide, gates, hand_over, waivers
+from . import answers, approvals, decide, evidence, gates, hand_over, waivers
 from .router_prompt import question_for
 from .routing import Rejected
 
@@ -86,6 +86,10 @@ class PhasesMode(Mode):
     def own_call(self, draft: Transaction, run: Run, call: Call) -> bool:
         """Decide a call of `hand_over`."""
         return call.request.tool == hand_over.NAME and hand_over.decide(draft, run, call)
+
+    def why_unproved(self, draft: Transaction, agent: Agent) -> str | None:
+        """Why a verdict `verified` does not count: nothing was run in the turn."""
+        return evidence.why_unproved(draft, agent)
 
     def gate_met(self, draft: Transaction, turn: OrchestratorTurn) -> Phase | None:
         """The quality gate that a turn meets by closing."""

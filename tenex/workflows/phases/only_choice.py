@@ -1,14 +1,16 @@
 """The next step where gates and agents leave one choice: it is taken without asking the router's model.
 
-    chat, brainstorm   the same agent answers the next message; without `hand_over` the user is waited for
-    execute            changed files are verified
-    verification       a verdict `issues` goes back to execute, `verified` on to chores
+    chat, brainstorm   the same agent answers the next message, and the router every second one; without `hand_over`
+                       the user is waited for
+    execute            what was changed is verified; an answer that changed nothing ends the cycle
+    verification       a verdict `issues` goes back to execute, `verified` on to chores; `untried` goes to another agent
+                       who can run more, and then a user is asked whether they accept it so
     chores             goes on to reflection, by each participant
     reflection         goes on to END
 
 Each is checked like an answer of the router. The router is asked where a message has come that no agent has been shown,
-or only one in a gate, where an agent has failed, where several agents could work, and about a request's first phase and
-a plan. (ADR 35.)
+or only one in a gate, where an agent has failed, or changed nothing where work was wanted, where several agents could
+work, and about a request's first phase and a plan. (ADR 35, 55, 56.)
 """
 
 from tenex.core.config import Agent, AgentKind, Policy
@@ -18,9 +20,11 @@ from tenex.core.phases import TALK_PHASES, Phase
 from tenex.core.routing import USER, RoutingDecision
 from tenex.core.state.run import OrchestratorTurn
 
-from . import gates
+from . import evidence, gates
 from .routing import Accepted, check
 
+TALKS = 2
+"""Turns of a talk after which the next message is the router's to judge."""
 REPAIRS = 2
 """Times that verification sends work back to execute by rule since a user wrote; then the router is asked."""
 
@@ -43,8 +47,9 @@ def _decision(conversation: Conversation, rules: Policy) -> RoutingDecision | No
     if last.phase is not here or any(done.outcome != "finished" for done in last.completions):
         return None
     handed_over = next((done.hand_over for done in last.completions if done.hand_over is not None), None)
-    if conversation.unanswered:
+    if any(not message.is_answer for message in conversation.unanswered):
         goes_on = here in TALK_PHASES and len(last.agents) == 1 and handed_over is None
+        goes_on = goes_on and _talked(conversation) < TALKS
         return RoutingDecision(agents=last.agents, reason="the talk goes on") if goes_on else None
     if any(message.seq > conversation.router_asked for message in conversation.requests):
         return None  # a gate's agents were shown it, who may not carry it out
@@ -56,14 +61,31 @@ def _decision(conversation: Conversation, rules: Policy) -> RoutingDecision | No
     if here is Phase.PLAN:
         is_blocked = gates.why_not_leave(conversation, Phase.EXECUTE, rules) is not None
         return RoutingDecision(agents=(USER,), reason="the plan needs their approval") if is_blocked else None
+    if here is Phase.EXECUTE and not conversation.executed:
+        return _answered(conversation, last)
     if here is Phase.EXECUTE and not _is_done(conversation, last):
         return None
     return _to_next_gate(conversation, last, rules)
 
 
+def _talked(conversation: Conversation) -> int:
+    """Turns since the router was asked: an agent that goes on talking may not know that work is wanted."""
+    return sum(turn.seq > conversation.router_asked for turn in conversation.turns)
+
+
+def _answered(conversation: Conversation, last: OrchestratorTurn) -> RoutingDecision | None:
+    """The end, where all that was wanted is said: nothing was planned, and each agent has called `complete`."""
+    is_planned = any(turn.phase is Phase.PLAN for turn in conversation.turns)
+    if is_planned or not all(done.summary for done in last.completions):
+        return None
+    return RoutingDecision(agents=(END,), reason="it is answered, and nothing was changed")
+
+
 def _is_done(conversation: Conversation, last: OrchestratorTurn) -> bool:
-    """Whether files were changed and each agent has called `complete`, whose summary says how to try them."""
-    return bool(conversation.touched) and all(done.summary for done in last.completions)
+    """Whether each agent has called `complete`, whose summary says how to try it, and a repair changed something."""
+    verified = [turn for turn in conversation.turns if turn.phase is Phase.VERIFICATION]
+    is_repair = any(done.verdict == "issues" for turn in verified[-1:] for done in turn.completions)
+    return all(done.summary for done in last.completions) and (last.has_effect or not is_repair)
 
 
 def _to_next_gate(conversation: Conversation, last: OrchestratorTurn, rules: Policy) -> RoutingDecision | None:
@@ -72,13 +94,57 @@ def _to_next_gate(conversation: Conversation, last: OrchestratorTurn, rules: Pol
         return RoutingDecision(agents=(END,), reason="all that was asked for is done and checked")
     gate = still_open[0]
     if gate is last.phase and gate is not Phase.REFLECTION:  # the turn did not meet it
-        return _repair(conversation, last) if gate is Phase.VERIFICATION else None
+        return _after_verification(conversation, last, rules) if gate is Phase.VERIFICATION else None
     only = only_agent(conversation, gate, rules)
     agents: tuple[str, ...] = (only.slug,) if only is not None else ()
     if gate is Phase.REFLECTION:
         agents = gates.yet_to_reflect(conversation, rules)
     reason = _REASONS.get(gate, f"the gate {gate} is open")
     return RoutingDecision(agents=agents, phase=gate, reason=reason) if agents else None
+
+
+def _after_verification(conversation: Conversation, last: OrchestratorTurn, rules: Policy) -> RoutingDecision | None:
+    """Repair what was found; what could not be tried is tried by who can run more."""
+    if (repair := _repair(conversation, last)) is not None or untried_because(last) is None:
+        return repair
+    other = _can_run_more(conversation, rules)
+    reason = f"it was not tried yet: {untried_because(last)}"
+    return RoutingDecision(agents=(other.slug,), phase=Phase.VERIFICATION, reason=reason) if other is not None else None
+
+
+def untried_because(turn: OrchestratorTurn) -> str | None:
+    """Why nothing was tried in a verification; None where something was found or tried."""
+    verdicts = [done for done in turn.completions if done.verdict]
+    if turn.phase is not Phase.VERIFICATION or turn.has_tried or any(done.verdict == "issues" for done in verdicts):
+        return None
+    return next((done.untried or done.text for done in verdicts if done.verdict == "untried"), None)
+
+
+def to_accept_untried(conversation: Conversation, rules: Policy) -> str | None:
+    """Why the work could not be tried, where a user has to be asked whether they accept it so."""
+    last = conversation.turns[-1] if conversation.turns else None
+    is_open = Phase.VERIFICATION in conversation.unmet_gates
+    if last is None or not rules.routes_by_rule or not is_open or conversation.untried_asked:
+        return None
+    if conversation.phase is not Phase.VERIFICATION or any(not m.is_answer for m in conversation.unanswered):
+        return None
+    if any(message.seq > conversation.router_asked for message in conversation.requests):
+        return None
+    has_ended = all(done.outcome == "finished" for done in last.completions)
+    return untried_because(last) if has_ended and _can_run_more(conversation, rules) is None else None
+
+
+def _can_run_more(conversation: Conversation, rules: Policy) -> Agent | None:
+    """A worker who has tools to run something that none of those has who have verified since the last change."""
+    turns = list(conversation.turns)
+    built = max((place for place, turn in enumerate(turns) if turn.phase is Phase.EXECUTE), default=-1)
+    tried = {slug for turn in turns[built + 1 :] if turn.phase is Phase.VERIFICATION for slug in turn.agents}
+    known = [rules.roster[slug] for slug in tried if slug in rules.roster]
+    used = frozenset[str]().union(*(evidence.programs_of(agent, rules) for agent in known))
+    others = [agent for agent in rules.routable.values() if agent.kind is AgentKind.WORKER and agent.slug not in tried]
+    able = [agent for agent in others if evidence.programs_of(agent, rules) - used]
+    usual = [agent for agent in able if not agent.phases or Phase.VERIFICATION in agent.phases]
+    return next(iter([*usual, *able]), None)
 
 
 def _repair(conversation: Conversation, last: OrchestratorTurn) -> RoutingDecision | None:

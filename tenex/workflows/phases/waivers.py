@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tenex.core import records as r
+from tenex.core.context.window import in_a_line
 from tenex.core.decide.outgoing import notify
 from tenex.core.decide.permissions import Decision, may_decide
 from tenex.core.decide.transaction import Transaction
@@ -17,6 +18,9 @@ from tenex.core.signals import MessageReceived
 
 from .answers import is_clear_no, is_clear_yes, why_no_answer
 
+REASON_CHARACTERS: Final = 300
+"""Of the reason why the work could not be tried."""
+
 RISK: Final[dict[Phase, str]] = {
     Phase.VERIFICATION: "no one will have tried whether it works",
     Phase.CHORES: "documentation and leftovers stay as they are",
@@ -24,8 +28,11 @@ RISK: Final[dict[Phase, str]] = {
 }
 
 
-def ask(draft: Transaction, phases: Sequence[Phase]) -> None:
-    """Ask once whether these gates may be skipped, and wait: who wrote last is asked, or an owner if they may not."""
+def ask(draft: Transaction, phases: Sequence[Phase], untried: str = "") -> None:
+    """Ask once whether these gates may be skipped, and wait: who wrote last is asked, or an owner if they may not.
+
+    With `untried`, the reason why the work could not be tried, whether it is accepted so.
+    """
     state = draft.state
     newest = state.messages[-1] if state.messages else None
     of = PublicKey("")
@@ -33,16 +40,17 @@ def ask(draft: Transaction, phases: Sequence[Phase]) -> None:
         Decision.WAIVER, state, draft.rules.gates, author=newest.author, role=newest.role
     ):
         of = newest.author
-    draft.add(r.WaiverRequested, phases=tuple(phases), of=of)
+    draft.add(r.WaiverRequested, phases=tuple(phases), of=of, untried=untried)
     owners = "" if of else " Only an owner can allow it."
     keeps = "it" if len(phases) == 1 else "them"
-    notify(
-        draft,
+    text = (
         f"May I skip {_listed(phases)} in this cycle? Then {'; '.join(RISK[phase] for phase in phases)}.{owners} "
-        f"Answer “yes” to skip {keeps}; any other answer keeps {keeps}.",
-        "question",
-        asks="waiver",
+        f"Answer “yes” to skip {keeps}; any other answer keeps {keeps}."
     )
+    if untried:
+        reason = in_a_line(untried, REASON_CHARACTERS).rstrip(" .")
+        text = f"Nobody could try it, because: {reason}. Accept it untried?{owners} Only “yes” accepts it."
+    notify(draft, text, "question", asks="waiver")
     draft.add(r.Waiting, reason="waiver")
 
 
@@ -75,7 +83,8 @@ def answered(draft: Transaction, signal: MessageReceived, wrote: r.MessageRecord
             advance(draft)
             return True
         skips = " and ".join(f"`/skip {phase}`" for phase in phases)
-        notify(draft, f"Your “yes” skips nothing: {why_not}. To skip {_listed(phases)}, send {skips}.")
+        does, how = ("accepts", "accept it untried") if state.waiver_untried else ("skips", f"skip {_listed(phases)}")
+        notify(draft, f"Your “yes” {does} nothing: {why_not}. To {how}, send {skips}.")
     is_no = is_theirs and not why_not and is_clear_no(message.text)
     draft.add(r.WaiverDeclined, name=signal.name, message=wrote.seq if is_no else 0)
     return False
@@ -83,7 +92,8 @@ def answered(draft: Transaction, signal: MessageReceived, wrote: r.MessageRecord
 
 def waive(draft: Transaction, phases: Sequence[Phase], signal: MessageReceived) -> None:
     """Record that a user gave up gates with this message, and report what that means."""
-    message = signal.message
+    message, untried = signal.message, draft.state.waiver_untried
+    is_accepted = bool(untried) and tuple(phases) == draft.state.waiver_asked
     draft.add(
         r.Waived,
         phases=tuple(phases),
@@ -91,6 +101,9 @@ def waive(draft: Transaction, phases: Sequence[Phase], signal: MessageReceived) 
         name=signal.name,
         quote=message.text.strip(),
         message_id=message.event_id,
+        untried=untried if is_accepted else "",
     )
+    if is_accepted:
+        return  # who has just accepted it knows what that means
     skipped = "; ".join(f"{phase}: {RISK[phase]}" for phase in phases)
     notify(draft, f"As you wish, I skip what follows. {skipped[:1].upper()}{skipped[1:]}.")

@@ -1,0 +1,313 @@
+"""What a recorded call of a program shows: a trial of the work, a look at it, or a change of something.
+
+A command line is judged by its words. What counts is the exit status that was recorded, so only the program that it
+belongs to is a trial: the last one, or one that the last cannot hide.
+
+    pytest -q                      a trial
+    cd pkg && pytest -q            a trial: the status is 0 only if both ended so
+    pytest -q | tail -3            none: the status is that of `tail`; a trial after `set -o pipefail`
+    pytest -q; echo $?             none: the status is that of `echo`
+    python hello.py | grep -q hi   a trial: `grep` compares what the program printed
+    cat a.py && git diff           none: both only read
+
+A program that is not known is a trial, because no list has them all. Words cannot be deceived less than this: who wants
+to can write a program that does nothing.
+"""
+
+import ast
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from .messages import CallRequest
+
+LINE_CHARACTERS: Final = 300
+"""Of a program that was run, as it is remembered and shown."""
+
+
+class Kind(StrEnum):
+    """What a program does."""
+
+    TRIES = "tries"
+    READS = "reads"
+    COMPARES = "compares"
+    """Reads, and its exit status says what it found."""
+    CHANGES = "changes"
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_READS: Final = _words("""
+    : . alias awk ack ag basename bat cal cat cd column command comm cut date declare df dir dirname du echo env exit
+    export false fd file find fold free gawk head help history hostname id info jq less local locate ls lsof man md5sum
+    more nl od paste pip pip3 popd printenv printf ps pushd pwd readlink realpath return sed seq set sha1sum sha256sum
+    shift sleep sort source stat strings tac tail tee tr tree true type ulimit umask uname uniq unset uptime wait wc
+    whereis which whoami xxd yes yq
+    """)
+_COMPARES: Final = _words("[ [[ ag cmp diff egrep fgrep grep rg test")
+_CHANGES: Final = _words("chmod chown cp dd install ln mkdir mktemp mv patch rm rmdir rsync touch truncate")
+_GIT_READS: Final = _words("""
+    blame cat-file describe diff grep help log ls-files ls-tree merge-base name-rev rev-list rev-parse shortlog show
+    status version
+    """)
+_SHELLS: Final = _words("bash dash ksh sh zsh")
+_WRAPPERS: Final = _words("chronic env exec ionice nice nohup setsid stdbuf sudo time timeout xargs xvfb-run")
+_KEYWORDS: Final = _words("! { if then do else elif while until time")
+_CLOSINGS: Final = _words("} done esac fi")
+_ASKS_VERSION: Final = _words("--help --version -V -h -v help version")
+
+_TEXTS: Final = (
+    *(
+        ".adoc",
+        ".asciidoc",
+        ".bib",
+        ".csv",
+        ".doc",
+        ".docx",
+        ".log",
+        ".markdown",
+        ".md",
+        ".odt",
+        ".org",
+        ".pdf",
+        ".rst",
+    ),
+    *(".rtf", ".text", ".tsv", ".txt", ".gif", ".ico", ".jpeg", ".jpg", ".png", ".svg", ".webp"),
+)
+_TEXT_NAMES: Final = ("authors", "changelog", "contributing", "copying", "licence", "license", "notice", "readme")
+
+_ASSIGNMENT: Final = re.compile(r"\w+=")
+_DURATION: Final = re.compile(r"[\d.]+[smhd]?")
+_DOCUMENT: Final = re.compile(
+    r"<<-?\s*(['\"]?)(\w+)\1(?P<rest>[^\n]*)\n(?P<body>.*?)^\s*\2[ \t]*$", re.DOTALL | re.MULTILINE
+)
+_PUNCTUATION: Final = ";&|()<>\n"
+_NOWHERE: Final = _words("/dev/null /dev/stdout /dev/stderr")
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """A program with its words, as part of a list: `follows` is what stands before it."""
+
+    words: tuple[str, ...]
+    follows: str
+    has_inner: bool = False
+    """Whether it is given what another program prints: `$(...)` or `<(...)`."""
+    text: str = ""
+    """What stands in the command line for its input."""
+    writes: bool = False
+    """Whether its output goes to a file."""
+
+
+def is_text(path: str) -> bool:
+    """Whether a file is for people to read, by its name: nothing runs it, so it is verified by reading."""
+    name = _base(path.lower())
+    return name in _TEXT_NAMES or name.endswith(_TEXTS)
+
+
+def line_of(request: CallRequest) -> str:
+    """What a call ran, in a line."""
+    given = request.arguments
+    named = next((given[name] for name in ("command", "program", "path") if isinstance(given.get(name), str)), None)
+    words = named if named is not None else ", ".join(str(value) for value in given.values())
+    line = " ".join(f"{'python ' if request.tool == 'check' else ''}{words}".split())
+    return line if len(line) <= LINE_CHARACTERS else f"{line[: LINE_CHARACTERS - 1]}…"
+
+
+def is_trial(request: CallRequest) -> bool:
+    """Whether the exit status of a call that ran a program is that of more than reading or printing."""
+    if request.tool == "shell":
+        return _tries(str(request.arguments.get("command", "")))
+    if request.tool == "python":
+        return _program_tries(str(request.arguments.get("program", "")))
+    return True
+
+
+def only_reads(request: CallRequest) -> bool:
+    """Whether a call that ran a program changed nothing, as far as its words say."""
+    if request.tool == "python":
+        return not _program_tries(str(request.arguments.get("program", "")))
+    if request.tool != "shell":
+        return False
+    commands = _parsed(str(request.arguments.get("command", "")))
+    return commands is not None and all(
+        not one.writes and not one.has_inner and _kind(one) in (Kind.READS, Kind.COMPARES) for one in commands
+    )
+
+
+def _tries(line: str) -> bool:
+    commands = _parsed(line)
+    if commands is None:
+        return True  # a shell has understood it, and the words of it cannot be told apart
+    options = [word for one in commands if one.words[:1] == ("set",) for word in one.words[1:]]
+    is_strict = any(re.fullmatch(r"-[a-z]*e[a-z]*", word) for word in options)
+    sees_all = "pipefail" in options
+    commands = [one for one in commands if one.words and one.words[0] not in _CLOSINGS]
+    while commands:
+        start = len(commands) - 1
+        while start and commands[start].follows == "|":
+            start -= 1
+        if _pipeline_tries(commands[start:], sees_all=sees_all):
+            return True
+        follows = commands[start].follows
+        if not (follows == "&&" or (is_strict and follows == ";")):
+            return False
+        commands = commands[:start]
+    return False
+
+
+def _pipeline_tries(pipeline: Sequence[_Command], *, sees_all: bool) -> bool:
+    kinds = [_kind(one) for one in pipeline]
+    if kinds[-1] is Kind.COMPARES:
+        return Kind.TRIES in kinds or any(one.has_inner for one in pipeline)
+    return kinds[-1] is Kind.TRIES or (sees_all and Kind.TRIES in kinds)
+
+
+def _kind(command: _Command) -> Kind:
+    words = _unwrapped(command.words)
+    if not words:
+        return Kind.READS
+    name, arguments = _base(words[0]), words[1:]
+    if name in _SHELLS and "-c" in arguments[:-1]:
+        inner = arguments[arguments.index("-c") + 1]
+        return Kind.TRIES if _tries(inner) else Kind.READS if _all_read(inner) else Kind.CHANGES
+    if name.startswith("python"):
+        return _python(arguments, command.text)
+    if name == "git":
+        return _git(arguments)
+    if arguments and "/" not in words[0] and _ASKS_VERSION.issuperset(arguments):
+        return Kind.READS
+    return _plain_kind(name, arguments)
+
+
+def _base(word: str) -> str:
+    return word.rpartition("/")[2]
+
+
+def _plain_kind(name: str, arguments: Sequence[str]) -> Kind:
+    if name in ("awk", "gawk", "sed") and "-f" in arguments:
+        return Kind.TRIES  # a program of the workspace
+    if name == "sed" and any(re.match(r"-[nErsz]*i|--in-place", word) for word in arguments):
+        return Kind.CHANGES
+    if name in ("pip", "pip3"):
+        return Kind.READS if arguments[:1] and arguments[0] in ("list", "show", "freeze", "check") else Kind.CHANGES
+    if name == "find" and "-exec" in arguments:
+        return _kind(_Command(tuple(arguments[arguments.index("-exec") + 1 :]), ";"))
+    if name in ("tee", "source", ".") or (name == "find" and "-delete" in arguments):
+        return Kind.CHANGES
+    if name in _COMPARES:
+        return Kind.COMPARES
+    if name in _READS:
+        return Kind.READS
+    return Kind.CHANGES if name in _CHANGES else Kind.TRIES
+
+
+def _all_read(line: str) -> bool:
+    return only_reads(CallRequest(id=_NO_CALL, tool="shell", arguments={"command": line}))
+
+
+def _unwrapped(words: Sequence[str]) -> tuple[str, ...]:
+    """The words without keywords, assignments, and programs that only run another one."""
+    left = list(words)
+    while left:
+        if left[0] in _KEYWORDS or _ASSIGNMENT.match(left[0]):
+            del left[0]
+        elif _base(left[0]) in _WRAPPERS and len(left) > 1:
+            del left[0]
+            while left and (left[0].startswith("-") or _ASSIGNMENT.match(left[0]) or _DURATION.fullmatch(left[0])):
+                del left[0]
+        else:
+            break
+    return tuple(left)
+
+
+def _python(arguments: Sequence[str], text: str) -> Kind:
+    if "-c" in arguments[:-1]:
+        text = arguments[arguments.index("-c") + 1]
+    elif arguments and _ASKS_VERSION.issuperset(arguments):
+        return Kind.READS
+    elif "-m" in arguments[:-1] and arguments[arguments.index("-m") + 1] == "pip":
+        return _plain_kind("pip", arguments[arguments.index("pip") + 1 :])
+    elif any(not word.startswith("-") for word in arguments) or not text:
+        return Kind.TRIES
+    return Kind.TRIES if _program_tries(text) else Kind.READS
+
+
+def _git(arguments: Sequence[str]) -> Kind:
+    words = iter(arguments)
+    for word in words:
+        if word in ("-C", "-c"):
+            next(words, None)
+        elif not word.startswith("-"):
+            return Kind.READS if word in _GIT_READS else Kind.CHANGES
+    return Kind.READS
+
+
+def _program_tries(source: str) -> bool:
+    """Whether a program of Python does more than compute and print: it imports, opens, or runs something."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True
+    named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    imports = any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(tree))
+    return imports or not named.isdisjoint({"open", "exec", "eval", "compile", "__import__"})
+
+
+def _parsed(line: str) -> list[_Command] | None:
+    """The programs of a command line, in order; None where it cannot be told apart."""
+    documents: list[str] = []
+
+    def keep(found: re.Match[str]) -> str:
+        documents.append(found["body"])
+        return f" <<{len(documents) - 1} {found['rest']}\n"
+
+    lexer = shlex.shlex(_DOCUMENT.sub(keep, line.replace("\\\n", " ")), posix=True, punctuation_chars=_PUNCTUATION)
+    lexer.whitespace, lexer.whitespace_split = " \t\r", True
+    try:
+        tokens = list(lexer)
+    except ValueError:
+        return None
+    return _commands(tokens, documents)
+
+
+def _commands(tokens: Sequence[str], documents: Sequence[str]) -> list[_Command]:
+    commands: list[_Command] = []
+    words: list[str] = []
+    follows, text, has_inner, writes = ";", "", False, False
+    rest = iter(tokens)
+    for part in rest:
+        if not part or not set(part) <= set(_PUNCTUATION):
+            words.append(part)
+            has_inner = has_inner or "$(" in part or "`" in part
+        elif "<(" in part:
+            has_inner = True
+        elif "<" in part or ">" in part:
+            target = next(rest, "")
+            if part == "<<" and target.isdecimal() and int(target) < len(documents):
+                text = documents[int(target)]
+            writes = writes or (">" in part and target not in _NOWHERE and not target.isdecimal())
+        elif set(part) <= {"(", ")"}:
+            has_inner = has_inner or (bool(words) and words[-1].endswith("$"))
+        else:
+            if words:
+                commands.append(_Command(tuple(words), follows, has_inner, text, writes))
+                words, text, has_inner, writes = [], "", False, False
+            follows = _joint(part)
+    if words:
+        commands.append(_Command(tuple(words), follows, has_inner, text, writes))
+    return commands
+
+
+def _joint(part: str) -> str:
+    """What joins two commands: `&&`, `||`, `|`, or `;` where the second runs whatever became of the first."""
+    bare = part.strip("()\n")
+    return bare if bare in ("&&", "||") else "|" if bare in ("|", "|&") else ";"
+
+
+_NO_CALL: Any = ""
