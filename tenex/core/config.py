@@ -154,8 +154,6 @@ class Limits:
     """ms without a decision after which the user is informed, once: silence for half a minute looks like a crash."""
     handoff_window: int = 30_000
     """ms; a transition younger than this is reported to the next agents."""
-    announce_after: int = 1_000
-    """ms; a transition no message has shown by then is announced in one line."""
     expectations: Mapping[Phase, Expectation] = field(default_factory=dict)
     default_expectation: Expectation = field(
         default_factory=lambda: Expectation(warn_after=10 * 60_000, close_after=30 * 60_000)

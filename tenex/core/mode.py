@@ -17,7 +17,7 @@ from tenex.core.ids import Slug
 from tenex.core.messages import Note, ToolSpec
 from tenex.core.phases import Phase
 from tenex.core.port_values import ToolResult
-from tenex.core.records.run import Outcome
+from tenex.core.records.run import Outcome, WorkVerdict
 from tenex.core.signals import MessageReceived, Signal
 from tenex.core.state.conversation import State
 from tenex.core.state.run import Call, Message, OrchestratorTurn, Run
@@ -66,6 +66,10 @@ class Mode:
     def gate_met(self, draft: Transaction, turn: OrchestratorTurn) -> Phase | None:
         """The quality gate that a turn meets by closing."""
         return None
+
+    def is_published(self, state: State, run: Run, outcome: Outcome, verdict: WorkVerdict) -> bool:
+        """Whether users get an agent's last words as a message."""
+        return True
 
     def why_unproved(self, draft: Transaction, agent: Agent) -> str | None:
         """Why the verdict `verified` of an agent does not count, as a sentence for its model; None where it does."""

@@ -33,9 +33,6 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
     for name, watch in session.watches.items() if session is not None else ():
         effects.append(Timer(key=Key(Work.TIMER, watch.seq, name), due=watch.due))
     effects.extend(_of_mission(conversation))
-    unannounced = conversation.unannounced
-    if unannounced is not None and conversation.status == "active":
-        effects.append(Timer(key=Key(Work.TIMER, unannounced.seq, "announce"), due=unannounced.announce_at))
     if conversation.undecided:
         effects = _beside_undecided(conversation, effects)
     return {effect.key: effect for effect in effects}

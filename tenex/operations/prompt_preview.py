@@ -23,7 +23,7 @@ from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import open_turn
 from tenex.core.effects import ModelCall, Route
 from tenex.core.errors import InternalError, UsageError
-from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.pending import pending
 from tenex.core.phases import Phase, way
@@ -177,7 +177,6 @@ def _in_phase(known: Conversation, phase: Phase, rules: Policy) -> Conversation:
             agent_pubkey=rules.project.pubkey,
             agent_name=rules.project.name,
             reason=REASON,
-            announce_at=Millis(draft.now),
             summary=state.last_turn.summary if state.last_turn is not None and state.turns else "",
         )
     return state

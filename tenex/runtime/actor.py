@@ -507,7 +507,9 @@ def _log_notable(conversation: ConversationId, records: Sequence[r.Record]) -> N
 
 
 def sealed(state: Conversation, record: r.MessageSent, sealer: Sealer) -> r.MessageSent:
-    """A message with its events and their relays."""
+    """A message with its events and their relays; one that is not published has none."""
+    if not record.is_published:
+        return record
     draft = OutgoingMessage(
         speaker=record.speaker,
         text=record.text,

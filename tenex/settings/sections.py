@@ -295,7 +295,6 @@ class LimitSettings(Section):
     routing_attempts: Annotated[int, Field(ge=1, le=20)] = _LIMITS.routing_attempts
     router_warn_after: Seconds = _LIMITS.router_warn_after / 1000
     handoff_window: Annotated[float, Field(ge=0, le=_YEAR), _TIME] = _LIMITS.handoff_window / 1000
-    announce_after: Seconds = _LIMITS.announce_after / 1000
     retry_delays: Annotated[list[Seconds], Field(max_length=20), _TIME] = [
         delay / 1000 for delay in _LIMITS.retry_delays
     ]

@@ -107,23 +107,16 @@ def test_keys_that_were_never_wanted_have_no_effect() -> None:
     assert not any(decide(scenario.conversation, signal, scenario.rules, scenario.now).records for signal in strange)
 
 
-def test_a_transition_is_announced_in_one_line_if_no_message_has_shown_it_and_shown_once() -> None:
-    for announces in (True, False):
-        scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
-        step_until(scenario, lambda it: it.conversation.unannounced is not None)
-        moved = scenario.records(r.PhaseTransition)[0]
-        timer = next(e for e in scenario.running.values() if isinstance(e, Timer) and e.key.part == "announce")
-        assert timer.due == moved.at + scenario.rules.limits.announce_after
-        if announces:
-            scenario.fire("announce")
-            sent = scenario.records(r.MessageSent)[-1]
-            assert (sent.text, sent.purpose) == ("Now in execute: on to execute", "announcement")
-            assert sent.tags[:3] == (("phase", "execute"), ("phase-from", "chat"), ("new-phase", "execute"))
-        scenario.settle()
-        last = scenario.records(r.MessageSent)[-1]
-        assert last.tags[:1] == (("phase", "execute"),)
-        assert (("phase-from", "chat") in last.tags) is not announces
-        assert not any(effect.key.part == "announce" for effect in scenario.running.values())
+def test_a_transition_sends_nothing_and_is_shown_by_the_next_message_once() -> None:
+    """`Now in execute` was a notification on a phone."""
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
+    step_until(scenario, lambda it: it.conversation.unannounced is not None)
+    before = scenario.sent_texts()
+    scenario.settle()
+    first, *later = scenario.records(r.MessageSent)[len(before) :]
+    assert first.purpose == "completion"
+    assert first.tags[:3] == (("phase", "execute"), ("phase-from", "chat"), ("new-phase", "execute"))
+    assert not any(name == "phase-from" for message in later for name, *_ in message.tags)
 
 
 def test_one_relay_that_has_it_gives_the_others_three_days() -> None:

@@ -232,7 +232,7 @@ def test_a_message_while_end_is_decided_gives_the_end_and_a_new_cycle_in_one_app
     scenario.settle()
     append = next(decision for decision in scenario.journal if any(isinstance(rec, r.Ended) for rec in decision))
     kinds = [type(record).__name__ for record in append]
-    assert kinds == ["Routed", "Ended", "PhaseTransition", "CycleStarted", "RouteRequested"]
+    assert kinds == ["Routed", "MessageSent", "Ended", "PhaseTransition", "CycleStarted", "RouteRequested"]
     assert [message.text for message in scenario.conversation.messages] == ["one more thing: make it green"]
     assert scenario.conversation.cycle == 2
     assert scenario.records(r.TurnOpened)[-1].phase is Phase.CHAT

@@ -89,9 +89,6 @@ async def as_process(data: Path, url: str, owner: str) -> AsyncIterator[Daemon]:
 
 
 def _prepared(data: Path, owner: str, url: str) -> Daemon:
-    """A data folder whose phases depend on the messages only: how fast this machine is changes no count."""
     made = prepare(data, owner, [url])
-    with (data / "tenex.toml").open("a") as file:
-        file.write("\n[limits]\nannounce_after = 600\n")
     agents = {slug: parse_public_key(key) for slug, key in made.agents.items()}
     return Daemon(data=data, project=parse_public_key(made.npub), agents=agents)

@@ -22,7 +22,7 @@ def given(**sections: Any) -> Settings:
 )
 def test_every_limit_of_the_core_is_a_setting_in_seconds_where_it_is_a_time(field: Field[Any]) -> None:
     name, default = field.name, getattr(Limits(), field.name)
-    is_time = name in {"router_warn_after", "handoff_window", "announce_after", "hold_for", "retry_delays"}
+    is_time = name in {"router_warn_after", "handoff_window", "hold_for", "retry_delays"}
     value: Any
     wanted: Any
     value, wanted = ([0.5, 2], (500, 2000)) if isinstance(default, tuple) else (2.5, 2500) if is_time else (7, 7)

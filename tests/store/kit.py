@@ -233,7 +233,6 @@ def going_on(first: int, turns: int, conversation: ConversationId = CONVERSATION
             agent_name="o",
             reason="",
             summary="",
-            announce_at=at,
         )
         turn = TurnId(f"turn-{seq}")
         yield TurnOpened(seq=seq + 1, at=at, turn_id=turn, phase=there, agents=(), reason=f"n{number}")

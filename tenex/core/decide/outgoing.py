@@ -33,8 +33,9 @@ def send_as_agent(
     call: CallId | None = None,
     completed: bool = False,
     asks: Ask = "",
+    is_published: bool = True,
 ) -> MessageSent:
-    """Send a message of an agent, signed with its own key."""
+    """Send a message of an agent, signed with its own key, or only record it."""
     agent = Agent(slug=run.agent, name=run.name, pubkey=run.pubkey)
     tags: tuple[tuple[str, ...], ...] = ()
     if purpose == "completion":
@@ -42,7 +43,15 @@ def send_as_agent(
     elif purpose == "error":
         tags = (("error", "agent"),)
     return _send(
-        draft, agent, text, purpose, (*tags, *_usage_tags(run.model, run.usage)), run=run, call=call, asks=asks
+        draft,
+        agent,
+        text,
+        purpose,
+        (*tags, *_usage_tags(run.model, run.usage)),
+        run=run,
+        call=call,
+        asks=asks,
+        is_published=is_published,
     )
 
 
@@ -56,9 +65,10 @@ def _send(
     run: Run | None = None,
     call: CallId | None = None,
     asks: Ask = "",
+    is_published: bool = True,
 ) -> MessageSent:
     state = draft.state
-    came_from = state.unannounced.from_ if state.unannounced is not None else None
+    came_from = state.unannounced.from_ if state.unannounced is not None and is_published else None
     sender = mode_of(state).sender(state)
     phase_tags: tuple[tuple[str, ...], ...] = (("phase", str(state.phase)),) if state.has_phases else ()
     if sender is not None:
@@ -77,6 +87,7 @@ def _send(
         call=call,
         tags=(*phase_tags, *tags),
         asks=asks,
+        is_published=is_published,
     )
 
 

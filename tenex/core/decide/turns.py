@@ -195,7 +195,10 @@ def finish_run(
         asks_approval = mode_of(draft.state).approval_question(draft, run)
         shown = f"{text}\n\n{asks_approval}" if asks_approval else text
         asks: r.Ask = "approval" if asks_approval else ""
-        send_as_agent(draft, run, shown, "completion", completed=completed, asks=asks)
+        is_published = mode_of(draft.state).is_published(draft.state, run, outcome, verdict)
+        is_published = bool(asks) or (is_published and bool(text))
+        words = shown or summary
+        send_as_agent(draft, run, words, "completion", completed=completed, asks=asks, is_published=is_published)
     elif announce:
         send_as_agent(draft, run.spent(usage, model), f"I could not finish: {error}", "error")
     draft.add(

@@ -221,7 +221,7 @@ class RouterCorrected(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseTransition(Record):
-    """The phase changed; if no message has shown that by `announce_at`, one line does. In JSON `from_` is `from`."""
+    """The phase changed. In JSON `from_` is `from`; `announceAt` is of journals of older programs, and unused."""
 
     from_: Phase
     to: Phase
@@ -230,7 +230,7 @@ class PhaseTransition(Record):
     agent_name: str
     reason: str
     summary: str
-    announce_at: Millis
+    announce_at: Millis = Millis(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,6 +337,8 @@ class MessageSent(Record):
     relays: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     asks: Ask = ""
+    is_published: bool = True
+    """False where the words are for other agents and the conversation's file only: then there are no events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

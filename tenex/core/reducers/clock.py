@@ -34,8 +34,6 @@ def clock_set(c: State, record: r.ClockAdjusted) -> None:
         c.workflow = c.workflow.moved(by)
     if c.question is not None:
         c.question = replace(c.question.moved(by), retry=_retry(c.question.retry, by))
-    if c.unannounced is not None:
-        c.unannounced = replace(c.unannounced, announce_at=Millis(c.unannounced.announce_at + by))
     if c.last_transition is not None:
         c.last_transition = replace(c.last_transition, at=Millis(c.last_transition.at + by))
     c.waiver_question = _decision_question(c.waiver_question, by)

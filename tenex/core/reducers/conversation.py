@@ -490,9 +490,10 @@ def _message_sent(c: State, record: r.MessageSent) -> None:
     if pairs:
         c.outbox = {**c.outbox, record.seq: OutboxRow(events=record.events, open=pairs, others=record.others)}
         c.last_created_at = max(event.created_at for event in record.events)
-    if record.phase is c.phase:
-        c.unannounced = None
-    c.command_origin = {}
+    if record.is_published:
+        c.command_origin = {}
+        if record.phase is c.phase:
+            c.unannounced = None
     if record.purpose in ("completion", "question"):
         event = record.events[0].id if record.events else ""
         _remember(c, record, "", record.speaker, record.name, record.text, None, sent_as=event)

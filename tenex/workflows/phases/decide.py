@@ -1,7 +1,7 @@
 """What follows from the router's answer: a turn, a wait, an end, a question again, or the fallback."""
 
 from tenex.core import records as r
-from tenex.core.decide.outgoing import notify
+from tenex.core.decide.outgoing import as_sentence, notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import (
     advance,
@@ -13,10 +13,10 @@ from tenex.core.decide.turns import (
 )
 from tenex.core.ids import Millis, Slug
 from tenex.core.messages import NO_USAGE, ModelStep
-from tenex.core.phases import PHASE_TRANSITIONS, Phase
+from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from tenex.core.routing import parse
 
-from . import gates, waivers
+from . import closing, gates, waivers
 from .only_choice import only_choice, to_accept_untried
 from .routing import Accepted, Rejected, check
 
@@ -101,6 +101,8 @@ def accept(draft: Transaction, accepted: Accepted, *, by: str, step: ModelStep =
     if accepted.user:
         if not _has_answered(draft):  # as after `/continue` and nothing to do: silence would look like a fault
             notify(draft, f"I wait for you: {accepted.reason}")
+        elif draft.state.phase in QUALITY_PHASES:
+            notify(draft, f"Work has stopped: {as_sentence(accepted.reason)} Write how it is to go on, or `/continue`.")
         draft.add(r.Waiting, reason="user")
         return
     if accepted.end:
@@ -145,6 +147,8 @@ def end(draft: Transaction, reason: str) -> None:
     for phase in gates.waived_to_the_end(draft.state):
         transition(draft, phase, _waived_by(draft, phase))
     has_requests = bool(draft.state.requests)
+    if draft.state.executed:
+        notify(draft, closing.last_word(draft.state))
     draft.add(r.Ended, reason=reason)
     if has_requests:
         begin_cycle(draft, "a message came while the last cycle ended")
@@ -219,8 +223,7 @@ def correct_plan(draft: Transaction, name: str) -> None:
 
 def transition(draft: Transaction, to: Phase, reason: str) -> None:
     """Enter a phase."""
-    announce_at = Millis(draft.now + draft.rules.limits.announce_after)
-    draft.add(r.PhaseTransition, **handoff_fields(draft, to, reason), announce_at=announce_at)
+    draft.add(r.PhaseTransition, **handoff_fields(draft, to, reason))
 
 
 def handoff_fields(draft: Transaction, to: Phase, reason: str) -> dict[str, object]:

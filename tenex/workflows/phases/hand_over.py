@@ -32,7 +32,8 @@ _SPEC: Final = ToolSpec(
         "type": "object",
         "properties": {
             "phase": {"type": "string", "enum": ["chat", "brainstorm", "plan", "execute"]},
-            "reason": {"type": "string", "description": "What is to be done there; the person reads it too."},
+            "reason": {"type": "string", "description": "What is to be done there, for those who do it."},
+            "response": {"type": "string", "description": "What the person reads, if something is to be said yet."},
             "agent": {"type": "string", "description": "Who shall do it, if you know."},
         },
         "required": ["phase", "reason"],
@@ -59,8 +60,9 @@ def decide(draft: Transaction, run: Run, call: Call) -> bool:
     if isinstance(decision, str):
         draft.refuse(run, call, decision)
         return True
-    words = decision.reason
-    finish_run(draft, run, "finished", text=words, summary=words, completed=True, hand_over=decision)
+    words = call.request.arguments.get("response")
+    text = words.strip() if isinstance(words, str) else ""
+    finish_run(draft, run, "finished", text=text, summary=decision.reason, completed=True, hand_over=decision)
     runs.after_end(draft, run)
     return True
 

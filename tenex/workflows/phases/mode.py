@@ -20,7 +20,7 @@ from tenex.core.signals import DayLimitReached, MessageReceived, ModelFailed, Ro
 from tenex.core.state.conversation import State
 from tenex.core.state.run import Call, OrchestratorTurn, Run
 
-from . import answers, approvals, decide, evidence, gates, hand_over, waivers
+from . import answers, approvals, closing, decide, evidence, gates, hand_over, waivers
 from .router_prompt import question_for
 from .routing import Rejected
 
@@ -87,6 +87,10 @@ class PhasesMode(Mode):
         """Decide a call of `hand_over`."""
         return call.request.tool == hand_over.NAME and hand_over.decide(draft, run, call)
 
+    def is_published(self, state: State, run: Run, outcome: r.Outcome, verdict: r.WorkVerdict) -> bool:
+        """Whether users get an agent's last words as a message: one per answer and issue."""
+        return closing.is_published(state, run, outcome, verdict)
+
     def why_unproved(self, draft: Transaction, agent: Agent) -> str | None:
         """Why a verdict `verified` does not count: nothing was run in the turn."""
         return evidence.why_unproved(draft, agent)
@@ -119,11 +123,8 @@ class PhasesMode(Mode):
         return True
 
     def on_timer(self, draft: Transaction, key: Key) -> bool:
-        """Announce a transition, retry the router, or report that it is slow."""
-        state = draft.state
-        if key.part == "announce" and state.unannounced is not None:
-            notify(draft, f"Now in {state.phase}: {state.unannounced.reason}", "announcement")
-        elif key.part == "route":
+        """Retry the router, or report that it is slow."""
+        if key.part == "route":
             draft.add(r.RetryDue, run=None)
         elif key.part == "route-warn":
             decide.delayed(draft)

@@ -1,0 +1,103 @@
+"""The last word on a cycle that changed something: what was changed, how it was checked, and what it took.
+
+Which words of agents are published is decided here too: one message per answer, question and issue, and this one.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from tenex.core.amounts import count, dollars, duration
+from tenex.core.context.window import in_a_line
+from tenex.core.phases import QUALITY_PHASES, Phase
+from tenex.core.records import Outcome, WorkVerdict
+from tenex.core.state.conversation import State
+from tenex.core.state.run import OrchestratorTurn, Run
+
+FILES: Final = 12
+"""Changed files that are named."""
+
+WORDS: Final = 300
+"""Characters of an agent's summary, and of a command."""
+
+
+def is_published(state: State, run: Run, outcome: Outcome, verdict: WorkVerdict) -> bool:
+    """Whether users get an agent's last words as a message; else they are in the conversation's file only.
+
+    What a gate finds right is in the last word on the cycle, and so is what a repair brought. A failure is published,
+    and so is what an agent says after it was shown a message that came in its turn.
+    """
+    turn = state.turn
+    has_been_addressed = turn is not None and run.shown > turn.seq
+    if outcome != "finished" or has_been_addressed:
+        return True
+    if run.phase is Phase.EXECUTE:
+        return not _is_repair(state)
+    return run.phase not in QUALITY_PHASES or verdict == "issues"
+
+
+def last_word(state: State) -> str:
+    """The message at the end of a cycle that changed something."""
+    facts = [_changed(state), *_checks(state), _taken(state)]
+    return "\n".join(filter(None, [_result(state) or "Done.", *facts]))
+
+
+def _is_repair(state: State) -> bool:
+    """Whether work goes on after a verification that found issues, with no new message since."""
+    newest = state.messages[-1].seq if state.messages else 0
+    return any(done.verdict == "issues" for turn in state.turns if turn.seq > newest for done in turn.completions)
+
+
+def _result(state: State) -> str:
+    """The words of those who built, where they were not published: those of the last repair."""
+    built = next((turn for turn in reversed(state.turns) if turn.phase is Phase.EXECUTE), None)
+    if built is None or not _is_repair(state):
+        return ""
+    return "\n\n".join(done.text for done in built.completions if done.outcome == "finished") + "\n"
+
+
+def _changed(state: State) -> str:
+    paths = sorted(state.touched)
+    if not paths:
+        return ""
+    more = f" and {count(len(paths) - FILES, 'other')}" if len(paths) > FILES else ""
+    return f"Changed: {', '.join(paths[:FILES])}{more}."
+
+
+def _checks(state: State) -> Iterator[str]:
+    """How it was checked, and what was tidied."""
+    for waiver in state.waivers:
+        if waiver.untried:
+            yield f"Not tried: {_line(waiver.untried)}. {waiver.name} accepted it so."
+        elif Phase.VERIFICATION in waiver.phases and Phase.VERIFICATION not in state.gates_met:
+            yield f"Not checked: {waiver.name} left the verification out."
+    if Phase.VERIFICATION in state.gates_met:
+        turn = next(turn for turn in reversed(state.turns) if turn.phase is Phase.VERIFICATION)
+        yield _checked(turn)
+    tidied = [turn for turn in state.turns if turn.phase is Phase.CHORES and turn.has_effect]
+    for turn in tidied[-1:]:
+        yield "Tidied: " + " ".join(_line(done.summary or done.text) + "." for done in turn.completions)
+
+
+def _checked(turn: OrchestratorTurn) -> str:
+    words = [_line(done.summary or done.text) for done in turn.completions if done.verdict == "verified"]
+    ran = next((one for one in reversed(turn.ran) if one.is_trial and one.status == 0), None)
+    how = f" (`{in_a_line(ran.command, WORDS)}` ended without an error)" if ran is not None else " (it was read)"
+    return f"Checked: {'; '.join(words)}{how}."
+
+
+def _taken(state: State) -> str:
+    """The time of all turns, which may have waited for a user, and what the models used."""
+    ended = [(turn, max((done.at for done in turn.completions), default=turn.timestamp)) for turn in state.turns]
+    milliseconds = sum(max(0, at - turn.timestamp) for turn, at in ended)
+    usage = state.cycle_usage
+    tokens = usage.input_tokens + usage.output_tokens
+    parts = [duration(milliseconds / 1000)]
+    if tokens:
+        parts.append(count(tokens, "token"))
+    if cost := dollars(usage.cost_usd):
+        parts.append(cost)
+    return f"It took {', '.join(parts)}."
+
+
+def _line(text: str) -> str:
+    return in_a_line(text, WORDS).rstrip(" .")
