@@ -167,7 +167,8 @@ def _verify(run: AgentRun) -> End:
         names = ", ".join(f"`{path}`" for path in changes)
         why = f"the offline model runs only programs of Python, and could run none for {names}"
         return {"response": "\n".join(["Looked at, and not run:", *lines]), "verdict": "untried", "issues": why}
-    return {"response": "\n".join([VERIFIED, *lines]), "verdict": "verified"}
+    summary = "; ".join(line.removeprefix("- ") for line in lines)
+    return {"response": "\n".join([VERIFIED, *lines]), "summary": summary, "verdict": "verified"}
 
 
 def _check(tasks: Sequence[Task], read: CallResult | None, ran: CallResult | None) -> None:
