@@ -131,3 +131,5 @@ class ToolResult:
     """Variables of the workflow that the call sets."""
     removed: tuple[str, ...] = ()
     """Variables of the workflow that the call deletes."""
+    exit_status: int | None = None
+    """Of the program that the call ran; negative where a signal ended it."""

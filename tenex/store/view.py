@@ -124,4 +124,6 @@ def _restore_files(folder: Path, names: Sequence[str]) -> None:
     for name in names:
         kind, number = name.removesuffix(".json").rsplit("-", 1)
         start = (int(number) - 1) * SEGMENT
-        atomic.replace(folder / name, file_of(whole[kind][start : start + SEGMENT]))
+        texts = whole[kind][start : start + SEGMENT]
+        if all(texts):  # else they were before a snapshot that alone is left
+            atomic.replace(folder / name, file_of(texts))

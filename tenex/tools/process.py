@@ -120,7 +120,7 @@ class Outcome:
         """The result of a call: how it ended, and what was printed."""
         printed = plain_text(self.output)
         shown = f"Output:\n{printed}" if printed.strip() else "No output."
-        return ToolResult(ok=self.status == 0, content=f"{ended} {shown}")
+        return ToolResult(ok=self.status == 0, content=f"{ended} {shown}", exit_status=self.status)
 
 
 class _Output:

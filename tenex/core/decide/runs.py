@@ -275,6 +275,7 @@ def returned(draft: Transaction, run: Run, call: Call, result: ToolResult) -> No
         reverted=tuple(result.reverted),
         values=dict(result.values),
         route=result.route,
+        exit_status=result.exit_status,
     )
     after_result(draft, run, result.moves)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tenex.core.config import Role
+from tenex.core.decider import Decider
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
@@ -95,6 +96,8 @@ class CycleStarted(Record):
     reason: str
     phase: Phase = Phase.CHAT
     carried: tuple[int, ...] | None = None
+    decided_by: Decider | None = None
+    """Who decided it; None in older journals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +152,8 @@ class Ended(Record):
     """The cycle is over; a user's next message begins another."""
 
     reason: str
+    decided_by: Decider | None = None
+    """Who decided it; None in older journals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +202,7 @@ class RouteRejected(Record):
     counted: bool = True
     usage: Usage = NO_USAGE
     model: str = ""
+    decided_by: Decider | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +215,8 @@ class Routed(Record):
     by: str
     usage: Usage = NO_USAGE
     model: str = ""
+    decided_by: Decider | None = None
+    """Who decided it; None in older journals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +238,11 @@ class PhaseTransition(Record):
     reason: str
     summary: str
     announce_at: Millis
+    decided_by: Decider | None = field(default=None, compare=False)
+    """Who decided it, and below in which cycle; older journals name neither, and no rule reads them."""
+    cycle: int = field(default=0, compare=False)
+    source: str = field(default="", compare=False)
+    """The file that alone says so, where the journal was rebuilt from it; "" for what was decided here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +256,8 @@ class HandedOff(Record):
     agent_name: str
     reason: str
     summary: str
+    decided_by: Decider | None = None
+    """Who decided it; None in older journals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,6 +307,8 @@ class TurnOpened(Record):
     agents: tuple[Slug, ...]
     reason: str
     handoff: Handoff | None = None
+    decided_by: Decider | None = None
+    """Who decided it; None in older journals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,6 +111,8 @@ class ToolCallCompleted(Record):
     """Fields of the agent's own state that the call changed."""
     route: Route | None = None
     """What the result asks for, where its agent speaks in a workflow."""
+    exit_status: int | None = None
+    """Of the program that the call ran; None for other calls, and in older journals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
