@@ -16,7 +16,7 @@ import structlog
 
 from tenex.configuration.agents import PROJECT, former_keys
 from tenex.core.conversation import fold
-from tenex.core.errors import RelayUnavailable, StoreDamaged, StoreError, UsageError
+from tenex.core.errors import RelayUnavailable, StoreDamaged, StoreError, StoreOtherVersion, UsageError
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.ports import Clock
@@ -222,6 +222,8 @@ class Recovery:
                 records = await self.folder.read(conversation, since)
             except UsageError:
                 return ""
+            except StoreOtherVersion as fault:
+                return f"{fault} A rebuild would lose what this version cannot read."
             except StoreError as fault:
                 damage = damage or str(fault)
                 continue
