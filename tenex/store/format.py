@@ -23,6 +23,7 @@ from zlib import crc32
 from tenex.core.errors import InternalError
 from tenex.core.ids import Millis
 from tenex.core.records import RECORDS, Record
+from tenex.core.state.history import HistoryRecovered
 from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.snapshot import SnapshotRecord, StateSnapshot
 from tenex.core.state.undecided import EvaluationRequested, FunctionsEvaluated
@@ -260,7 +261,14 @@ def _check_order(
         raise _Unreadable(f"its `remaining` is {remaining} where {expected_remaining} must follow")
 
 
-_WITH_STATE: Final = (StateSnapshot, RolledBack, ConversationForked, EvaluationRequested, FunctionsEvaluated)
+_WITH_STATE: Final = (
+    StateSnapshot,
+    RolledBack,
+    ConversationForked,
+    EvaluationRequested,
+    FunctionsEvaluated,
+    HistoryRecovered,
+)
 """Kinds that hold a state or a signal, and so cannot be in `core.records`, from which these are made."""
 
 CONVERSATION: Final = Codec({**RECORDS, **{kind.__name__: kind for kind in _WITH_STATE}})

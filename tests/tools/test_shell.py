@@ -38,7 +38,8 @@ async def test_a_command_works_in_the_workspace(shell: Bench, root: Path, scratc
     result = await shell.run(
         "pwd; mkdir -p out ~/shut/x && chmod 0 ~/shut; echo hällo | tee out/file; false | true; echo $((6 * 7)) >&2"
     )
-    assert result == ToolResult(ok=True, content=f"The command ended with exit status 0. Output:\n{root}\nhällo\n42")
+    content = f"The command ended with exit status 0. Output:\n{root}\nhällo\n42"
+    assert result == ToolResult(ok=True, content=content, exit_status=0)
     assert (root / "out/file").read_text() == "hällo\n"
     assert (root / "out/file").stat().st_uid == os.getuid()
     assert names_in(scratch) == []
@@ -46,7 +47,7 @@ async def test_a_command_works_in_the_workspace(shell: Bench, root: Path, scratc
 
 async def test_failure_is_reported_with_what_was_printed(shell: Bench) -> None:
     result = await shell.run("echo before; ls /nonexistent; exit 7")
-    assert not result.ok
+    assert (result.ok, result.exit_status) == (False, 7)
     assert result.content.startswith("The command ended with exit status 7. Output:\nbefore\nls: ")
     assert (await shell.run("kill -SEGV $$")).content.split(". ")[0] in (
         "The command ended with exit status 139",  # bubblewrap reports it as a shell does

@@ -21,11 +21,13 @@ from tenex.core.state.history import (
     DecisionKind,
     DecisionSummary,
     History,
+    HistoryRecovered,
+    MessagePlace,
     RunSummary,
     cut_arguments,
 )
 from tenex.core.state.rollback import RolledBack
-from tenex.core.state.run import paid_by_model
+from tenex.core.state.run import Message, paid_by_model
 
 
 def noted(c: State, record: r.Record) -> None:
@@ -304,6 +306,17 @@ def _run_ended(c: State, history: History, record: r.RunEnded) -> History:
     return history.run_ended(summary)
 
 
+def _recovered(c: State, history: History, record: HistoryRecovered) -> History:
+    if record.places:
+        places = {place.message: place for place in record.places}
+        c.recent = tuple(_placed(one, places[one.seq]) if one.seq in places else one for one in c.recent)
+    return history.recovered(record)
+
+
+def _placed(message: Message, place: MessagePlace) -> Message:
+    return replace(message, cycle=place.cycle, turn=place.turn, sent_as=message.sent_as or place.event or "")
+
+
 _NOTES: dict[type[r.Record], Callable[[State, History, Any], History]] = {
     r.Routed: _routed,
     r.RouteRejected: _rejected,
@@ -326,4 +339,5 @@ _NOTES: dict[type[r.Record], Callable[[State, History, Any], History]] = {
     r.QuestionAnswered: _answered,
     r.RunEnded: _run_ended,
     RolledBack: _rolled_back,
+    HistoryRecovered: _recovered,
 }

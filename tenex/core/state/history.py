@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from tenex.core import records as r
 from tenex.core.decider import Decider
-from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug, TurnId
+from tenex.core.ids import CallId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage, cut
 
 from .run import OrchestratorTurn
@@ -155,6 +155,34 @@ class CycleSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MessagePlace:
+    """Where a message of a file was written: `message` is the seq of its record here."""
+
+    message: int
+    cycle: int
+    turn: TurnId | None = None
+    event: EventId | None = None
+    """Of a message of an agent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryRecovered(r.Record):
+    """What a readable file shows of the past, for readers alone: it approves, waives and counts nothing.
+
+    At most `BLOCK` entries of each list are in one record. (ADR 51.)
+    """
+
+    source: str
+    transitions: tuple[r.PhaseTransition, ...] = ()
+    turns: tuple[OrchestratorTurn, ...] = ()
+    runs: tuple[RunSummary, ...] = ()
+    calls: tuple[CallSummary, ...] = ()
+    decisions: tuple[DecisionSummary, ...] = ()
+    cycles: tuple[CycleSummary, ...] = ()
+    places: tuple[MessagePlace, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """What has happened, for readers; only a rollback reads it. It holds the newest, from `BLOCK` to twice that."""
 
@@ -186,7 +214,9 @@ class History:
         return self._with("transitions", transition)
 
     def closed(self, turn: OrchestratorTurn) -> "History":
-        """A turn came to its end."""
+        """A turn came to its end; one that a file has shown already is not listed twice."""
+        if any(known.source and known.turn_id == turn.turn_id for known in self.turns):
+            return self
         return self._with("turns", turn)
 
     def run_ended(self, run: RunSummary) -> "History":
@@ -202,8 +232,20 @@ class History:
         return self._with("decisions", decision)
 
     def ended(self, cycle: CycleSummary) -> "History":
-        """A cycle is over."""
+        """A cycle is over; one that a file has shown already is not listed twice."""
+        if any(known.source and known.cycle == cycle.cycle for known in self.cycles):
+            return replace(self, open_cycle=None)
         return replace(self._with("cycles", cycle), open_cycle=None)
+
+    def recovered(self, record: HistoryRecovered) -> "History":
+        """A file shows what was before; the turns in it count as of that record."""
+        history = self
+        for name in ("transitions", "runs", "calls", "decisions", "cycles"):
+            for item in getattr(record, name):
+                history = history._with(name, item)
+        for turn in record.turns:
+            history = history._with("turns", replace(turn, seq=record.seq))
+        return history
 
     def undone(self, rollback: Rollback) -> "History":
         """The conversation went back."""
