@@ -370,13 +370,15 @@ class _Place(_Entry):
     time: Time
     text: str
     cycle: Count
+    phase: Annotated[Phase | None, BeforeValidator(_phase)] = None
     turn: Name = ""
     event_id: Key = ""
     role: Name = ""
 
     def value(self) -> MessagePlace:
         event = EventId(self.event_id) if self.event_id and self.role == "agent" else None
-        return MessagePlace(message=0, cycle=self.cycle, turn=TurnId(self.turn) if self.turn else None, event=event)
+        turn = TurnId(self.turn) if self.turn else None
+        return MessagePlace(message=0, cycle=self.cycle, phase=self.phase, turn=turn, event=event)
 
 
 def places_of_view(view: dict[str, Any]) -> dict[tuple[Millis, str], MessagePlace]:

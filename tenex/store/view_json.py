@@ -223,7 +223,7 @@ def file_name(name: str, number: int) -> str:
 
 def file_of(texts: Sequence[str]) -> bytes:
     """The content of a file of a list."""
-    return f"[\n    {_join(texts)}\n]\n".encode("utf-8", "replace")
+    return (f"[\n    {_join(texts)}\n]\n" if texts else "[]\n").encode("utf-8", "replace")
 
 
 def _list(texts: Sequence[str]) -> str:

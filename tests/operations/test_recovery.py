@@ -236,6 +236,26 @@ async def test_a_conversation_whose_newest_file_is_whole_is_not_rebuilt(home: Ho
     assert any("the records before" in sentence for sentence in made.lost)
 
 
+async def test_the_files_of_older_turns_that_nothing_else_holds_stay_after_a_rebuild(home: Home) -> None:
+    records = list(going_on(1, 3 * SEGMENT, OLD))
+    await stored(home.folder, OLD, *records)
+    path = home.folder.path(OLD)
+    state = fold(OLD, records)
+    await Views(home.folder, home.disk).show(state)
+    journal, _ = await home.folder.open(OLD)
+    assert await journal.rotate(StateSnapshot.of(state))
+    await home.folder.close()
+    before = read_view(path / VIEW)
+    (path / JOURNAL).unlink()
+    await home.recovery.rebuild(OLD, "conversation.json", force=True)
+    after = read_view(path / VIEW)
+    assert [one["turnId"] for one in after["orchestratorTurns"]] == [
+        one["turnId"] for one in before["orchestratorTurns"]
+    ]
+    assert len(after["orchestratorTurns"]) == 3 * SEGMENT
+    assert not any("cannot be read" in fault for fault in (await verify(home.folder, OLD)).faults)
+
+
 MESSAGES = ("I want something nice", "let us think", "plan it", "blue", "another one")
 
 
@@ -467,8 +487,9 @@ async def test_a_rebuild_from_the_file_alone_shows_what_the_file_showed(home: Ho
     assert len(new["orchestratorTurns"]) > 2 * SEGMENT
     assert [one["cycle"] for one in new["cycles"]] == [one["cycle"] for one in old["cycles"]]
     assert new["cycles"][0]["endedBecause"] == old["cycles"][0]["endedBecause"]
-    places = [(one["text"], one["cycle"], one.get("turn"), one["eventId"]) for one in old["messages"]]
-    assert [(one["text"], one["cycle"], one.get("turn"), one["eventId"]) for one in new["messages"]] == places
+    fields = ("text", "cycle", "phase", "turn", "eventId")
+    shown = [[[one.get(field) for field in fields] for one in view["messages"]] for view in (old, new)]
+    assert shown[0] == shown[1]
     assert not any("phases and turns" in sentence for sentence in made.lost)
     assert (await verify(home.folder, ID)).faults == ()
     assert render(fold(ID, await home.folder.read(ID, NEWEST))) == (path / VIEW).read_text()

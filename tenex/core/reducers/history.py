@@ -314,7 +314,14 @@ def _recovered(c: State, history: History, record: HistoryRecovered) -> History:
 
 
 def _placed(message: Message, place: MessagePlace) -> Message:
-    return replace(message, cycle=place.cycle, turn=place.turn, sent_as=message.sent_as or place.event or "")
+    """The message with where it was written; no rule reads any of it."""
+    return replace(
+        message,
+        cycle=place.cycle,
+        phase=place.phase or message.phase,
+        turn=place.turn,
+        sent_as=message.sent_as or place.event or "",
+    )
 
 
 _NOTES: dict[type[r.Record], Callable[[State, History, Any], History]] = {

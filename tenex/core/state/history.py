@@ -14,6 +14,7 @@ from tenex.core import records as r
 from tenex.core.decider import Decider
 from tenex.core.ids import CallId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage, cut
+from tenex.core.phases import Phase
 
 from .run import OrchestratorTurn
 
@@ -160,6 +161,7 @@ class MessagePlace:
 
     message: int
     cycle: int
+    phase: Phase | None = None
     turn: TurnId | None = None
     event: EventId | None = None
     """Of a message of an agent."""
