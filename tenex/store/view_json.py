@@ -13,7 +13,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from tenex.core.conversation import Conversation
 from tenex.core.costs import run_agent
 from tenex.core.decider import Decider
-from tenex.core.ids import ConversationId, Millis, RunId
+from tenex.core.ids import ConversationId, Millis, PublicKey, RunId
 from tenex.core.messages import NO_USAGE, Usage, cut
 from tenex.core.records import PhaseTransition, Record
 from tenex.core.reducers.history import so_far
@@ -268,6 +268,13 @@ def _decider(by: Decider | None) -> dict[str, Any] | None:
     return {name: value for name, value in shown.items() if value}
 
 
+def _short_decider(by: Decider | None) -> dict[str, Any] | None:
+    """The same in a line: the project's name and key, which are in each transition, are left out."""
+    if by is not None and by.kind in ("router", "rule"):
+        by = replace(by, name="", pubkey=PublicKey(""))
+    return _decider(by)
+
+
 def _models(models: Mapping[str, Usage]) -> dict[str, Any]:
     return {model or UNNAMED: usage_json(usage) for model, usage in models.items()}
 
@@ -325,7 +332,7 @@ def _decision(decision: DecisionSummary) -> dict[str, Any]:
         "time": _time(decision.at),
         "cycle": decision.cycle,
         "kind": decision.kind,
-        "by": _decider(decision.by),
+        "by": _short_decider(decision.by),
         "agents": list(decision.agents),
         "phase": decision.phase,
         "reason": decision.reason,
@@ -434,7 +441,6 @@ def _run_summary(run: RunSummary) -> dict[str, Any]:
         "turn": _turn_id(run.run),
         "run": run.run,
         "agent": run.agent,
-        "name": run.name,
         "pubkey": run.pubkey,
         "calledBy": run.caller,
         "startedAt": _time(run.started) if run.started else None,

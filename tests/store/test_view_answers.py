@@ -113,7 +113,7 @@ def test_what_was_refused_and_why() -> None:
     (decision,) = [one for one in view["decisions"] if one["kind"] == "refused"]
     assert "nobody-here" in decision["reason"]
     assert "nobody-here" in decision["refusedAnswer"]
-    assert decision["by"] == {"kind": "router", "name": PROJECT.name, "pubkey": PROJECT.pubkey, "model": "router"}
+    assert decision["by"] == {"kind": "router", "model": "router"}
     (call,) = [one for one in view["toolCalls"] if one["outcome"] == "refused"]
     assert (call["tool"], call["agent"], call["turn"], call["arguments"]) == (
         "launch", "executor", "turn-1", {"rocket": 1},

@@ -30,8 +30,9 @@ def is_work(c: State, record: r.Record) -> bool:
 
 def count_work(c: State, record: r.Record) -> None:
     """Count the time that ends with a record, if it was work."""
-    if is_work(c, record):
-        c.working += passed(c, record)
+    duration = passed(c, record)
+    if duration and is_work(c, record):
+        c.working += duration
 
 
 def leave_phase(c: State, at: Millis) -> None:
