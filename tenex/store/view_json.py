@@ -36,7 +36,7 @@ from tenex.core.state.run import CallState, Completion, Message, OrchestratorTur
 from tenex.core.state.workflow import session_view
 
 SEGMENT: Final = BLOCK
-"""Turns in a file of their own: the view then stays near 100 KB, which a disk replaces in a ms or two."""
+"""Entries in a file of their own: the view then stays below some 500 KB, which a disk replaces in some ms."""
 
 UNNAMED: Final = "unknown"
 """The model of a call whose model is not recorded."""
