@@ -245,6 +245,15 @@ def test_the_lists_are_bounded_and_their_files_hold_the_rest(scenario: Scenario)
     }
 
 
+def test_an_end_that_no_router_decided_names_none() -> None:
+    """The router's last decision was to wait; what came then was not its doing."""
+    waits = Scenario(Router(route(None, "project-manager"), WAITS), diligent).converse("hello")
+    state = waits.conversation
+    state.apply(r.Ended(seq=state.next_seq, at=waits.now, reason="the mission x finished"))
+    view = json.loads(render(state))
+    assert (view["cycles"][0]["endedBy"], view["statusReason"]) == (None, "the mission x finished")
+
+
 def test_a_journal_from_before_deciders_were_recorded_shows_whom_it_can(scenario: Scenario) -> None:
     old = [
         replace(record, decided_by=None) if hasattr(record, "decided_by") else record for record in scenario.records()

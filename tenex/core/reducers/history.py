@@ -103,7 +103,8 @@ def _paid(c: State, history: History, record: r.RetryScheduled | r.ModelCallCanc
 
 
 def _waiting(c: State, history: History, record: r.Waiting) -> History:
-    return _decided(c, history, record, "wait", f"waits for: {record.reason}. {history.reason}".strip())
+    history = _decided(c, history, record, "wait", f"waits for: {record.reason}. {history.reason}".strip())
+    return replace(history, routed=None)
 
 
 def _limit(c: State, history: History, record: r.LimitReached) -> History:

@@ -80,7 +80,7 @@ def at_rest(then: State, at: Millis, seq: int = 1) -> State:
     else:
         changes |= {"status": "waiting", "waiting_for": "user"}
     if then.turn is not None:
-        closed = _closed(then.turn, at)
+        closed = replace(_closed(then.turn, at), working=then.working - then.turn.worked_before)
         changes |= {"last_turn": closed, "turns": of_cycle(then.turns, closed)}
         shown = max([then.answered, *(run.shown for run in then.own_runs)])
         changes |= {"answered": shown, "worked_on": worked_on(then, shown)}
