@@ -12,7 +12,7 @@ import typer
 
 from tenex.core.amounts import count
 from tenex.core.conversation import Conversation
-from tenex.core.errors import StoreDamaged, UsageError
+from tenex.core.errors import StoreDamaged, StoreOtherVersion, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.pending import pending
 from tenex.core.records import ConversationImported, Record
@@ -39,16 +39,19 @@ async def verify(given: Globals, folder: ConversationFolder, id: AllIdArgument =
     names = [await find(folder, id)] if id else sorted(map(ConversationId, await folder.lengths()))
     verdicts = [await check(folder, name) for name in output.progress(names)]
     given.show([{**asdict(verdict), "ok": not verdict.faults} for verdict in verdicts], "\n".join(_lines(verdicts)))
-    damaged = sum(bool(verdict.faults) for verdict in verdicts)
-    if damaged:
+    foreign = sum(verdict.is_foreign for verdict in verdicts)
+    if damaged := sum(bool(verdict.faults) for verdict in verdicts) - foreign:
         raise StoreDamaged(f"{damaged} of {len(verdicts)} conversations are damaged.")
+    if foreign:
+        raise StoreOtherVersion(f"{foreign} of {len(verdicts)} conversations were written by another version of tenex.")
 
 
 def _lines(verdicts: list[VerifyResult]) -> Iterator[str]:
     for verdict in verdicts:
         for sentence in (*verdict.faults, *verdict.remarks):
             advice = output.with_options(sentence.replace("rebuild ID", f"rebuild {verdict.id[:12]}"))
-            yield f"{verdict.id[:12]}  {'damaged' if verdict.faults else 'remark'}: {output.one_line(advice)}"
+            kind = "other version" if verdict.is_foreign else "damaged" if verdict.faults else "remark"
+            yield f"{verdict.id[:12]}  {kind}: {output.one_line(advice)}"
     whole = [verdict for verdict in verdicts if not verdict.faults]
     records = sum(verdict.records for verdict in whole)
     yield f"{len(whole)} of {len(verdicts)} conversations intact, {records:,} records"

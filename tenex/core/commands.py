@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import STOPPED, advance, close_calls, close_turn, finish_run
+from tenex.core.decider import Decider, person
 
 from . import names
 from . import records as r
@@ -220,7 +221,7 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
         notify(draft, "Only a workflow has variables; mention one in a new note to begin it.")
     elif command.name == "new":
         stop(draft, signal.name, quiet=True)
-        end_cycle(draft, signal.name)
+        end_cycle(draft, person(signal.name, signal.message.author))
     elif command.name in ("retry", "continue"):  # `/retry` where there is no turn to repeat
         resume(draft, signal.name)
     else:
@@ -248,10 +249,10 @@ def stop(draft: Transaction, name: str, *, quiet: bool = False) -> None:
         draft.add(r.Waiting, reason="stopped")
 
 
-def end_cycle(draft: Transaction, name: str) -> None:
+def end_cycle(draft: Transaction, decider: Decider) -> None:
     """End the cycle as a user asks."""
     if draft.state.status != "ended":
-        draft.add(r.Ended, reason=f"{name} asked to start over")
+        draft.add(r.Ended, reason=f"{decider.name} asked to start over", decided_by=decider)
     notify(draft, "Done. Your next message begins a new cycle.")
 
 

@@ -9,6 +9,8 @@ from operator import attrgetter
 from typing import Final
 
 from tenex.core.reducers.conversation import REDUCERS
+from tenex.core.reducers.history import noted
+from tenex.core.reducers.phase_metrics import count_work
 from tenex.core.state.conversation import State
 from tenex.core.state.run import Run
 from tenex.core.state.snapshot import StateSnapshot
@@ -38,6 +40,8 @@ class Conversation(State):
             return
         if record.seq != self.next_seq:
             raise ValueError(f"{type(record).__name__} has seq {record.seq}, but {self.next_seq} is next")
+        count_work(self, record)
+        noted(self, record)
         reducer = REDUCERS.get(type(record))
         if reducer is not None:
             reducer(self, record)

@@ -8,6 +8,7 @@ TenexError
 │   └── StoreError           the folder is locked or damaged                   exit 4
 │       ├── StoreLocked
 │       └── StoreDamaged
+│           └── StoreOtherVersion   it is whole, and another version of the program wrote it
 ├── WorkflowError            the author of the workflow can                    exit 1
 │   ├── StepFailed           a durable step of a node failed
 │   ├── MissionFailed        a mission ended without a result
@@ -79,6 +80,10 @@ class StoreLocked(StoreError):
 
 class StoreDamaged(StoreError):
     """A file holds something we did not write."""
+
+
+class StoreOtherVersion(StoreDamaged):
+    """A file is whole, but holds what another version of the program wrote: it is read by that one, and left alone."""
 
 
 class WorkflowError(TenexError):

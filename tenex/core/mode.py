@@ -11,6 +11,7 @@ from typing import Final
 from tenex.core.config import Agent, Policy
 from tenex.core.conversation import Conversation
 from tenex.core.decide.transaction import Transaction
+from tenex.core.decider import Decider
 from tenex.core.effects import Key
 from tenex.core.errors import InternalError
 from tenex.core.ids import Slug
@@ -45,9 +46,9 @@ class Mode:
         """Whether a first message that mentions this name begins a conversation of this kind."""
         return False
 
-    def begin_cycle(self, draft: Transaction, reason: str) -> None:
+    def begin_cycle(self, draft: Transaction, reason: str, decider: Decider) -> None:
         """Begin the first cycle, or the one that a message after the end begins; without phases it is in `execute`."""
-        draft.begin_cycle(reason, Phase.EXECUTE)
+        draft.begin_cycle(reason, Phase.EXECUTE, decided_by=decider)
 
     def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Record a user's message and what follows; `called` is the workflow it mentions, "" for none."""

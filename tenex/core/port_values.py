@@ -131,7 +131,7 @@ class ToolResult:
     """Variables of the workflow that the call sets."""
     removed: tuple[str, ...] = ()
     """Variables of the workflow that the call deletes."""
-    status: int | None = None
+    exit_status: int | None = None
     """The exit status of the program that it ran, negative where a signal ended it; None where it ran none."""
     has_outside_effect: bool = False
     """Whether it may have changed something that `touched` does not name."""

@@ -20,6 +20,7 @@ from tenex.core.ports import UnsignedEvent
 from tenex.core.records import CommandGiven, MessageRecorded, MessageSent, Purpose
 from tenex.core.signals import InboundMessage, MessageReceived
 from tenex.core.state.conversation import CYCLE_MESSAGES, title_of
+from tenex.core.state.history import HistoryRecovered, MessagePlace
 from tenex.core.state.memory import LEAST_RECENT
 from tenex.core.trust import is_outside
 from tenex.nostr.events import Event, event_id, parse_event
@@ -29,6 +30,8 @@ from tenex.runtime.actor import LEAD
 from tenex.settings import ProjectPaths, Settings
 from tenex.store.salvage import MessageRecord
 from tenex.store.view_reader import entries
+
+from .recovered_history import NAME_CHARACTERS, history_of_view, places_of_view
 
 OWNER: Final = "owner"
 """The operator's key; the others in that folder are the daemon's."""
@@ -86,6 +89,12 @@ class RecoveredMessages:
     parts: tuple[str, ...] = ()
     """The fields of `State` that it mentions, but that only the journal holds."""
     lost: Sequence[str] = ()
+    history: HistoryRecovered | None = None
+    """The past as the source shows it; None where it shows none."""
+    status_reason: str = ""
+    """Why it says that the conversation waits or has ended."""
+    places: Mapping[tuple[Millis, str], MessagePlace] = field(default_factory=dict)
+    """Cycle, turn and event of its messages, by time and text."""
 
 
 def participants_of(settings: Settings, where: ProjectPaths) -> Participants:
@@ -192,6 +201,7 @@ def messages_of_view(
         lost.append(f"messages of users older than the {LEAST_RECENT} newest messages")
     if type(undelivered := view.get("undelivered")) is int and undelivered:
         lost.append(f"{undelivered} undelivered messages; they are not sent again")
+    history = history_of_view(view, source, lost)
     phase = _phase(view.get("phase")) or Phase.CHAT
     gates = tuple(gate for name in entries(view, "openGates") if (gate := _phase(name)) is not None)
     cycle = view.get("cycle")
@@ -210,6 +220,9 @@ def messages_of_view(
         turns=max((int(number) for number in numbers if number.isdecimal() and len(number) < 10), default=0),
         parts=tuple(part for part, name in _PARTS.items() if view.get(name)),
         lost=lost,
+        history=history,
+        status_reason=str(view.get("statusReason") or "")[:NAME_CHARACTERS],
+        places=places_of_view(view),
     )
 
 

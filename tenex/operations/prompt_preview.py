@@ -21,6 +21,7 @@ from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.agent_phases import ask_what_is_offered
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import open_turn
+from tenex.core.decider import BY_RULE
 from tenex.core.effects import ModelCall, Route
 from tenex.core.errors import InternalError, UsageError
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
@@ -205,7 +206,7 @@ def _with_turn(there: Conversation, agent: Slug, rules: Policy) -> Transaction:
         draft = Transaction(there, rules, SystemClock().now())
         draft.state.verdicts = verdicts
         try:
-            open_turn(draft, [agent], REASON)
+            open_turn(draft, [agent], REASON, BY_RULE)
             ask_what_is_offered(draft)
         except Unanswered as missing:
             verdict = functions.verdict(missing.question)

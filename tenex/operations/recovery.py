@@ -6,7 +6,7 @@ Needs the folder's lock; no model is asked, and nothing is published. (ADR 12 an
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ import structlog
 
 from tenex.configuration.agents import PROJECT, former_keys
 from tenex.core.conversation import fold
-from tenex.core.errors import RelayUnavailable, StoreDamaged, StoreError, UsageError
+from tenex.core.errors import RelayUnavailable, StoreDamaged, StoreError, StoreOtherVersion, UsageError
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.ports import Clock
@@ -32,6 +32,7 @@ from tenex.core.records import (
     Record,
 )
 from tenex.core.state.conversation import State
+from tenex.core.state.history import HistoryRecovered, MessagePlace
 from tenex.core.state.undecided import EvaluationRequested
 from tenex.nostr.events import Event
 from tenex.nostr.filters import Filter
@@ -61,6 +62,7 @@ from .message_sources import (
     messages_of_view,
     participants_of,
 )
+from .recovered_history import batches, newer_history
 
 log = structlog.get_logger(__name__)
 
@@ -71,6 +73,10 @@ PAGES: Final = 400
 LOST_WITHOUT_RECORDS: Final = (
     "the phases and turns, which agents worked together, and why: old files and relays show only the messages",
     "what agents were shown, which tools they called and what those returned; what it cost",
+)
+LOST_WITH_HISTORY: Final = (
+    "what agents were shown, calls and results beyond what the file shows of them, and the sums of costs",
+    "waivers, approvals and met gates of an open cycle: a file cannot give them",
 )
 LOST_PARTS: Final = {
     "workflow": "the workflow and its variables: the conversation continues in phases; begin a new thread to run it",
@@ -205,8 +211,11 @@ class Recovery:
     async def _without_others(self, conversation: ConversationId, found: RecoveredMessages) -> RecoveredMessages:
         """What a source has, without the messages that another conversation has received or sent here."""
         ids = {event for message in found.messages for event in _event_ids(message)}
+        ids |= {place.event for place in found.places.values() if place.event}
         owners = await self._owners(ids)
         others = {event for event, owner in owners.items() if owner != conversation}
+        places = {key: replace(p, event=None) if p.event in others else p for key, p in found.places.items()}
+        found = replace(found, places=places)
         kept = [message for message in found.messages if others.isdisjoint(_event_ids(message))]
         if len(kept) == len(found.messages):
             return found
@@ -222,6 +231,8 @@ class Recovery:
                 records = await self.folder.read(conversation, since)
             except UsageError:
                 return ""
+            except StoreOtherVersion as fault:
+                return f"{fault} A rebuild would lose what this version cannot read."
             except StoreError as fault:
                 damage = damage or str(fault)
                 continue
@@ -302,7 +313,9 @@ def rebuilt_records(
         )
         records.append(first)
     state = fold(conversation, records)
-    lost = [*left.damage, *(() if left.records else LOST_WITHOUT_RECORDS), *found.lost]
+    past = newer_history(found.history, left.records, state) if found.history is not None else {}
+    without_records = LOST_WITH_HISTORY if past else LOST_WITHOUT_RECORDS
+    lost = [*left.damage, *(() if left.records else without_records), *found.lost]
     lost += [LOST_PARTS[part] for part in found.parts if not getattr(state, part)]
     if left.records and state.turn is not None:
         lost.append("the work in the open turn: it counts as stopped")
@@ -323,11 +336,15 @@ def rebuilt_records(
     is_open = is_open or (found.cycle <= state.cycle and bool(state.unmet_gates))
     open_gates = QUALITY_PHASES if is_open and not found.has_ended else ()  # a cycle that is over has none
     is_position_known = found.phase is not None and (bool(newer) or not left.records)
+    for part in batches(past):
+        add(HistoryRecovered(seq=0, at=state.updated_at, source=found.source, **part))
     if is_position_known and found.cycle > state.cycle:
         at, phase = newer[0].at if newer else now, Phase.CHAT if state.has_phases else Phase.EXECUTE
         add(CycleStarted(seq=0, at=at, cycle=found.cycle, reason=f"as in {found.source}", phase=phase))
     for message in newer:
         add(replace(message, relays=()) if isinstance(message, MessageSent) else message)
+    if places := tuple(_places(records, found)):
+        add(HistoryRecovered(seq=0, at=state.updated_at, source=found.source, places=places))
     add(
         JournalRebuilt(
             seq=0,
@@ -342,12 +359,19 @@ def rebuilt_records(
     )
     is_file_alone = not left.records and found.source != "relay"
     if is_position_known and found.has_ended:
-        add(Ended(seq=0, at=now, reason=f"as in {found.source}"))
+        add(Ended(seq=0, at=now, reason=": ".join(filter(None, [f"as in {found.source}", found.status_reason]))))
     if is_file_alone or (not state.imported and (left.has_import or found.is_import)):
         add(import_record(state, agent, now))
     for signal in unanswered:  # decided at the next start
         add(EvaluationRequested(seq=0, at=now, signal=signal))
     return records, lost
+
+
+def _places(records: Sequence[Record], found: RecoveredMessages) -> Iterator[MessagePlace]:
+    """Cycle and turn of the newest messages that the source adds."""
+    for record in records:
+        if isinstance(record, MessageRecorded | MessageSent) and (record.at, record.text) in found.places:
+            yield replace(found.places[record.at, record.text], message=record.seq)
 
 
 def _answered_after_damage(left: Salvaged) -> set[str]:

@@ -24,7 +24,7 @@ from tenex.core.config import Policy
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import cost_of_call, decide, unwanted_cost
 from tenex.core.effects import Effect, Key
-from tenex.core.errors import AppendFailed, StoreError
+from tenex.core.errors import AppendFailed, StoreError, StoreOtherVersion
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
 from tenex.core.ports import (
@@ -206,7 +206,9 @@ class ConversationActor:
                 self._reopen_backoff = min(self._reopen_backoff * 2, REOPEN_BACKOFF[1])
         except StoreError as error:
             log.error("conversation.quarantined", conversation=self.id, reason=str(error))
-            self._undeliverable.notify(notices(self.id, DeliveryFailure.DAMAGED, self._signals))
+            is_foreign = isinstance(error, StoreOtherVersion)
+            failure = DeliveryFailure.OTHER_VERSION if is_foreign else DeliveryFailure.DAMAGED
+            self._undeliverable.notify(notices(self.id, failure, self._signals))
         finally:
             self._undeliverable.store(self.id, self._signals)
             self._retire(self)

@@ -39,6 +39,7 @@ class DeliveryFailure(StrEnum):
     """Why a message has no answer."""
 
     DAMAGED = "damaged"
+    OTHER_VERSION = "other version"
     DISK = "disk"
     FAULT = "fault"
     DATE = "date"
@@ -48,6 +49,10 @@ _TEXTS: Final[Mapping[DeliveryFailure, str]] = {
     DeliveryFailure.DAMAGED: (
         "The files of this conversation are damaged. Your message waits on the relays. Operator: stop tenex, then run "
         "`tenex conversations rebuild {name}`."
+    ),
+    DeliveryFailure.OTHER_VERSION: (
+        "Another version of tenex wrote this conversation. Your message waits on the relays. Operator: upgrade tenex "
+        "and start it again."
     ),
     DeliveryFailure.DISK: (
         "The disk does not accept writes, so I am waiting. Your message is kept; do not send it again. "
@@ -64,6 +69,7 @@ _TEXTS: Final[Mapping[DeliveryFailure, str]] = {
 }
 _ERRORS: Final[Mapping[DeliveryFailure, str]] = {
     DeliveryFailure.DAMAGED: "storage",
+    DeliveryFailure.OTHER_VERSION: "storage",
     DeliveryFailure.DISK: "storage",
     DeliveryFailure.FAULT: "internal",
     DeliveryFailure.DATE: "date",

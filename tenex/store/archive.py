@@ -14,12 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tenex.core.errors import StoreDamaged
+from tenex.core.errors import StoreDamaged, StoreOtherVersion
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.records import Record
 from tenex.core.state.snapshot import StateSnapshot
 
 from .format import CONVERSATION, as_written
+from .journal_reader import UPGRADE
 from .verify import contradictions
 from .view_json import iso
 
@@ -58,11 +59,15 @@ def unpacked(data: bytes) -> Carried:
     first, _, body = as_written(data).partition(b"\n")
     head = _head(first)
     if head.get("version") != VERSION:
-        raise StoreDamaged("it was exported by a newer tenex; import it with that one.")
+        raise StoreOtherVersion(f"it was exported by a newer tenex. {UPGRADE}")
     if hashlib.sha256(body).hexdigest() != head.get("sha256"):
         raise StoreDamaged("its checksum does not hold: it was cut short or changed on the way. Export it again.")
     conversation = head.get("id")
     records, _, fault = CONVERSATION.decode_lines(body)
+    if fault is not None and fault.kind == "foreign":
+        raise StoreOtherVersion(
+            f"line {fault.line + 1} was written by another version of tenex: {fault.what}. {UPGRADE}"
+        )
     if fault is not None:
         raise StoreDamaged(f"line {fault.line + 1} cannot be right: {fault.what}.")
     if not isinstance(conversation, str) or head.get("records") != len(records) or not records:

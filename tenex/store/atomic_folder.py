@@ -18,17 +18,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tenex.core.conversation import fold
+from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import StoreError
 from tenex.core.ids import ConversationId
 from tenex.core.records import Record
+from tenex.core.state.history import History
 from tenex.core.state.snapshot import StateSnapshot
 
 from . import atomic, segments
 from .format import CONVERSATION
 from .journal_reader import JOURNAL, MARK, VIEW
 from .view import write_view
-from .view_json import LISTS
+from .view_json import LISTS, SEGMENT, file_name
 
 _REPLACED: Final = ("journal*.jsonl", VIEW, *(f"{name}-*.json" for name in LISTS))
 WAS: Final = "was"
@@ -57,8 +58,10 @@ def renew(folder: Path, decisions: Sequence[Sequence[Record]], when: str) -> Pat
         built = beside / folder.name
         _link_all(folder, built)
         aside = atomic.take_name(built / JOURNAL, f"damaged-{when}", lambda free: free.mkdir(atomic.FOLDER_MODE))
+        kept = _still_valid(state) if isinstance(decisions[0][0], StateSnapshot) else set()
         for old in [path for pattern in _REPLACED for path in sorted(built.glob(pattern))]:
-            old.rename(aside / old.name)
+            if old.name not in kept:
+                old.rename(aside / old.name)
         (built / MARK).unlink(missing_ok=True)
         atomic.replace(built / _name_of(decisions), data)
         write_view(built, state)
@@ -72,6 +75,13 @@ def renew(folder: Path, decisions: Sequence[Sequence[Record]], when: str) -> Pat
         raise StoreError(f"{folder} cannot be rebuilt now: {what}. Nothing is lost; try again.") from fault
     shutil.rmtree(beside, ignore_errors=True)  # all that was in it has a second name in the new one
     return folder / aside.name
+
+
+def _still_valid(state: Conversation) -> set[str]:
+    """The files of older entries that are before the snapshot which a journal begins with: nothing else has them."""
+    history = state.history or History()
+    numbers = {name: getattr(history, f"{attribute}_before") // SEGMENT for name, attribute in LISTS.items()}
+    return {file_name(name, number) for name, most in numbers.items() for number in range(most)}
 
 
 def put_back(folder: Path) -> None:

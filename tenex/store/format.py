@@ -4,7 +4,8 @@
 
 `remaining` counts the records of the same decision still to come: a decision without its last record has not been
 made. The crc32 covers the line's UTF-8 before `,"crc"`. What follows the last whole decision and cannot be read is a
-*torn tail*, the trace of a write that was cut short. Anything else unreadable is *damage*: it was good once.
+*torn tail*, the trace of a write that was cut short. A line whose crc is right, but whose record is not known here, is
+*foreign*: another version of the program wrote it. Anything else unreadable is *damage*: it was good once.
 
 A file begins with seq 1, or with a `StateSnapshot` that sums up the files before it and bears the seq of their last
 record; from there on every line has the next seq.
@@ -22,6 +23,7 @@ from zlib import crc32
 from tenex.core.errors import InternalError
 from tenex.core.ids import Millis
 from tenex.core.records import RECORDS, Record
+from tenex.core.state.history import HistoryRecovered
 from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.snapshot import SnapshotRecord, StateSnapshot
 from tenex.core.state.undecided import EvaluationRequested, FunctionsEvaluated
@@ -46,16 +48,32 @@ _TAIL: Final = len(',"crc":"01234567"}')
 class Fault:
     """Where a journal stops making sense, and how bad that is."""
 
-    kind: Literal["torn", "damage"]
+    kind: Literal["torn", "damage", "foreign"]
     line: int
     """From 1; of a torn decision the first line."""
     byte: int
     """Where that line begins in the file, from 0."""
     what: str
 
+    @property
+    def is_torn(self) -> bool:
+        """Whether it is only the trace of a write that was cut short."""
+        return self.kind == "torn"
+
+    @property
+    def place(self) -> str:
+        """Where it is and what is wrong, as a sentence without its end."""
+        if self.kind == "foreign":
+            return f"line {self.line} was written by another version of tenex (byte {self.byte}): {self.what}"
+        return f"line {self.line} cannot be right (byte {self.byte}): {self.what}"
+
 
 class _Unreadable(Exception):
-    """A line whose crc is right cannot be understood."""
+    """A line whose crc is right cannot be at this place."""
+
+
+class _Foreign(_Unreadable):
+    """A line whose crc is right holds no record that is known here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +162,8 @@ class Codec:
                     first = _check_snapshot(number, record, remaining)
                 _check_order(lines, number, first, record.seq, remaining, expected_remaining)
             except _Unreadable as fault:
-                return records[:whole], length, Fault(kind="damage", line=number, byte=position, what=str(fault))
+                kind: Literal["foreign", "damage"] = "foreign" if isinstance(fault, _Foreign) else "damage"
+                return records[:whole], length, Fault(kind=kind, line=number, byte=position, what=str(fault))
             records.append(record)
             position += len(line) + 1
             expected_remaining = remaining - 1 if remaining else None
@@ -166,28 +185,23 @@ class Codec:
     def _decode(self, line: bytes) -> tuple[Record, int]:
         match = _LINE.fullmatch(line)
         if match is None:
-            raise _Unreadable(
-                "it is not a record's line although its crc is right; if a newer tenex wrote it, run that one"
-            )
+            raise _Foreign("it is not a record's line as this one writes it, although its crc is right")
         version, seq, remaining, at = map(int, match.group(1, 2, 3, 4))
         name, data = match[5].decode(), match[6]
         kind = self._by_name.get(name)
         if kind is None:
-            raise _Unreadable("its type is unknown here; it was written by a newer tenex, so run that one")
+            raise _Foreign(f"its type {name[:80]} is unknown here")
         if version > kind.make.version:
-            raise _Unreadable(
-                f"{name} has version {version} and this tenex knows {kind.make.version}; "
-                "it was written by a newer tenex, so run that one"
-            )
+            raise _Foreign(f"{name} has version {version}, and this one knows {kind.make.version}")
         for older in range(version, kind.make.version):
             try:
                 data = json.dumps(self._migrations[name, older](json.loads(data))).encode()
             except (LookupError, TypeError, ValueError, AttributeError) as fault:  # it is not what that version wrote
-                raise _Unreadable(f"{name} of version {older} cannot be read ({type(fault).__name__})") from fault
+                raise _Foreign(f"{name} of version {older} cannot be read ({type(fault).__name__})") from fault
         try:
             return kind.make(seq=seq, at=Millis(at), **kind.fields.decode(data)), remaining
         except ValueError as fault:
-            raise _Unreadable(f"{name}: {fault}") from fault
+            raise _Foreign(f"{name}: {fault}") from fault
 
 
 def as_written(data: bytes) -> bytes:
@@ -247,7 +261,14 @@ def _check_order(
         raise _Unreadable(f"its `remaining` is {remaining} where {expected_remaining} must follow")
 
 
-_WITH_STATE: Final = (StateSnapshot, RolledBack, ConversationForked, EvaluationRequested, FunctionsEvaluated)
+_WITH_STATE: Final = (
+    StateSnapshot,
+    RolledBack,
+    ConversationForked,
+    EvaluationRequested,
+    FunctionsEvaluated,
+    HistoryRecovered,
+)
 """Kinds that hold a state or a signal, and so cannot be in `core.records`, from which these are made."""
 
 CONVERSATION: Final = Codec({**RECORDS, **{kind.__name__: kind for kind in _WITH_STATE}})

@@ -20,13 +20,13 @@ from typing import Final, NoReturn
 
 import structlog
 
-from tenex.core.errors import AppendFailed, StoreDamaged
+from tenex.core.errors import AppendFailed, StoreDamaged, StoreOtherVersion
 from tenex.core.records import Record
 from tenex.core.state.snapshot import SnapshotRecord
 
 from . import atomic, segments
 from .disk import FsyncTracker
-from .format import Codec, Fault, as_written
+from .format import Codec, as_written
 
 JOURNAL: Final = segments.FIRST
 NEWEST: Final = sys.maxsize
@@ -47,6 +47,9 @@ _AHEAD: Final = re.compile(r"conversation\.ahead-\d+-\d+")
 
 _NOT_OURS: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO})
 """Errors of opening something we did not put there; waiting does not help."""
+
+UPGRADE: Final = "Upgrade tenex, or run the version that wrote it; it reads the whole conversation."
+"""What to do about a journal of another version."""
 
 log = structlog.get_logger(__name__)
 
@@ -207,7 +210,9 @@ def _peeked(path: Path, codec: Codec, number: int) -> list[Record]:
     if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe would wait for ever
         raise StoreDamaged(f"{path} is no file. Nothing was changed.")
     records, _, fault = codec.decode_lines(as_written(path.read_bytes()))
-    what = _place(fault) if fault is not None and fault.kind == "damage" else _misplaced(records, number)
+    if fault is not None and fault.kind == "foreign":
+        raise StoreOtherVersion(f"{path}: {fault.place}. Nothing was changed. {UPGRADE}")
+    what = fault.place if fault is not None and not fault.is_torn else _misplaced(records, number)
     if what:
         raise StoreDamaged(f"{path}: {what}. Nothing was changed.")
     return records
@@ -238,8 +243,8 @@ def _take(
         raw = stream.read()
     data = as_written(raw)
     records, length, fault = codec.decode_lines(data)
-    if fault is not None and fault.kind == "damage":
-        _quarantine(here, _place(fault), remedy)
+    if fault is not None and not fault.is_torn:
+        _quarantine(here, fault.place, remedy, is_foreign=fault.kind == "foreign")
     if what := _misplaced(records, number):
         _quarantine(here, what, remedy)
     if not records and (folder / VIEW).exists():
@@ -332,13 +337,11 @@ def _note_lost_end(view: Path, journal: Path, last: int) -> None:
             atomic.keep(view, label, view.read_bytes())
 
 
-def _place(fault: Fault) -> str:
-    return f"line {fault.line} cannot be right (byte {fault.byte}): {fault.what}"
-
-
-def _quarantine(path: Path, what: str, remedy: str, cause: OSError | None = None) -> NoReturn:
-    sentence = f"{path}: {what}. Nothing was changed. {remedy}"
+def _quarantine(
+    path: Path, what: str, remedy: str, cause: OSError | None = None, *, is_foreign: bool = False
+) -> NoReturn:
+    sentence = f"{path}: {what}. Nothing was changed. {UPGRADE if is_foreign else remedy}"
     with suppress(OSError):  # the mark is a courtesy; the error below is what counts
         atomic.replace(path.parent / MARK, sentence.encode("utf-8", "replace") + b"\n")
     log.error("journal.quarantined", path=str(path), what=what)
-    raise StoreDamaged(sentence) from cause
+    raise (StoreOtherVersion if is_foreign else StoreDamaged)(sentence) from cause

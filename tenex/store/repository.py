@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from tenex.core.conversation import Conversation
-from tenex.core.errors import StoreDamaged, StoreError, TenexError, UsageError
+from tenex.core.errors import StoreDamaged, StoreError, StoreOtherVersion, TenexError, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock
 from tenex.core.records import ConversationStarted, Record
@@ -127,6 +127,8 @@ class ConversationFolder:
         except OSError as fault:
             look = f"{path} cannot be read: {fault.strerror}. Look who owns it and what it is."
             raise StoreDamaged(f"{look} {remedy}") from fault
+        except StoreOtherVersion:
+            raise
         except StoreDamaged as fault:
             raise StoreDamaged(f"{fault} {remedy}") from fault
         if what := misnamed(conversation, records):

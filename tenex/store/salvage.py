@@ -60,10 +60,11 @@ def salvage(folder: Path) -> Salvaged:
             found.records = records
         else:
             later += records
-        if not records or (fault is not None and fault.kind == "damage"):
+        if not records or (fault is not None and not fault.is_torn):
             is_broken = True
             line = fault.line if fault is not None else 1
-            found.damage.append(f"{path.name} from line {line} on, except for the messages in it")
+            whose = ", which another version of tenex wrote" if fault is not None and fault.kind == "foreign" else ""
+            found.damage.append(f"{path.name} from line {line} on{whose}, except for the messages in it")
             later += CONVERSATION.decode_intact(data[length:])
     name, whole = ConversationId(folder.name), found.records
     if any(contradictions(name, whole)):

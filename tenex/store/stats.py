@@ -7,7 +7,7 @@ and to the last digit those of `conversation.json`, whatever failed, was refused
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
@@ -15,16 +15,14 @@ from tenex.core.costs import cost_of, model_of, spender_of
 from tenex.core.ids import ConversationId
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
+from tenex.core.reducers.phase_metrics import is_work, passed
 from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.run import CallState
 from tenex.core.state.snapshot import StateSnapshot
 
-from .view_json import usage_json
+from .view_json import UNNAMED, usage_json
 
 T = TypeVar("T", "Spending", "PhaseStats", "Stats")
-
-UNNAMED: Final = "unknown"
-"""The model of a call whose model is not recorded."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,18 +130,12 @@ class Stats:
         if isinstance(record, r.ConversationStarted):
             phase.visits = 1
             return
-        set_by = record.by if isinstance(record, r.ClockAdjusted) else 0
-        passed = max(0, record.at - c.updated_at - set_by)
-        phase.duration += passed
-        self.duration += passed
-        # a process that is away does not work, nor does one whose agents all wait for an answer, nor one that was lost
-        if (
-            c.status == "active"
-            and not c.is_parked
-            and not isinstance(record, r.ProcessRestarted | r.JournalRebuilt | r.ConversationImported)
-        ):
-            phase.working += passed
-            self.working += passed
+        duration = passed(c, record)
+        phase.duration += duration
+        self.duration += duration
+        if is_work(c, record):
+            phase.working += duration
+            self.working += duration
 
     def _phase(self, phase: Phase) -> PhaseStats:
         return self.phases.setdefault(phase, PhaseStats())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenex.core.conversation import Conversation
-from tenex.core.errors import StoreDamaged
+from tenex.core.errors import StoreDamaged, StoreOtherVersion
 from tenex.core.ids import ConversationId
 from tenex.core.phases import PHASE_TRANSITIONS
 from tenex.core.records import ConversationStarted, PhaseTransition, Record
@@ -51,6 +51,8 @@ class VerifyResult:
     """Each with what can be done about it."""
     remarks: tuple[str, ...] = ()
     """What is worth knowing and no damage."""
+    is_foreign: bool = False
+    """Another version of the program wrote it: the fault is no damage."""
 
 
 async def verify(folder: ConversationFolder, conversation: ConversationId) -> VerifyResult:
@@ -64,7 +66,8 @@ async def verify(folder: ConversationFolder, conversation: ConversationId) -> Ve
     try:
         records, gone = await folder.read_left(conversation)
     except StoreDamaged as fault:
-        return VerifyResult(id=conversation, faults=(str(fault),))
+        is_foreign = isinstance(fault, StoreOtherVersion)
+        return VerifyResult(id=conversation, faults=(str(fault),), is_foreign=is_foreign)
     contrary = tuple(f"{path}: {fault} {REBUILD}" for fault in contradictions(conversation, records))
     faults = ((gone,) if gone else ()) + contrary
     remarks = tuple(

@@ -124,4 +124,5 @@ def _restore_files(folder: Path, names: Sequence[str]) -> None:
     for name in names:
         kind, number = name.removesuffix(".json").rsplit("-", 1)
         start = (int(number) - 1) * SEGMENT
-        atomic.replace(folder / name, file_of(whole[kind][start : start + SEGMENT]))
+        known = [text for text in whole[kind][start : start + SEGMENT] if text]  # less where only a snapshot is left
+        atomic.replace(folder / name, file_of(known))

@@ -1,8 +1,9 @@
 """`conversation.json` as text: readable values, and the lists rendered once."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -10,25 +11,48 @@ from typing import Any, Final
 from pydantic_core import PydanticSerializationError, to_json
 
 from tenex.core.conversation import Conversation
-from tenex.core.ids import ConversationId, Millis
-from tenex.core.messages import Usage
-from tenex.core.records import HandedOff, PhaseTransition, Record
+from tenex.core.costs import run_agent
+from tenex.core.decider import Decider
+from tenex.core.ids import ConversationId, Millis, PublicKey, RunId
+from tenex.core.messages import NO_USAGE, Usage, cut
+from tenex.core.records import PhaseTransition, Record
+from tenex.core.reducers.history import so_far
 from tenex.core.reducers.phase_metrics import phase_metrics
 from tenex.core.state.agent import AgentPhaseState
-from tenex.core.state.conversation import BLOCK, History, RelayRefusal, Rollback
+from tenex.core.state.conversation import RelayRefusal
+from tenex.core.state.history import (
+    BLOCK,
+    REASON_CHARACTERS,
+    CallSummary,
+    CycleSummary,
+    DecisionSummary,
+    History,
+    Rollback,
+    RunSummary,
+)
 from tenex.core.state.memory import LEAST_RECENT
 from tenex.core.state.mission import mission_view
-from tenex.core.state.rollback import ConversationForked
-from tenex.core.state.run import Completion, Message, OrchestratorTurn, Run
+from tenex.core.state.run import CallState, Completion, Message, OrchestratorTurn, Run
 from tenex.core.state.workflow import session_view
 
 SEGMENT: Final = BLOCK
-"""Turns in a file of their own: the view then stays near 100 KB, which a disk replaces in a ms or two."""
+"""Entries in a file of their own: the view then stays below some 500 KB, which a disk replaces in some ms."""
+
+UNNAMED: Final = "unknown"
+"""The model of a call whose model is not recorded."""
 
 LISTED: Final = 100
 """Such files named in the view, the newest; those before them have the numbers down to 1."""
 
-LISTS: Final = ("phaseTransitions", "orchestratorTurns")
+LISTS: Final[Mapping[str, str]] = {
+    "phaseTransitions": "transitions",
+    "orchestratorTurns": "turns",
+    "runs": "runs",
+    "toolCalls": "calls",
+    "decisions": "decisions",
+    "cycles": "cycles",
+}
+"""The lists of the view, and the fields of `History` that hold their newest entries."""
 
 
 @dataclass(slots=True)
@@ -42,12 +66,12 @@ class RenderedList:
     last: Any = None
     """What the last text was rendered from."""
 
-    def catch_up(self, items: Sequence[Any], before: int, text: Callable[[Any], dict[str, Any]]) -> None:
+    def catch_up(self, items: Sequence[Any], before: int, text: Callable[[Any], str]) -> None:
         """Render what is new."""
         known = self.before + len(self.texts) - before
         if not 0 <= known <= len(items) or (known and items[known - 1] != self.last):
             self.texts, self.before, known = [], before, 0  # it has gone on, or back, unseen
-        self.texts.extend(_indented(text(item)) for item in items[known:])
+        self.texts.extend(text(item) for item in items[known:])
         self.last = items[-1] if items else None
 
     @property
@@ -76,18 +100,21 @@ class RenderedList:
 class Rendered:
     """What has been rendered of one conversation."""
 
-    messages: dict[int, str] = field(default_factory=dict)
-    """By the seq of the record that holds the message."""
+    messages: dict[tuple[int, int, str], str] = field(default_factory=dict)
+    """By the seq of the record that holds the message, its cycle and its turn."""
     lists: dict[str, RenderedList] = field(default_factory=lambda: {name: RenderedList() for name in LISTS})
 
     def catch_up(self, conversation: Conversation) -> None:
         """Render what is new since the last view."""
         history = conversation.history or History()
-        transitions, turns = (self.lists[name] for name in LISTS)
-        transitions.catch_up(history.transitions, history.transitions_before, _transition)
-        turns.catch_up(history.turns, history.turns_before, _turn)
-        known = self.messages
-        self.messages = {m.seq: known.get(m.seq) or _indented(_message(m)) for m in conversation.recent[-LEAST_RECENT:]}
+        for name, attribute in LISTS.items():
+            items, before = getattr(history, attribute), getattr(history, f"{attribute}_before")
+            self.lists[name].catch_up(items, before, _TEXTS[name])
+        known, self.messages = self.messages, {}
+        for message in conversation.recent[-LEAST_RECENT:]:
+            turn = _turn_of(message, conversation)
+            key = (message.seq, message.cycle, turn)
+            self.messages[key] = known.get(key) or _indented(_message(message, turn))
 
 
 def _agent(state: AgentPhaseState) -> dict[str, Any]:
@@ -110,6 +137,7 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
         "title": c.title,
         "status": "waiting" if c.is_parked else c.status,
         "waitingFor": "answer" if c.is_parked else c.waiting_for or None,
+        "statusReason": _status_reason(c),
         **({"phase": c.phase, "phaseStartedAt": c.phase_started_at} if c.has_phases else {}),
         "cycle": c.cycle,
         "createdAt": _time(c.started_at),
@@ -131,7 +159,8 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
     if c.history is not None and c.history.rollbacks:
         head["rollbacks"] = [_rollback(one) for one in c.history.rollbacks]
     tail = {
-        "openTurn": _turn(c.turn) if c.turn else None,
+        "openCycle": _open_cycle(c),
+        "openTurn": _turn(replace(c.turn, working=c.working - c.turn.worked_before)) if c.turn else None,
         "running": [_run(run) for run in c.runs.values()],
         "openGates": list(c.unmet_gates),
         "participants": list(c.participants),
@@ -142,9 +171,15 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
         "metadata": {"readFiles": dict(c.read_files), "changedFiles": sorted(c.touched), "address": dict(c.address)},
         "undelivered": sum(len(row.open) for row in c.outbox.values()),
         "phaseMetrics": {
-            phase: {"visits": m.visits, "durationMs": m.duration, "usage": usage_json(m.usage)}
+            phase: {
+                "visits": m.visits,
+                "durationMs": m.duration,
+                "workingMs": m.working,
+                "usage": usage_json(m.usage),
+            }
             for phase, m in phase_metrics(c).items()
         },
+        "workingMs": c.working,
         "usage": usage_json(c.usage),
     }
     if c.refusals:
@@ -161,24 +196,23 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
 
 
 def everything(conversation: ConversationId, records: Iterable[Record]) -> dict[str, list[str]]:
-    """The lists from their beginning, for all records of a conversation."""
+    """The lists from their beginning, for all records of a conversation.
+
+    Where the records begin with a snapshot, what it does not hold is empty.
+    """
     c = Conversation(id=conversation)
-    known = c.history or History()
     found: dict[str, list[str]] = {name: [] for name in LISTS}
-    transitions, turns = (found[name] for name in LISTS)
     for record in records:
+        before = c.history
         c.apply(record)
         now = c.history or History()
-        if isinstance(record, ConversationForked):  # what was before it is in the file of the other conversation
-            transitions.extend(_indented(_transition(one)) for one in now.transitions)
-            turns.extend(_indented(_turn(one)) for one in now.turns)
-            known = now
+        if now is before:
             continue
-        if now.transitions is not known.transitions:
-            transitions.append(_indented(_transition(now.transitions[-1])))
-        if now.turns is not known.turns:
-            turns.append(_indented(_turn(now.turns[-1])))
-        known = now
+        for name, attribute in LISTS.items():
+            items, texts = getattr(now, attribute), found[name]
+            first = getattr(now, f"{attribute}_before")
+            texts.extend("" for _ in range(first - len(texts)))
+            texts.extend(_TEXTS[name](item) for item in items[len(texts) - first :])
     return found
 
 
@@ -189,7 +223,7 @@ def file_name(name: str, number: int) -> str:
 
 def file_of(texts: Sequence[str]) -> bytes:
     """The content of a file of a list."""
-    return f"[\n    {_join(texts)}\n]\n".encode("utf-8", "replace")
+    return (f"[\n    {_join(texts)}\n]\n" if texts else "[]\n").encode("utf-8", "replace")
 
 
 def _list(texts: Sequence[str]) -> str:
@@ -204,12 +238,16 @@ def _indented(value: dict[str, Any]) -> str:
     return _text(value).replace("\n", "\n    ")
 
 
-def _text(value: dict[str, Any]) -> str:
-    """Indented JSON, in an eighth of the time that `json` takes for it."""
+def _line(value: dict[str, Any]) -> str:
+    return _text(value, indent=None)
+
+
+def _text(value: dict[str, Any], indent: int | None = 2) -> str:
+    """JSON, in an eighth of the time that `json` takes for it."""
     try:
-        return to_json(value, indent=2).decode()
+        return to_json(value, indent=indent).decode()
     except PydanticSerializationError:  # half of a surrogate pair, which a model may write
-        return json.dumps(value, ensure_ascii=False, indent=2)
+        return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 def iso(at: Millis, timespec: str = "seconds") -> str:
@@ -223,18 +261,137 @@ def iso(at: Millis, timespec: str = "seconds") -> str:
 _time: Final = partial(iso, timespec="milliseconds")
 
 
-def _transition(record: PhaseTransition | HandedOff) -> dict[str, Any]:
+def _decider(by: Decider | None) -> dict[str, Any] | None:
+    if by is None:
+        return None
+    shown = {"kind": by.kind, "name": by.name, "pubkey": by.pubkey, "model": by.model}
+    return {name: value for name, value in shown.items() if value}
+
+
+def _short_decider(by: Decider | None) -> dict[str, Any] | None:
+    """The same in a line: the project's name and key, which are in each transition, are left out."""
+    if by is not None and by.kind in ("router", "rule"):
+        by = replace(by, name="", pubkey=PublicKey(""))
+    return _decider(by)
+
+
+def _models(models: Mapping[str, Usage]) -> dict[str, Any]:
+    return {model or UNNAMED: usage_json(usage) for model, usage in models.items()}
+
+
+def _transition(record: PhaseTransition) -> dict[str, Any]:
     return {
         "from": record.from_,
         "to": record.to,
         "message": record.message,
         "timestamp": record.at,
         "time": _time(record.at),
+        "cycle": record.cycle,
+        "decidedBy": _decider(record.decided_by),
         "agentPubkey": record.agent_pubkey,
         "agentName": record.agent_name,
         "reason": record.reason,
         "summary": record.summary,
+        **_source(record.source),
     }
+
+
+def _source(source: str) -> dict[str, Any]:
+    """Where an entry comes from that this journal did not record."""
+    return {"source": source} if source else {}
+
+
+def _turn_id(run: RunId) -> str:
+    return run.partition(".")[0].partition("/")[0]
+
+
+def _call(call: CallSummary) -> dict[str, Any]:
+    shown = {
+        "time": _time(call.at),
+        "cycle": call.cycle,
+        "turn": _turn_id(call.run),
+        "agent": run_agent(call.run),
+        "run": call.run,
+        "call": call.call,
+        "tool": call.tool,
+        "arguments": dict(call.arguments),
+        "outcome": call.outcome,
+        "exitStatus": call.exit_status,
+        "result": call.result,
+        "workingMs": call.duration,
+        "waitedMs": call.waited,
+        "changedFiles": list(call.changed),
+        "revertedFiles": list(call.reverted),
+        **_source(call.source),
+    }
+    return {name: value for name, value in shown.items() if value not in (None, [])}
+
+
+def _decision(decision: DecisionSummary) -> dict[str, Any]:
+    shown = {
+        "time": _time(decision.at),
+        "cycle": decision.cycle,
+        "kind": decision.kind,
+        "by": _short_decider(decision.by),
+        "agents": list(decision.agents),
+        "phase": decision.phase,
+        "reason": decision.reason,
+        "refusedAnswer": decision.answer,
+        "usage": usage_json(decision.usage) if decision.usage.calls else None,
+        **_source(decision.source),
+    }
+    return {name: value for name, value in shown.items() if value}
+
+
+def _cycle(cycle: CycleSummary) -> dict[str, Any]:
+    return {
+        "cycle": cycle.cycle,
+        "startedAt": _time(cycle.at) if cycle.at else None,
+        "startedBecause": cycle.began_because,
+        "startedBy": _decider(cycle.begun_by),
+        "endedAt": _time(cycle.ended_at) if cycle.ended_at is not None else None,
+        "endedBecause": cycle.ended_because or None,
+        "endedBy": _decider(cycle.ended_by),
+        "workingMs": cycle.working,
+        "turns": cycle.turns,
+        "usage": usage_json(cycle.usage),
+        "changedFiles": list(cycle.changed),
+        **({"changedFilesCount": cycle.changed_count} if cycle.changed_count > len(cycle.changed) else {}),
+        **_source(cycle.source),
+    }
+
+
+def _open_cycle(c: Conversation) -> dict[str, Any] | None:
+    cycle = c.history.open_cycle if c.history is not None else None
+    return _cycle(so_far(c, cycle)) if cycle is not None else None
+
+
+def _status_reason(c: Conversation) -> str | None:
+    """Why the conversation is not active; None where it is."""
+    if c.is_parked:
+        asked = [f"{run.name} asks: {_question(run)}" for run in c.runs.values() if run.has_parked]
+        return "; ".join(asked) or None
+    reason = c.history.reason if c.history is not None else ""
+    return reason or None if c.status in ("waiting", "ended") else None
+
+
+def _question(run: Run) -> str:
+    questions = [
+        str(call.request.arguments.get("question") or "") for call in run.calls if call.state is CallState.PARKED
+    ]
+    return cut(" / ".join(questions), REASON_CHARACTERS)
+
+
+def _turn_of(message: Message, c: Conversation) -> str:
+    """The turn in which a message was written, or the first one after it, which works on it; "" for none."""
+    if message.turn is not None:
+        return message.turn
+    history = c.history or History()
+    turns = [turn for turn in (*history.turns, *([c.turn] if c.turn else [])) if not turn.source]
+    place = bisect_right(turns, message.seq, key=lambda turn: turn.seq)
+    if place == len(turns) or (not place and history.turns_before):
+        return ""
+    return turns[place].turn_id if turns[place].cycle == message.cycle else ""
 
 
 def _rollback(rollback: Rollback) -> dict[str, Any]:
@@ -263,12 +420,40 @@ def _turn(turn: OrchestratorTurn) -> dict[str, Any]:
         "turnId": turn.turn_id,
         "timestamp": turn.timestamp,
         "time": _time(turn.timestamp),
+        "cycle": turn.cycle,
         "phase": turn.phase,
         "agents": list(turn.agents),
+        "decidedBy": _decider(turn.decided_by),
         "reason": turn.reason,
         "completions": [_completion(done) for done in turn.completions],
         "isCompleted": turn.is_completed,
+        "workingMs": turn.working,
+        "usage": usage_json(sum(turn.models.values(), NO_USAGE)),
+        "models": _models(turn.models),
+        "changedFiles": list(turn.changed),
+        **_source(turn.source),
     }
+
+
+def _run_summary(run: RunSummary) -> dict[str, Any]:
+    shown = {
+        "cycle": run.cycle,
+        "turn": _turn_id(run.run),
+        "run": run.run,
+        "agent": run.agent,
+        "pubkey": run.pubkey,
+        "calledBy": run.caller,
+        "startedAt": _time(run.started) if run.started else None,
+        "endedAt": _time(run.ended),
+        "workingMs": run.working,
+        "outcome": run.outcome,
+        "error": run.error,
+        "steps": run.steps,
+        "toolCalls": run.calls,
+        "models": _models(run.models),
+        **_source(run.source),
+    }
+    return {name: value for name, value in shown.items() if value not in (None, "")}
 
 
 def _completion(done: Completion) -> dict[str, Any]:
@@ -286,17 +471,23 @@ def _completion(done: Completion) -> dict[str, Any]:
 
 def _run(run: Run) -> dict[str, Any]:
     return {
+        "run": run.id,
         "agent": run.agent,
+        "name": run.name,
+        "pubkey": run.pubkey,
         "steps": run.steps,
         "parked": run.is_parked,
         "openCalls": [call.request.tool for call in run.open_calls],
         "closesAt": _time(run.close_at),
+        "models": _models(run.models),
     }
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _message(message: Message, turn: str) -> dict[str, Any]:
     shown = {
         "time": _time(message.at),
+        "cycle": message.cycle,
+        "turn": turn,
         "from": message.name,
         "role": message.role or "agent",
         "author": message.author,
@@ -321,3 +512,14 @@ def usage_json(usage: Usage) -> dict[str, Any]:
         "costUsd": usage.cost_usd,
         **{name: count for name, count in rare.items() if count},
     }
+
+
+_TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {
+    "phaseTransitions": lambda item: _indented(_transition(item)),
+    "orchestratorTurns": lambda item: _indented(_turn(item)),
+    "runs": lambda item: _line(_run_summary(item)),
+    "toolCalls": lambda item: _line(_call(item)),
+    "decisions": lambda item: _line(_decision(item)),
+    "cycles": lambda item: _indented(_cycle(item)),
+}
+"""The text of an entry of a list. Calls and decisions have a line each, so that `grep` finds them whole."""

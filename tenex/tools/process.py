@@ -121,7 +121,7 @@ class Outcome:
         printed = plain_text(self.output)
         shown = f"Output:\n{printed}" if printed.strip() else "No output."
         status = -signal.SIGKILL if self.status is None else self.status  # by which we end it
-        return ToolResult(ok=self.status == 0, content=f"{ended} {shown}", status=status)
+        return ToolResult(ok=self.status == 0, content=f"{ended} {shown}", exit_status=status)
 
 
 class _Output:

@@ -1,10 +1,12 @@
 """`tenex conversations verify`, `replay`, `export`, `import`, `rebuild`: what they print, and how they end."""
 
 import errno
+import hashlib
 import json
 import shutil
 from pathlib import Path
 from typing import NoReturn
+from zlib import crc32
 
 import pytest
 
@@ -54,6 +56,63 @@ def test_verify_names_what_is_damaged_and_reads_the_others(data: Path, tenex: Te
         assert tenex(f"conversations {command}", code=4).err == f"tenex: {fault}\n"
     verdicts = json.loads(tenex("conversations verify --json", code=4).out)
     assert [(one["id"], one["ok"], len(one["faults"])) for one in verdicts] == [(ONE, False, 1), (TWO, True, 0)]
+
+
+def newer(data: Path, name: str) -> Path:
+    """Have a conversation's journal end with a record of a later version of the program, whole and with its crc."""
+    journal = data / "conversations" / name / JOURNAL
+    lines = journal.read_bytes().splitlines(keepends=True)
+    seq = int(lines[-1].split(b'"seq":')[1].split(b",")[0]) + 1
+    body = b'{"v":1,"seq":%d,"remaining":0,"at":1700000000000,"type":"MoodNoted","data":{}' % seq
+    journal.write_bytes(b"".join(lines) + body + b',"crc":"%08x"}\n' % crc32(body))
+    return journal
+
+
+def test_what_another_version_wrote_is_named_and_not_called_damaged(data: Path, tenex: Tenex) -> None:
+    journal = newer(data, ONE)
+    before = journal.read_bytes()
+    number = before.count(b"\n")
+    where = f"{journal}: line {number} was written by another version of tenex (byte "
+    out, err = tenex("conversations verify", code=4)
+    first, last = out.splitlines()
+    assert first.startswith(f"{ONE[:12]}  other version: {where}")
+    assert "its type MoodNoted is unknown here. Nothing was changed. Upgrade tenex" in first
+    assert last.startswith("1 of 2 conversations intact")
+    assert err == "tenex: 1 of 2 conversations were written by another version of tenex.\n"
+    texts = [out, err]
+    for command in (
+        f"show {ONE}",
+        f"stats {ONE}",
+        f"replay {ONE}",
+        f"export {ONE}",
+        f"rollback {ONE} --to 2",
+    ):
+        texts.append(tenex(f"conversations {command}", code=4).err)
+        assert texts[-1].startswith(f"tenex: {where}")
+        assert "Upgrade tenex" in texts[-1]
+    texts.append(tenex(f"conversations rebuild {ONE} --from conversation.json", code=2).err)
+    assert texts[-1].startswith(f"tenex: {where}")
+    assert "A rebuild would lose what this version cannot read" in texts[-1]
+    texts.append(tenex("conversations list").out)
+    listed = tenex("doctor", code=4)
+    (finding,) = [part for part in listed.out.split("\n\n") if "another version" in part] or [listed.out]
+    assert "upgrade tenex" in finding
+    assert "damaged" not in "".join([*texts, finding])
+    assert "rebuild" not in finding
+    assert journal.read_bytes() == before
+    assert tenex("conversations stats").err.startswith(f"tenex: skipped {ONE[:12]}: {where}")
+
+
+def test_an_export_of_another_version_is_named_too(exported: Path, tenex: Tenex) -> None:
+    head, _, body = exported.read_bytes().partition(b"\n")
+    last = body.splitlines()[-1]
+    inner = last.partition(b',"crc"')[0].replace(b'"v":1', b'"v":7')
+    body = body.removesuffix(last + b"\n") + inner + b',"crc":"%08x"}\n' % crc32(inner)
+    fields = json.loads(head) | {"sha256": hashlib.sha256(body).hexdigest()}
+    exported.write_bytes(json.dumps(fields).encode() + b"\n" + body)
+    err = tenex(f"conversations import {exported}", code=4).err
+    assert "was written by another version of tenex" in err
+    assert "has version 7, and this one knows 1. Upgrade tenex" in err
 
 
 @pytest.mark.usefixtures("data")

@@ -16,7 +16,8 @@ from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ModelFailed, RollBack, Signal, ToolReturned
-from tenex.core.state.conversation import BLOCK, READ_FILES, SEEN, SYSTEMS, History, Kept, Reset, Restored, State
+from tenex.core.state.conversation import READ_FILES, SEEN, SYSTEMS, Kept, Reset, Restored, State
+from tenex.core.state.history import BLOCK, History
 from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork, of_then, undone
 from tenex.core.state.snapshot import StateSnapshot
 from tests.fakes.scenario import ID, Scenario, diligent, in_flight, one_turn, seven_phases

@@ -194,7 +194,7 @@ class World:
         self.calls[context.idempotency_key] += 1
         await asyncio.sleep(self.work)
         touched = ("f",) if name in ("write_file", "send") else ()
-        return ToolResult(ok=True, content=f"{name} done", touched=touched, status=0 if name == "check" else None)
+        return ToolResult(ok=True, content=f"{name} done", touched=touched, exit_status=0 if name == "check" else None)
 
     async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
         await asyncio.sleep(0.001)

@@ -274,7 +274,7 @@ class Scenario:
                 arguments = effect.request.arguments
                 touched = (str(arguments.get("path", "f")),) if effect.request.tool in ("write_file", "send") else ()
                 status = 0 if effect.request.tool == "check" else None
-                result = ToolResult(ok=True, content=f"{effect.request.tool} done", touched=touched, status=status)
+                result = ToolResult(ok=True, content=f"{effect.request.tool} done", touched=touched, exit_status=status)
                 return ToolReturned(key=effect.key, result=result)
             case Publish():
                 known = self.published.setdefault(effect.event.id, [])

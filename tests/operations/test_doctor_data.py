@@ -18,6 +18,7 @@ from pathlib import Path
 from shutil import copy
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -57,6 +58,8 @@ INDEX, KEY, LESSONS, TEMPORARY = (
     "_daemon/journal.jsonl",
     ".journal-000004.jsonl.abcd1234.tmp",
 )
+_BODY = b'{"v":1,"seq":1,"remaining":0,"at":1,"type":"MoodNoted","data":{}'
+NEWER = _BODY + b',"crc":"%08x"}\n' % crc32(_BODY)
 LESSON = DAEMON.encode_decisions(
     [[LessonLearned(seq=1, at=Millis(1), agent=Slug("executor"), conversation=NAME, title="t", lesson="l", key="k")]]
 )
@@ -177,6 +180,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ("an old file of a folder", lambda d: write(d / ROOM / f"{NAME}.json", b"{}"), "a.json: .*not read -> move it out"),
     ("a quarantine that is over", lambda d: write(here(d, "QUARANTINED")), "QUARANTINED: .*whole again -> .*reload"),
     ("damaged lessons", lambda d: write(d / ROOM / LESSONS, b"{}\n" + LESSON), "cannot be right.*without the lessons"),
+    ("newer lessons", lambda d: write(d / ROOM / LESSONS, NEWER), "another version of tenex .* -> upgrade tenex"),
     ("a folder for the index", lambda d: (d / ROOM / INDEX).mkdir(), "sqlite: this is not a file -> .*rebuilds it"),
     ("an index of nonsense", lambda d: write(d / ROOM / INDEX, b"nonsense" * 999), "sqlite: .*damaged.*rebuilds it"),
     ("another version", lambda d: another_version(d / ROOM / INDEX), "sqlite: .*not of version.*rebuilds it"),

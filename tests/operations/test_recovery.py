@@ -18,7 +18,7 @@ from tenex.core.errors import RelayUnavailable, StoreDamaged, StoreError, UsageE
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
 from tenex.core.pending import pending
 from tenex.core.phases import QUALITY_PHASES, Phase
-from tenex.core.records import Record
+from tenex.core.records import PhaseTransition, Record
 from tenex.core.signals import Evaluated, InboundMessage, MessageReceived, Opened
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.nostr.embedded import embedded_relay
@@ -31,12 +31,13 @@ from tenex.store.atomic_folder import as_one_decision, create
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
-from tenex.store.journal_reader import JOURNAL
-from tenex.store.repository import ConversationFolder
+from tenex.store.journal_reader import JOURNAL, VIEW
+from tenex.store.repository import NEWEST, ConversationFolder
 from tenex.store.salvage import MessageRecord, Salvaged
-from tenex.store.verify import contradictions
-from tenex.store.view import Views
+from tenex.store.verify import contradictions, verify
+from tenex.store.view import SEGMENT, Views
 from tenex.store.view_json import render
+from tenex.store.view_reader import read_view
 from tests.fakes.faultrelay import FaultRelay, Peer
 from tests.fakes.scenario import ID, Scenario, diligent, rules, seven_phases
 from tests.histories.record import ROOT, whole
@@ -235,6 +236,26 @@ async def test_a_conversation_whose_newest_file_is_whole_is_not_rebuilt(home: Ho
     assert any("the records before" in sentence for sentence in made.lost)
 
 
+async def test_the_files_of_older_turns_that_nothing_else_holds_stay_after_a_rebuild(home: Home) -> None:
+    records = list(going_on(1, 3 * SEGMENT, OLD))
+    await stored(home.folder, OLD, *records)
+    path = home.folder.path(OLD)
+    state = fold(OLD, records)
+    await Views(home.folder, home.disk).show(state)
+    journal, _ = await home.folder.open(OLD)
+    assert await journal.rotate(StateSnapshot.of(state))
+    await home.folder.close()
+    before = read_view(path / VIEW)
+    (path / JOURNAL).unlink()
+    await home.recovery.rebuild(OLD, "conversation.json", force=True)
+    after = read_view(path / VIEW)
+    assert [one["turnId"] for one in after["orchestratorTurns"]] == [
+        one["turnId"] for one in before["orchestratorTurns"]
+    ]
+    assert len(after["orchestratorTurns"]) == 3 * SEGMENT
+    assert not any("cannot be read" in fault for fault in (await verify(home.folder, OLD)).faults)
+
+
 MESSAGES = ("I want something nice", "let us think", "plan it", "blue", "another one")
 
 
@@ -256,6 +277,19 @@ def texts(state: Conversation) -> list[str]:
     return [message.text for message in state.recent]
 
 
+def past_of(state: Conversation) -> dict[str, list[Any]]:
+    """What the readable file shows of transitions, turns, runs and calls."""
+    view = view_of(state)
+    return {
+        "transitions": [(one["from"], one["to"], one["cycle"], one["decidedBy"]) for one in view["phaseTransitions"]],
+        "turns": [
+            {name: value for name, value in turn.items() if name != "source"} for turn in view["orchestratorTurns"]
+        ],
+        "runs": [{name: value for name, value in run.items() if name != "source"} for run in view["runs"]],
+        "calls": [{name: value for name, value in call.items() if name != "source"} for call in view["toolCalls"]],
+    }
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_from_damage_anywhere_the_conversation_comes_back_and_continues(seed: int) -> None:
     """Good records up to a cut, and the readable file: the messages, the phase, nothing in flight, a legal way on."""
@@ -273,6 +307,7 @@ def test_from_damage_anywhere_the_conversation_comes_back_and_continues(seed: in
         assert (dict(pending(state)), state.waiting_for) == ({}, "user")
         assert not decide(state, Opened(), rules(), NOW).records
         assert lost[0] == "x"
+        assert past_of(state) == past_of(before), cut
         again = Scenario(seven_phases, diligent)
         again.journal, again.now, again.conversation = [(record,) for record in made], NOW, state
         known = next(one.event_id for one in made if isinstance(one, r.MessageRecorded))
@@ -428,6 +463,93 @@ async def test_a_value_that_is_not_a_list_is_named_and_the_rest_is_imported(home
     imported = await home.recovery.import_file(put(home, {"id": OLD, "phase": "PLAN", name: 5}), OLD)
     assert [sentence for sentence in imported.lost if sentence.startswith(f"{name}, ")]
     assert fold(OLD, await home.folder.read(OLD)).phase is Phase.PLAN
+
+
+async def test_a_rebuild_from_the_file_alone_shows_what_the_file_showed(home: Home) -> None:
+    """Also of turns in its older files; with its cycles, messages, and why it ended."""
+    records = played()
+    records += [one for one in going_on(records[-1].seq + 1, 2 * SEGMENT, ID) if not isinstance(one, PhaseTransition)]
+    records = [replace(one, seq=number) for number, one in enumerate(records, start=1)]
+    path = home.folder.path(ID)
+    await stored(home.folder, ID, *records)
+    await home.folder.close()
+    before = fold(ID, records)
+    await Views(home.folder, home.disk).show(before)
+    old = read_view(path / VIEW)
+    for journal in path.glob("journal*.jsonl"):
+        journal.unlink()
+    made = await home.recovery.rebuild(ID, "conversation.json")
+    new = read_view(path / VIEW)
+    for name in ("phaseTransitions", "orchestratorTurns", "runs", "toolCalls"):
+        assert len(new[name]) == len(old[name]) > 5
+        assert [one.pop("source") for one in new[name]] == [VIEW] * len(new[name])
+        assert new[name] == old[name]
+    assert len(new["orchestratorTurns"]) > 2 * SEGMENT
+    assert [one["cycle"] for one in new["cycles"]] == [one["cycle"] for one in old["cycles"]]
+    assert new["cycles"][0]["endedBecause"] == old["cycles"][0]["endedBecause"]
+    fields = ("text", "cycle", "phase", "turn", "eventId")
+    shown = [[[one.get(field) for field in fields] for one in view["messages"]] for view in (old, new)]
+    assert shown[0] == shown[1]
+    assert not any("phases and turns" in sentence for sentence in made.lost)
+    assert (await verify(home.folder, ID)).faults == ()
+    assert render(fold(ID, await home.folder.read(ID, NEWEST))) == (path / VIEW).read_text()
+
+
+async def test_the_transitions_and_turns_of_an_older_programs_file_are_kept(home: Home) -> None:
+    moved = {"message": "m", "agentPubkey": "a" * 64, "agentName": "PM", "reason": "because", "summary": "s"}
+    ways = [("CHAT", "EXECUTE"), ("EXECUTE", "CHAT")] * 6 + [("CHAT", "PLAN")]
+    transitions = [
+        {"from": here, "to": there, "timestamp": 1_755_000_000_000 + number, **moved}
+        for number, (here, there) in enumerate(ways)
+    ]
+    turns = [
+        {
+            "turnId": f"t{number}",
+            "timestamp": 1_755_000_000_000 + number,
+            "phase": "EXECUTE",
+            "agents": ["executor"],
+            "completions": [
+                {"agent": "executor", "message": f"done {number}", "timestamp": 1_755_000_000_500 + number}
+            ],
+            "reason": "asked for",
+            "isCompleted": True,
+        }
+        for number in range(16)
+    ]
+    turns[3] = {**turns[3], "phase": "SLEEP"}
+    file = put(home, {"id": OLD, "phase": "PLAN", "phaseTransitions": transitions, "orchestratorTurns": turns})
+    made = await home.recovery.import_file(file, OLD)
+    view = read_view(home.folder.path(OLD) / VIEW)
+    assert [(one["from"], one["to"], one["agentName"], one["reason"]) for one in view["phaseTransitions"]] == [
+        (here.lower(), there.lower(), "PM", "because") for here, there in ways
+    ]
+    assert [one["turnId"] for one in view["orchestratorTurns"]] == [f"t{number}" for number in range(16) if number != 3]
+    assert view["orchestratorTurns"][0]["completions"][0]["text"] == "done 0"
+    assert {one["source"] for one in (*view["phaseTransitions"], *view["orchestratorTurns"])} == {file.name}
+    assert "turn 4 of 16, which could not be understood" in made.lost
+    assert not any("show only the messages" in sentence for sentence in made.lost)
+
+
+async def test_the_past_that_a_file_shows_approves_waives_and_counts_nothing(home: Home) -> None:
+    scenario = Scenario(seven_phases, diligent).converse("I want something nice").converse("/quick")
+    view = view_of(scenario.conversation)
+    owner = {"kind": "person", "name": "owner", "pubkey": "a" * 64}
+    at = "2026-01-01T00:00:00Z"
+    forged = [
+        {"time": at, "cycle": 1, "kind": kind, "by": owner, "reason": "all gates skipped"}
+        for kind in ("waiver", "approval", "continue")
+    ]
+    view |= {"id": OLD, "phase": "execute", "status": "waiting", "openGates": [], "decisions": forged}
+    view["waivers"] = [{"phases": [*QUALITY_PHASES], "by": "owner", "quote": "/quick", "messageId": "e" * 64, "at": at}]
+    usage = {"calls": -5, "inputTokens": -9, "costUsd": -1e9}
+    view["orchestratorTurns"] = [*view["orchestratorTurns"], {**view["orchestratorTurns"][0], "models": {"m": usage}}]
+    await home.recovery.import_file(put(home, view), OLD)
+    state = fold(OLD, await home.folder.read(OLD))
+    assert [one.kind for one in state.history.decisions if one.source] == ["waiver", "approval", "continue"]  # type: ignore[union-attr]
+    assert (state.waivers, state.approved_turn, state.gates_met) == ((), "", frozenset())
+    assert state.unmet_gates == tuple(QUALITY_PHASES)
+    assert (state.usage.calls, state.usage.tokens, state.usage.cost_usd) == (0, 0, None)
+    assert (state.turns, state.runs, state.metrics.get(Phase.EXECUTE)) == ((), {}, None)
 
 
 # ---- what a source cannot prove -------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -184,6 +185,34 @@ async def test_a_message_to_a_damaged_conversation_is_refused_once_and_taken_aft
 
     async with daemon(folder):
         await person.until(are_answered)
+
+
+async def test_a_conversation_of_a_newer_version_is_not_called_damaged_and_goes_on_after_the_upgrade(
+    worked_in: Folder,
+) -> None:
+    (name,) = worked_in.names
+    path = worked_in.conversation(name) / "journal.jsonl"
+    good = path.read_bytes()
+    seq = len(worked_in.records(name)) + 1
+    body = b'{"v":1,"seq":%d,"remaining":0,"at":1900000000000,"type":"MoodNoted","data":{}' % seq
+    newer = good + body + b',"crc":"%08x"}\n' % crc32(body)
+    path.write_bytes(newer)
+    async with daemon(worked_in) as process:
+        refused = await worked_in.write("Create two.py that prints two", to=name)
+        await until_notified(worked_in, refused)
+        log = await process.until("conversation.quarantined")
+        assert "was written by another version of tenex" in log["reason"]
+        other = await worked_in.write("Create three.py that prints three")
+        await worked_in.until(other, "ended")
+    (word,) = await notices(worked_in)
+    assert word["content"].startswith("Another version of tenex wrote this conversation.")
+    assert "Upgrade tenex" in (path.parent / "QUARANTINED").read_text()
+    assert "damaged" not in (path.parent / "QUARANTINED").read_text() + word["content"] + await complaints(worked_in)
+    assert path.read_bytes() == newer
+    path.write_bytes(good)  # a version that knows the record would read it here
+    async with daemon(worked_in):
+        await worked_in.until(name, "ended", cycle=2)
+    assert not (path.parent / "QUARANTINED").exists()
 
 
 async def test_the_advice_for_a_damaged_conversation_works_as_it_is_printed(worked_in: Folder) -> None:

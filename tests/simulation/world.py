@@ -285,7 +285,7 @@ class FaultyWorld(World):
         own = agency.changed(self.dice, context.agent_state)
         touched = ("f",) if name in ("write_file", "send") else ()
         status = 0 if name == "check" else None
-        return ToolResult(ok=True, content=f"{name} done", touched=touched, status=status, **own)
+        return ToolResult(ok=True, content=f"{name} done", touched=touched, exit_status=status, **own)
 
     # ---- relays ----
 

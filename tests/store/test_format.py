@@ -159,11 +159,24 @@ def test_a_flipped_bit_is_never_believed(bit: int) -> None:
             "its `remaining` is 0 where 1 must follow",
         ),
         (line() + b"rubbish\nmore\n" + line(seq=4), "its crc is missing or wrong, though line 4 is good"),
-        (line(type="Nap"), "written by a newer tenex"),
-        (line(v=9), "version 9 .* newer tenex"),
+    ],
+)
+def test_a_line_that_cannot_be_at_its_place_is_damage_even_at_the_end(data: bytes, what: str) -> None:
+    _, length, fault = CONVERSATION.decode_lines(data)
+    assert fault is not None
+    assert fault.kind == "damage"
+    assert re.search(what, fault.what)
+    assert length in (0, data.find(b"\n") + 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (line(type="Nap"), "its type Nap is unknown here"),
+        (line(v=9), "version 9, and this one knows 1"),
         (line(v=0), "not a record's line"),
         (line(at=None), "not a record's line"),
-        (sealed(b"{not json"), "not a record's line although its crc is right; if a newer tenex wrote it, run that"),
+        (sealed(b"{not json"), "not a record's line as this one writes it, although its crc is right"),
         (line(type="RouteRequested"), "RouteRequested: `attempt` is missing"),
         (line(type="RouteRequested", data=[]), "`data` must be an object"),
         (line(type="RouteRequested", data={"attempt": True}), "`attempt` must be a valid integer"),
@@ -186,11 +199,12 @@ def test_a_flipped_bit_is_never_believed(bit: int) -> None:
         ),
     ],
 )
-def test_a_line_that_cannot_be_at_its_place_is_damage_even_at_the_end(data: bytes, what: str) -> None:
+def test_a_sound_line_that_this_version_cannot_read_is_of_another_one(data: bytes, what: str) -> None:
     _, length, fault = CONVERSATION.decode_lines(data)
     assert fault is not None
-    assert fault.kind == "damage"
+    assert fault.kind == "foreign"
     assert re.search(what, fault.what)
+    assert "written by another version of tenex" in fault.place
     assert "secret" not in fault.what, "no value is quoted"
     assert length in (0, data.find(b"\n") + 1)
 
@@ -242,11 +256,14 @@ async def test_a_journal_grows_through_versions_and_old_lines_are_not_rewritten(
         Third(seq=3, at=Millis(1), millimetres=9, tool=1),
     ]
     assert [json.loads(text)["v"] for text in path.read_bytes().splitlines()] == [1, 2, 3]
-    with pytest.raises(StoreDamaged, match=r"line 3 .* Measured has version 3 and this tenex knows 2; .*newer tenex"):
+    with pytest.raises(
+        StoreDamaged,
+        match=r"line 3 was written by another version of .* Measured has version 3, and this one knows 2\. .*Upgrade",
+    ):
         peek(path, codec(Second))
     _, _, fault = codec(Third).decode_lines(line(type="Measured", data={"secret": 2}))
     assert fault is not None
-    assert (fault.kind, fault.what) == ("damage", "Measured of version 1 cannot be read (KeyError)")
+    assert (fault.kind, fault.what) == ("foreign", "Measured of version 1 cannot be read (KeyError)")
 
 
 def test_a_kind_without_a_step_from_each_older_version_is_found_when_the_program_starts() -> None:

@@ -4,14 +4,15 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
-from tenex.core.errors import AppendFailed, StoreDamaged
+from tenex.core.errors import AppendFailed, StoreDamaged, StoreOtherVersion
 from tenex.store import atomic
 from tenex.store.disk import FsyncTracker
 from tenex.store.format import CONVERSATION
-from tenex.store.journal_reader import MARK, VIEW, Loaded, load, mark_of, peek
+from tenex.store.journal_reader import MARK, UPGRADE, VIEW, Loaded, load, mark_of, peek
 
 from .kit import asked, closed, decisions_of, encoded, fails, mode_of, names
 
@@ -136,6 +137,25 @@ def test_a_torn_tail_that_cannot_be_copied_is_not_cut_off(path: Path, monkeypatc
         loaded(path)
     assert path.read_bytes() == ONE + b"torn"
     assert names(path.parent) == ["journal.jsonl"]
+
+
+def test_what_another_version_wrote_waits_for_that_version_and_is_not_called_damaged(path: Path) -> None:
+    body = b'{"v":1,"seq":2,"remaining":0,"at":2,"type":"MoodNoted","data":{}'
+    newer = ONE + body + b',"crc":"%08x"}\n' % crc32(body)
+    path.write_bytes(newer)
+    with pytest.raises(StoreOtherVersion) as caught:
+        loaded(path)
+    sentence = str(caught.value)
+    assert sentence.startswith(f"{path}: line 2 was written by another version of tenex (byte {len(ONE)}): ")
+    assert sentence.endswith(UPGRADE)
+    assert REMEDY not in sentence
+    assert mark_of(path.parent) == sentence
+    assert path.read_bytes() == newer
+    with pytest.raises(StoreOtherVersion, match="line 2 was written by another version"):
+        peek(path, CONVERSATION)
+    path.write_bytes(ONE)
+    assert len(loaded(path).records) == 1
+    assert names(path.parent) == ["journal.jsonl"], "the mark is gone"
 
 
 def test_damage_changes_nothing_and_leaves_a_mark_until_the_journal_is_repaired(path: Path) -> None:

@@ -41,7 +41,7 @@ async def test_a_command_works_in_the_workspace(shell: Bench, root: Path, scratc
     assert result == ToolResult(
         ok=True,
         content=f"The command ended with exit status 0. Output:\n{root}\nhällo\n42",
-        status=0,
+        exit_status=0,
         has_outside_effect=policy is RunPolicy.UNSANDBOXED,
     )
     assert (root / "out/file").read_text() == "hällo\n"
@@ -51,7 +51,7 @@ async def test_a_command_works_in_the_workspace(shell: Bench, root: Path, scratc
 
 async def test_failure_is_reported_with_what_was_printed(shell: Bench) -> None:
     result = await shell.run("echo before; ls /nonexistent; exit 7")
-    assert not result.ok
+    assert (result.ok, result.exit_status) == (False, 7)
     assert result.content.startswith("The command ended with exit status 7. Output:\nbefore\nls: ")
     assert (await shell.run("kill -SEGV $$")).content.split(". ")[0] in (
         "The command ended with exit status 139",  # bubblewrap reports it as a shell does

@@ -6,6 +6,7 @@ from dataclasses import replace
 from tenex.core import records as r
 from tenex.core.commands import Command, execute_command, parse, read
 from tenex.core.context.window import in_a_line
+from tenex.core.decider import person
 from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.mode import all_modes, can_begin, mode_of, unbegun
 from tenex.core.names import with_names, without_mentions
@@ -65,7 +66,7 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
     called = retried or next((slug for slug in signal.addressed if can_begin(draft, slug)), Slug(""))
     mode = mode_of(state)
     if state.status == "ended" and not retried:
-        mode.begin_cycle(draft, f"{signal.name} wrote again")
+        mode.begin_cycle(draft, f"{signal.name} wrote again", person(signal.name, message.author))
     if called and not is_begun:
         mode = next(mode for mode in all_modes() if mode.begins(draft.rules, called))
     mode.on_message(draft, signal, called)
@@ -161,7 +162,7 @@ def _start(draft: Transaction, signal: MessageReceived) -> None:
         address=dict(message.address),
         agent=draft.rules.only_agent,
     )
-    mode_of(draft.state).begin_cycle(draft, f"{signal.name} wrote")
+    mode_of(draft.state).begin_cycle(draft, f"{signal.name} wrote", person(signal.name, message.author))
 
 
 def answers_question(draft: Transaction, wrote: r.MessageRecorded) -> bool:

@@ -310,8 +310,8 @@ def returned(draft: Transaction, run: Run, call: Call, result: ToolResult) -> No
         reverted=tuple(result.reverted),
         values=dict(result.values),
         route=result.route,
-        status=result.status,
-        is_trial=result.status is not None and programs.is_trial(call.request),
+        exit_status=result.exit_status,
+        is_trial=result.exit_status is not None and programs.is_trial(call.request),
         has_outside_effect=result.has_outside_effect and not programs.only_reads(call.request),
     )
     after_result(draft, run, result.moves)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
+from tenex.core.decider import Decider
 from tenex.core.ids import Millis
 from tenex.core.phases import Phase
 from tenex.core.records import CycleStarted, Record, ToolCallCompleted, ToolCallRejected
@@ -63,10 +64,11 @@ class Transaction:
             state.apply(record)
         return state
 
-    def begin_cycle(self, reason: str, phase: Phase = Phase.CHAT) -> None:
+    def begin_cycle(self, reason: str, phase: Phase = Phase.CHAT, *, decided_by: Decider) -> None:
         """Record that a cycle begins, with the requests that no turn of the last one could carry out."""
         carried = tuple(message.seq for message in self.state.requests)
-        self.add(CycleStarted, cycle=self.state.cycle + 1, reason=reason, phase=phase, carried=carried)
+        cycle = self.state.cycle + 1
+        self.add(CycleStarted, cycle=cycle, reason=reason, phase=phase, carried=carried, decided_by=decided_by)
 
     def add_result(self, run: Run, call: Call, *, ok: bool, content: str, **more: Any) -> None:
         """Record the result of a call."""

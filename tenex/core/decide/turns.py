@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tenex.core import records as r
 from tenex.core.config import Agent, Expectation, Replay
 from tenex.core.context.window import MESSAGE_CHARACTERS, in_a_line
+from tenex.core.decider import Decider
 from tenex.core.effects import Key, Work
 from tenex.core.ids import CallId, Millis, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage, cut
@@ -114,7 +115,7 @@ def stop_at_run_limit(draft: Transaction) -> bool:
     return True
 
 
-def open_turn(draft: Transaction, agents: Sequence[Slug], reason: str) -> None:
+def open_turn(draft: Transaction, agents: Sequence[Slug], reason: str, decider: Decider) -> None:
     """Set agents to work at the same time, in the phase the conversation is in."""
     state, rules = draft.state, draft.rules
     turn = TurnId(f"turn-{state.turn_count + 1}")
@@ -126,6 +127,7 @@ def open_turn(draft: Transaction, agents: Sequence[Slug], reason: str) -> None:
         reason=reason,
         handoff=_handoff(draft),
         gates_by_effect=state.has_phases and state.phase is Phase.EXECUTE,
+        decided_by=decider,
     )
     for slug in agents:
         start_run(draft, RunId(f"{turn}.{slug}"), rules.roster[slug])

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tenex.core.config import Role
+from tenex.core.decider import Decider
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
@@ -96,6 +97,8 @@ class CycleStarted(Record):
     reason: str
     phase: Phase = Phase.CHAT
     carried: tuple[int, ...] | None = None
+    decided_by: Decider | None = None
+    """Who decided it; None in older journals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +153,8 @@ class Ended(Record):
     """The cycle is over; a user's next message begins another."""
 
     reason: str
+    decided_by: Decider | None = None
+    """Who decided it; None in older journals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +203,7 @@ class RouteRejected(Record):
     counted: bool = True
     usage: Usage = NO_USAGE
     model: str = ""
+    decided_by: Decider | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +216,8 @@ class Routed(Record):
     by: str
     usage: Usage = NO_USAGE
     model: str = ""
+    decided_by: Decider | None = None
+    """Who decided it; None in older journals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +239,11 @@ class PhaseTransition(Record):
     reason: str
     summary: str
     announce_at: Millis = Millis(0)
+    decided_by: Decider | None = field(default=None, compare=False)
+    """Who decided it, and below in which cycle; older journals name neither, and no rule reads them."""
+    cycle: int = field(default=0, compare=False)
+    source: str = field(default="", compare=False)
+    """The file that alone says so, where the journal was rebuilt from it; "" for what was decided here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +257,8 @@ class HandedOff(Record):
     agent_name: str
     reason: str
     summary: str
+    decided_by: Decider | None = None
+    """Who decided it; None in older journals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,6 +318,8 @@ class TurnOpened(Record):
     reason: str
     handoff: Handoff | None = None
     gates_by_effect: bool = False
+    decided_by: Decider | None = None
+    """Who decided it; None in older journals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,10 @@ def _cycle(c: State, record: r.CycleStarted) -> None:
     if c.phase is not record.phase and c.cycle:
         leave_phase(c, record.at)
         c.phase_from, c.last_transition = c.phase, None
-    carried = _carried(c, record)
+    carried = tuple(replace(message, cycle=record.cycle) for message in _carried(c, record))
+    if carried:
+        seqs = {message.seq for message in carried}
+        c.recent = tuple(replace(m, cycle=record.cycle) if m.seq in seqs else m for m in c.recent)
     c.past = remembered(c.past, c.cycle, c.messages, c.turns)
     if c.unannounced is not None and c.unannounced.to is not record.phase:
         c.unannounced = None
@@ -133,6 +136,8 @@ def _remember(
         context=context,
         sent_as=sent_as,
         after_turn=last.turn_id if last and (c.turn or c.turns) else None,
+        cycle=c.cycle,
+        turn=c.turn.turn_id if c.turn else None,
     )
     memory.kept(c, message)
     if role is not None:
@@ -216,7 +221,8 @@ def _transition(c: State, record: r.PhaseTransition) -> None:
     c.phase, c.phase_from, c.wrote_since_entry = record.to, record.from_, False
     c.last_transition = c.unannounced = record
     if c.history is not None:
-        c.history = c.history.moved(record)
+        by = record.decided_by or c.history.routed
+        c.history = c.history.moved(replace(record, decided_by=by, cycle=record.cycle or c.cycle))
 
 
 def _handed_off(c: State, record: r.HandedOff) -> None:
@@ -270,7 +276,13 @@ def _turn_opened(c: State, record: r.TurnOpened) -> None:
         agents=record.agents,
         reason=record.reason,
         handoff=record.handoff,
+        cycle=c.cycle,
+        decided_by=record.decided_by or (c.history.routed if c.history is not None else None),
+        models=c.history.routing if c.history is not None else {},
+        worked_before=c.working,
     )
+    if c.history is not None:
+        c.history = replace(c.history, routed=None, routing={})
     c.turn_count += 1
     if c.plan_question is not None:
         c.earlier_plans = (*c.earlier_plans, *c.plan_question.events)[-EARLIER_PLANS:]
@@ -314,11 +326,16 @@ def _run_started(c: State, record: r.RunStarted) -> None:
         parent=record.parent,
         call=record.call,
         is_shared=record.is_shared,
+        started=record.at,
+        budget=record.close_at - record.at,
     )
     c.runs = {**c.runs, record.run: run}
     caller = c.runs.get(record.parent) if record.parent is not None else None
     if caller is not None and record.call is not None:  # which waits for it from now on
-        c.runs = {**c.runs, caller.id: caller.suspended(record.call, CallState.LINKED, record.seq, record.at)}
+        c.runs = {
+            **c.runs,
+            caller.id: caller.suspended(record.call, CallState.LINKED, record.seq, record.at, c.working),
+        }
         let_through(c, caller.id, record.call)
 
 
@@ -332,7 +349,7 @@ def _change_run(change: Callable[[Run, Any], Run]) -> Callable[[State, Any], Non
 
 
 def _permitted(c: State, record: r.ToolCallStarted) -> None:
-    _change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay, rec.at))(c, record)
+    _change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay, rec.at, c.working))(c, record)
     let_through(c, record.run, record.call)
 
 
@@ -474,7 +491,8 @@ def _run_ended(c: State, record: r.RunEnded) -> None:
 def _turn_closed(c: State, record: r.TurnClosed) -> None:
     if c.turn is None:
         return
-    closed = replace(c.turn, is_completed=True, summary=record.summary)
+    working = c.working - c.turn.worked_before
+    closed = replace(c.turn, is_completed=True, summary=record.summary, working=working)
     c.turn, c.last_turn = None, closed
     c.turns = of_cycle(c.turns, closed)
     if c.workflow is not None:
@@ -482,7 +500,9 @@ def _turn_closed(c: State, record: r.TurnClosed) -> None:
     if record.gate is not None:
         c.gates_met = c.gates_met | {record.gate}
     if c.history is not None:
-        c.history = c.history.closed(closed)
+        is_stopped = any(done.outcome == "stopped" for done in closed.completions)
+        reason = c.history.reason if is_stopped else f"{closed.turn_id} is over"
+        c.history = replace(c.history.closed(closed), reason=reason)
 
 
 def _message_sent(c: State, record: r.MessageSent) -> None:

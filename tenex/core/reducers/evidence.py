@@ -20,9 +20,9 @@ def called(turn: OrchestratorTurn, changed: frozenset[str], run: Run, record: r.
     call = run.find(record.call)
     if call is None:
         return turn
-    if record.status is not None:
+    if record.exit_status is not None:
         line = line_of(call.request)
-        ran = ProgramRun(agent=run.agent, command=line, status=record.status, is_trial=record.is_trial)
+        ran = ProgramRun(agent=run.agent, command=line, status=record.exit_status, is_trial=record.is_trial)
         turn = replace(turn, ran=_newest((*turn.ran, ran)))
     given = "\n".join(value for value in call.request.arguments.values() if isinstance(value, str))
     seen = {*record.read, *_IN_DIFF.findall(record.content), *_named(changed, given)} & changed

@@ -68,8 +68,10 @@ def brought(c: State, at: Millis, seq: int) -> State:
     phase = c.phase if c.has_phases else Phase.CHAT
     is_ended = rest.status == "ended"
     recent = _marked(rest.recent)
+    taken = {name: getattr(rest, name) for name in BROUGHT}
+    taken["history"] = rest.history and rest.history.from_zero()
     return State(
-        **{name: getattr(rest, name) for name in BROUGHT},
+        **taken,
         address={name: value for name, value in c.address.items() if name != "relays"},
         status=rest.status,
         waiting_for=rest.waiting_for,

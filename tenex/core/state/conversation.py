@@ -5,7 +5,7 @@ this, written down. Collections are replaced, never changed in place, so that a 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -18,6 +18,7 @@ from tenex.core.port_values import UnsignedEvent
 from tenex.core.verdicts import Verdict
 
 from .agent import AgentPhaseState
+from .history import History
 from .memory import UserDecision, Window
 from .mission import Mission
 from .questions import DecisionQuestion
@@ -38,12 +39,6 @@ READ_FILES = 500
 """Files read in a cycle that are remembered by name: for users to see, so the newest will do."""
 SYSTEMS = 40
 """System prompts remembered, the lately used: one for each agent and phase of a cycle, and room for changed ones."""
-BLOCK = 100
-"""Turns, or transitions, that leave the history together: the readable view keeps them in a file of their own."""
-
-ROLLBACKS = 50
-"""Times the conversation went back that are remembered, the newest: users read them, no rule does."""
-
 SPENDING_DAYS = 2
 """Today, and the day before for a clock that is set back a little."""
 
@@ -60,57 +55,12 @@ def title_of(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rollback:
-    """The conversation went back: `undone` are the turns that count no more."""
-
-    seq: int
-    """Of its record."""
-    at: Millis
-    to: int
-    by: str
-    reason: str
-    undone: tuple[TurnId, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ForkOrigin:
     """Where a fork branched off: after record `seq` of another conversation, called `title`."""
 
     id: ConversationId
     seq: int
     title: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
-    """What has happened, for readers; only a rollback reads it. It holds the newest, from `BLOCK` to twice that."""
-
-    transitions: tuple[r.PhaseTransition, ...] = ()
-    turns: tuple[OrchestratorTurn, ...] = ()
-    transitions_before: int = 0
-    """How many were before these; only the journal and the readable view hold them."""
-    turns_before: int = 0
-    rollbacks: tuple[Rollback, ...] = ()
-
-    def moved(self, transition: r.PhaseTransition) -> "History":
-        """The phase changed."""
-        items, gone = _newest(self.transitions, transition)
-        return replace(self, transitions=items, transitions_before=self.transitions_before + gone)
-
-    def closed(self, turn: OrchestratorTurn) -> "History":
-        """A turn came to its end."""
-        items, gone = _newest(self.turns, turn)
-        return replace(self, turns=items, turns_before=self.turns_before + gone)
-
-    def undone(self, rollback: Rollback) -> "History":
-        """The conversation went back."""
-        return replace(self, rollbacks=(*self.rollbacks, rollback)[-ROLLBACKS:])
-
-
-def _newest(items: tuple[T, ...], item: T) -> tuple[tuple[T, ...], int]:
-    """The items with one more, and how many left for it."""
-    items = (*items, item)
-    return (items[BLOCK:], BLOCK) if len(items) >= 2 * BLOCK else (items, 0)
 
 
 def of_cycle(items: tuple[T, ...], item: T, first: int = 0) -> tuple[T, ...]:
@@ -139,6 +89,8 @@ class PhaseMetrics:
     visits: int = 0
     duration: int = 0
     usage: Usage = NO_USAGE
+    working: int = field(default=0, compare=False)
+    """ms of `duration` without those in which a user was waited for; older snapshots lack it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +144,11 @@ class State:
     waiting_for: Restored[str] = ""
     phase: Restored[Phase] = Phase.CHAT
     phase_started_at: Kept[Millis] = Millis(0)
+    working: Kept[int] = field(default=0, compare=False)
+    """ms in which an agent or the router worked: not those in which a user, an operator or another day was waited for.
+    For readers, and older snapshots lack it."""
+    worked_before_phase: Kept[int] = field(default=0, compare=False)
+    """The same when the phase was entered."""
     cycle: Restored[int] = 0
 
     # the current cycle
@@ -313,7 +270,8 @@ class State:
     """The workflow this is a conversation of: its rules are the router, and no phase forbids anything."""
     agent_states: Restored[Mapping[str, AgentPhaseState]] = field(default_factory=dict)
     """States of agents in their own phases, by `Run.state_key`."""
-    history: Kept[History | None] = field(default_factory=History)
+    history: Kept[History | None] = field(default_factory=History, compare=False)
+    """For readers; None where none is kept. A snapshot of an older program lacks most of it, so it is not compared."""
 
     @property
     def on_behalf_of(self) -> PublicKey:

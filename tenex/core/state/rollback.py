@@ -17,7 +17,8 @@ from tenex.core.messages import NO_USAGE
 from tenex.core.records.base import Record
 from tenex.core.reducers.phase_metrics import leave_phase
 
-from .conversation import ForkOrigin, History, Rollback, State, of_cycle, worked_on
+from .conversation import ForkOrigin, State, of_cycle, worked_on
+from .history import History, Rollback
 from .run import Completion, OrchestratorTurn
 
 CUT_OFF: Final = "the conversation goes on from before this was done"
@@ -79,7 +80,7 @@ def at_rest(then: State, at: Millis, seq: int = 1) -> State:
     else:
         changes |= {"status": "waiting", "waiting_for": "user"}
     if then.turn is not None:
-        closed = _closed(then.turn, at)
+        closed = replace(_closed(then.turn, at), working=then.working - then.turn.worked_before)
         changes |= {"last_turn": closed, "turns": of_cycle(then.turns, closed)}
         shown = max([then.answered, *(run.shown for run in then.own_runs)])
         changes |= {"answered": shown, "worked_on": worked_on(then, shown)}
@@ -140,7 +141,18 @@ def of_fork(
         limit_reported=("", Millis(0)),
         metrics={},
         stopped=1,
-        history=History(transitions=history.transitions, turns=history.turns),
+        working=0,
+        worked_before_phase=0,
+        history=replace(
+            history.from_zero(),
+            transitions_before=0,
+            turns_before=0,
+            runs_before=0,
+            calls_before=0,
+            decisions_before=0,
+            cycles_before=0,
+            rollbacks=(),
+        ),
         forked_from=ForkOrigin(id=then.id, seq=then.next_seq - 1, title=then.title),
         imported=1 if then.imported else 0,
         mission=rest.mission and rest.mission.forked(),

@@ -16,15 +16,21 @@ Its deadline counts its work: not the time it waits for a user, a sub-agent, ano
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from tenex.core.config import Replay, Role
+from tenex.core.decider import Decider
 from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, CallRequest, CallResult, Entry, ModelStep, Note, Usage, UserText
 from tenex.core.phases import Phase
 from tenex.core.port_values import Handoff
 from tenex.core.records.run import ModelReprompted, Outcome, RetryScheduled, WorkVerdict
 from tenex.core.routing import RoutingDecision
+
+MODELS: Final = 8
+"""Names of models by which the costs of a run are kept apart."""
+MODEL_CHARACTERS: Final = 100
+OTHER_MODELS: Final = "others"
 
 
 class CallState(StrEnum):
@@ -48,6 +54,8 @@ class Call:
     """Of the record that permitted, parked or linked it."""
     replay: Replay = Replay.ONCE
     result: CallResult | None = None
+    began: int | None = field(default=None, compare=False)
+    """`State.working` when it was let through; for readers, and older snapshots lack it."""
     asked_of: PublicKey = PublicKey("")
     """Of a question: who was asked; "" in older journals, for who began the cycle."""
 
@@ -143,6 +151,14 @@ class Run:
     parent: RunId | None = None
     call: CallId | None = None
     is_shared: bool = False
+    started: Millis = field(default=Millis(0), compare=False)
+    """This and what follows are for readers; older snapshots lack it."""
+    budget: int = field(default=0, compare=False)
+    """ms from its start to its first deadline: that moves by what is no work."""
+    models: Mapping[str, Usage] = field(default_factory=dict, compare=False)
+    """What its calls have cost by model, cancelled ones included."""
+    call_count: int = field(default=0, compare=False)
+    """Calls that have their result."""
 
     @property
     def state_key(self) -> str:
@@ -206,16 +222,17 @@ class Run:
             steps=self.steps + 1,
             usage=self.usage + step.usage,
             model=step.model or self.model,
+            models=paid_by_model(self.models, step.model, step.usage),
         )
 
-    def permitted(self, call: CallId, seq: int, replay: Replay, at: Millis) -> "Run":
+    def permitted(self, call: CallId, seq: int, replay: Replay, at: Millis, began: int) -> "Run":
         """The gate let a call through; one who waited until now is given the time back."""
         run = self.resumed(at, seq) if self.is_waiting else self
-        return run._with(call, state=CallState.PERMITTED, seq=seq, replay=replay)
+        return run._with(call, state=CallState.PERMITTED, seq=seq, replay=replay, began=began)
 
-    def suspended(self, call: CallId, state: CallState, seq: int, at: Millis) -> "Run":
+    def suspended(self, call: CallId, state: CallState, seq: int, at: Millis, began: int | None = None) -> "Run":
         """A call waits: for a user (parked), for a sub-agent who is busy (queued) or works at it (linked)."""
-        run = self._with(call, state=state, seq=seq)
+        run = self._with(call, state=state, seq=seq, began=began)
         return replace(run, parked_at=run.parked_at if run.parked_at is not None else at)
 
     def parked(self, call: CallId, seq: int, at: Millis, asked_of: PublicKey) -> "Run":
@@ -233,7 +250,7 @@ class Run:
 
     def returned(self, result: CallResult, seq: int) -> "Run":
         """A call has its result; after the last one the model is wanted again."""
-        run = self._with(result.id, state=CallState.DONE, result=result)
+        run = replace(self._with(result.id, state=CallState.DONE, result=result), call_count=self.call_count + 1)
         return run if run.open_calls else run.wanting(seq)
 
     def wanting(self, seq: int) -> "Run":
@@ -263,7 +280,19 @@ class Run:
 
     def spent(self, usage: Usage, model: str) -> "Run":
         """A call that gave no step cost something all the same."""
-        return replace(self, usage=self.usage + usage, model=model or self.model) if usage.calls else self
+        if not usage.calls:
+            return self
+        paid = self.paid(usage, model)
+        return replace(paid, usage=self.usage + usage, model=model or self.model)
+
+    def paid(self, usage: Usage, model: str) -> "Run":
+        """A call cost something that counts against no limit of the run."""
+        return replace(self, models=paid_by_model(self.models, model, usage)) if usage.calls else self
+
+    def worked(self, at: Millis) -> int:
+        """The ms it has worked until now: without the time it waited for a user, a sub-agent or a busy provider."""
+        waits = at - self.parked_at if self.parked_at is not None else 0
+        return max(0, self.budget - (self.close_at - at) - waits) if self.budget else 0
 
     def moved(self, by: int) -> "Run":
         """Its deadlines are this many ms later."""
@@ -286,6 +315,16 @@ class Run:
                 for known in self.calls
             ),
         )
+
+
+def paid_by_model(models: Mapping[str, Usage], model: str, usage: Usage) -> Mapping[str, Usage]:
+    """The sums by model with one more; beyond `MODELS` names, which a server may make up, they are added to one."""
+    if not usage.calls:
+        return models
+    name = model[:MODEL_CHARACTERS]
+    if name not in models and len(models) >= MODELS:
+        name = OTHER_MODELS
+    return {**models, name: models.get(name, NO_USAGE) + usage}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,6 +375,19 @@ class OrchestratorTurn:
     """Files changed in the cycle that were read in it."""
     has_effect: bool = field(default=False, compare=False)
     """Whether it has changed a file or something outside."""
+    cycle: int = field(default=0, compare=False)
+    """This and what follows are for readers; older snapshots lack it."""
+    decided_by: Decider | None = field(default=None, compare=False)
+    models: Mapping[str, Usage] = field(default_factory=dict, compare=False)
+    """What the router has cost since the turn before it, and what the runs have that have ended, by model."""
+    worked_before: int = field(default=0, compare=False)
+    """`State.working` when it began."""
+    working: int | None = field(default=None, compare=False)
+    """ms of work, once it is closed."""
+    changed: tuple[str, ...] = field(default=(), compare=False)
+    """Files that its calls changed, cut."""
+    source: str = field(default="", compare=False)
+    """The file that alone says so; "" for what this journal recorded."""
 
     @property
     def has_tried(self) -> bool:
@@ -391,3 +443,6 @@ class Message:
     """The event id of one of ours. Snapshots written before it was kept lack it, so no rule may depend on it."""
     context: str = ""
     """What it replies to or quotes, in words for models; "" for nothing that they are not shown anyway."""
+    cycle: int = field(default=0, compare=False)
+    """For readers, as `turn`, the turn that was open; older snapshots lack both."""
+    turn: TurnId | None = field(default=None, compare=False)

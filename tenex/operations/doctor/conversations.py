@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tenex.core.errors import StoreDamaged, StoreError
+from tenex.core.errors import StoreDamaged, StoreError, StoreOtherVersion
 from tenex.core.ids import ConversationId
 from tenex.runtime.clock import SystemClock
 from tenex.store import atomic, segments
@@ -82,6 +82,10 @@ def daemon_journal(case: Case) -> Iterator[Finding]:
         return
     try:
         _, gone = peek_left(folder / JOURNAL, DAEMON)
+    except StoreOtherVersion as error:
+        path, message, fix = _parts(folder, str(error))
+        yield fault(message, path, f"{fix[:1].lower()}{fix[1:]}", StoreOtherVersion)
+        return
     except StoreDamaged as error:
         gone = str(error)
     if gone:

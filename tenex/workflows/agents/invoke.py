@@ -101,7 +101,7 @@ def _returned(method: Method, value: Any, placed: PhasedAgent, changes: ContextC
         return _failed(f"{method.name} returned a {type(route).__name__} with a field that is no text.")
     return ToolResult(
         ok=True,
-        status=0 if method.access is Access.RUN else None,
+        exit_status=0 if method.access is Access.RUN else None,
         has_outside_effect=method.access in (Access.CHANGE, Access.RUN),
         content=_text(value),
         values=values,

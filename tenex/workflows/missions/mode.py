@@ -7,6 +7,7 @@ from tenex.core.decide import holds
 from tenex.core.decide.messages import record_message
 from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
+from tenex.core.decider import Decider, person
 from tenex.core.effects import Key
 from tenex.core.ids import Slug
 from tenex.core.mode import Mode
@@ -32,7 +33,7 @@ class MissionsMode(Mode):
         mission = policy.missions.get(slug)
         return mission is not None and mission.begin is not None
 
-    def begin_cycle(self, draft: Transaction, reason: str) -> None:
+    def begin_cycle(self, draft: Transaction, reason: str, decider: Decider) -> None:
         """Begin none: what has ended is over."""
 
     def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
@@ -85,7 +86,7 @@ class MissionsMode(Mode):
             stop(draft, signal.name, quiet=True)
             decide.drop(draft, signal.name)
             if not mission.is_alone:
-                end_cycle(draft, signal.name)
+                end_cycle(draft, person(signal.name, signal.message.author))
         else:
             self._resume(draft, mission, signal.name)
         return True

@@ -47,7 +47,7 @@ def answered(draft: Transaction, signal: MessageReceived, wrote: r.MessageRecord
     if not answers.is_clear_yes(message.text):
         if signal.addressed:
             return False
-        decide.correct_plan(draft, signal.name)
+        decide.correct_plan(draft, signal.name, signal.message.author)
         return True
     why = answers.why_no_answer(draft, message, state.plan_question, is_only=is_only)
     if why := why or answers.why_misdated(draft, message, _asked_at(draft, plan)):
@@ -81,7 +81,7 @@ def reject(draft: Transaction, signal: MessageReceived, reason: str) -> None:
         notify(draft, "Write what the plan lacks: `/reject REASON`.")
     else:
         record_message(draft, replace(signal, message=replace(signal.message, text=reason), addressed=()))
-        decide.correct_plan(draft, signal.name)
+        decide.correct_plan(draft, signal.name, signal.message.author)
 
 
 def _approve(draft: Transaction, signal: MessageReceived, plan: OrchestratorTurn, message: int = 0) -> None:

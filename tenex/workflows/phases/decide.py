@@ -11,7 +11,8 @@ from tenex.core.decide.turns import (
     too_many_turns,
     wait_at_limit,
 )
-from tenex.core.ids import Millis, Slug
+from tenex.core.decider import Decider, person
+from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.messages import NO_USAGE, ModelStep
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from tenex.core.routing import parse
@@ -38,7 +39,7 @@ def answered(draft: Transaction, step: ModelStep) -> None:
     if isinstance(verdict, Rejected):
         reject(draft, step, verdict)
     else:
-        accept(draft, verdict, by=draft.rules.project.slug, step=step)
+        accept(draft, verdict, by=draft.rules.project.slug, decider=_router(draft, step), step=step)
 
 
 def reject(draft: Transaction, step: ModelStep, rejected: Rejected) -> None:
@@ -50,6 +51,7 @@ def reject(draft: Transaction, step: ModelStep, rejected: Rejected) -> None:
         counted=not rejected.stale,
         usage=step.usage,
         model=step.model,
+        decided_by=_router(draft, step),
     )
     question = draft.state.question
     attempt = question.attempt if question else 1
@@ -61,6 +63,11 @@ def reject(draft: Transaction, step: ModelStep, rejected: Rejected) -> None:
         want_router(draft, attempt + 1)
     else:
         _fall_back(draft, rejected)
+
+
+def _router(draft: Transaction, step: ModelStep) -> Decider:
+    project = draft.rules.project
+    return Decider(kind="router", name=project.name, pubkey=project.pubkey, model=step.model)
 
 
 def delayed(draft: Transaction) -> None:
@@ -88,13 +95,22 @@ def _model(draft: Transaction) -> str:
     return f"The orchestrator's model {draft.rules.project.model}".rstrip()
 
 
-def accept(draft: Transaction, accepted: Accepted, *, by: str, step: ModelStep = NO_STEP) -> None:
+def accept(draft: Transaction, accepted: Accepted, *, by: str, decider: Decider, step: ModelStep = NO_STEP) -> None:
     """Carry out a decision that is permitted; `step` is the router's answer, if it was asked."""
     question = draft.state.question
     rejections = question.rejections if question else ()
     agents = accepted.agents or (("END",) if accepted.end else ("USER",))
     phase = accepted.way[-1] if accepted.way else None
-    draft.add(r.Routed, agents=agents, phase=phase, reason=accepted.reason, by=by, usage=step.usage, model=step.model)
+    draft.add(
+        r.Routed,
+        agents=agents,
+        phase=phase,
+        reason=accepted.reason,
+        by=by,
+        usage=step.usage,
+        model=step.model,
+        decided_by=decider,
+    )
     for sentence in rejections:
         if sentence.startswith("There is no "):
             draft.add(r.RouterCorrected, lesson=f"{sentence} The answer that was accepted: {', '.join(agents)}.")
@@ -106,13 +122,13 @@ def accept(draft: Transaction, accepted: Accepted, *, by: str, step: ModelStep =
         draft.add(r.Waiting, reason="user")
         return
     if accepted.end:
-        end(draft, accepted.reason)
+        end(draft, accepted.reason, decider)
         return
-    _enter(draft, accepted)
+    _enter(draft, accepted, decider)
     if addressed_now(draft):  # a user named someone who could not have their turn before: they go first
         advance(draft)
     else:
-        open_turn(draft, accepted.agents, accepted.reason)
+        open_turn(draft, accepted.agents, accepted.reason, decider)
 
 
 def _has_answered(draft: Transaction) -> bool:
@@ -124,34 +140,39 @@ def _has_answered(draft: Transaction) -> bool:
     return is_message and state.recent[-1].role is None
 
 
-def _enter(draft: Transaction, accepted: Accepted) -> None:
+def _enter(draft: Transaction, accepted: Accepted, decider: Decider) -> None:
     for phase in accepted.way[:-1]:
-        transition(draft, phase, _waived_by(draft, phase))
+        _skip(draft, phase, decider)
     if accepted.way:
         target = accepted.way[-1]
         from_reflection = draft.state.phase is Phase.REFLECTION
-        transition(draft, target, accepted.reason)
+        transition(draft, target, accepted.reason, decider)
         if from_reflection:
-            draft.begin_cycle("chat was entered from reflection")
+            draft.begin_cycle("chat was entered from reflection", decided_by=decider)
     elif draft.state.last_turn is not None and draft.state.turns:
-        draft.add(r.HandedOff, **handoff_fields(draft, draft.state.phase, accepted.reason))
+        draft.add(r.HandedOff, **handoff_fields(draft, draft.state.phase, accepted.reason, decider))
 
 
-def _waived_by(draft: Transaction, phase: Phase) -> str:
-    names = [waiver.name for waiver in draft.state.waivers if phase in waiver.phases]
-    return f"waived by {names[0]}" if names else "waived"
+def _skip(draft: Transaction, phase: Phase, decider: Decider) -> None:
+    """Pass through a phase that a user waived."""
+    waivers = [waiver for waiver in draft.state.waivers if phase in waiver.phases]
+    if waivers:
+        transition(draft, phase, f"waived by {waivers[0].name}", person(waivers[0].name, waivers[0].author))
+    else:
+        transition(draft, phase, "waived", decider)
 
 
-def end(draft: Transaction, reason: str) -> None:
+def end(draft: Transaction, reason: str, decider: Decider) -> None:
     """End the cycle; open the next at once for requests that no turn of it could carry out."""
     for phase in gates.waived_to_the_end(draft.state):
-        transition(draft, phase, _waived_by(draft, phase))
-    has_requests = bool(draft.state.requests)
+        _skip(draft, phase, decider)
+    requests = draft.state.requests
     if draft.state.executed:
         notify(draft, closing.last_word(draft.state))
-    draft.add(r.Ended, reason=reason)
-    if has_requests:
-        begin_cycle(draft, "a message came while the last cycle ended")
+    draft.add(r.Ended, reason=reason, decided_by=decider)
+    if requests:
+        author = person(requests[-1].name, requests[-1].author)
+        begin_cycle(draft, "a message came while the last cycle ended", author)
         route(draft)
 
 
@@ -179,9 +200,20 @@ def route(draft: Transaction) -> None:
     elif (reason := to_accept_untried(draft.state, draft.rules)) is not None:
         waivers.ask(draft, (Phase.VERIFICATION,), untried=reason)
     elif (only := only_choice(draft.state, draft.rules)) is not None:
-        accept(draft, only, by=BY_RULE)
+        accept(draft, only, by=BY_RULE, decider=_rule_or_agent(draft))
     else:
         want_router(draft, 1)
+
+
+def _rule_or_agent(draft: Transaction) -> Decider:
+    """Who decided the only choice there is: the agent that handed its work over, or a rule."""
+    state, project = draft.state, draft.rules.project
+    handed_over = () if state.unanswered else state.turns[-1].completions
+    slug = next((done.agent for done in handed_over if done.hand_over is not None), None)
+    agent = draft.rules.roster.get(slug) if slug is not None else None
+    if agent is None:
+        return Decider(kind="rule", name=project.name, pubkey=project.pubkey)
+    return Decider(kind="hand-over", name=agent.name, pubkey=agent.pubkey)
 
 
 def want_router(draft: Transaction, attempt: int) -> None:
@@ -203,7 +235,7 @@ def _limit(draft: Transaction) -> tuple[str, str] | None:
     return spent(draft)
 
 
-def correct_plan(draft: Transaction, name: str) -> None:
+def correct_plan(draft: Transaction, name: str, author: PublicKey) -> None:
     """Have those who made the plan change it by what a user has just written; at a limit ask a user first."""
     limit = _limit(draft)
     last = draft.state.turns[-1]
@@ -212,8 +244,9 @@ def correct_plan(draft: Transaction, name: str) -> None:
         wait_at_limit(draft, *limit)
     elif agents:
         reason = f"{name} wants another plan"
-        draft.add(r.Routed, agents=agents, phase=None, reason=reason, by=name)
-        open_turn(draft, agents, reason)
+        decider = person(name, author)
+        draft.add(r.Routed, agents=agents, phase=None, reason=reason, by=name, decided_by=decider)
+        open_turn(draft, agents, reason, decider)
     else:
         advance(draft)
 
@@ -221,14 +254,16 @@ def correct_plan(draft: Transaction, name: str) -> None:
 # ---- cycles and phases -----------------------------------------------------------------------------------------------
 
 
-def transition(draft: Transaction, to: Phase, reason: str) -> None:
+def transition(draft: Transaction, to: Phase, reason: str, decider: Decider) -> None:
     """Enter a phase."""
-    draft.add(r.PhaseTransition, **handoff_fields(draft, to, reason))
+    cycle = draft.state.cycle
+    draft.add(r.PhaseTransition, **handoff_fields(draft, to, reason, decider), cycle=cycle)
 
 
-def handoff_fields(draft: Transaction, to: Phase, reason: str) -> dict[str, object]:
-    """Why and where the work goes on, for the next agents."""
+def handoff_fields(draft: Transaction, to: Phase, reason: str, decider: Decider) -> dict[str, object]:
+    """Why and where the work goes on, for the next agents; the agent is the one that decided it, or the project."""
     state, project = draft.state, draft.rules.project
+    is_agent = decider.kind == "hand-over"
     last = state.turns[-1] if state.turns else None
     request = state.messages[-1].text if state.messages else ""
     asked = request if len(request) <= 400 else request[:400] + " …"
@@ -236,16 +271,17 @@ def handoff_fields(draft: Transaction, to: Phase, reason: str) -> dict[str, obje
         "from_": state.phase,
         "to": to,
         "message": f"{reason}\n\nRequest: {asked}" if asked else reason,
-        "agent_pubkey": project.pubkey,
-        "agent_name": project.name,
+        "agent_pubkey": decider.pubkey if is_agent else project.pubkey,
+        "agent_name": decider.name if is_agent else project.name,
         "reason": reason,
         "summary": last.summary if last else "",
+        "decided_by": decider,
     }
 
 
-def begin_cycle(draft: Transaction, reason: str) -> None:
+def begin_cycle(draft: Transaction, reason: str, decider: Decider) -> None:
     """Begin a cycle in chat; the way there is a transition only where the table has it."""
     state = draft.state
     if state.cycle and PHASE_TRANSITIONS.permits(state.phase, Phase.CHAT):
-        transition(draft, Phase.CHAT, reason)
-    draft.begin_cycle(reason)
+        transition(draft, Phase.CHAT, reason, decider)
+    draft.begin_cycle(reason, decided_by=decider)

@@ -11,8 +11,9 @@ from tenex.core.decide.messages import answers_question, record_message, report_
 from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import advance, open_turn
+from tenex.core.decider import Decider, person
 from tenex.core.effects import Key, Work
-from tenex.core.ids import Slug
+from tenex.core.ids import PublicKey, Slug
 from tenex.core.messages import ModelStep, Note, ToolSpec
 from tenex.core.mode import Mode
 from tenex.core.phases import QUALITY_PHASES, TALK_PHASES, Phase
@@ -33,9 +34,9 @@ class PhasesMode(Mode):
         del state
         return True
 
-    def begin_cycle(self, draft: Transaction, reason: str) -> None:
+    def begin_cycle(self, draft: Transaction, reason: str, decider: Decider) -> None:
         """Begin a cycle in chat."""
-        decide.begin_cycle(draft, reason)
+        decide.begin_cycle(draft, reason, decider)
 
     def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Take a message as an answer to an open question, or as work."""
@@ -61,8 +62,11 @@ class PhasesMode(Mode):
         state = draft.state
         if present := decide.addressed_now(draft):
             names = ", ".join(dict.fromkeys(name for slug, name in state.addressed if slug in present))
-            draft.add(r.Routed, agents=present, phase=None, reason="addressed by the person", by=names)
-            open_turn(draft, present, "addressed by the person")
+            keys = {message.author for message in state.messages if message.name == names and message.author}
+            decider = person(names, keys.pop() if len(keys) == 1 else PublicKey(""))
+            reason = "addressed by the person"
+            draft.add(r.Routed, agents=present, phase=None, reason=reason, by=names, decided_by=decider)
+            open_turn(draft, present, reason, decider)
         elif state.question is None:
             decide.route(draft)
 
@@ -141,7 +145,7 @@ class PhasesMode(Mode):
         elif name == "reject":
             approvals.reject(draft, signal, argument)
         elif name == "retry":
-            return self._retry(draft, signal.name)
+            return self._retry(draft, person(signal.name, signal.message.author))
         else:
             return False
         return True
@@ -162,9 +166,9 @@ class PhasesMode(Mode):
         if draft.state.status == "waiting" and draft.state.messages:
             advance(draft)
 
-    def _retry(self, draft: Transaction, name: str) -> bool:
+    def _retry(self, draft: Transaction, decider: Decider) -> bool:
         """Run the last turn again; False where there is none that may be repeated."""
-        state = draft.state
+        state, name = draft.state, decider.name
         last = state.last_turn
         if holds.on_hold(state):
             return False
@@ -179,8 +183,9 @@ class PhasesMode(Mode):
         if not agents:
             return False
         draft.add(r.Continued, name=name)
-        draft.add(r.Routed, agents=agents, phase=None, reason=f"{name} asked for another try", by=name)
-        open_turn(draft, agents, f"{name} asked for another try")
+        reason = f"{name} asked for another try"
+        draft.add(r.Routed, agents=agents, phase=None, reason=reason, by=name, decided_by=decider)
+        open_turn(draft, agents, reason, decider)
         return True
 
     def status(self, draft: Transaction) -> list[str]:

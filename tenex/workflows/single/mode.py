@@ -10,6 +10,7 @@ from tenex.core.decide.messages import answers_question, record_message, report_
 from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import advance, open_turn, spent, wait_at_limit
+from tenex.core.decider import Decider, person
 from tenex.core.ids import Slug
 from tenex.core.mode import Mode
 from tenex.core.signals import MessageReceived
@@ -43,14 +44,15 @@ class SingleMode(Mode):
         if limit := spent(draft):
             wait_at_limit(draft, *limit)
         elif mentioned or unanswered:
-            self._open(draft, mentioned or (state.agent,), f"{state.messages[-1].name} wrote")
+            wrote = state.messages[-1]
+            self._open(draft, mentioned or (state.agent,), f"{wrote.name} wrote", person(wrote.name, wrote.author))
         else:
             draft.add(r.Waiting, reason="user")
 
-    def _open(self, draft: Transaction, agents: Sequence[Slug], reason: str) -> None:
+    def _open(self, draft: Transaction, agents: Sequence[Slug], reason: str, decider: Decider) -> None:
         known = [slug for slug in agents if slug in draft.rules.routable]
         if known:
-            open_turn(draft, known, reason)
+            open_turn(draft, known, reason, decider)
             return
         notify(
             draft,
@@ -70,7 +72,8 @@ class SingleMode(Mode):
         has_finished = all(done.outcome == "finished" for done in last.completions)
         draft.add(r.Continued, name=signal.name)
         if name == "retry" or not has_finished:
-            self._open(draft, last.agents, f"{signal.name} asked for another try")
+            decider = person(signal.name, signal.message.author)
+            self._open(draft, last.agents, f"{signal.name} asked for another try", decider)
         elif state.unanswered:
             advance(draft)
         else:

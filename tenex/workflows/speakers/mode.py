@@ -12,6 +12,7 @@ from tenex.core.decide.messages import answers_question, record_message, report_
 from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import advance, open_turn, same_failure, spent, too_many_turns, wait_at_limit
+from tenex.core.decider import BY_RULE, Decider
 from tenex.core.effects import Key
 from tenex.core.ids import Slug
 from tenex.core.messages import Note, ToolSpec
@@ -39,7 +40,7 @@ class SpeakersMode(Mode):
         """Whether the name is of a workflow of speakers."""
         return slug in policy.workflows
 
-    def begin_cycle(self, draft: Transaction, reason: str) -> None:
+    def begin_cycle(self, draft: Transaction, reason: str, decider: Decider) -> None:
         """Begin none: a workflow that is closed is over."""
 
     def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
@@ -65,7 +66,7 @@ class SpeakersMode(Mode):
         is_bounded = session.speakers.graph_data.get("max_turns") is not None
         limit = spent(draft) or same_failure(draft) or (None if is_bounded else too_many_turns(draft))
         if limit is None:
-            open_turn(draft, (speaker,), session.why)
+            open_turn(draft, (speaker,), session.why, BY_RULE)
         else:
             wait_at_limit(draft, *limit)
 

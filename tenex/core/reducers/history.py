@@ -1,0 +1,351 @@
+"""What each record adds to the history that readers are shown. Applied before the record changes the state itself."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tenex.core import records as r
+from tenex.core.context.window import in_a_line
+from tenex.core.decider import Decider, person
+from tenex.core.ids import CallId, RunId
+from tenex.core.messages import Usage, cut
+from tenex.core.state.conversation import State
+from tenex.core.state.history import (
+    CYCLE_PATHS,
+    PATHS,
+    REASON_CHARACTERS,
+    RESULT_CHARACTERS,
+    CallOutcome,
+    CallSummary,
+    CycleSummary,
+    DecisionKind,
+    DecisionSummary,
+    History,
+    HistoryRecovered,
+    MessagePlace,
+    RunSummary,
+    cut_arguments,
+)
+from tenex.core.state.rollback import RolledBack
+from tenex.core.state.run import Message, paid_by_model
+
+
+def noted(c: State, record: r.Record) -> None:
+    """Add what readers are shown of a record, given the state before it."""
+    note = _NOTES.get(type(record))
+    if note is not None and c.history is not None:
+        c.history = note(c, c.history, record)
+
+
+def decider_of(record: r.Routed) -> Decider:
+    """Who decided; older journals say only whether it was the rule, and otherwise a name."""
+    if record.decided_by is not None:
+        return record.decided_by
+    if record.by == "rule":
+        return Decider(kind="rule")
+    if record.model or record.usage.calls:
+        return Decider(kind="router", name=record.by, model=record.model)
+    return person(record.by)
+
+
+# ---- decisions -------------------------------------------------------------------------------------------------------
+
+
+def _decided(c: State, history: History, record: r.Record, kind: DecisionKind, reason: str, **more: Any) -> History:
+    reason = in_a_line(reason, REASON_CHARACTERS)
+    cycle = more.pop("cycle", c.cycle)
+    return history.decided(DecisionSummary(seq=record.seq, at=record.at, cycle=cycle, kind=kind, reason=reason, **more))
+
+
+def _routed(c: State, history: History, record: r.Routed) -> History:
+    by = decider_of(record)
+    history = _decided(
+        c,
+        _router_paid(history, record.usage, record.model),
+        record,
+        "route",
+        record.reason,
+        by=by,
+        agents=record.agents,
+        phase=str(record.phase or ""),
+        model=record.model,
+        usage=record.usage,
+    )
+    return replace(history, routed=by, reason=record.reason)
+
+
+def _rejected(c: State, history: History, record: r.RouteRejected) -> History:
+    history = _decided(
+        c,
+        _router_paid(history, record.usage, record.model),
+        record,
+        "refused",
+        record.sentence,
+        by=record.decided_by or Decider(kind="router", model=record.model),
+        answer=in_a_line(record.answer, RESULT_CHARACTERS),
+        model=record.model,
+        usage=record.usage,
+    )
+    return replace(history, reason=record.sentence)
+
+
+def _router_paid(history: History, usage: Usage, model: str) -> History:
+    return replace(history, routing=paid_by_model(history.routing, model, usage))
+
+
+def _paid(c: State, history: History, record: r.RetryScheduled | r.ModelCallCancelled) -> History:
+    if record.run is None:
+        return _router_paid(history, record.usage, record.model)
+    run = c.runs.get(record.run)
+    if run is not None and isinstance(record, r.ModelCallCancelled):
+        c.runs = {**c.runs, run.id: run.paid(record.usage, record.model)}
+    return history
+
+
+def _waiting(c: State, history: History, record: r.Waiting) -> History:
+    history = _decided(c, history, record, "wait", f"waits for: {record.reason}. {history.reason}".strip())
+    return replace(history, routed=None)
+
+
+def _limit(c: State, history: History, record: r.LimitReached) -> History:
+    history = _decided(c, history, record, "limit", f"{record.limit}: {record.sentence}", by=Decider(kind="rule"))
+    return replace(history, reason=record.sentence)
+
+
+def _stopped(c: State, history: History, record: r.Stopped) -> History:
+    history = _decided(c, history, record, "stop", "stopped everything that ran", by=person(record.name))
+    return replace(history, reason=f"{record.name} stopped the work")
+
+
+def _continued(c: State, history: History, record: r.Continued) -> History:
+    return _decided(c, history, record, "continue", "the counters of limits restart", by=person(record.name))
+
+
+def _command(c: State, history: History, record: r.CommandGiven) -> History:
+    words = f"/{record.command} {record.argument}".rstrip()
+    history = _decided(c, history, record, "command", words, by=person(record.name, record.author))
+    return replace(history, reason=f"{record.name} gave /{record.command}")
+
+
+def _waiver_asked(c: State, history: History, record: r.WaiverRequested) -> History:
+    reason = f"the router wants to skip {', '.join(record.phases)}; a person has to agree"
+    history = _decided(c, history, record, "waiver asked", reason, by=Decider(kind="router"))
+    return replace(history, reason=reason)
+
+
+def _waiver_declined(c: State, history: History, record: r.WaiverDeclined) -> History:
+    reason = f"{', '.join(c.waiver_asked)} not skipped: no clear yes"
+    return _decided(c, history, record, "waiver declined", reason, by=person(record.name))
+
+
+def _waived(c: State, history: History, record: r.Waived) -> History:
+    reason = f"{', '.join(record.phases)} skipped: “{record.quote}”"
+    return _decided(c, history, record, "waiver", reason, by=person(record.name, record.author))
+
+
+def _approved(c: State, history: History, record: r.PlanApproved) -> History:
+    reason = f"the plan of {record.turn_id} approved"
+    return _decided(c, history, record, "approval", reason, by=person(record.name, record.author))
+
+
+def _sent(c: State, history: History, record: r.MessageSent) -> History:
+    if record.purpose not in ("notice", "error"):
+        return history
+    return _decided(c, history, record, "notice", f"{record.name}: {record.text}")
+
+
+# ---- cycles ----------------------------------------------------------------------------------------------------------
+
+
+def _cycle_started(c: State, history: History, record: r.CycleStarted) -> History:
+    if history.open_cycle is not None:
+        history = _closed(c, history, record, record.reason, record.decided_by)
+    by = record.decided_by
+    history = _decided(c, history, record, "cycle", f"begins: {record.reason}", by=by, cycle=record.cycle)
+    begun = CycleSummary(
+        cycle=record.cycle,
+        at=record.at,
+        began_because=in_a_line(record.reason, REASON_CHARACTERS),
+        begun_by=by,
+        worked_before=c.working,
+        usage_before=c.usage,
+        first_turn=c.turn_count,
+    )
+    return replace(history, open_cycle=begun)
+
+
+def _ended(c: State, history: History, record: r.Ended) -> History:
+    by = record.decided_by or history.routed
+    history = _decided(c, history, record, "end", record.reason, by=by)
+    history = _closed(c, history, record, record.reason, by)
+    return replace(history, routed=None, reason=record.reason)
+
+
+def _closed(c: State, history: History, record: r.Record, reason: str, by: Decider | None) -> History:
+    """The open cycle is over; one that a snapshot of an older program does not hold has no beginning."""
+    cycle = history.open_cycle or CycleSummary(
+        cycle=c.cycle,
+        worked_before=c.working,
+        usage_before=c.usage - c.cycle_usage,
+        first_turn=c.turn_count - len(c.turns),
+    )
+    reason = in_a_line(reason, REASON_CHARACTERS)
+    return history.ended(replace(so_far(c, cycle), ended_at=record.at, ended_because=reason, ended_by=by))
+
+
+def so_far(c: State, cycle: CycleSummary) -> CycleSummary:
+    """A cycle with what it has taken until now."""
+    return replace(
+        cycle,
+        working=c.working - cycle.worked_before,
+        usage=c.usage - cycle.usage_before,
+        turns=c.turn_count - cycle.first_turn,
+        changed=tuple(sorted(c.touched)[:CYCLE_PATHS]),
+        changed_count=len(c.touched),
+    )
+
+
+def _rolled_back(c: State, history: History, record: RolledBack) -> History:
+    then, open_cycle = record.state, history.open_cycle
+    if open_cycle is not None and open_cycle.cycle != then.cycle:
+        history = _closed(c, history, record, f"back to record {record.to}", person(record.by))
+    if then.status == "ended" or (history.open_cycle is not None and history.open_cycle.cycle == then.cycle):
+        return replace(history, open_cycle=None if then.status == "ended" else history.open_cycle)
+    known = next((one for one in reversed(history.cycles) if one.cycle == then.cycle), None)
+    return replace(history, open_cycle=known and replace(known, ended_at=None, ended_because="", ended_by=None))
+
+
+# ---- calls and runs --------------------------------------------------------------------------------------------------
+
+
+def _call(
+    c: State,
+    history: History,
+    record: r.Record,
+    run_id: RunId,
+    call_id: CallId,
+    tool: str,
+    *,
+    outcome: CallOutcome,
+    result: str,
+    **more: Any,
+) -> History:
+    run = c.runs.get(run_id)
+    call = run.find(call_id) if run is not None else None
+    began = call.began if call is not None else None
+    return history.called(
+        CallSummary(
+            seq=record.seq,
+            at=record.at,
+            cycle=c.cycle,
+            run=run_id,
+            call=call_id,
+            tool=tool,
+            arguments=cut_arguments(call.request.arguments) if call is not None else {},
+            outcome=outcome,
+            result=cut(result, RESULT_CHARACTERS),
+            duration=c.working - began if began is not None else None,
+            **more,
+        )
+    )
+
+
+def _call_completed(c: State, history: History, record: r.ToolCallCompleted) -> History:
+    if record.touched and c.turn is not None:
+        changed = (*c.turn.changed, *(path for path in record.touched if path not in c.turn.changed))
+        c.turn = replace(c.turn, changed=changed[:PATHS])
+    return _call(
+        c,
+        history,
+        record,
+        record.run,
+        record.call,
+        record.tool,
+        outcome="ok" if record.ok else "failed",
+        result=record.content,
+        exit_status=record.exit_status,
+        changed=record.touched[:PATHS],
+        reverted=record.reverted[:PATHS],
+    )
+
+
+def _call_rejected(c: State, history: History, record: r.ToolCallRejected) -> History:
+    return _call(c, history, record, record.run, record.call, record.tool, outcome="refused", result=record.sentence)
+
+
+def _answered(c: State, history: History, record: r.QuestionAnswered) -> History:
+    answer = f"{record.name}: {record.text}"
+    run = c.runs.get(record.run)
+    waited = record.at - run.parked_at if run is not None and run.parked_at is not None else None
+    return _call(c, history, record, record.run, record.call, "ask", outcome="ok", result=answer, waited=waited)
+
+
+def _run_ended(c: State, history: History, record: r.RunEnded) -> History:
+    run = c.runs.get(record.run)
+    if run is None or c.turn is None:
+        return history
+    summary = RunSummary(
+        cycle=c.cycle,
+        run=run.id,
+        agent=run.agent,
+        name=run.name,
+        pubkey=run.pubkey,
+        started=run.started,
+        ended=record.at,
+        working=run.worked(record.at),
+        outcome=record.outcome,
+        error=in_a_line(record.error, REASON_CHARACTERS),
+        steps=run.steps,
+        calls=run.call_count,
+        models=paid_by_model(run.models, record.model, record.usage),
+        caller=run.parent,
+    )
+    models = c.turn.models
+    for model, usage in summary.models.items():
+        models = paid_by_model(models, model, usage)
+    c.turn = replace(c.turn, models=models)
+    return history.run_ended(summary)
+
+
+def _recovered(c: State, history: History, record: HistoryRecovered) -> History:
+    if record.places:
+        places = {place.message: place for place in record.places}
+        c.recent = tuple(_placed(one, places[one.seq]) if one.seq in places else one for one in c.recent)
+    return history.recovered(record)
+
+
+def _placed(message: Message, place: MessagePlace) -> Message:
+    """The message with where it was written; no rule reads any of it."""
+    return replace(
+        message,
+        cycle=place.cycle,
+        phase=place.phase or message.phase,
+        turn=place.turn,
+        sent_as=message.sent_as or place.event or "",
+    )
+
+
+_NOTES: dict[type[r.Record], Callable[[State, History, Any], History]] = {
+    r.Routed: _routed,
+    r.RouteRejected: _rejected,
+    r.RetryScheduled: _paid,
+    r.ModelCallCancelled: _paid,
+    r.Waiting: _waiting,
+    r.LimitReached: _limit,
+    r.Stopped: _stopped,
+    r.Continued: _continued,
+    r.CommandGiven: _command,
+    r.WaiverRequested: _waiver_asked,
+    r.WaiverDeclined: _waiver_declined,
+    r.Waived: _waived,
+    r.PlanApproved: _approved,
+    r.MessageSent: _sent,
+    r.CycleStarted: _cycle_started,
+    r.Ended: _ended,
+    r.ToolCallCompleted: _call_completed,
+    r.ToolCallRejected: _call_rejected,
+    r.QuestionAnswered: _answered,
+    r.RunEnded: _run_ended,
+    RolledBack: _rolled_back,
+    HistoryRecovered: _recovered,
+}
