@@ -7,6 +7,7 @@ token is left is no answer; a token that a text shows as code is a part of the t
 """
 
 import re
+from itertools import islice
 from typing import Final
 
 from .code_spans import CodeSpans
@@ -60,6 +61,8 @@ _OPENED: Final = re.compile(
     r"<(?:s|function|invoke|parameter|response|tool_calls?)[>=\s]|\[INST\].{0,200}\[/INST\]", re.DOTALL
 )
 """A text that names both of a pair is about them."""
+_MOST: Final = 64
+"""Marks that are looked at: each costs as much as its line is long."""
 _LONGEST_END: Final = 400
 """Characters at the end of an answer in which such tokens are looked for."""
 
@@ -131,7 +134,8 @@ def has_mark(text: str) -> bool:
     code = CodeSpans(text)
     if code.unquoted(_SPECIAL) is not None:
         return True
-    return any(is_at_line(text, mark.start()) for mark in _CALL.finditer(text) if not code.quotes(*mark.span()))
+    marks = (mark.start() for mark in islice(_CALL.finditer(text), _MOST) if not code.quotes(*mark.span()))
+    return any(is_at_line(text, at) for at in marks)
 
 
 def is_at_line(text: str, at: int) -> bool:

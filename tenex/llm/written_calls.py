@@ -60,7 +60,7 @@ _KEYED: Final = re.compile(
 )
 """A call as GLM writes it."""
 _GEMMA: Final = re.compile(
-    r"(?:<start_function_call>|<\|tool_call>)\s*call:([\w.-]{1,64})\s*\{(?!\s*\")(.*?)\}"
+    r"(?:<start_function_call>|<\|tool_call>)\s*call:([\w.-]{1,64})\s*\{(?!\s*\")((?:(?!<start_function_call>|<\|tool_call>).)*?)\}"
     r"\s*(?:<end_function_call>|<tool_call\|>|\Z)",
     re.DOTALL,
 )
@@ -71,12 +71,13 @@ _BETWEEN: Final = rf"(?:\[ARGS\]|\[CALL_ID\]\w+|```json|json\b|code\b|Action Inp
 """What is between the name of a tool and its arguments."""
 _HEADER: Final = re.compile(rf"(?:functions\.)?([A-Za-z_][\w-]*)(?::\d+)?{_BETWEEN}\Z")
 """A name before its arguments."""
+END: Final = 400
+"""Characters at the end of a text in which marks around its last call are looked for."""
 HEADER: Final = 200
 """Characters in which such a name is looked for."""
 
-_AROUND: Final = re.compile(
-    rf"\A(?:\s*(?:{SPECIAL}|</?\w*(?:call|tool)\w*>|\[TOOL_CALLS\]))+|(?:(?:{SPECIAL}|</\w+>)\s*)+\Z", re.IGNORECASE
-)
+_AROUND: Final = re.compile(rf"\A(?:\s*(?:{SPECIAL}|</?\w*(?:call|tool)\w*>|\[TOOL_CALLS\]))+", re.IGNORECASE)
+_AFTER: Final = re.compile(rf"(?:\s|{SPECIAL}|</\w+>)+\Z")
 """Marks around an expression of Python."""
 _PYTHON: Final = re.compile(r"\s*\[?\s*(?:print\(\s*)?[A-Za-z_][\w.]{0,80}\(")
 LONGEST_PYTHON: Final = 256 * 1024
@@ -229,7 +230,8 @@ def _python_of(text: str) -> str:
     block = _FENCE.match(text)
     if block is not None and text.startswith("```tool_code"):
         return block[1]
-    return _AROUND.sub("", text).strip()
+    plain = _AROUND.sub("", text)
+    return f"{plain[:-END]}{_AFTER.sub('', plain[-END:])}".strip()
 
 
 def _in_python(text: str, offered: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -351,24 +353,26 @@ def _json_values(text: str) -> list[Any]:
 
 def _named_before(text: str, offered: Mapping[str, Any]) -> tuple[str, list[tuple[str, Any]]]:
     """A call at the end of a text whose name is before its arguments, or is the tag around them."""
-    text = _TOKENS_AT_END.sub("", text)
+    plain = text
+    text = text[:-END] + _AFTER.sub("", text[-END:])
     brace = text.find("{")
     header = _HEADER.search(text[max(0, brace - HEADER) : brace]) if 0 <= brace <= LEAD else None
     if header is not None and header[1] in offered:
         lead = text[: max(0, brace - HEADER) + header.start()]
         return _ACTION.sub("", lead), [(header[1], value) for value in _json_values(text[brace:])]
-    element = _ELEMENT.search(text)
-    if element is None or element[1] not in offered or element.start() > LEAD:
+    element = next((found for found in _ELEMENT.finditer(text[:LEAD]) if found[1] in offered), None)
+    if element is None or not plain.endswith(f"</{element[1]}>"):
         return text, []
-    known = offered[element[1]].get("properties", {})
-    values = {name: _value(value, known.get(name, {})) for name, value in _CHILD.findall(element[2])}
-    return text[: element.start()], [(element[1], values)] if values else []
+    values: dict[str, Any] = {}
+    for name, schema in offered[element[1]].get("properties", {}).items():
+        start, end = plain.find(f"<{name}>", element.end()), plain.rfind(f"</{name}>")
+        if 0 < start < end:
+            values[name] = _value(plain[start + len(name) + 2 : end], schema)
+    return plain[: element.start()], [(element[1], values)] if values else []
 
 
-_TOKENS_AT_END: Final = re.compile(rf"(?:{SPECIAL}|\s)+\Z")
 _ACTION: Final = re.compile(r"(?:Action: *)?\Z")
-_ELEMENT: Final = re.compile(r"^<([a-z]\w{1,63})>\s*(<.*>)\s*</\1>\s*\Z", re.DOTALL | re.MULTILINE)
-_CHILD: Final = re.compile(r"<(\w{1,64})>(.*?)</\1>", re.DOTALL)
+_ELEMENT: Final = re.compile(r"^<([a-z]\w{1,63})>(?=\s*<)", re.MULTILINE)
 
 
 def _named_call(value: Any) -> tuple[str, Any] | None:
