@@ -6,7 +6,7 @@ would be the same after a retry.
 
 import re
 import time
-from typing import Final
+from typing import Final, Literal
 
 from pydantic_ai import exceptions as library
 
@@ -82,7 +82,10 @@ def translate(
             return ModelRefused(f"{name} will not answer this: the provider's content policy forbids it", usage)
     needs_operator = _is_about_key(error)
     sentence = f"{name} {_why(error, provider, _key_of(provider, config))}"
-    return ModelUnavailable(sentence, retry_after(error), usage, needs_operator=needs_operator)
+    scope: Literal["", "provider", "model"] = (
+        "" if not needs_operator else "model" if _status(error) == 403 else "provider"
+    )
+    return ModelUnavailable(sentence, retry_after(error), usage, needs_operator=needs_operator, refused_key=scope)
 
 
 def _key_of(provider: str, config: ProviderConfig | None) -> str:

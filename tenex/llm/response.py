@@ -66,7 +66,9 @@ def step_of(
             calls = tuple(written_calls(without_tags(rewritten(thinking)), tools).calls)
         if not calls and has_mark(text):
             raise ModelRefused(
-                f"{name} wrote a call that cannot be read: make it by the interface for tool calls", usage
+                f"{name} wrote a call or a token that cannot be read: make calls by the interface for tools, show "
+                "tokens as code, or choose another model",
+                usage,
             )
     names = [tool.name for tool in tools]
     calls = tuple(replace(call, tool=offered_name(call.tool, names)) for call in calls)

@@ -43,6 +43,9 @@ REASON_CHARACTERS = 300
 RESULT_CHARACTERS = 300
 """Of a result that users are shown: enough to see what went wrong."""
 
+EMPTY = "its model gave empty answers: look at the log of its server, or choose another model"
+"""Why a run fails that has nothing to say after all."""
+
 UNKNOWN = "unknown: the process stopped while this ran; check before repeating"
 
 
@@ -258,7 +261,7 @@ def _finish(draft: Transaction, run: Run, arguments: Mapping[str, Any], *, compl
         finish_run(draft, run, "finished", text=text, summary=summary, completed=completed)
         after_end(draft, run)
     else:
-        fail(draft, run, "its model gave empty answers")
+        fail(draft, run, EMPTY)
 
 
 def returned(draft: Transaction, run: Run, call: Call, result: ToolResult) -> None:
@@ -384,7 +387,7 @@ def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> N
         why = as_sentence(failure.message[:REASON_CHARACTERS])
         minutes = max(1, round(delay / 60_000))
         rhythm = f"{'every' if is_last else 'in'} {minutes} min"
-        text = f"{who} cannot be reached: {why} I hold the work and try again {rhythm}; `/continue` tries at once."
+        text = f"{who} cannot be used: {why} I hold the work and try again {rhythm}; `/continue` tries at once."
         if failure.needs_operator:
             text = f"{who} cannot be used: {why} I hold the work until then; after that, send `/continue`."
         notify(draft, text, error="model")
