@@ -106,10 +106,10 @@ def body_of(error: library.ModelAPIError) -> Mapping[str, Any]:
     body = body if isinstance(body, Mapping) else {"message": body}
     inner = body.get("error")
     fields = {**body, **inner} if isinstance(inner, Mapping) else {"message": inner, **body} if inner else dict(body)
-    told = next((fields[name] for name in ("message", "detail", "errors", "details") if fields.get(name)), "")
+    stated = next((fields[name] for name in ("message", "detail", "errors", "details") if fields.get(name)), "")
     metadata = fields.get("metadata")
     behind = metadata.get("raw") if isinstance(metadata, Mapping) else None
-    words = [words if isinstance(words, str) else json.dumps(words, default=str) for words in (told, behind) if words]
+    words = [words if isinstance(words, str) else json.dumps(words, default=str) for words in (stated, behind) if words]
     fields["message"] = " ".join(words)
     return {name: value[:MESSAGE] if isinstance(value, str) else value for name, value in fields.items()}
 
