@@ -319,7 +319,7 @@ def activity(draft: Transaction, ended: str) -> list[str]:
                 doing = f"on hold, until `/continue`: {run.retry.message}"
             elif run.is_held and run.retry is not None:
                 seconds = max(0, round((run.retry.due - draft.now) / 1000))
-                doing = f"its model cannot be reached; the next try is in {seconds} s"
+                doing = f"its model cannot be used; the next try is in {seconds} s"
             lines.append(f"{run.name}: {doing}")
     elif state.question is not None:
         retry = state.question.retry
@@ -329,7 +329,7 @@ def activity(draft: Transaction, ended: str) -> list[str]:
             lines.append(f"The orchestrator is on hold, until `/continue`: {retry.message}")
         else:
             held = retry is not None and retry.on_hold
-            lines.append("The orchestrator's model cannot be reached." if held else "The orchestrator is deciding.")
+            lines.append("The orchestrator's model cannot be used." if held else "The orchestrator is deciding.")
     else:
         lines.append(ended if state.status == "ended" else "I wait for you.")
     if sentence := holds.on_hold(state):

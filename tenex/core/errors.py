@@ -24,7 +24,7 @@ TenexError
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from .messages import NO_USAGE, Usage
 
@@ -153,7 +153,7 @@ class ModelUnavailable(TransientError):
 
     `retry_after` is in seconds, where the server sent it; `usage` is what was billed nevertheless, by `model`; `queued`
     are the seconds waited for its turn. `needs_operator`: no try succeeds before somebody has acted, as with a wrong
-    key.
+    key. `refused_key`: the key is wrong for all models of the provider, or for this model alone.
     """
 
     def __init__(
@@ -165,7 +165,8 @@ class ModelUnavailable(TransientError):
         model: str = "",
         queued: float = 0.0,
         needs_operator: bool = False,
+        refused_key: Literal["", "provider", "model"] = "",
     ) -> None:
-        self.retry_after, self.needs_operator = retry_after, needs_operator
+        self.retry_after, self.needs_operator, self.refused_key = retry_after, needs_operator, refused_key
         self.usage, self.model, self.queued = usage, model, queued
         super().__init__(message)

@@ -9,9 +9,13 @@ no model writes half of what they allow, so there is nothing to adjust.
   is limited as a whole, in its events, and in each event.
 * Anything else is one document. The libraries make objects of about a kilobyte out of each pair of brackets, so the
   brackets of a document or an event are limited too.
+
+The same hook sees two other things that the libraries do not: an error in a document with a good status, which gets
+the status that it names, and a whole answer to a request for a stream.
 """
 
 import asyncio
+import json
 import re
 import sys
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
@@ -61,6 +65,10 @@ class WebPage(httpx2.RequestError):
     """A server answered with a page for people, as one does whose address lacks its last part."""
 
 
+class WholeAnswer(httpx2.RequestError):
+    """A server answered whole where a stream was asked for."""
+
+
 def exceeded(error: BaseException | None) -> AnswerTooLarge | None:
     """The limit behind an error of a library; None where there is none."""
     found = _behind(error, AnswerTooLarge)
@@ -76,6 +84,11 @@ def _behind(error: BaseException | None, kind: type[BaseException]) -> BaseExcep
     while error is not None and not isinstance(error, kind):
         error = error.__cause__ or error.__context__
     return error
+
+
+def is_whole(error: BaseException | None) -> bool:
+    """Whether a whole answer to a request for a stream is behind an error of a library."""
+    return _behind(error, WholeAnswer) is not None
 
 
 def limit_provider(provider: "Provider[Any]") -> None:
@@ -114,6 +127,32 @@ async def limit_answer(response: Any) -> None:
     library = sys.modules[type(response).__module__.partition(".")[0]]
     kind = _Stream if library is httpx2 else type("_LegacyStream", (_Pieces, library.AsyncByteStream), {})
     response.stream = kind(pieces, source.aclose)
+    if is_read_whole and "json" in response.headers.get("content-type", ""):
+        await _check_document(response)
+
+
+async def _check_document(response: Any) -> None:
+    """Give an error within a good answer its status, as if it had been sent with it; routers say most errors so.
+
+    Raises:
+        WholeAnswer: it is a good answer, and a stream was asked for.
+    """
+    try:
+        body = json.loads(await response.aread())
+    except (ValueError, RecursionError):
+        return
+    body = body[0] if isinstance(body, list) and body else body
+    fault = body.get("error") if isinstance(body, dict) and not body.get("choices") else None
+    if fault:
+        code = fault.get("code") if isinstance(fault, dict) else None
+        is_status = isinstance(code, int | str) and _STATUS.fullmatch(str(code))
+        response.status_code = int(str(code)) if is_status else 500
+    elif isinstance(body, dict) and body.get("choices") and _ASKS_STREAM.search(response.request.content):
+        raise WholeAnswer("a whole answer, and no stream")
+
+
+_STATUS: Final = re.compile(r"[45]\d\d")
+_ASKS_STREAM: Final = re.compile(rb'"stream": ?true')
 
 
 class _Pieces:

@@ -51,7 +51,7 @@ class ModelClient:
         self._providers = dict(config.providers)
         """As they are configured, with keys that were read again."""
         self._refused_keys: dict[str, ModelUnavailable] = {}
-        """Providers whose server refused the key. They are not asked again before it has changed or a user wants it."""
+        """Providers, and models, whose server refused the key, until it has changed or a user wants a try."""
         self._connections: dict[str, tuple[Provider[Any], ProviderQueue]] = {}
         """The client and the queue of each provider in use."""
         self._replaced: list[Provider[Any]] = []
@@ -128,8 +128,9 @@ class ModelClient:
                 failures.append(ModelUnavailable(str(error), model=name))
             except (ModelUnavailable, ModelRefused) as error:
                 failures.append(error)
-                if isinstance(error, ModelUnavailable) and error.needs_operator:
-                    self._refused_keys[name.partition(":")[0]] = error
+                if isinstance(error, ModelUnavailable) and error.refused_key:
+                    refused = name if error.refused_key == "model" else name.partition(":")[0]
+                    self._refused_keys[refused] = error
             except asyncio.CancelledError:
                 request.on_cancelled(spent, failures[-1].model if failures else name)
                 raise
@@ -154,7 +155,8 @@ class ModelClient:
             ModelUnavailable: it is the same, and nobody wants it to be tried all the same.
         """
         provider = name.partition(":")[0]
-        refused = self._refused_keys.pop(provider, None)
+        refused_to_all, refused_to_it = self._refused_keys.pop(provider, None), self._refused_keys.pop(name, None)
+        refused = refused_to_all or refused_to_it
         if refused is None:
             return
         before = self._provider(provider)
@@ -166,7 +168,7 @@ class ModelClient:
                 known: model for known, model in self._models.items() if known.partition(":")[0] != provider
             }
         elif not is_urgent:
-            raise ModelUnavailable(str(refused), model=name, needs_operator=True)
+            raise ModelUnavailable(str(refused), model=name, needs_operator=True, refused_key=refused.refused_key)
 
     def _provider(self, name: str) -> ProviderConfig:
         return self._providers.get(name) or ProviderConfig(name=name)

@@ -4,6 +4,7 @@ Usage may lack its total, hold nulls, or come with every chunk of a stream as th
 in the text: `thoughts` separates them, because the library knows a tag only where it is a chunk of its own.
 """
 
+import json
 import re
 from functools import cache
 from typing import Any, Final, cast
@@ -82,7 +83,7 @@ class CompatibleChatModel(OpenAIChatModel):
 
     def _validate_completion(self, response: ChatCompletion) -> Any:
         response.usage = readable_usage(response.usage)
-        return super()._validate_completion(response)
+        return super()._validate_completion(readable_completion(response))
 
 
 def _thoughts_refused(words: str) -> OpenAIModelProfile | None:
@@ -103,6 +104,29 @@ def _thoughts_refused(words: str) -> OpenAIModelProfile | None:
 def compatible(kind: type[OpenAIChatModel]) -> type[OpenAIChatModel]:
     """A class of the library for one vendor, read as leniently and asked as adaptably."""
     return type(f"Compatible{kind.__name__}", (CompatibleChatModel, kind), {})
+
+
+def readable_completion(response: ChatCompletion) -> ChatCompletion:
+    """A completion with what its form demands and servers leave out: ids, kinds, roles, arguments as a text.
+
+    Raises:
+        UnexpectedModelBehavior: it has no choice.
+    """
+    given = response.model_dump(warnings=False)
+    if not given.get("choices"):
+        raise library.UnexpectedModelBehavior("a completion without a choice")
+    for choice in given["choices"]:
+        choice["index"] = choice.get("index") or 0
+        choice["finish_reason"] = choice.get("finish_reason") or "stop"
+        message = choice["message"] = {"content": None, **(choice.get("message") or {}), "role": "assistant"}
+        for place, call in enumerate(message.get("tool_calls") or []):
+            call |= {"type": "function", "id": call.get("id") or f"{given.get('id') or 'call'}-{place}"}
+            function = call.get("function") or {}
+            arguments = function.get("arguments")
+            text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+            call["function"] = {"name": str(function.get("name") or ""), "arguments": text}
+    head = {"id": given.get("id") or "", "created": given.get("created") or 0, "model": given.get("model") or ""}
+    return ChatCompletion.model_construct(**{**given, **head, "object": "chat.completion"})
 
 
 def readable_usage(usage: CompletionUsage | None) -> CompletionUsage | None:

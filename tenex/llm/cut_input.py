@@ -66,5 +66,5 @@ class ReportedInput:
 
 REMEDY: Final = (
     "raise the window of its server: OLLAMA_CONTEXT_LENGTH or num_ctx of Ollama, --ctx-size of llama.cpp, "
-    "--max-model-len of vLLM"
+    "--max-model-len of vLLM, Context Length of LM Studio"
 )

@@ -5,14 +5,15 @@ would be the same after a retry.
 """
 
 import re
-from typing import Final
+import time
+from typing import Final, Literal
 
 from pydantic_ai import exceptions as library
 
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.messages import NO_USAGE, Usage
 
-from .answer_limits import exceeded, is_page
+from .answer_limits import exceeded, is_page, is_whole
 from .config import ProviderConfig
 from .overflow import MESSAGE, body_of, overflow
 from .rate_limit import LONGEST_PAUSE
@@ -41,7 +42,7 @@ _LIMITS: Final = ("requests", "tokens")
 
 _PART_OF_WAIT = re.compile(r"(\d{1,6}(?:\.\d{1,9})?) ?(milliseconds?|ms|minutes?|min|m|hours?|h|seconds?|secs?|s)")
 _WAIT = re.compile(
-    r"(?:(?:try again|retry)(?: (?:in|after))? (?:about )?|retrydelay['\"]{0,2}: ?['\"]?)"
+    r"(?:(?:try again|retry|reset)(?: (?:in|after))? (?:about )?|retrydelay['\"]{0,2}: ?['\"]?)"
     r"((?:\d{1,6}(?:\.\d{1,9})? ?(?:milliseconds?|ms|minutes?|min|m|hours?|h|seconds?|secs?|s)[ ,]{0,2}){1,4})"
 )
 
@@ -60,6 +61,10 @@ def translate(
     if too_large is not None:
         remedy = f"choose another model, or look at models.providers.{provider}"
         return ModelRefused(f"the server of {name} sent {too_large}: {remedy}", usage)
+    if is_whole(error):
+        return ModelUnavailable(
+            f"{name} answers whole where a stream was asked for: set models.stream = false", usage=usage
+        )
     match error:
         case library.ContentFilterError():
             return ModelRefused(f"{name} did not answer: the provider's content filter stopped it", usage)
@@ -75,9 +80,12 @@ def translate(
             return ModelRefused(f"{name} made a call that its own server could not read: make it again, alone", usage)
         case library.ModelRequestRejectedError() if is_policy(error):
             return ModelRefused(f"{name} will not answer this: the provider's content policy forbids it", usage)
-    needs_operator = isinstance(error, library.ModelAuthenticationError) or _status(error) in (401, 403)
+    needs_operator = _is_about_key(error)
     sentence = f"{name} {_why(error, provider, _key_of(provider, config))}"
-    return ModelUnavailable(sentence, retry_after(error), usage, needs_operator=needs_operator)
+    scope: Literal["", "provider", "model"] = (
+        "" if not needs_operator else "model" if _status(error) == 403 else "provider"
+    )
+    return ModelUnavailable(sentence, retry_after(error), usage, needs_operator=needs_operator, refused_key=scope)
 
 
 def _key_of(provider: str, config: ProviderConfig | None) -> str:
@@ -97,16 +105,38 @@ def _why(error: Exception, provider: str, key: str) -> str:
         return f"cannot be reached: is its server up, is models.providers.{provider}.base_url right"
     if isinstance(error, library.UserError):
         return "cannot be asked in this way: choose another model"
-    if isinstance(error, library.ModelAPIError):
-        sentence = next((words for kinds, words in _SENTENCES if isinstance(error, kinds)), _UNREADABLE)
+    if _is_about_key(error):
+        sentence = _NO_KEY if _status(error) in (400, 401) else _STATUSES[403]
+    elif isinstance(error, library.ModelAPIError) and _is_blocked(error):
+        return f"is behind a web page that refuses the request: look at the network, and at models.providers.{provider}"
+    elif isinstance(error, library.ModelAPIError):
+        unknown = _FAILED_WITHIN if error.body else _UNREADABLE
+        sentence = next((words for kinds, words in _SENTENCES if isinstance(error, kinds)), unknown)
     else:
         sentence = _UNREADABLE
-    if _status(error) in _STATUSES and sentence in (_FAILED, _UNREADABLE, _REJECTED):
+    if _status(error) in _STATUSES and sentence in (_FAILED, _UNREADABLE, _REJECTED, _NO_KEY):
         sentence = _STATUSES[_status(error)]
-    if isinstance(error, library.ModelHTTPError) and error.status_code in (400, 404, 422, 500):
+    if isinstance(error, library.ModelHTTPError) and error.status_code in _EXPLAINED:
         message = _text(error, "message").lower()
         sentence = next((words for pattern, words in _SETTINGS if pattern.search(message)), sentence)
     return sentence.format(code=_code(error), setting=f"models.providers.{provider}", key=key)
+
+
+def _is_about_key(error: Exception) -> bool:
+    """Whether a server refuses the key: by its status, or in words with another status, as Gemini does."""
+    if not isinstance(error, library.ModelAPIError) or isinstance(error, library.ModelQuotaExceededError):
+        return False
+    words = f"{error.provider_error_code} {_text(error, 'message')}".lower()
+    if _status(error) == 400:
+        return bool(_KEY.search(words))
+    is_refused = isinstance(error, library.ModelAuthenticationError) or _status(error) in (401, 403)
+    is_other = any(pattern.search(words) for pattern in (_CREDIT, _COUNTRY)) or _is_blocked(error)
+    return is_refused and not is_other
+
+
+def _is_blocked(error: library.ModelAPIError) -> bool:
+    """Whether a page for people refuses a request, as a proxy or a firewall before the server does."""
+    return _status(error) == 403 and _text(error, "message").lstrip().lower().startswith(("<!doctype", "<html"))
 
 
 def _status(error: Exception) -> int:
@@ -118,17 +148,30 @@ def is_of_account(error: Exception) -> bool:
     return isinstance(error, library.ModelQuotaExceededError)
 
 
-_UNREADABLE: Final = "gave an answer that no model server gives: is {setting}.base_url right, and its kind"
+_KEY: Final = re.compile(
+    r"api[ _]key (?:is )?(?:not valid|invalid|expired)|(?:invalid|expired|incorrect)[ _]api[ _]?key"
+)
+_CREDIT: Final = re.compile(
+    r"(?:\bno\b|\bany\b|insufficient|not enough|out of)[^.]{0,30}(?:credit|balance|quota|funds)"
+    r"|balance[^.]{0,20}(?:too low|insufficient)|余额不足|欠费"
+)
+_COUNTRY: Final = re.compile(r"country|\bregion\b|territory")
+_EXPLAINED: Final = (400, 403, 404, 422, 429, 500, 501, 503)
+"""Statuses whose message may name what to change."""
+
+_NO_KEY: Final = "does not accept the key{code}: {key}"
+_NO_CREDIT: Final = "has no credit or quota left: top up the account, or choose another model"
+_UNREADABLE: Final = (
+    "gave no answer that can be read: look at {setting}.base_url and kind, and at the log of its server"
+)
+_FAILED_WITHIN: Final = "reports an error in its answer{code}: if it lasts, look at the log of its server"
 _REJECTED: Final = "rejects the request{code}: choose another model, or look at {setting}"
 _FAILED: Final = "refuses what it was sent{code}: choose another model, or look at {setting}"
 
 _SENTENCES: Final[tuple[tuple[type[library.ModelAPIError], str], ...]] = (
-    (library.ModelQuotaExceededError, "has no credit or quota left: top up the account, or choose another model"),
+    (library.ModelQuotaExceededError, _NO_CREDIT),
     (library.ModelRateLimitError, "asks to slow down"),
-    (
-        library.ModelAuthenticationError,
-        "does not accept the key{code}: {key}",
-    ),
+    (library.ModelAuthenticationError, _NO_KEY),
     (library.ModelNotFoundError, "is unknown to its server{code}: correct the model's name, or {setting}.base_url"),
     (library.ModelRequestRejectedError, _REJECTED),
     (library.ModelUnavailableError, "is overloaded{code}: if it lasts, choose another model"),
@@ -143,14 +186,28 @@ _SENTENCES: Final[tuple[tuple[type[library.ModelAPIError], str], ...]] = (
 _STATUSES: Final[dict[int, str]] = {
     402: "wants to be paid{code}: top up the account, or choose another model",
     403: "is not permitted to this key{code}: {key}",
+    408: "gave no answer in time{code}: is its server busy, or models.timeout too short",
+    410: "has been retired{code}: choose another model",
     405: "takes no requests at this address{code}: is {setting}.base_url right, and its kind",
-    413: "does not take a request of this size{code}: lower models.context_tokens",
     451: "is not available in your country{code}: choose another model",
 }
 """Where the library knows no more than the status."""
 
 
 _SETTINGS: Final = (
+    (_CREDIT, _NO_CREDIT),
+    (_COUNTRY, "is not available in your country{code}: choose another model"),
+    (re.compile(r"loading model|model is (?:currently )?loading"), "is being loaded by its server{code}: wait"),
+    (
+        re.compile(r"more (?:\w+ )?memory|out of memory"),
+        "does not fit into the memory of its server{code}: choose a smaller model, or a shorter window there",
+    ),
+    (re.compile(r"no models? (?:is )?loaded|load a model"), "is not loaded by its server{code}: load it there"),
+    (re.compile(r"not a chat model"), "is no model for chats{code}: choose another model"),
+    (
+        re.compile(r"not a valid model|(?:invalid|unknown) model\b"),
+        "is unknown to its server{code}: correct the model's name",
+    ),
     (
         re.compile(r"v1/responses|responses api"),
         'answers by the Responses protocol only{code}: set {setting}.kind = "openai-responses"',
@@ -160,8 +217,19 @@ _SETTINGS: Final = (
         "does not take the length of answers that is asked for{code}: lower or remove models.max_output_tokens",
     ),
     (
-        re.compile(r"not support[^.]{0,200}tool|tool[^.]{0,200}not support|enable-auto-tool-choice|--jinja"),
+        re.compile(
+            r"not support[^.]{0,200}\btool|\btools?\b[^.]{0,200}not support|support tool use|function calling is not"
+            r"|enable-auto-tool-choice|--jinja"
+        ),
         "cannot call tools{code}: choose another model, or turn tool calls on at its server",
+    ),
+    (
+        re.compile(r"no endpoints found[^.]{0,40}(data policy|privacy|guardrail)"),
+        "is served by no one whom your account permits{code}: change the privacy settings of the account",
+    ),
+    (
+        re.compile(r"no endpoints found"),
+        "is served by no one who takes what is sent{code}: choose another model, or correct the model's name",
     ),
     (
         re.compile(r"try pulling it|model [^ ]{1,200} not found"),
@@ -172,8 +240,14 @@ _SETTINGS: Final = (
 """Which setting a refused request is about, by the server's message."""
 
 
+_FORM: Final = re.compile(r"response_format|json.?schema|grammar|guided|structured|requested parameters")
+"""Words of errors about the form of an answer whose status says something else."""
+
+
 def rejects_form(error: BaseException | None) -> bool:
     """Whether a server, or the library for it, does not take the form a structured answer was asked for in."""
+    if isinstance(error, library.ModelHTTPError) and error.status_code in (404, 500, 501):
+        return bool(_FORM.search(_text(error, "message").lower()))
     if not isinstance(error, library.ModelRequestRejectedError):
         return isinstance(error, library.UserError)
     other = library.ModelAuthenticationError | library.ModelNotFoundError | library.ModelContextWindowExceededError
@@ -197,11 +271,14 @@ def retry_after(error: Exception) -> float | None:
         return None
     after = error.retry_after
     if after is None and isinstance(error, library.ModelHTTPError) and error.status_code in (429, 503, 529):
-        after = _reset(error.headers or {}) or _in_words(error)
+        metadata = body_of(error).get("metadata")
+        within = metadata.get("headers") if isinstance(metadata, dict) else None
+        headers = {**(within if isinstance(within, dict) else {}), **(error.headers or {})}
+        after = _reset({str(name).lower(): str(value) for name, value in headers.items()}) or _in_words(error)
     return None if after is None else min(after, LONGEST_PAUSE)
 
 
-def _reset(headers: "dict[str, str]") -> float | None:
+def _reset(headers: dict[str, str]) -> float | None:
     """Until the limits that are used up are reset, as `x-ratelimit-*` headers report."""
     waits: list[float] = []
     for limit in _LIMITS:
@@ -209,7 +286,20 @@ def _reset(headers: "dict[str, str]") -> float | None:
         if found and any(found.groups()) and headers.get(f"x-ratelimit-remaining-{limit}") == "0":
             hours, minutes, seconds, millis = (float(part or 0) for part in found.groups())
             waits.append(hours * 3600 + minutes * 60 + seconds + millis / 1000)
+    for name in ("retry-after", "ratelimit-reset", "x-ratelimit-reset"):
+        if not waits and _NUMBER.fullmatch(headers.get(name, "")):
+            waits.append(_seconds_until(float(headers[name])))
     return max(waits, default=None)
+
+
+_NUMBER: Final = re.compile(r"\d{1,13}(?:\.\d{1,9})?")
+
+
+def _seconds_until(number: float) -> float:
+    """Of a number that is seconds from now, or the time of a clock in seconds or milliseconds."""
+    if number > 1e11:
+        number /= 1000
+    return max(0.0, number - time.time()) if number > 1e8 else number
 
 
 def _in_words(error: library.ModelAPIError) -> float | None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
+from math import inf
 from time import monotonic
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Usage
 from tenex.core.ports import OnText, ignore_text
 
-from .answer_limits import CONTENT, MB, PARTS, AnswerTooLarge, exceeded
+from .answer_limits import CONTENT, MB, PARTS, AnswerTooLarge, exceeded, is_whole
 from .compatible import CompatibleChatModel
 from .config import ModelClientConfig, ProviderConfig
 from .cut_input import REMEDY, CutInput, ReportedInput
@@ -278,8 +279,7 @@ class ProviderModel:
                 step = await self._bounded(sent, way, on_text, state)
             except (ModelUnavailable, ModelRefused) as error:
                 spent = error.usage = spent + error.usage
-                learnt = self._model.learn(error.__cause__) if isinstance(self._model, CompatibleChatModel) else ""
-                other = way if learnt else _other_way(way, sent, error.__cause__)
+                other = way if self._learns(error.__cause__) else _other_way(way, sent, error.__cause__)
                 if other is None or attempts == WAYS:
                     raise
                 way = other
@@ -289,6 +289,14 @@ class ProviderModel:
                     log.info("model.request_changed", model=self.name, **asdict(used))
                     self._way = used
                 return replace(step, usage=spent + step.usage)
+
+    def _learns(self, error: BaseException | None) -> bool:
+        """Whether an error says what is to be sent otherwise to this server from now on."""
+        if is_whole(error) and self._streams_from < inf:
+            self._streams_from = inf
+            log.warning("model.streams_off", model=self.name, seconds=0)
+            return True
+        return isinstance(self._model, CompatibleChatModel) and bool(self._model.learn(error))
 
     async def _bounded(self, request: ModelRequest, way: _Way, on_text: OnText, state: _StreamState) -> ModelStep:
         state.sent, state.stream = _size(request), None

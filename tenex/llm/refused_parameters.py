@@ -2,19 +2,20 @@
 
 Servers that speak OpenAI's protocol take different parts of it, and each says what it refuses in words of its own. So
 the rule is the same for all: a refusal that names an optional parameter which was sent is about that parameter. A
-refusal that names nothing of the kind, or only a value, is an error for the operator.
+refusal that names nothing of the kind, or only a value, is an error for the operator. Two more things that servers
+refuse are in the messages: a system prompt of its own, and an answer without text.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import structlog
 from openai import NOT_GIVEN, Omit
 from pydantic_ai import exceptions as library
 
-REFUSALS: Final = (400, 404, 422)
+REFUSALS: Final = (400, 404, 422, 501)
 """Statuses; OpenRouter says 404 where no server behind it takes a parameter."""
 
 WORDS: Final = 8_000
@@ -51,8 +52,19 @@ _REFUSED: Final = re.compile(
     r"unsupported|not (?:be )?support|n[o']t support|no endpoints found that support|unrecogni[sz]ed|not recogni[sz]ed"
     r"|unknown|unexpected|extra|forbidden|invalid|deprecated|incompatible|disallowed|does not exist|remove"
     r"|not (?:permitted|allowed|accepted|available|compatible|valid|implemented|enabled)|(?:may|must) not"
-    r"|only .{0,80}(?:allowed|supported|accepted)|(?:cannot|can't) be used"
+    r"|only .{0,80}(?:allowed|supported|accepted)|(?:cannot|can't) be used|extraneous|cannot find field"
 )
+_UNNAMED: Final = re.compile(r"no endpoints found that can handle the requested parameters")
+"""OpenRouter's words where no server behind it takes all that was sent; it does not say which part."""
+_SYSTEM: Final = re.compile(
+    r"\b(?:system|developer)['\"` ]{1,2}(?:role|instruction|message|prompt)s?\b"
+    r"|\brole\b[^.]{0,80}['\"`](?:system|developer)['\"`]|only user(?:,| and) (?:assistant|model)"
+)
+_NO_TEXT: Final = re.compile(
+    r"\bcontent\b(?![ _](?:policy|filter|management)).{0,100}\b(?:null|none|string|required|missing)\b"
+    r"|\b(?:null|none|required|missing)\b.{0,100}\bcontent\b"
+)
+"""An answer of the model that is only calls has no text, which some servers want to be an empty one."""
 _OF_VALUE: Final = re.compile(
     r"too (?:large|high|big|many|long)|at most|maximum|must be (?:less|at least|between|positive)|exceeds?\b"
     r"|greater than|less than or equal|out of range"
@@ -65,6 +77,7 @@ _log = structlog.get_logger(__name__)
 def refusal_words(error: library.ModelHTTPError) -> str:
     """All that an error says, in lower case: its code, its message, and the places that a validation names."""
     body = error.body if isinstance(error.body, str) else json.dumps(error.body, ensure_ascii=False, default=str)
+    body = re.sub(r'"\w+": null,?', "", body)  # a field that says nothing
     return f"{error.provider_error_code or ''} {body}"[:WORDS].lower()
 
 
@@ -75,6 +88,10 @@ class Parameters:
         self._changed: dict[str, str] = {}
         """The other name of a parameter, or "" where it is left out."""
         self._sent: frozenset[str] = frozenset()
+        self._system_as_user = False
+        """Whether the system prompt is sent at the beginning of the first message of a user."""
+        self._text_as_empty = False
+        """Whether messages without a text are sent with an empty one."""
 
     def as_permitted(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of a request without what was refused, or under its other name."""
@@ -85,16 +102,42 @@ class Parameters:
                 if other:
                     sent.setdefault(other, value)
         self._sent = frozenset(sent)
+        if self._text_as_empty:
+            sent["messages"] = [{**message, "content": message.get("content") or ""} for message in sent["messages"]]
+        if self._system_as_user:
+            sent["messages"] = _without_system(sent["messages"])
         return sent
 
     def refused(self, words: str) -> str:
-        """Note the parameter that a refusal in these words is about; its name, or "" where no such one was sent."""
+        """Note what a refusal in these words is about; its name, or "" where nothing can be sent otherwise."""
+        if name := self._named(words):
+            return name
+        optional = [name for name in OPTIONAL if name in self._sent]
+        if optional and _UNNAMED.search(words):
+            self._changed.update(dict.fromkeys(optional, ""))
+            _log.info("model.parameter_refused", parameter=", ".join(optional))
+            return optional[0]
+        if not self._system_as_user and _SYSTEM.search(words):
+            self._system_as_user = True
+            _log.info("model.parameter_refused", parameter="system", sent_as="user")
+            return "system"
+        if not self._text_as_empty and _NO_TEXT.search(words):
+            self._text_as_empty = True
+            _log.info("model.parameter_refused", parameter="content", sent_as="an empty text")
+            return "content"
+        return ""
+
+    def _named(self, words: str) -> str:
+        """Note the parameter that a refusal names, and that was sent."""
         if not _REFUSED.search(words):
             return ""
-        named = [name for name in OPTIONAL if name in self._sent and re.search(rf"(?<![\w.]){name}\b", words)]
+        places = {
+            name: re.search(rf"(?<![\w.]){name.replace('_', '_?')}\b", words) for name in OPTIONAL if name in self._sent
+        }
+        named = {name: place.start() for name, place in places.items() if place is not None}
         if not named:
             return ""
-        name = min(named, key=words.index)  # the remedy is named after what is wrong
+        name = min(named, key=lambda name: named[name])  # the remedy is named after what is wrong
         if (
             name in OTHER_NAMES
             and _OF_VALUE.search(words)
@@ -106,6 +149,17 @@ class Parameters:
         self._changed[original] = other
         _log.info("model.parameter_refused", parameter=name, **({"sent_as": other} if other else {}))
         return name
+
+
+def _without_system(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The messages with the system prompt at the beginning of the first of a user."""
+    system = [str(message["content"]) for message in messages if message["role"] in ("system", "developer")]
+    rest = [message for message in messages if message["role"] not in ("system", "developer")]
+    place = next((at for at, message in enumerate(rest) if message["role"] == "user"), None)
+    if place is None or not isinstance(rest[place]["content"], str):
+        return [{"role": "user", "content": "\n\n".join(system)}, *rest] if system else rest
+    rest[place] = {**rest[place], "content": "\n\n".join([*system, rest[place]["content"]])}
+    return rest
 
 
 class AdaptedClient:

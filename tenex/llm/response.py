@@ -14,11 +14,11 @@ from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import CallId
 from tenex.core.messages import DEPTH, CallRequest, ModelStep, ToolSpec, Usage, is_too_deep
 
-from .markup import has_token, rewritten
+from .markup import has_mark, rewritten
 from .overflow import body_of
 from .provider_parts import kept
 from .thoughts import split, without_tags
-from .written_calls import offered_name, written_calls
+from .written_calls import before_mark, offered_name, written_calls
 
 SHOWN: Final = 200
 """Characters of unusable arguments that the model is shown again, so that it finds its mistake."""
@@ -50,20 +50,25 @@ def step_of(
         raise ModelUnavailable(f"{name} ended its answer with an error", usage=usage)
     parts = [part for part in response.parts if isinstance(part, ToolCallPart)]
     decided = next((part for part in parts if decision_tool and part.tool_name == decision_tool), None)
-    thought, text = split(rewritten(response.text or "")).end()
-    thinking = "\n\n".join(part for part in (response.thinking, thought) if part)
+    thought, text = split(response.text or "").end()
+    thought_in_tokens, text = split(rewritten(text)).end()
+    thinking = "\n\n".join(part for part in (response.thinking, thought, thought_in_tokens) if part)
     if decided is not None:
         text = decided.args if isinstance(decided.args, str) else json.dumps(decided.args or {}, ensure_ascii=False)
     cut_off = response.finish_reason == "length"
     calls = () if decision_tool else tuple(_call(part, cut_off=cut_off) for part in parts)
+    if calls or cut_off:
+        text = before_mark(text)
     if not calls and not cut_off and not decision_tool:
         written = written_calls(text, tools)
         text, calls = written.text, tuple(written.calls)
         if not calls and not text.strip() and thinking:  # the server took a call for a part of the thoughts
             calls = tuple(written_calls(without_tags(rewritten(thinking)), tools).calls)
-        if not calls and has_token(text):
+        if not calls and has_mark(text):
             raise ModelRefused(
-                f"{name} wrote a call that cannot be read: make it by the interface for tool calls", usage
+                f"{name} wrote a call or a token that cannot be read: make calls by the interface for tools, show "
+                "tokens as code, or choose another model",
+                usage,
             )
     names = [tool.name for tool in tools]
     calls = tuple(replace(call, tool=offered_name(call.tool, names)) for call in calls)

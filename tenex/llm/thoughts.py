@@ -1,21 +1,42 @@
 """Separates a model's thoughts, which stay private, from the text of its answer.
 
 Models write thoughts between tags. Many chat templates put the opening tag into the prompt, so that an answer reads
-`...thought</think>answer`: a closing tag that nothing opened makes a thought of all text before it.
+`...thought</think>answer`: a closing tag that nothing opened makes a thought of all text before it. Tags in code that
+open and close there are shown, and no thoughts.
 """
 
 import json
 import re
 from typing import Final
 
-_TAGS: Final = (
-    *("<think>", "</think>", "<thought>", "</thought>", "[THINK]", "[/THINK]", "<thinking>", "</thinking>"),
-    *("<reasoning>", "</reasoning>", "<seed:think>", "</seed:think>", "◁think▷", "◁/think▷"),
-)
-"""DeepSeek and Qwen write the first pair, Gemma the second, Magistral the third; then Nova, Granite, Seed and Kimi."""
+from .code_spans import FENCE, closes
 
+LONGEST_FENCE: Final = 200
+"""Characters of a line that opens a block of code."""
+
+_NAMES: Final = ("think", "thinking", "thought", "reasoning")
+_SPELLINGS: Final = tuple(spelling(name) for name in _NAMES for spelling in (str.lower, str.capitalize, str.upper))
+_OPENING: Final = frozenset(
+    {
+        *(f"<{name}>" for name in (*_SPELLINGS, "seed:think", "mm:think", "antThinking", "scratchpad")),
+        *("[THINK]", "◁think▷", "<|think|>", "<|thinking|>", "<|START_THINKING|>", "<|begin_of_thought|>"),
+        "<|channel>thought",
+    }
+)
+_CLOSING: Final = frozenset(
+    {
+        *(f"</{name}>" for name in (*_SPELLINGS, "seed:think", "mm:think", "antThinking", "scratchpad")),
+        *("[/THINK]", "◁/think▷", "<|/think|>", "<|/thinking|>", "<|END_THINKING|>", "<|end_of_thought|>"),
+        *("<channel|>", "[BEGIN FINAL RESPONSE]"),
+    }
+)
+"""DeepSeek, Qwen and Granite write `<think>`, Gemma `<thought>` or a channel, Magistral `[THINK]`; the others are Nova,
+Seed, MiniMax, Kimi, Command and Apriel, whose thoughts end where the final response begins."""
+
+_TAGS: Final = (*_OPENING, *_CLOSING)
 _TAG: Final = re.compile("|".join(map(re.escape, _TAGS)))
 _LONGEST: Final = max(map(len, _TAGS))
+_BEGINNINGS: Final = frozenset(tag[:size] for tag in _TAGS for size in range(1, len(tag)))
 _OPENING_QUOTE: Final = re.compile(r"""(?:^|[\s(\[{=,:])([`"'])$""")
 
 
@@ -44,6 +65,12 @@ class ThoughtSplitter:
         """The opening tag of the current thought; None outside of a thought."""
         self._may_be_text = False
         """Whether the current thought began within a line: it is text if it never closes."""
+        self._fence = ""
+        """What opened the block of code in which the text is."""
+        self._line = ""
+        """The last line of the text, as far as it has come."""
+        self._shown = 0
+        """Tags that opened within this code: they and those that close them are text."""
         self._thought: list[str] = []
         self._thoughts: list[str] = []
         if text:
@@ -83,16 +110,30 @@ class ThoughtSplitter:
                 at = tag.end()  # the tag is quoted: the text is about it
                 continue
             self._release(text[begin : tag.start()])
-            self._take(tag[0])
             begin = at = tag.end()
+            if self._is_shown(tag[0], is_quoted=quote is not None and quote[1] == "`"):
+                self._release(tag[0])
+            else:
+                self._take(tag[0])
         end = len(text) if is_whole else _settled(text, at)
         self._release(text[begin:end])
         self._pending = text[end:]
 
+    def _is_shown(self, tag: str, *, is_quoted: bool) -> bool:
+        """Whether a tag is part of a text that shows it as code; one that nothing opened there ends a thought."""
+        if self._open is not None:
+            return False
+        if tag in _OPENING:
+            self._shown += bool(self._fence or is_quoted)
+            return bool(self._fence or is_quoted)
+        self._shown -= 1
+        return self._shown >= 0
+
     def _take(self, tag: str) -> None:
         """Enter or leave a thought."""
         self._before = tag[-2:]
-        if "/" not in tag:
+        self._shown = 0
+        if tag in _OPENING:
             if self._open is None:
                 self._open, self._may_be_text = tag, not self._is_line_blank
                 if not self._has_words:
@@ -121,18 +162,33 @@ class ThoughtSplitter:
     def _add_text(self, piece: str) -> None:
         self._text.append(piece)
         self.length += len(piece)
+        self._follow_fences(piece)
         _, newline, line = piece.rpartition("\n")
         self._is_line_blank = (self._is_line_blank or bool(newline)) and not line.strip()
         self._has_words = self._has_words or bool(piece.strip())
 
+    def _follow_fences(self, piece: str) -> None:
+        """Note whether the text is within a block of code now."""
+        *ended, rest = piece.split("\n")
+        for words in ended:
+            line, self._line = (self._line + words)[:LONGEST_FENCE], ""
+            if self._fence:
+                self._fence = "" if closes(line, self._fence) else self._fence
+            elif opened := FENCE.match(line):
+                self._fence = opened[1]
+            if not self._fence:
+                self._shown = 0
+        self._line = (self._line + rest)[:LONGEST_FENCE]
+
     def _clear(self) -> None:
         self._text, self.length, self._has_words, self._is_line_blank = [], 0, False, True
+        self._fence, self._line, self._shown = "", "", 0
 
 
 def _settled(text: str, at: int) -> int:
     """Up to where nothing can belong to a tag any more."""
     for start in range(max(at, len(text) - _LONGEST + 1), len(text)):
-        if any(tag.startswith(text[start:]) for tag in _TAGS):
+        if text[start:] in _BEGINNINGS:
             return start
     return len(text)
 

@@ -66,7 +66,7 @@ def fire(scenario: Scenario, part: str, *, times: int = 1) -> Scenario:
 
 def unreachable(scenario: Scenario) -> list[str]:
     """The notices about it."""
-    return [text for text in scenario.sent_texts() if "cannot be reached" in text]
+    return [text for text in scenario.sent_texts() if "cannot be used" in text]
 
 
 @pytest.mark.parametrize("part", ["retry", "route"])
@@ -236,7 +236,7 @@ def test_agents_of_one_turn_that_share_a_dead_provider_are_reported_once_and_sta
     (reported,) = unreachable(scenario)
     assert "no server listens at 127.0.0.1:9" in reported
     scenario.user_writes("/status")
-    assert "Executor: its model cannot be reached; the next try is in 300 s" in scenario.sent_texts()[-1]
+    assert "Executor: its model cannot be used; the next try is in 300 s" in scenario.sent_texts()[-1]
 
 
 READS = reply("", ("read_file", {"path": "a"}))

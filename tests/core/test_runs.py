@@ -8,7 +8,7 @@ import pytest
 from tenex.core import records as r
 from tenex.core.config import Expectation, Limits
 from tenex.core.context.window import MESSAGE_CHARACTERS
-from tenex.core.decide.runs import CALLS, NUDGES
+from tenex.core.decide.runs import CALLS, EMPTY, NUDGES
 from tenex.core.effects import Key, ModelCall, Timer, ToolCall
 from tenex.core.ids import CallId, Millis
 from tenex.core.messages import CallRequest, CallResult, ModelStep, Note, UserText
@@ -167,7 +167,7 @@ def test_an_empty_answer_is_reminded_twice_and_then_fails() -> None:
     assert call.entries[-1] == Note(title="Reminder", text=reminder), "the model sees it"
     scenario.settle()
     assert [record.text for record in scenario.records(r.ModelReprompted)] == [reminder] * NUDGES
-    assert (ended(scenario)[0].outcome, ended(scenario)[0].error) == ("failed", "its model gave empty answers")
+    assert (ended(scenario)[0].outcome, ended(scenario)[0].error) == ("failed", EMPTY)
     check_idle(scenario)
 
 

@@ -9,6 +9,7 @@ from tenex.core import records as r
 from tenex.core.config import Expectation, Limits, Policy
 from tenex.core.costs import run_agent
 from tenex.core.decide.rollback import state_at
+from tenex.core.decide.runs import EMPTY
 from tenex.core.effects import ModelCall, Timer, ToolCall
 from tenex.core.graph import Edge, TransitionGraph
 from tenex.core.ids import Millis, Slug
@@ -123,7 +124,7 @@ def test_its_tools_run_like_anybody_s_what_it_costs_counts_and_it_reads_what_a_u
     ("fault", "expected"),
     [
         (ModelFailed(key=None, message="filtered", retryable=False), "Helper failed: filtered"),  # type: ignore[arg-type]
-        (reply(""), "Helper failed: its model gave empty answers"),
+        (reply(""), f"Helper failed: {EMPTY}"),
     ],
 )
 def test_one_that_fails_is_a_failed_result_and_its_caller_goes_on(fault: Any, expected: str) -> None:

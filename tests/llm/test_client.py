@@ -1,6 +1,7 @@
 """The client: chains, what failures cost, configuration checked at once, laziness, closing."""
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -112,6 +113,35 @@ async def test_a_refused_key_is_tried_again_only_when_it_has_changed_or_a_user_w
         assert (await client.step(work())).text == "Hello"
         assert (await client.step(work())).text == "Hello"
         await client.close()
+
+
+async def test_a_model_that_a_key_may_not_use_holds_no_other_model() -> None:
+    """Nor does a window that nothing fits into, which also waits for the operator."""
+    chain = ["local:a"]
+    replies = by_model(a=Fails(status=403, message="No access to the model"), b=Answer(text="Hello"))
+    async with model_server(replies) as server:
+        client = ModelClient(
+            ModelClientConfig(providers={"local": provider(server)}), lambda *_: tuple(chain), OfflineModel()
+        )
+        for _ in range(2):
+            with pytest.raises(ModelUnavailable, match="is not permitted to this key"):
+                await client.step(work())
+        chain[:] = ["local:b"]
+        assert (await client.step(work())).text == "Hello"
+        await client.close()
+    assert [exchange.request["model"] for exchange in server.exchanges] == ["a", "b"]
+
+
+async def test_a_request_that_a_server_cuts_silently_holds_no_other_request() -> None:
+    def respond(request: Json) -> Reply:
+        is_long = len(json.dumps(request["messages"])) > 20_000
+        return Answer(text="Hm?", usage=(1_000, 40)) if is_long else Answer(text="Hello")
+
+    system = " ".join(f"Rule {number}: be brief." for number in range(2_000))
+    (failed, step), _ = await asked(respond, work(system=system), work())
+    assert isinstance(failed, ModelUnavailable)
+    assert failed.needs_operator
+    assert step.text == "Hello"
 
 
 async def test_a_chain_goes_on_with_the_next_provider_where_a_key_is_refused() -> None:

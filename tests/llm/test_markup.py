@@ -15,7 +15,7 @@ from tenex.llm.written_calls import written_calls
 from tests.fakes.modelprotocol import Answer, Call, Fails
 
 from .clients import WRITE, asked, talking, work
-from .test_written_calls import MARKED, TOOLS
+from .test_written_calls import CALL, MARKED, TOOLS
 
 ARGS = '{"path": "a.txt"}'
 HARMONY_CALL = f"<|channel|>commentary to=functions.write_file <|constrain|>json<|message|>{ARGS}<|call|>"
@@ -28,6 +28,11 @@ CALLS = (
     f"<|start|>assistant to=functions.write_file<|channel|>commentary json<|message|>{ARGS}<|call|>",
     f"<|channel|>analysis<|message|>SECRET<|end|><|start|>assistant{HARMONY_CALL}",
     DSML,
+    DSML.replace("｜", "|"),
+    f"analysisSECRETassistantcommentary to=functions.write_file json{ARGS}",
+    f'<|START_THINKING|>SECRET<|END_THINKING|><|START_ACTION|>[{{"tool_name": "write_file", "parameters": {ARGS}}}]',
+    '<|open|>call tool="write_file"<|sep|><|open|>argument key="path"<|sep|>a.txt<|close|>argument<|sep|>',
+    f"<|open|>tools<|sep|><tool_call>{CALL}</tool_call><|close|>tools<|sep|>",
 )
 
 
@@ -46,15 +51,29 @@ def only(made: ModelStep) -> CallRequest:
 def test_a_call_in_special_tokens_is_a_call_and_no_token_is_text(text: str, lead: str) -> None:
     made = step(TextPart(lead + text))
     assert (only(made).tool, only(made).arguments, only(made).fault) == ("write_file", {"path": "a.txt"}, "")
-    assert made.text.strip() == lead.strip()
+    assert made.text.strip() in ("", lead.strip())
 
 
-def test_a_thought_in_harmony_stays_private() -> None:
-    text = (
-        "<|channel|>analysis<|message|>SECRET<|end|><|start|>assistant<|channel|>final<|message|>It is made.<|return|>"
-    )
+def test_a_thought_in_harmony_that_nothing_opened_stays_private() -> None:
+    made = step(TextPart(f"SECRET<|end|><|start|>assistant{HARMONY_CALL}"))
+    assert (made.text, made.thinking, only(made).arguments) == ("", "SECRET", {"path": "a.txt"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<|channel|>analysis<|message|>SECRET<|end|><|start|>assistant<|channel|>final<|message|>It is made.<|return|>",
+        "analysisSECRETassistantfinalIt is made.",
+        "<|START_THINKING|>SECRET<|END_THINKING|><|START_RESPONSE|>It is made.<|END_RESPONSE|>",
+        "<|open|>think<|sep|>SECRET<|close|>think<|sep|><|open|>response<|sep|>It is made.<|close|>response<|sep|>",
+        "<|begin_of_thought|>SECRET<|end_of_thought|><|begin_of_solution|>It is made.<|end_of_solution|>",
+        "SECRET\n[BEGIN FINAL RESPONSE]\nIt is made.\n[END FINAL RESPONSE]",
+        "<think>SECRET</think><response>It is made.</response>",
+    ],
+)
+def test_a_thought_in_tokens_stays_private(text: str) -> None:
     made = step(TextPart(text))
-    assert (made.text, made.thinking) == ("It is made.", "SECRET")
+    assert (made.text.strip(), made.thinking.strip()) == ("It is made.", "SECRET")
 
 
 @pytest.mark.parametrize(
@@ -75,20 +94,93 @@ def test_a_call_within_the_thoughts_is_read_where_there_is_nothing_else(thought:
 
 @pytest.mark.parametrize(
     "end",
-    ["<|im_end|>", "<|eot_id|>", "</s>", "<end_of_turn>", "<|endoftext|>", "<|return|>\n", "<｜end▁of▁sentence｜>"],
+    [
+        "<|im_end|>",
+        "<|eot_id|>",
+        "</s>",
+        "<end_of_turn>",
+        "<|endoftext|>",
+        "<|return|>\n",
+        "<｜end▁of▁sentence｜>",
+        "<turn|>",
+        "<|user|>",
+        "<|observation|>",
+        "[|endofturn|]",
+        "[EOS]",
+        "<|im_end|>\n<|im_start|>user\nThanks!<|im_end|>",
+        "<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nNext",
+        "\n</tool_call>",
+        "\n</function>\n</tool_call>",
+    ],
 )
 def test_a_token_that_ends_an_answer_is_left_out(end: str) -> None:
     assert step(TextPart(f"It is made.{end}")).text == "It is made."
 
 
-def test_a_text_about_tokens_is_published_as_it_is() -> None:
-    text = "Harmony begins a message with `<|channel|>`, then `<|message|>`."
-    assert step(TextPart(f"{text}\n\n```\n<tool_call>x</tool_call>\n```\nThat is all.")).text.startswith(text[:20])
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "<|im_start|>assistant\n",
+        "<|start_header_id|>assistant<|end_header_id|>\n\n",
+        "<|assistant|>",
+        "<|begin_of_text|>",
+        "<|start_of_role|>assistant<|end_of_role|>",
+    ],
+)
+def test_a_token_that_begins_an_answer_is_left_out(begin: str) -> None:
+    assert step(TextPart(f"{begin}It is made.")).text == "It is made."
 
 
-def test_a_token_without_a_call_is_asked_for_again() -> None:
-    with pytest.raises(ModelRefused, match="cannot be read"):
-        step(TextPart("<|tool_call_begin|>"))
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Harmony begins a message with `<|channel|>`, then `<|message|>`.",
+        "gpt-oss writes `<|channel|>final<|message|>` before its answer.",
+        "A message:\n\n```\n<|start|>assistant<|channel|>final<|message|>Hi<|return|>\n```\n\nEach has a header.",
+        "~~~\n<|im_start|>user\nHi<|im_end|>\n~~~",
+        f"```\n{HARMONY_CALL}\n```\nis a call.",
+        "It stops at `<|im_end|>`",
+        "Mistral wraps requests in [INST] and [/INST]",
+        "Strike a word with <s>word</s>",
+        "Use a <|> b, a <| f or [|x|].",
+    ],
+)
+def test_a_text_about_tokens_is_published_as_it_is(text: str) -> None:
+    made = step(TextPart(text))
+    assert (made.text, made.calls) == (text, ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<|tool_call_begin|>",
+        "<tool_call>",
+        "Now.\n<tool_call>\n",
+        "<|fim_middle|>x",
+        "It is <|made|>.",
+        "<tool_response>\nok\n</tool_response>\nIt is made.",
+        "<|im_start|>user\nHi",
+    ],
+)
+def test_a_token_without_a_call_is_asked_for_again(text: str) -> None:
+    for tools in (TOOLS, ()):
+        usage = Usage(input_tokens=7, output_tokens=3)
+        with pytest.raises(ModelRefused, match="cannot be read"):
+            step_of(ModelResponse(parts=[TextPart(text)]), "p:m", "p:p", usage, tools=tools)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "<|tool_call_end|><|tool_calls_section_end|>",
+        "<tool_call>",
+        f"\n<tool_call>\n{ARGS}\n</tool_call>",
+        "</tool_call>",
+    ],
+)
+def test_what_a_server_left_of_a_call_that_it_took_out_is_no_text(rest: str) -> None:
+    made = step(TextPart(f"I write it.{rest}"), ToolCallPart("write_file", ARGS, tool_call_id="c"))
+    assert (made.text, only(made).tool) == ("I write it.", "write_file")
 
 
 @pytest.mark.parametrize(

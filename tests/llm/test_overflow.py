@@ -12,7 +12,7 @@ from tenex.core.context.window import fitted, request_tokens
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.messages import CallResult, Entry, UserText
 from tenex.llm.overflow import Overflow, overflow
-from tests.fakes.modelprotocol import Answer, Call, Fails, Json, Reply
+from tests.fakes.modelprotocol import Answer, Call, Fails, Json, Reply, Sends
 
 from .clients import WRITE, asked, called, talking, vendor, work
 from .otherservers import Request, anthropic, google
@@ -87,6 +87,27 @@ def test_a_limit_of_another_kind_is_no_overflow(status: int, message: str) -> No
             WINDOW,
         ),
         (500, {"error": {"code": 500, "message": "Context size has been exceeded.", "type": "server_error"}}, WINDOW),
+        (413, "", WINDOW),
+        (413, "<html><head><title>413 Request Entity Too Large</title></head></html>", WINDOW),
+        (422, {"error": "`inputs` tokens + `max_new_tokens` must be <= 2000. Given: 2600 `inputs` tokens"}, WINDOW),
+        (400, {"error": {"message": "Range of input length should be [1, 2000]"}}, WINDOW),
+        (400, {"error": {"message": "Prompt 超长", "code": "1261"}}, WINDOW),
+        (400, {"errors": [{"message": "the number of input tokens 2600 cannot exceed the total limit 2000"}]}, WINDOW),
+        (
+            400,
+            [{"error": {"code": 400, "message": "The input token count (2600) exceeds the maximum allowed."}}],
+            WINDOW,
+        ),
+        (
+            400,
+            {"error": {"message": "Provider returned error", "metadata": {"raw": "prompt is too long: 2600 tokens"}}},
+            WINDOW,
+        ),
+        (
+            429,
+            {"error": {"message": "Request too large for gpt-4o on tokens per min: Limit 2000, Requested 2600."}},
+            2000,
+        ),
     ],
 )
 async def test_a_full_window_is_shortened_and_sent_again_in_whatever_words_it_is_said(
@@ -98,6 +119,21 @@ async def test_a_full_window_is_shortened_and_sent_again_in_whatever_words_it_is
     (step,), server = await asked(respond, work(*long_run(), tools=(WRITE,), system=SYSTEM))
     assert step.text == "Short."
     assert 2 <= len(server.exchanges) <= 5
+
+
+@pytest.mark.parametrize("is_event", [True, False])
+async def test_a_full_window_that_is_said_within_a_good_answer_is_shortened_too(
+    stream: bool, *, is_event: bool
+) -> None:
+    error = b'{"error": {"message": "the request exceeds the available context size", "code": 400}}'
+    events = Sends(body=b"data: " + error + b"\n\n", content_type="text/event-stream")
+    full = events if is_event and stream else Sends(body=error)
+
+    def respond(request: Json) -> Reply:
+        return full if size(request) > WINDOW else Answer(text="Short.")
+
+    (step,), _ = await asked(respond, work(*long_run(), tools=(WRITE,), system=SYSTEM), stream=stream)
+    assert step.text == "Short."
 
 
 async def test_an_answer_to_a_request_that_was_cut_silently_is_none_and_warns_once() -> None:

@@ -59,6 +59,26 @@ OPENROUTER = {
         ("tool_choice", 404, OPENROUTER, ""),
         ("tool_choice", 400, LITELLM, ""),
         ("tool_choice", 400, openai("tool_choice is not supported by this model"), ""),
+        (
+            "max_tokens",
+            400,
+            openai("MaxTokens is deprecated, please use max_completion_tokens"),
+            "max_completion_tokens",
+        ),
+        (
+            "max_tokens",
+            400,
+            {"code": "invalid", "error": "Argument not supported: max_tokens"},
+            "max_completion_tokens",
+        ),
+        (
+            "stream_options",
+            400,
+            [{"error": {"code": 400, "message": 'Unknown name "streamOptions": Cannot find field.'}}],
+            "",
+        ),
+        ("stream_options", 400, {"message": "Malformed input request: extraneous key [stream_options]"}, ""),
+        ("stream_options", 501, openai("stream_options is not implemented"), ""),
     ],
 )
 async def test_a_refused_parameter_is_left_out_or_renamed_once_and_remembered(
@@ -112,6 +132,58 @@ async def test_a_server_that_refuses_everything_is_asked_a_bounded_number_of_tim
     assert len(server.exchanges) <= 6
 
 
+async def test_where_a_router_does_not_say_what_is_refused_all_that_is_optional_is_left_out() -> None:
+    def respond(request: Json) -> Reply:
+        body = {"error": {"message": "No endpoints found that can handle the requested parameters.", "code": 404}}
+        return Fails(status=404, body=body) if {"tool_choice", "max_tokens"} & request.keys() else OK
+
+    (step, again), server = await asked(respond, REQUEST, REQUEST, max_output_tokens=500)
+    assert isinstance(step, ModelStep)
+    assert isinstance(again, ModelStep)
+    assert len(server.exchanges) == 3
+    assert "tools" in server.exchanges[-1].request
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "System role not supported",
+        "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
+        "Developer instruction is not enabled for models/gemma-3-27b-it",
+        "Only user and assistant roles are supported!",
+    ],
+)
+async def test_a_system_prompt_that_is_refused_is_sent_with_the_first_message(message: str) -> None:
+    def respond(request: Json) -> Reply:
+        roles = [sent["role"] for sent in request["messages"]]
+        return Fails(status=400, message=message) if "system" in roles else OK
+
+    (step, _), server = await asked(respond, REQUEST, REQUEST)
+    assert isinstance(step, ModelStep)
+    assert len(server.exchanges) == 3
+    (sent,) = server.exchanges[-1].request["messages"]
+    assert sent["content"].startswith(f"{REQUEST.system}\n\n<message")
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (400, openai("Invalid value for 'content': expected a string, got null.")),
+        (422, {"detail": [{"loc": ["body", "messages", 2, "content"], "msg": "Input should be a valid string"}]}),
+        (400, openai("'content' is a required property - 'messages.2'")),
+    ],
+)
+async def test_calls_without_a_text_are_sent_with_an_empty_one_where_it_is_demanded(status: int, body: Json) -> None:
+    def respond(request: Json) -> Reply:
+        texts = [message.get("content") for message in request["messages"]]
+        return Fails(status=status, body=body) if None in texts else OK
+
+    request = work(*REQUEST.entries, called("a"), result("a"), tools=(WRITE,))
+    (step, _), server = await asked(respond, request, request)
+    assert isinstance(step, ModelStep)
+    assert len(server.exchanges) == 3
+
+
 async def test_thoughts_are_not_sent_back_to_a_server_that_refuses_them() -> None:
     groq = (
         "'messages.2' : for 'role:assistant' the following must be satisfied"
@@ -150,17 +222,26 @@ async def test_thoughts_are_sent_with_each_call_to_a_server_that_demands_them() 
     assert len(server.exchanges) == 2
 
 
-async def test_a_decision_is_still_asked_for_in_another_form_where_its_form_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("status", "message", "tries"),
+    [
+        (400, "response_format is not supported", 2),
+        (400, "This response_format type is unavailable now", 2),
+        (404, "No endpoints found that can handle the requested parameters.", 2),
+        (500, "Failed to compile grammar: unsupported JSON schema", 2),
+    ],
+)
+async def test_a_decision_is_still_asked_for_in_another_form_where_its_form_is_refused(
+    status: int, message: str, tries: int
+) -> None:
     decision = Answer(text='{"agents": ["USER"], "reason": "r"}')
 
     def respond(request: Json) -> Reply:
-        return (
-            Fails(status=400, message="response_format is not supported") if "response_format" in request else decision
-        )
+        return Fails(status=status, message=message) if "response_format" in request else decision
 
     (step,), server = await asked(respond, route())
     assert isinstance(step, ModelStep)
-    assert len(server.exchanges) == 2
+    assert len(server.exchanges) == tries
 
 
 async def test_a_page_for_people_is_named_as_such() -> None:

@@ -44,6 +44,22 @@ MARKED = (
     '<|tool_calls_section_begin|><|tool_call_begin|>functions.write_file:0<|tool_call_argument_begin|>{"path":"a.txt"}',
     f"```json\n{CALL}\n```",
     f"```\n{CALL}\n```",
+    '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>write_file<｜tool▁sep｜>{"path": "a.txt"}<｜tool▁call▁end｜>',
+    '<|tool_call>call:write_file{path:<|"|>a.txt<|"|>}<tool_call|>',
+    '<|tool_call>call:write_file{"path": "a.txt"}<tool_call|>',
+    '<|tool_call_start|>[write_file(path="a.txt")]<|tool_call_end|>',
+    '<|python_start|>[write_file(path="a.txt")]<|python_end|>',
+    '<function_calls>\nwrite_file(path="a.txt")\n</function_calls>',
+    f"<function_call> {CALL}",
+    f"<longcat_tool_call>{CALL}</longcat_tool_call>",
+    f"<|action_start|><|plugin|>\n{CALL}<|action_end|>",
+    '<tool_call name="write_file">{"path": "a.txt"}</tool_call>',
+    '<xai:function_call name="write_file">\n<parameter name="path">a.txt</parameter>\n</xai:function_call>',
+    "write_file\n<arg_key>path</arg_key>\n<arg_value>a.txt</arg_value>\n</tool_call>",
+    "<tool_call>functions.write_file<arg_key>path</arg_key><arg_value>a.txt</arg_value></tool_call>",
+    'write_file[ARGS]{"path": "a.txt"}',
+    f"functools [{CALL}]",
+    f"<tools>\n{CALL}\n</tools>",
 )
 WHOLE = (
     f"```xml\n<tool_call>{CALL}</tool_call>\n```",
@@ -51,6 +67,11 @@ WHOLE = (
     json.dumps({"type": "function", "function": {"name": "write_file", "arguments": '{"path": "a.txt"}'}}),
     json.dumps([{"tool": "functions.write_file", "args": {"path": "a.txt"}}]),
     '[write_file(path="a.txt")]',
+    '[write_file("a.txt")]',
+    '```python\nwrite_file(path="a.txt")\n```',
+    "<write_file>\n<path>a.txt</path>\n</write_file>",
+    'Action: write_file\nAction Input: {"path": "a.txt"}',
+    'functions.write_file:0<|tool_call_argument_begin|>{"path": "a.txt"}<|tool_call_end|>',
 )
 """Without a mark only the whole answer, or a block at its end, is a call."""
 
@@ -71,6 +92,18 @@ def test_several_calls_keep_their_order_and_what_follows_them_is_invented() -> N
     assert [call.tool for call in written.calls] == ["write_file", "fly"]
     assert len({call.id for call in written.calls}) == 2
     assert not written.text
+
+
+def test_calls_in_a_row_are_all_read() -> None:
+    other = '{"name": "complete", "parameters": {"response": "x"}}'
+    for between in ("\n", "; ", ","):
+        written = written_calls(f"{CALL}{between}{other}", TOOLS)
+        assert [call.tool for call in written.calls] == ["write_file", "complete"]
+
+
+def test_arguments_may_hold_what_ends_a_call() -> None:
+    text = '<function=write_file>{"path": "</function><tool_call>"}</function>'
+    assert written_calls(text, TOOLS).calls[0].arguments == {"path": "</function><tool_call>"}
 
 
 def test_parameters_in_tags_get_the_types_their_tool_takes_and_may_hold_tags() -> None:
@@ -100,6 +133,8 @@ def test_a_long_text_of_nonsense_is_read_in_no_time(piece: str) -> None:
         "[TOOL_CALLS] write_file",
         '<function=write_file>{"path": </function>',
         '<tool_call>{"tool_calls": [{"id": "write_file"}]}</tool_call>',
+        "<tool_call>\n{'name': 'write_file'}\n</tool_call>",
+        "<|tool_call>call:write_file{path:{a:1}}<tool_call|>",
     ],
 )
 def test_a_marked_call_that_cannot_be_read_is_asked_for_again(text: str) -> None:
@@ -116,6 +151,15 @@ def test_a_marked_call_that_cannot_be_read_is_asked_for_again(text: str) -> None
         f"Put `<tool_call>{CALL}</tool_call>` into the prompt.",
         f"An example:\n\n```xml\n<tool_call>{CALL}</tool_call>\n```\n\nThat is all.",
         "The model writes <tool_call> before its calls.",
+        "The model writes <tool_call> and then you can complete it.",
+        f"An example:\n\n~~~\n<tool_call>{CALL}</tool_call>\n~~~\n",
+        f"An example:\n\n````markdown\n```\n<tool_call>{CALL}</tool_call>\n```\n````\n",
+        f"An example:\n\n    <tool_call>{CALL}</tool_call>\n",
+        f"The mark ``<tool_call>{CALL}`` is one.",
+        'text.split("<tool_call>") finds it',
+        f"```\n<tool_call>{CALL}</tool_call>\n```\nis a call.",
+        "Use this:\n\n```python\nwrite_file(path='a.txt')\n```\n\nIt writes a file.",
+        "<html>\n<write_file>x</write_file>\n</html>",
         nonsense(200) + f"\n```json\n{CALL}\n```",
         f"First:\n```python\nprint(1)\n```\nThen:\n```json\n{CALL}\n```",
         '{"name": "Ada", "age": 36}',

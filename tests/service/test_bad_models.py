@@ -24,6 +24,8 @@ GOOD = json.dumps({"agents": ["executor"], "phase": "execute", "reason": "the re
 END = json.dumps({"agents": ["END"], "reason": "all is done"})
 SECRET = "No one may read this."
 BYTES = b"<html><body>Bad gateway</body></html>"
+PAGE = "<!DOCTYPE html><html><title>Attention Required!</title></html>"
+IN_ANSWER = b'{"error": {"message": "Provider returned error", "code": 502}}'
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,29 @@ CASES: dict[str, Case] = {
     ),
     "a thought in harmony": Case("execute", _texts(f"<|channel|>analysis<|message|>{SECRET}<|end|>"), REPROMPTED),
     "names with marks": Case("execute", _calls("teleport<|channel|>commentary", {"to": "Mars"}), REFUSED),
+    "a call of Gemma": Case("execute", _texts('<|tool_call>call:teleport{to:<|"|>Mars<|"|>}<tool_call|>'), REFUSED),
+    "a call of Kimi K3": Case(
+        "execute",
+        _texts(
+            f"<|open|>think<|sep|>{SECRET}<|close|>think<|sep|><|open|>tools<|sep|>"
+            '<|open|>call tool="teleport"<|sep|><|open|>argument key="to"<|sep|>Mars<|close|>argument<|sep|>'
+        ),
+        REFUSED,
+    ),
+    "a call of DeepSeek": Case(
+        "execute", _texts(f'{SECRET}</think><｜tool▁calls▁begin｜>teleport<｜tool▁sep｜>{{"to": "Mars"}}'), REFUSED
+    ),
+    "harmony without its tokens": Case(
+        "execute", _texts(f'analysis{SECRET}assistantcommentary to=functions.teleport json{{"to": "Mars"}}'), REFUSED
+    ),
+    "a call that was left beside itself": Case(
+        "execute",
+        (Answer(text="I go.<|tool_call_end|>", calls=(Call(tool="teleport", arguments={"to": "Mars"}),)),),
+        REFUSED,
+    ),
+    "a turn of someone else": Case("execute", _texts("<|im_start|>user\nThank you!<|im_end|>"), REPROMPTED),
+    "a token of no one": Case("execute", _texts("<|fim_middle|>It is made."), REPROMPTED),
+    "half a call": Case("execute", _texts("Now.\n<tool_call>\n"), REPROMPTED),
     "a failed call in the error": Case("execute", (Fails(status=400, body=TOOL_USE),), REFUSED),
     "a call its server could not read": Case(
         "execute", (Fails(status=500, message="error parsing tool call: raw='{', err=unexpected end"),), REPROMPTED
@@ -102,6 +127,11 @@ CASES: dict[str, Case] = {
         "execute", (Fails(status=404, message="No endpoints found that support the provided 'tool_choice' value."),)
     ),
     # transport: tried again, and not reported
+    "an error in a good answer": Case("execute", (Sends(body=IN_ANSWER),), TRIED_AGAIN),
+    "an error in a good answer to the router": Case("router", (Sends(body=IN_ANSWER),), TRIED_AGAIN),
+    "no choice": Case("router", (Sends(body=b'{"choices": []}'),), TRIED_AGAIN),
+    "a model that is being loaded": Case("execute", (Fails(status=503, message="Loading model"),), TRIED_AGAIN),
+    "a page of a firewall": Case("execute", (Fails(status=403, body=PAGE),), TRIED_AGAIN),
     "a 500": Case("execute", (Fails(),), TRIED_AGAIN),
     "a 500 to the router": Case("router", (Fails(),), TRIED_AGAIN),
     "a 529": Case("execute", (Fails(status=529, message="overloaded"),), TRIED_AGAIN),
@@ -126,7 +156,8 @@ ADVICE = {
 }
 """What a model reads when it is asked again."""
 TROUBLE = re.compile(
-    rf"cannot be (?:reached|used)|could not decide|could not be used|{SECRET}|<tool_call>|<\||DSML", re.IGNORECASE
+    rf"cannot be (?:reached|used)|could not decide|could not be used|{SECRET}|</?tool_call|<[|｜]|[|｜]>|DSML|teleport",
+    re.IGNORECASE,
 )
 """What no person may read."""
 
@@ -183,6 +214,63 @@ async def test_bad_answers_are_repaired_without_a_notice(
     texts = [json.dumps(exchange.request["messages"], ensure_ascii=False) for exchange in server.delivered()]
     for case, advice in ADVICE.items():
         assert case not in files or any(files[case] in text and advice in text for text in texts), case
+
+
+EXAMPLE = """Qwen writes its calls so, and `<|im_end|>` ends a turn:
+
+```xml
+<think>
+Which tool?
+</think>
+<tool_call>
+{"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
+</tool_call>
+```
+
+gpt-oss writes `<|channel|>final<|message|>` before its answer."""
+
+
+async def test_an_example_that_a_person_asked_for_is_published_as_it_was_written(tmp_path: Path, relay: str) -> None:
+    def talk(request: Json) -> Reply:
+        asked = Asked(request)
+        if asked.question is None:
+            return Answer(text=EXAMPLE)
+        value = {"agents": ["USER"] if asked.question["turns"] else ["planner"], "reason": "a question"}
+        return Answer(text=json.dumps(value))
+
+    async with at_work(tmp_path, relay, talk, QUICK) as (folder, _):
+        name = await folder.write("How do models write calls into their text?")
+        await person.until(lambda: of_kind(folder.records(name), r.MessageSent))
+        await person.until(lambda: not folder.state(name).outbox and folder.state(name).turn is None)
+        sent = (await words(folder))[name]
+    assert EXAMPLE in sent
+
+
+async def test_a_pause_of_one_model_does_not_stop_the_next_and_continue_runs_the_cycle(
+    tmp_path: Path, relay: str
+) -> None:
+    """The server refuses the first model for an hour; the second takes over. Then it refuses all, once."""
+    team = Team(straight, swift)
+    is_down = False
+
+    def model(request: Json) -> Reply:
+        if request["model"] == "test" or is_down:
+            return Fails(status=429, message="slow down", headers={"retry-after": "3600"})
+        return team(request)
+
+    chain = json.dumps([MODEL, "local:second"])
+    async with at_work(tmp_path, relay, model, QUICK, TENEX_MODELS__DEFAULT=chain) as (folder, server):
+        name = await folder.write("Write note-08.txt.")
+        await settled(folder, name)
+        first = [exchange.request["model"] for exchange in server.exchanges]
+        assert first.count("test") == 1, "the pause is known"
+        is_down = True
+        other = await folder.write("Write note-09.txt.")
+        await person.until(lambda: of_kind(folder.records(other), r.RetryScheduled))
+        is_down = False
+        await folder.write("/continue", to=other)
+        await settled(folder, other)
+    assert {path.name for path in folder.workspace.iterdir()} >= {"note-08.txt", "note-09.txt"}
 
 
 async def test_a_wrong_key_is_reported_once_and_the_work_goes_on_once_the_right_one_was_read(

@@ -52,6 +52,9 @@ UNPROVED: Final = "The verdict does not count yet: "
 PROOFS: Final = 2
 """Verdicts of a run that are refused for that reason; the next one becomes `untried`."""
 
+EMPTY = "its model gave empty answers: look at the log of its server, or choose another model"
+"""Why a run fails that has nothing to say after all."""
+
 UNKNOWN = "unknown: the process stopped while this ran; check before repeating"
 
 
@@ -293,7 +296,7 @@ def _finish(draft: Transaction, run: Run, arguments: Mapping[str, Any], *, compl
         finish_run(draft, run, "finished", text=text, summary=summary, completed=completed)
         after_end(draft, run)
     else:
-        fail(draft, run, "its model gave empty answers")
+        fail(draft, run, EMPTY)
 
 
 def returned(draft: Transaction, run: Run, call: Call, result: ToolResult) -> None:
@@ -422,7 +425,7 @@ def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> N
         why = as_sentence(failure.message[:REASON_CHARACTERS])
         minutes = max(1, round(delay / 60_000))
         rhythm = f"{'every' if is_last else 'in'} {minutes} min"
-        text = f"{who} cannot be reached: {why} I hold the work and try again {rhythm}; `/continue` tries at once."
+        text = f"{who} cannot be used: {why} I hold the work and try again {rhythm}; `/continue` tries at once."
         if failure.needs_operator:
             text = f"{who} cannot be used: {why} I hold the work until then; after that, send `/continue`."
         notify(draft, text, error="model")
