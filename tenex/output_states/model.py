@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
-import structlog
-
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import Slug
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Note, cut
 from tenex.core.ports import Model, OnText, ignore_text
+from tenex.log import get_logger
 
 from .agents import AgentOutput, Enforced, OutputFormat
 from .content import PythonStateMachine, ToolCallStateMachine, core_of
@@ -23,7 +22,7 @@ from .history import as_text, step_of
 from .parser import OutputFault, OutputParser, ParserEvent, Piece, Segment, repair_prompt
 from .requests import read_answer
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 TRIES: Final = 3
 """Answers asked for before the run fails: a model that is wrong three times needs more than the same request."""

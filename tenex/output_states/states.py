@@ -10,9 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
-import structlog
-
 from tenex.core.messages import ToolSpec
+from tenex.log import get_logger
 
 from .content import (
     EncapsulatedStateMachine,
@@ -22,7 +21,7 @@ from .content import (
     ToolCallStateMachine,
 )
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 CHAR_MIN: Final = 50
 """Characters below which a thought is no thought; Proxy Base Agent's own number."""

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
-import structlog
-
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.records import Record
 from tenex.core.state.snapshot import SnapshotRecord
+from tenex.log import get_logger
 
 from . import atomic, segments
 from .disk import FsyncTracker
@@ -48,7 +47,7 @@ _AHEAD: Final = re.compile(r"conversation\.ahead-\d+-\d+")
 _NOT_OURS: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO})
 """Errors of opening something we did not put there; waiting does not help."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from tenex.llm.messages import messages
 from tenex.llm.response import step_of
 from tenex.llm.scripted import requests
 from tenex.llm.thoughts import ThoughtSplitter
+from tenex.log import redact
 from tenex.nostr import keys, profiles, retry, urls, wire
 from tenex.nostr.events import event_fields
 from tenex.nostr.threading import base, split
@@ -45,7 +46,6 @@ from tenex.prompting.render import fenced
 from tenex.store import search_words
 from tenex.store.codec import FieldsCodec
 from tenex.store.format import CONVERSATION
-from tenex.telemetry.logs import redact
 from tenex.tools import process
 from tenex.tools.arguments import Arguments
 from tenex.tools.tool import Refusal
@@ -198,7 +198,7 @@ READERS: Final[Mapping[str, Reader]] = {
     "prompting.markdown": lambda written: sections(written[:LARGEST]),
     "prompting.render.fenced": fenced,
     "tools.process.plain_text": process.plain_text,
-    "telemetry.logs.redact": redact,
+    "log.redact": redact,
     "store.search_words.indexed": search_words.indexed,
     "store.search_words.match_of": search_words.match_of,
     "store.codec": lambda written: _LINE.encode(ModelStep(text=written, vendor={"a": written.split(" ")})),

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import structlog
-
 from tenex.core import records as r
 from tenex.core.config import Agent, Limits, PeerGroup, Policy, Role
 from tenex.core.context.transcript import entries_for
@@ -39,6 +37,7 @@ from tenex.core.state.agent import AgentPhaseState, Program
 from tenex.core.state.run import OrchestratorTurn, Run
 from tenex.core.state.subagents import agent_state_of, message_to
 from tenex.core.workflow_config import PERSON, Workflow
+from tenex.log import get_logger
 from tenex.workflows.local_run import CALLER, LocalRun
 from tenex.workflows.missions.nodes import spent
 from tenex.workflows.speakers.rules import TransitionGraph, compiler
@@ -49,7 +48,7 @@ from .instance_state import InstanceState
 from .invoke import call_method
 from .templates import MESSAGE, render
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 OWNER: Final = (PublicKey(CALLER), Role.OWNER)
 """Who asks in a process of its own."""
