@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .configuration.models import get_model as get_model
+    from .core.config import Limits as Limits
     from .core.conversation import Conversation as Conversation
     from .core.phases import PHASE_TRANSITIONS as PHASE_TRANSITIONS
     from .core.phases import Phase as Phase
@@ -83,6 +84,7 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "configuration.models": "get_model",
+    "core.config": "Limits",
     "core.conversation": "Conversation",
     "core.phases": "PHASE_TRANSITIONS Phase",
     "core.ports": "ExecutionContext",

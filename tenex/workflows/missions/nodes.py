@@ -40,7 +40,7 @@ from typing import (
     overload,
 )
 
-from tenex.core.errors import StepFailed, WorkflowError
+from tenex.core.errors import StepFailed, UsageError, WorkflowError, kind_of
 from tenex.core.messages import Usage
 
 if TYPE_CHECKING:
@@ -126,6 +126,7 @@ class GraphRunContext(Generic[StateT, DepsT]):
         Raises:
             StepFailed: `fn` raised, now or before a restart; or it is unknown what it did (`is_unknown`).
         """
+        _check_step(name, fn, replay)
 
         def call(key: str) -> Any:
             given = {**kwargs, "idempotency_key": key} if _wants_key(fn) else kwargs
@@ -142,6 +143,9 @@ class GraphRunContext(Generic[StateT, DepsT]):
         Raises:
             StepFailed: there is none of that name, it gave no answer, it asks a person; or as for `step`.
         """
+        for what, given in (("`name`", name), ("`message`", message)):
+            if not isinstance(given, str):
+                raise WorkflowError(f"{what} of what is asked is {kind_of(given)}; give a text.")
 
         async def asked(idempotency_key: str) -> Answer:
             return await self._steps.ask(name, message, idempotency_key)
@@ -200,6 +204,20 @@ def durable(
         return call
 
     return decorate
+
+
+def _check_step(name: object, fn: object, replay: object) -> None:
+    """Refuse what cannot be a step; user code may not check types."""
+    if not isinstance(name, str):
+        raise WorkflowError(f"A step's name is {kind_of(name)}; it must be a text.")
+    if inspect.iscoroutine(fn):
+        fn.close()
+        raise WorkflowError(f"The step {name} was given a coroutine; give the function, and its arguments after it.")
+    if not callable(fn):
+        raise WorkflowError(f"The step {name} was given {kind_of(fn)}; give a function, and its arguments after it.")
+    if replay not in get_args(ReplayName):
+        words = ", ".join(get_args(ReplayName))
+        raise WorkflowError(f"`replay` of the step {name} is {replay!r}; it must be one of {words}.")
 
 
 def _wants_key(fn: Callable[..., Any]) -> bool:
@@ -308,7 +326,13 @@ class BaseNode(ABC, Generic[StateT, DepsT, RunEndT]):
         phase: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init_subclass__(**kwargs)
+        try:
+            super().__init_subclass__(**kwargs)
+        except TypeError as fault:
+            if not kwargs:
+                raise
+            known = "timeout, retries, on_error and phase"
+            raise UsageError(f"{cls.__name__}: a node's class takes {known}, not {', '.join(kwargs)}.") from fault
         target = on_error.__name__ if isinstance(on_error, type) else on_error
         before = cls.policy
         cls.policy = NodePolicy(
