@@ -17,6 +17,8 @@ _END: Final = re.compile(
 )
 _BEGIN: Final = re.compile(r"\A\s*(?:<\|START_RESPONSE\|>|<\|im_start\|>assistant\n?|<\|start_header_id\|>assistant)")
 _TOKEN: Final = re.compile(r"<\|(?:channel|message|tool_call\w*|START_ACTION|python_tag|constrain)\|>|<｜tool▁\w+｜>")
+LONGEST_HEADER: Final = 400
+"""Characters of the header of a message."""
 _LONGEST_END: Final = 400
 """Characters at the end of an answer in which such tokens are looked for."""
 
@@ -45,7 +47,7 @@ def _from_harmony(text: str) -> str:
                 header = ""
                 written.append(piece if piece.strip() else "")
             case _:
-                header = f"{header} {token} {piece}"
+                header = f"{header} {token} {piece}"[-LONGEST_HEADER:]
     return "".join(written)
 
 

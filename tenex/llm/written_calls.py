@@ -8,6 +8,7 @@ and fits its parameters: an answer may quote JSON.
 import ast
 import json
 import re
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -49,14 +50,15 @@ _PARAMETER: Final = re.compile(
     r"(?:</parameter>|(?=<parameter(?:=| name=))|\Z)",
     re.DOTALL,
 )
-_KEYS: Final = re.compile(r"<arg_key>\s*([\w-]{1,64})\s*</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
+_KEYS: Final = re.compile(
+    r"<arg_key>\s*([\w-]{1,64})\s*</arg_key>\s*<arg_value>(.*?)(?:(</arg_value>)|(?=<arg_key>)|\Z)", re.DOTALL
+)
 _KEYED: Final = re.compile(
     r"<tool_call>\s*([\w.-]{1,64})\s*(?=<arg_key>|</tool_call>)(.*?)(?:</tool_call>|\Z)", re.DOTALL
 )
 """A call as GLM writes it."""
-_GEMMA: Final = re.compile(
-    r"<start_function_call>\s*call:([\w.-]{1,64})\s*\{(.*?)\}\s*(?:<end_function_call>|\Z)", re.DOTALL
-)
+_GEMMA: Final = re.compile(r"\s*call:([\w.-]{1,64})\s*\{(.*?)\}\s*(?:<end_function_call>|\Z)", re.DOTALL)
+"""What follows each mark of Gemma."""
 _GEMMA_VALUE: Final = re.compile(r"([\w-]{1,64}):(?:<escape>(.*?)<escape>|([^,{}<>]*))", re.DOTALL)
 _HEADER: Final = re.compile(
     r"(?:functions\.)?([A-Za-z_][\w-]*)(?::\d+)?\s*"
@@ -113,7 +115,7 @@ def written_calls(text: str, tools: Sequence[ToolSpec]) -> WrittenCalls:
         return WrittenCalls(text)
     whole = _FENCE.fullmatch(text.strip())
     if whole and MARK.search(whole[1]):
-        return written_calls(whole[1], tools)
+        text = whole[1]
     start = _first_mark(text)
     if start is not None and (found := list(islice(_marked(text[start:], offered), MOST))):
         return WrittenCalls(text[:start].rstrip(), [_request(text, at, *one) for at, one in enumerate(found)])
@@ -179,10 +181,11 @@ def _in_tags(text: str, offered: Mapping[str, Any]) -> list[tuple[str, Any]]:
         calls.append((name, _arguments_of(function[2], offered.get(name, {}))))
     for keyed in islice(_KEYED.finditer(text), 0 if calls else MOST):
         known = offered.get(keyed[1], {}).get("properties", {})
-        pairs = _KEYS.findall(keyed[2])
+        pairs = [(key, value) for key, value, closing in _KEYS.findall(keyed[2]) if closing]
         values = {key: _value(value, known.get(key, {})) for key, value in pairs}
         calls.append((keyed[1], values if keyed[2].count("<arg_key>") == len(pairs) else None))
-    for function in islice(_GEMMA.finditer(text), 0 if calls else MOST):
+    pieces = [] if calls else text.split("<start_function_call>", MOST)[1:]
+    for function in filter(None, map(_GEMMA.match, pieces)):
         known = offered.get(function[1], {}).get("properties", {})
         given = {
             key: text or _value(plain, known.get(key, {})) for key, text, plain in _GEMMA_VALUE.findall(function[2])
@@ -205,7 +208,9 @@ def _in_python(text: str) -> list[tuple[str, Any]]:
     if not _PYTHON.match(text) or len(text) > LONGEST_PYTHON:
         return []
     try:
-        body = ast.parse(text.strip()).body
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # strange escapes in a model's strings are no concern of our logs
+            body = ast.parse(text.strip()).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     calls: list[tuple[str, Any]] = []
