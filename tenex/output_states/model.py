@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
-from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.errors import ModelRefused, ModelUnavailable, UsageError, kind_of
 from tenex.core.ids import Slug
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Note, cut
 from tenex.core.ports import Model, OnText, ignore_text
@@ -71,6 +71,12 @@ class OutputModel:
         `rejects`: whether an error means that the server does not take the request, so that the grammar is left out
         from then on; `on_progress` receives everything that is written, private or not, and must not raise.
         """
+        has_step = not isinstance(model, type) and callable(getattr(model, "step", None))
+        if not has_step:
+            raise UsageError(f"`model` is {kind_of(model)}, which has no `async def step(request, on_text)`.")
+        given: object = outputs  # users' code may not check types
+        if not isinstance(given, Mapping) or not all(isinstance(one, AgentOutput) for one in given.values()):
+            raise UsageError("`outputs` must be a dict of agents' slugs, each with an AgentOutput.")
         self._model = model
         self._outputs = outputs
         self._enforced: Enforced = enforced

@@ -3,7 +3,7 @@
 Types are ignored here on purpose: users' code need not be checked.
 """
 
-# mypy: disable-error-code="arg-type, list-item, type-var"
+# mypy: disable-error-code="arg-type, dict-item, list-item, type-var"
 
 import asyncio
 from collections.abc import Callable
@@ -15,6 +15,8 @@ import pytest
 
 from tenex import (
     AgentLink,
+    AgentState,
+    AgentStateMachine,
     AgentTarget,
     AllOf,
     Always,
@@ -23,14 +25,22 @@ from tenex import (
     ContextEquals,
     ContextIn,
     End,
+    FencedFreeformStateMachine,
     FromSpeaker,
     Graph,
     GraphRunContext,
     Limits,
     Link,
+    OutputModel,
+    Python,
     State,
+    StateMachine,
+    Thinking,
     Transition,
     TransitionGraph,
+    durable,
+    get_model,
+    mission_folder,
     register_condition,
     tool,
 )
@@ -418,3 +428,88 @@ class NotAsync:
 def test_a_model_of_ones_own_that_answers_wrongly_fails_the_run_with_a_sentence(model: Any, says: str) -> None:
     answer = asyncio.run(Planner(model=model).run("Plan it"))
     assert (answer.outcome, answer.error) == ("failed", says)
+
+
+# ---- output states ---------------------------------------------------------------------------------------------------
+
+
+class Note(AgentState):
+    """A planning state with one attribute given by a test."""
+
+    def __init__(self, machine: Any = None, prompt: Any = "Write.", **given: Any) -> None:
+        usual = {"readable_name": "Note", "delimiters": ("<note>", "</note>"), "color": "red", "emoji": "!"}
+        super().__init__(**{"identifier": "note", **usual, **given})
+        self._machine, self._prompt = machine, prompt
+
+    @property
+    def state_machine(self) -> Any:
+        return self._machine() if callable(self._machine) else self._machine or FencedFreeformStateMachine()
+
+    @property
+    def state_prompt(self) -> Any:
+        return self._prompt
+
+
+class Unfinished(AgentState):
+    state_prompt = "Write."
+    state_machine = FencedFreeformStateMachine()
+
+    def __init__(self) -> None:
+        pass
+
+
+def states(*planning: Any, **given: Any) -> Any:
+    return AgentStateMachine(list(planning), [Python()], **given)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: states(Thinking), "planning_states[0] is the class Thinking; give an instance of it: Thinking()."),
+        (lambda: states("thinking"), "planning_states[0] is a str; it must be an AgentState."),
+        (lambda: AgentStateMachine(Thinking(), [Python()]), "planning_states is a Thinking; it must be a list of sta"),
+        (lambda: AgentStateMachine([], None), "action_states is None; it must be a list of states."),
+        (lambda: states(Thinking(), max_planning_loops=1.5), "max_planning_loops is 1.5; it must be a whole number."),
+        (lambda: states(Thinking(), min_planning_loops="1"), "min_planning_loops is '1'; it must be a whole number."),
+        (lambda: states(Note(identifier=3)), "Note: `identifier` is 3; it must be a text."),
+        (lambda: states(Note(emoji=None)), "Note: `emoji` is None; it must be a text."),
+        (lambda: states(Note(delimiters="ab")), "Note: `delimiters` is 'ab'; it must be two texts, before and after"),
+        (lambda: states(Note(delimiters=("a",))), "Note: `delimiters` is ('a',); it must be two texts"),
+        (lambda: states(Note(machine="free")), "Note: its state_machine is a str; it must be a StateMachine."),
+        (lambda: states(Note(machine=lambda: 1 / 0)), "Note: its state_machine failed: ZeroDivisionError"),
+        (lambda: states(Note(prompt=3)), "Note: its state_prompt is an int; it must be a text."),
+        (lambda: states(Unfinished()), "Unfinished.__init__ does not call super().__init__(...); call it there."),
+        (lambda: Thinking(character_max="9"), "Thinking: character_max is '9'; it must be a whole number."),
+        (lambda: StateMachine([1]), "The graph of a StateMachine is a list; it must be a dict of nodes"),
+        (lambda: StateMachine({0: 3}), "has no steps at 0; it must be a dict of nodes"),
+        (lambda: OutputModel(None, {}), "`model` is None, which has no `async def step(request, on_text)`."),
+        (lambda: OutputModel(Says(), {"a": 3}), "`outputs` must be a dict of agents' slugs, each with an AgentOutput."),
+    ],
+)
+def test_wrong_output_states_are_refused_with_a_sentence(wrong: Wrong, says: str) -> None:
+    assert says in sentence_of(wrong)
+
+
+async def opened(path: Any) -> None:
+    async with mission_folder(path) as journal:
+        assert journal is not None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: opened(None), "the folder of missions is None; give a path."),
+        (lambda: opened(""), "the folder of missions is an empty text; give a path."),
+        (lambda: get_model("offline", data=3), "`data` of get_model is an int; give a path."),
+        (lambda: durable(replay="twice"), "@durable: `replay` is 'twice'; it must be one of read, idempotent, once."),
+        (lambda: durable()(print), "@durable stands before print, which is not async."),
+    ],
+)
+def test_other_wrong_arguments_are_refused_with_a_sentence(wrong: Wrong, says: str) -> None:
+    assert says in sentence_of(wrong)
+
+
+def test_a_path_may_be_a_text(tmp_path: Path) -> None:
+    asyncio.run(opened(str(tmp_path / "missions")))
+    assert (tmp_path / "missions").is_dir()
+    assert get_model("offline", data=str(tmp_path)) is not None

@@ -190,8 +190,13 @@ def durable(
         replay: as for `GraphRunContext.step`.
         name: of the step; the function's own if not given.
     """
+    if replay not in get_args(ReplayName):
+        raise UsageError(f"@durable: `replay` is {replay!r}; it must be one of {', '.join(get_args(ReplayName))}.")
 
     def decorate(fn: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+        if not inspect.iscoroutinefunction(fn):
+            raise UsageError(f"@durable stands before {getattr(fn, '__name__', kind_of(fn))}, which is not async.")
+
         @functools.wraps(fn)
         async def call(*args: P.args, **kwargs: P.kwargs) -> T:
             ctx = CURRENT.get()
