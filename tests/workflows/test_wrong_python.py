@@ -313,7 +313,7 @@ def test_a_condition_in_a_file_has_a_value() -> None:
     when = {"name": "context_equals", "args": {"key": "route"}}
     data = {"initial_speaker": "a", "transitions": [{"when": when, "then": {"name": "stay"}}]}
     assert "transitions[0].when: context_equals" in sentence_of(lambda: TransitionGraph.from_dict(data))
-    assert "has no value" in sentence_of(lambda: TransitionGraph.from_dict(data))
+    assert sentence_of(lambda: TransitionGraph.from_dict(data)).endswith("is a variable that is not set.")
     when["args"]["value"] = None  # type: ignore[index]
     assert TransitionGraph.from_dict(data).transitions[0].when == ContextEquals("route", None)
 
@@ -403,7 +403,7 @@ def free() -> str:
         (agent(t=tool("Work", timeout=float("inf"))(lambda self: "")), "`timeout` is inf; it must be seconds"),
         (agent(t=tool("Work")(free)), "the tool t: it must take `self` first."),
         (agent(t=staticmethod(tool("Work")(free))), "the tool t is a staticmethod; it must be a method of the agent."),
-        (lambda: tool("Work")(3), "@tool stands before an int; it must be before a method of an agent."),
+        (lambda: tool("Work")(3), "@tool is before an int; it must be before a method of an agent."),
     ],
 )
 def test_a_wrong_agent_is_refused_with_a_sentence(wrong: Wrong, says: str) -> None:
@@ -502,7 +502,7 @@ async def opened(path: Any) -> None:
         (lambda: opened(""), "the folder of missions is an empty text; give a path."),
         (lambda: get_model("offline", data=3), "`data` of get_model is an int; give a path."),
         (lambda: durable(replay="twice"), "@durable: `replay` is 'twice'; it must be one of read, idempotent, once."),
-        (lambda: durable()(print), "@durable stands before print, which is not async."),
+        (lambda: durable()(print), "@durable is before print, which is not async."),
     ],
 )
 def test_other_wrong_arguments_are_refused_with_a_sentence(wrong: Wrong, says: str) -> None:

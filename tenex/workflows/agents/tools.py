@@ -64,7 +64,7 @@ def tool(
     def mark(method: F) -> F:
         given: object = method  # user code may not check types
         if not callable(given) and not isinstance(given, classmethod):
-            raise UsageError(f"@tool stands before {kind_of(given)}; it must be before a method of an agent.")
+            raise UsageError(f"@tool is before {kind_of(given)}; it must be before a method of an agent.")
         settings = ToolMark(
             description=description, phases=phases, condition=condition, replay=replay, access=access, timeout=timeout
         )

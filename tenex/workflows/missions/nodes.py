@@ -195,7 +195,7 @@ def durable(
 
     def decorate(fn: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
         if not inspect.iscoroutinefunction(fn):
-            raise UsageError(f"@durable stands before {getattr(fn, '__name__', kind_of(fn))}, which is not async.")
+            raise UsageError(f"@durable is before {getattr(fn, '__name__', kind_of(fn))}, which is not async.")
 
         @functools.wraps(fn)
         async def call(*args: P.args, **kwargs: P.kwargs) -> T:

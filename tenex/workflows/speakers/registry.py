@@ -121,7 +121,9 @@ class TransitionRegistry:
         try:
             part = cls(**values)
         except Exception as fault:  # noqa: BLE001  user code may fail in any way
-            faults.append(f"{where}: {name} cannot be made of these args: {_why_not_made(cls, values, fault)}.")
+            faults.append(
+                f"{where}: {name} cannot be made of these args: {_why_not_made(cls, values, fault).rstrip('.')}."
+            )
             return None
         if self._makes_own:  # else parts within it may be data
             faults.extend(self.faults_of(kind, part, where))
