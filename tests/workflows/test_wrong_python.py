@@ -502,6 +502,7 @@ async def opened(path: Any) -> None:
         (lambda: opened(""), "the folder of missions is an empty text; give a path."),
         (lambda: get_model("offline", data=3), "`data` of get_model is an int; give a path."),
         (lambda: durable(replay="twice"), "@durable: `replay` is 'twice'; it must be one of read, idempotent, once."),
+        (lambda: durable(print), "@durable needs its parentheses: write @durable()."),
         (lambda: durable()(print), "@durable is before print, which is not async."),
     ],
 )

@@ -182,14 +182,17 @@ CURRENT: ContextVar[GraphRunContext[Any, Any] | None] = ContextVar("tenex_node",
 
 
 def durable(
-    *, replay: ReplayName = "once", name: str | None = None
+    function: None = None, /, *, replay: ReplayName = "once", name: str | None = None
 ) -> Callable[[Callable[P, Coroutine[Any, Any, T]]], Callable[P, Coroutine[Any, Any, T]]]:
     """Make an async function a durable step when a node calls it; called elsewhere it is unchanged.
 
     Args:
+        function: none; given by who leaves out the parentheses, which is refused.
         replay: as for `GraphRunContext.step`.
         name: of the step; the function's own if not given.
     """
+    if function is not None:
+        raise UsageError("@durable needs its parentheses: write @durable().")
     if replay not in get_args(ReplayName):
         raise UsageError(f"@durable: `replay` is {replay!r}; it must be one of {', '.join(get_args(ReplayName))}.")
 
