@@ -1,8 +1,8 @@
 """tenex runs conversations between people and LLM agents over Nostr relays.
 
-The names of `__all__` are what users' code imports: `from tenex import BaseAgent, tool`. Each is loaded when it is
-first asked for, so that `tenex --help`, which begins with this file, stays fast. To read the code, start at
-`tenex/core/phases.py`; `docs/architecture.md` says what comes next.
+The names of `__all__` are what users import: `from tenex import BaseAgent, tool`. `docs/workflows.md` lists them.
+Each is loaded when it is first asked for, so that `tenex --help`, which begins with this file, stays fast. To read the
+code, start at `tenex/core/phases.py`; `docs/architecture.md` says what comes next.
 """
 
 from importlib import import_module
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .configuration.models import get_model as get_model
+    from .core.config import Limits as Limits
     from .core.conversation import Conversation as Conversation
     from .core.phases import PHASE_TRANSITIONS as PHASE_TRANSITIONS
     from .core.phases import Phase as Phase
@@ -17,45 +18,96 @@ if TYPE_CHECKING:
     from .core.records import PhaseTransition as PhaseTransition
     from .core.routing import RoutingDecision as RoutingDecision
     from .core.state.run import OrchestratorTurn as OrchestratorTurn
+    from .operations.mission_folder import mission_folder as mission_folder
+    from .output_states import AgentOutput as AgentOutput
     from .output_states import AgentState as AgentState
+    from .output_states import AgentStateMachine as AgentStateMachine
+    from .output_states import EncapsulatedStateMachine as EncapsulatedStateMachine
+    from .output_states import FencedFreeformStateMachine as FencedFreeformStateMachine
+    from .output_states import InnerMonologue as InnerMonologue
+    from .output_states import JsonStateMachine as JsonStateMachine
+    from .output_states import OutputModel as OutputModel
+    from .output_states import Python as Python
+    from .output_states import PythonStateMachine as PythonStateMachine
+    from .output_states import Scratchpad as Scratchpad
+    from .output_states import StateMachine as StateMachine
+    from .output_states import Thinking as Thinking
+    from .output_states import ToolCallState as ToolCallState
+    from .output_states import ToolCallStateMachine as ToolCallStateMachine
     from .runtime.coordinator import ConversationCoordinator as ConversationCoordinator
     from .workflows.agents import AgentLink as AgentLink
+    from .workflows.agents import AgentResult as AgentResult
     from .workflows.agents import BaseAgent as BaseAgent
     from .workflows.agents import Link as Link
     from .workflows.agents import State as State
     from .workflows.agents import spec as spec
     from .workflows.agents import tool as tool
+    from .workflows.missions import Answer as Answer
     from .workflows.missions import BaseNode as BaseNode
+    from .workflows.missions import Dependency as Dependency
     from .workflows.missions import End as End
     from .workflows.missions import Graph as Graph
     from .workflows.missions import GraphRunContext as GraphRunContext
-    from .workflows.speakers.rules import TransitionGraph as TransitionGraph
+    from .workflows.missions import GraphRunResult as GraphRunResult
+    from .workflows.missions import NodeError as NodeError
+    from .workflows.missions import durable as durable
+    from .workflows.speakers import AgentTarget as AgentTarget
+    from .workflows.speakers import AllOf as AllOf
+    from .workflows.speakers import Always as Always
+    from .workflows.speakers import AnyOf as AnyOf
+    from .workflows.speakers import ContextEquals as ContextEquals
+    from .workflows.speakers import ContextIn as ContextIn
+    from .workflows.speakers import ContextThreshold as ContextThreshold
+    from .workflows.speakers import Envelope as Envelope
+    from .workflows.speakers import Finish as Finish
+    from .workflows.speakers import FromSpeaker as FromSpeaker
+    from .workflows.speakers import Handoff as Handoff
+    from .workflows.speakers import Not as Not
+    from .workflows.speakers import RevertToInitiatorTarget as RevertToInitiatorTarget
+    from .workflows.speakers import RoundRobinTarget as RoundRobinTarget
+    from .workflows.speakers import StayTarget as StayTarget
+    from .workflows.speakers import TerminateTarget as TerminateTarget
+    from .workflows.speakers import ToolCalled as ToolCalled
+    from .workflows.speakers import Transition as Transition
+    from .workflows.speakers import TransitionCondition as TransitionCondition
+    from .workflows.speakers import TransitionDecision as TransitionDecision
+    from .workflows.speakers import TransitionGraph as TransitionGraph
+    from .workflows.speakers import TransitionTarget as TransitionTarget
+    from .workflows.speakers import Workflow as Workflow
+    from .workflows.speakers import WorkflowState as WorkflowState
+    from .workflows.speakers import delete_context as delete_context
+    from .workflows.speakers import register_condition as register_condition
+    from .workflows.speakers import register_target as register_target
+    from .workflows.speakers import set_context as set_context
 
 __version__ = "0.1.0"
 
-_MODULES = {
-    "AgentLink": "workflows.agents",
-    "AgentState": "output_states",
-    "BaseAgent": "workflows.agents",
-    "BaseNode": "workflows.missions",
-    "Conversation": "core.conversation",
-    "ConversationCoordinator": "runtime.coordinator",
-    "End": "workflows.missions",
-    "ExecutionContext": "core.ports",
-    "Graph": "workflows.missions",
-    "GraphRunContext": "workflows.missions",
-    "Link": "workflows.agents",
-    "OrchestratorTurn": "core.state.run",
-    "PHASE_TRANSITIONS": "core.phases",
-    "Phase": "core.phases",
-    "PhaseTransition": "core.records",
-    "RoutingDecision": "core.routing",
-    "State": "workflows.agents",
-    "TransitionGraph": "workflows.speakers.rules",
-    "get_model": "configuration.models",
-    "spec": "workflows.agents",
-    "tool": "workflows.agents",
+_NAMES = {
+    "configuration.models": "get_model",
+    "core.config": "Limits",
+    "core.conversation": "Conversation",
+    "core.phases": "PHASE_TRANSITIONS Phase",
+    "core.ports": "ExecutionContext",
+    "core.records": "PhaseTransition",
+    "core.routing": "RoutingDecision",
+    "core.state.run": "OrchestratorTurn",
+    "operations.mission_folder": "mission_folder",
+    "output_states": (
+        "AgentOutput AgentState AgentStateMachine EncapsulatedStateMachine FencedFreeformStateMachine "
+        "InnerMonologue JsonStateMachine OutputModel Python PythonStateMachine Scratchpad StateMachine "
+        "Thinking ToolCallState ToolCallStateMachine"
+    ),
+    "runtime.coordinator": "ConversationCoordinator",
+    "workflows.agents": "AgentLink AgentResult BaseAgent Link State spec tool",
+    "workflows.missions": "Answer BaseNode Dependency End Graph GraphRunContext GraphRunResult NodeError durable",
+    "workflows.speakers": (
+        "AgentTarget AllOf Always AnyOf ContextEquals ContextIn ContextThreshold Envelope Finish FromSpeaker "
+        "Handoff Not RevertToInitiatorTarget RoundRobinTarget StayTarget TerminateTarget ToolCalled "
+        "Transition TransitionCondition TransitionDecision TransitionGraph TransitionTarget Workflow "
+        "WorkflowState delete_context register_condition register_target set_context"
+    ),
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = list(_MODULES)
 

@@ -6,7 +6,7 @@ the class. What is marked here is all there is: fields of state, pairs of phases
 
 from typing import Literal
 
-from tenex.workflows.agents import AgentLink, BaseAgent, Link, State, tool
+from tenex import AgentLink, BaseAgent, Link, State, tool
 
 
 class Skeptic(BaseAgent):

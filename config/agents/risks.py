@@ -3,7 +3,7 @@
 It is called without arguments. The text of `state_prompt` is in the system prompt, after the name.
 """
 
-from tenex.output_states import AgentState, FencedFreeformStateMachine, StateMachine
+from tenex import AgentState, FencedFreeformStateMachine, StateMachine
 
 
 class Risks(AgentState):

@@ -23,7 +23,7 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import BaseModel
 
-from tenex.workflows.missions import BaseNode, Dependency, End, Graph, GraphRunContext
+from tenex import BaseNode, Dependency, End, Graph, GraphRunContext
 
 ROUNDS = 40
 """Generations at most: a node holds 500 steps, and each is one."""

@@ -6,7 +6,7 @@ A workflow in Python can have conditions and targets of its own; registered, the
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tenex.workflows.speakers import (
+from tenex import (
     AgentTarget,
     Envelope,
     FromSpeaker,

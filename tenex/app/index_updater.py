@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.errors import AppendFailed, StoreError
@@ -14,6 +12,7 @@ from tenex.core.ids import Millis, Slug
 from tenex.core.signals import InboundMessage
 from tenex.core.state.rollback import ConversationForked
 from tenex.core.trust import least_trusted
+from tenex.log import get_logger
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.subscriptions import OVERLAP, Listener
 from tenex.nostr.urls import normalise_url
@@ -24,7 +23,7 @@ from tenex.store.index_row import news_of, summarise
 from tenex.store.repository import ConversationFolder
 from tenex.store.segments import ANY_FILE
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 CURSOR_EVERY: Final = 30.0
 """Seconds between two saves of the cursors: so much backlog is read again after a crash."""

@@ -5,8 +5,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-import structlog
-
 from tenex.configuration.build import Configuration
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation, Run
@@ -18,10 +16,11 @@ from tenex.core.phases import Phase
 from tenex.core.ports import Clock, ExecutionContext, NodeTask, OnText, Prompt, ToolResult, ignore_text
 from tenex.core.signals import Signal
 from tenex.llm.client import ModelClient
+from tenex.log import get_logger
 from tenex.operations.status import Reloaded
 from tenex.runtime.daily_limits import quote_tokens
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class LiveConfiguration:

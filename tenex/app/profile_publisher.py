@@ -4,18 +4,17 @@ import asyncio
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
-import structlog
-
 from tenex.core.errors import AppendFailed, RelayUnavailable, StoreError
 from tenex.core.ids import PublicKey
 from tenex.core.ports import Clock, UnsignedEvent
+from tenex.log import get_logger
 from tenex.nostr.compose import Publisher
 from tenex.nostr.events import Event
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import METADATA, RELAY_LIST, Identity, name_in, profile_events
 from tenex.store.daemon_journal import DaemonJournal
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 PATIENCE = 5.0
 """Seconds relays have to send the profiles they have of us; a missing one is published again, dated later."""

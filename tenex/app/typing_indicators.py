@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from typing import Final, Generic, Literal, ParamSpec, TypeVar
 
-import structlog
-
 from tenex.configuration.build import Configuration
 from tenex.core.conversation import Conversation, Run
 from tenex.core.effects import ModelCall
@@ -22,6 +20,7 @@ from tenex.core.phases import Phase
 from tenex.core.ports import Clock, OnText, OutgoingMessage, Sealer, UnsignedEvent, ignore_text
 from tenex.core.records import Record
 from tenex.core.state.run import CallState
+from tenex.log import get_logger
 from tenex.nostr.ephemeral import (
     EphemeralPublisher,
     is_public_address,
@@ -35,7 +34,7 @@ from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.urls import is_loopback, normalise_url
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 ROUTING: Final = "The orchestrator is deciding"
 

@@ -18,10 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import structlog
 import typer
 
 from tenex.core.errors import TenexError
+from tenex.log import get_logger
 
 from . import output
 from .options import Globals
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tenex.service.notify import Notifier
     from tenex.settings import Settings
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 COLLECT_AFTER: Final = 5_000
 """Net new objects after which the youngest generation is collected: half a MB to a few MB of them."""

@@ -5,10 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug
+from tenex.log import get_logger
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.settings import ProjectPaths, Settings, suggestion
@@ -17,7 +16,7 @@ from tenex.tools.tool import Tool
 
 from .python_agents import read_folder
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 PROJECT: Final = "project"
 """The name of the key the orchestrator speaks with: the address people write to."""

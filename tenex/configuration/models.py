@@ -32,6 +32,7 @@ from tenex.output_states import OutputModel
 from tenex.output_states.model import OnProgress
 from tenex.prompting import PromptLibrary
 from tenex.settings import KEY_SUFFIX, ProjectPaths, Settings, find_data, load, required_trust, resolve_paths
+from tenex.settings.paths import path_of
 from tenex.settings.sections import Provider
 
 from .output_states import outputs_of
@@ -76,7 +77,7 @@ def build_model_client(
     return client
 
 
-def get_model(name: str, *, data: Path | None = None) -> ModelClient:
+def get_model(name: str, *, data: Path | str | None = None) -> ModelClient:
     """The model of that name, such as `openai:gpt-5-mini`, as the `model` of a `BaseAgent`.
 
     Keys, addresses, prices and time limits are those of the settings; without settings a key is read from the
@@ -93,7 +94,8 @@ def get_model(name: str, *, data: Path | None = None) -> ModelClient:
         cwd = Path.cwd()
     except OSError:  # it was deleted
         cwd = None
-    folder, trust = find_data(data, os.environ, cwd), required_trust(data, os.environ, cwd)
+    given = None if data is None else path_of(data, "`data` of get_model")
+    folder, trust = find_data(given, os.environ, cwd), required_trust(given, os.environ, cwd)
     settings = load(None, folder, overrides={"models": {"default": [name]}}, trust=trust)
     config, faults = client_config(settings, resolve_paths(settings))
     model = ModelClient(config, lambda *_: (name,), OfflineModel())

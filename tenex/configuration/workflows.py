@@ -3,16 +3,15 @@
 from collections.abc import Collection
 from pathlib import Path
 
-import structlog
-
 from tenex.core.ids import Slug
 from tenex.core.workflow_config import PERSON
+from tenex.log import get_logger
 from tenex.settings import ProjectPaths, Settings
 from tenex.workflows.speakers.definitions import LoadedWorkflow, LoadedWorkflows, find_workflows, is_slug
 
 from .agents import OWNER, PROJECT
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 def load_workflows(settings: Settings, where: ProjectPaths, agents: Collection[Slug]) -> LoadedWorkflows:

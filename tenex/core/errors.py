@@ -37,6 +37,16 @@ def words_of(error: BaseException) -> str:
         return ""
 
 
+def kind_of(value: object) -> str:
+    """What a value is, for a sentence about it: `the class dict`, `None`, `an int`."""
+    if value is None:
+        return "None"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+
+
 class TenexError(Exception):
     """Anything this program refuses to do, with a sentence on what to do about it."""
 

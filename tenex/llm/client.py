@@ -9,13 +9,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from tenex.core.context.window import LONG_ANSWER, UNCERTAIN, request_tokens
 from tenex.core.errors import ConfigurationError, ModelRefused, ModelUnavailable
 from tenex.core.installation import pip_install
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Quote, Usage
 from tenex.core.ports import Model, OnText, ignore_text
+from tenex.log import get_logger
 
 from .config import OFFLINE, Choice, ModelClientConfig, Price, ProviderConfig, ProviderStatus, split_name
 from .pricing import MILLION, price_of
@@ -24,7 +23,7 @@ from .rate_limit import ProviderQueue
 if TYPE_CHECKING:
     from pydantic_ai.providers import Provider
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 Wrap = Callable[[Model, ProviderConfig], Model]
 """Wraps a provider's model, as output states do."""

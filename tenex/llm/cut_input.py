@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-import structlog
+from tenex.log import get_logger
 
 from .config import ProviderConfig
 
@@ -23,7 +23,7 @@ LEAST_REPORTED: Final = 500
 
 _RUN: Final = re.compile(rb"(.)\1{3,}", re.DOTALL)
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class CutInput(Exception):

@@ -63,6 +63,8 @@ _OPENED: Final = re.compile(
 """A text that names both of a pair is about them."""
 _MOST: Final = 64
 """Marks that are looked at: each costs as much as its line is long."""
+LONGEST_HEADER: Final = 400
+"""Characters of the header of a message."""
 _LONGEST_END: Final = 400
 """Characters at the end of an answer in which such tokens are looked for."""
 
@@ -118,7 +120,7 @@ def _from_harmony(text: str) -> str:
                 header = ""
                 written.append(piece if piece.strip() else "")
             case _:
-                header = f"{header} {token} {piece}"
+                header = f"{header} {token} {piece}"[-LONGEST_HEADER:]
     return "".join(written)
 
 

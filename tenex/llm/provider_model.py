@@ -11,7 +11,6 @@ from math import inf
 from time import monotonic
 from typing import Any, Literal
 
-import structlog
 from pydantic_ai import messages as parts
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
@@ -22,6 +21,7 @@ from tenex.core.context.window import request_tokens, squeezed, weight
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Usage
 from tenex.core.ports import OnText, ignore_text
+from tenex.log import get_logger
 
 from .answer_limits import CONTENT, MB, PARTS, AnswerTooLarge, exceeded, is_whole
 from .compatible import CompatibleChatModel
@@ -38,7 +38,7 @@ from .response import refused_call, step_of, written_tokens
 from .thoughts import ThoughtSplitter, split
 from .written_calls import sayable
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 UNENDED_STREAMS = 2
 """Streams in a row that end without a finish reason, before streaming is turned off."""

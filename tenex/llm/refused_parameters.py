@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-import structlog
 from openai import NOT_GIVEN, Omit
 from pydantic_ai import exceptions as library
+
+from tenex.log import get_logger
 
 REFUSALS: Final = (400, 404, 422, 501)
 """Statuses; OpenRouter says 404 where no server behind it takes a parameter."""
@@ -71,7 +72,7 @@ _OF_VALUE: Final = re.compile(
 )
 """A refusal of how much is asked for, which the operator has set."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def refusal_words(error: library.ModelHTTPError) -> str:

@@ -139,17 +139,37 @@ def _parsed(text: str) -> Any:
     Raises:
         ValueError: it is none, or there are different ones.
     """
-    plain = _AROUND.sub("", text)
+    plain = _without_fence(text)
     first, end = _DECODER.raw_decode(plain)
-    while plain[end:].strip():
-        again, end = _DECODER.raw_decode(plain, end + len(plain[end:]) - len(plain[end:].lstrip()))
+    while (start := _after_space(plain, end)) < len(plain):
+        again, end = _DECODER.raw_decode(plain, start)
         if again != first:
             raise ValueError("several different objects")
     return first
 
 
-_AROUND: Final = re.compile(r"\A\s*```(?:json)?\s*|(?:\s*(?:```|<[|｜/][^<>]{1,40}>))+\s*\Z|\A\s+")
-"""What templates leave around an object: a fence, and special tokens."""
+def _after_space(text: str, start: int) -> int:
+    found = _SPACE.match(text, start)
+    return found.end() if found else start
+
+
+def _without_fence(text: str) -> str:
+    """A text without what templates leave around an object: a fence, and special tokens."""
+    plain = _FENCE.sub("", text, count=1).rstrip()
+    for _ in range(MOST_TOKENS):
+        found = _LAST_TOKEN.search(plain, max(0, len(plain) - LONGEST_TOKEN))
+        if found is None:
+            break
+        plain = plain[: found.start()].rstrip()
+    return plain
+
+
+MOST_TOKENS: Final = 8
+"""Special tokens after an object: templates leave one or two."""
+LONGEST_TOKEN: Final = 44
+_FENCE: Final = re.compile(r"\A\s*(?:```(?:json)?\s*)?")
+_LAST_TOKEN: Final = re.compile(r"(?:```|<[|｜/][^<>]{1,40}>)\Z")
+_SPACE: Final = re.compile(r"\s*")
 
 _MALFORMED: Final = ("MALFORMED_FUNCTION_CALL", "malformed_function_call")
 """Gemini's reasons for the end of an answer whose call it could not read itself."""

@@ -8,6 +8,7 @@ and fits its parameters: an answer may quote JSON.
 import ast
 import json
 import re
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -54,7 +55,9 @@ _PARAMETER: Final = re.compile(
     r"(?:</(?:\w{1,20}:)?(?:parameter|argument)>|(?=<(?:parameter|argument)(?:=| name=| key=))|\Z)",
     re.DOTALL,
 )
-_KEYS: Final = re.compile(r"<arg_key>\s*([\w-]{1,64})\s*</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
+_KEYS: Final = re.compile(
+    r"<arg_key>\s*([\w-]{1,64})\s*</arg_key>\s*<arg_value>(.*?)(?:(</arg_value>)|(?=<arg_key>)|\Z)", re.DOTALL
+)
 _KEYED: Final = re.compile(
     r"(?:<tool_call>|\A)\s*([\w.-]{1,64})\s*(?=<arg_key>|</tool_call>)(.*?)(?:</tool_call>|\Z)", re.DOTALL
 )
@@ -205,7 +208,7 @@ def _in_tags(text: str, offered: Mapping[str, Any]) -> list[tuple[str, Any]]:
     for keyed in islice(_KEYED.finditer(text), 0 if calls else MOST):
         name = offered_name(keyed[1], offered)
         known = offered.get(name, {}).get("properties", {})
-        pairs = _KEYS.findall(keyed[2])
+        pairs = [(key, value) for key, value, closing in _KEYS.findall(keyed[2]) if closing]
         values = {key: _value(value, known.get(key, {})) for key, value in pairs}
         calls.append((name, values if keyed[2].count("<arg_key>") == len(pairs) else None))
     for function in islice(_GEMMA.finditer(text), 0 if calls else MOST):
@@ -239,7 +242,9 @@ def _in_python(text: str, offered: Mapping[str, Any]) -> list[tuple[str, Any]]:
     if not _PYTHON.match(text) or len(text) > LONGEST_PYTHON:
         return []
     try:
-        body = ast.parse(text.strip()).body
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # strange escapes in a model's strings are no concern of our logs
+            body = ast.parse(text.strip()).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     calls: list[tuple[str, Any]] = []

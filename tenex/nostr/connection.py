@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-import structlog
 from websockets.exceptions import ConnectionClosed
 
 from tenex.core.errors import RelayUnavailable
+from tenex.log import get_logger
 
 from .events import sign, to_wire, unsigned_event
 from .filters import Filter
@@ -20,7 +20,7 @@ from .timeouts import RelayTimeouts, TokenBucket
 from .websocket import RelaySocket
 from .wire import MAX_SUBSCRIPTIONS, AuthChallenge, Closed, Eose, EventFrame, Ok, RelayNotice, Wire, auth_frame
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 Take = Callable[[dict[str, Any]], Awaitable[None] | None]
 """Takes a raw event; an awaitable it returns is awaited before the next frame is read."""

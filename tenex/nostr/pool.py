@@ -16,11 +16,10 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-import structlog
-
 from tenex.core.errors import InvalidEvent, RelayUnavailable
 from tenex.core.ids import PublicKey
 from tenex.core.ports import PublishOutcome
+from tenex.log import get_logger
 
 from .addresses import PrivateAddress, public_address
 from .events import Event, is_genuine, parse_event
@@ -32,7 +31,7 @@ from .tasks import start
 from .timeouts import RelayTimeouts, clock_ahead
 from .urls import normalise_url
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 OnEvent = Callable[[Event, str], None]
 """Takes a genuine event, once, and the URL of the relay that sent it first."""

@@ -14,11 +14,11 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-import structlog
 from websockets.exceptions import WebSocketException
 
 from tenex.core.errors import RelayUnavailable
 from tenex.core.ports import PublishOutcome
+from tenex.log import get_logger
 
 from .addresses import PrivateAddress
 from .connection import MAX_LIVE, SPARE, ClientConnection, Take
@@ -36,7 +36,7 @@ from .urls import normalise_url
 from .websocket import RelaySocket, open_websocket
 from .wire import event_frame
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 TakeFrom = Callable[[dict[str, Any], str], None]
 """Takes a raw event and the URL it came from."""

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx2
-import structlog
+
+from tenex.log import get_logger
 
 from .events import MAX_EVENT_BYTES
 from .pagination import PAGE_LIMIT
 from .urls import is_loopback
 from .wire import MAX_SUBSCRIPTIONS
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _MOST_BYTES: Final = 128 * 1024
 """Real documents have a few KiB."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, Protocol
 
-import structlog
+from tenex.log import get_logger
 
 from .connection import ClientConnection, Request
 from .filters import Filter
@@ -28,7 +28,7 @@ from .pagination import ALLOWANCE, Pager
 from .retry import ReasonAction, RetryPolicy, read_answer
 from .timeouts import RelayTimeouts
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 CLOCKS_DIFFER: Final = 60
 """Seconds a sender's clock may be behind without the read after a silence missing their event."""

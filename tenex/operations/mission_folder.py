@@ -13,6 +13,7 @@ from tenex.core.ids import ConversationId
 from tenex.core.ports import Journal, Journals
 from tenex.core.records import Record
 from tenex.runtime.clock import SystemClock
+from tenex.settings.paths import path_of
 from tenex.store.disk import Disk
 from tenex.store.lock import FolderLock
 from tenex.store.repository import ConversationFolder
@@ -34,15 +35,17 @@ class _Folder:
 
 
 @asynccontextmanager
-async def mission_folder(path: Path) -> AsyncIterator[Journals]:
+async def mission_folder(path: Path | str) -> AsyncIterator[Journals]:
     """The journals of a folder, created if missing, and locked meanwhile.
 
     Raises:
+        UsageError: it is no path.
         StoreLocked: another process holds it.
     """
+    root = path_of(path, "the folder of missions")
     disk = Disk()
-    with FolderLock(path):
-        folder = ConversationFolder(path, disk, SystemClock())
+    with FolderLock(root):
+        folder = ConversationFolder(root, disk, SystemClock())
         try:
             yield _Folder(folder, Views(folder, disk))
         finally:

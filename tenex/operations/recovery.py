@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
-import structlog
-
 from tenex.configuration.agents import PROJECT, former_keys
 from tenex.core.conversation import fold
 from tenex.core.errors import RelayUnavailable, StoreDamaged, StoreError, StoreOtherVersion, UsageError
@@ -34,6 +32,7 @@ from tenex.core.records import (
 from tenex.core.state.conversation import State
 from tenex.core.state.history import HistoryRecovered, MessagePlace
 from tenex.core.state.undecided import EvaluationRequested
+from tenex.log import get_logger
 from tenex.nostr.events import Event
 from tenex.nostr.filters import Filter
 from tenex.nostr.keys import KeyRing, SecretKey
@@ -64,7 +63,7 @@ from .message_sources import (
 )
 from .recovered_history import batches, newer_history
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 RELAY_TIMEOUT: Final = 15.0
 """Seconds to connect to a relay, and again for each page of its events."""

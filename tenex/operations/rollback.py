@@ -11,8 +11,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-import structlog
-
 import tenex.workflows  # noqa: F401 registers the kinds of conversation
 from tenex.core import records as r
 from tenex.core.config import Agent, Policy
@@ -25,6 +23,7 @@ from tenex.core.ports import Clock, OutgoingMessage
 from tenex.core.signals import RollBack
 from tenex.core.state.conversation import title_of
 from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork, undone
+from tenex.log import get_logger
 from tenex.nostr.compose import NostrSealer
 from tenex.runtime.actor import sealed
 from tenex.store.archive import plain
@@ -46,7 +45,7 @@ _FORK: Final = "Fork of "
 _NO_WORK: Final = (r.Delivered, r.OutboxExpired, r.ProcessRestarted, r.ClockAdjusted)
 """Records that are no reason for a rollback."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 Apply = Callable[[ConversationId, RollBack], Awaitable[RolledBack]]
 """Handles the signal; returns once the record is durable."""

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from tenex.core.errors import ConfigurationError
+from tenex.core.errors import ConfigurationError, kind_of
 
 from .json_values import faults, moved, read
 
@@ -25,6 +25,9 @@ _DECODER: Final = json.JSONDecoder()
 
 Steps = Mapping[Hashable, Sequence[tuple["StateMachine | str", Hashable]]]
 """What may follow at each node: a machine for the next content, or a text to be written as it is, and the next node."""
+
+
+_GRAPH: Final = "a dict of nodes, each with a list of (machine or text, next node)"
 
 
 class StateMachine:
@@ -54,7 +57,7 @@ class StateMachine:
     ) -> None:
         self.identifier = identifier
         self.delimiters = delimiters or ("", "")
-        self.state_graph = {node: tuple(steps) for node, steps in (state_graph or {}).items()}
+        self.state_graph = _steps(state_graph)
         self.start_state = start_state
         self.end_states = frozenset(("$",) if end_states is None else end_states)
         if self.state_graph and not self._reaches_an_end():
@@ -123,6 +126,22 @@ class StateMachine:
                         known.add(place)
                         queue.append(place)
         return sorted({at for node, at in known if node in self.end_states})
+
+
+def _steps(graph: object) -> dict[Hashable, tuple[tuple["StateMachine | str", Hashable], ...]]:
+    """The steps of a graph, of user code, which may not check types."""
+    if graph is None:
+        return {}
+    if not isinstance(graph, Mapping):
+        raise ConfigurationError([f"The graph of a StateMachine is {kind_of(graph)}; it must be {_GRAPH}."])
+    for node, steps in graph.items():
+        for step in steps if isinstance(steps, list | tuple) else (None,):
+            is_pair = isinstance(step, list | tuple) and len(step) == 2
+            if not is_pair or not isinstance(step[0], StateMachine | str):
+                raise ConfigurationError(
+                    [f"The graph of a StateMachine has no steps at {node!r}; it must be {_GRAPH}."]
+                )
+    return {node: tuple((step, target) for step, target in steps) for node, steps in graph.items()}
 
 
 class FencedFreeformStateMachine(StateMachine):

@@ -4,12 +4,12 @@ It is a `TransitionGraph` of the core like every other: the graph permits, and t
 parser follows it, the grammars are written from it, the prompt lists its states.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from tenex.core.errors import ConfigurationError
+from tenex.core.errors import ConfigurationError, kind_of
 from tenex.core.graph import Edge, TransitionGraph
 
 from .content import JsonStateMachine, StateMachine, ToolCallStateMachine, core_of
@@ -80,6 +80,10 @@ class AgentStateMachine:
         max_planning_loops: int = 3,
         min_planning_loops: int | None = None,
     ) -> None:
+        wrong = [*_faults_of_kinds({"planning_states": planning_states, "action_states": action_states})]
+        wrong += _faults_of_numbers(max_planning_loops=max_planning_loops, min_planning_loops=min_planning_loops)
+        if wrong:
+            raise ConfigurationError(wrong)
         self.planning_states = tuple(planning_states) if max_planning_loops else ()
         self.action_states = tuple(action_states)
         self.max_planning_loops = max_planning_loops if planning_states else 0
@@ -151,6 +155,48 @@ class AgentStateMachine:
         if not self.action_states:
             found.append("There is no action state, so that nothing could ever be done.")
         return tuple(dict.fromkeys(found))
+
+
+def _faults_of_numbers(**numbers: object) -> list[str]:
+    wrong = {name: value for name, value in numbers.items() if value is not None and type(value) is not int}
+    return [f"{name} is {value!r}; it must be a whole number." for name, value in wrong.items()]
+
+
+def _faults_of_kinds(lists: Mapping[str, object]) -> Iterator[str]:
+    """What is no state; users' code may not check types."""
+    for name, states in lists.items():
+        if not isinstance(states, list | tuple):
+            yield f"{name} is {kind_of(states)}; it must be a list of states."
+            continue
+        for number, state in enumerate(states):
+            if isinstance(state, type):
+                yield f"{name}[{number}] is {kind_of(state)}; give an instance of it: {state.__name__}()."
+            elif not isinstance(state, AgentState):
+                yield f"{name}[{number}] is {kind_of(state)}; it must be an AgentState."
+            else:
+                yield from _faults_of_attributes(state)
+
+
+def _faults_of_attributes(state: AgentState) -> Iterator[str]:
+    name = type(state).__name__
+    if not hasattr(state, "identifier"):
+        yield f"{name}.__init__ does not call super().__init__(...); call it there."
+        return
+    texts = ("identifier", "readable_name", "color", "emoji")
+    for attribute, value in ((one, getattr(state, one)) for one in texts):
+        if not isinstance(value, str):
+            yield f"{name}: `{attribute}` is {value!r}; it must be a text."
+    pair: object = state.delimiters
+    if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(isinstance(one, str) for one in pair):
+        yield f"{name}: `delimiters` is {pair!r}; it must be two texts, before and after the content."
+    for attribute, kind, what in (("state_machine", StateMachine, "a StateMachine"), ("state_prompt", str, "a text")):
+        try:
+            value = getattr(state, attribute)
+        except Exception as fault:  # noqa: BLE001 - user code may fail in any way
+            yield f"{name}: its {attribute} failed: {type(fault).__name__}: {fault}."
+            continue
+        if not isinstance(value, kind):
+            yield f"{name}: its {attribute} is {kind_of(value)}; it must be {what}."
 
 
 def machine_of(state: AgentState) -> StateMachine:

@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
-import structlog
-
-from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.errors import ModelRefused, ModelUnavailable, UsageError, kind_of
 from tenex.core.ids import Slug
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Note, cut
 from tenex.core.ports import Model, OnText, ignore_text
+from tenex.log import get_logger
 
 from .agents import AgentOutput, Enforced, OutputFormat
 from .content import PythonStateMachine, ToolCallStateMachine, core_of
@@ -23,7 +22,7 @@ from .history import as_text, step_of
 from .parser import OutputFault, OutputParser, ParserEvent, Piece, Segment, repair_prompt
 from .requests import read_answer
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 TRIES: Final = 3
 """Answers asked for before the run fails: a model that is wrong three times needs more than the same request."""
@@ -72,6 +71,12 @@ class OutputModel:
         `rejects`: whether an error means that the server does not take the request, so that the grammar is left out
         from then on; `on_progress` receives everything that is written, private or not, and must not raise.
         """
+        has_step = not isinstance(model, type) and callable(getattr(model, "step", None))
+        if not has_step:
+            raise UsageError(f"`model` is {kind_of(model)}, which has no `async def step(request, on_text)`.")
+        given: object = outputs  # users' code may not check types
+        if not isinstance(given, Mapping) or not all(isinstance(one, AgentOutput) for one in given.values()):
+            raise UsageError("`outputs` must be a dict of agents' slugs, each with an AgentOutput.")
         self._model = model
         self._outputs = outputs
         self._enforced: Enforced = enforced

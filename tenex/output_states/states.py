@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
-import structlog
-
+from tenex.core.errors import ConfigurationError
 from tenex.core.messages import ToolSpec
+from tenex.log import get_logger
 
 from .content import (
     EncapsulatedStateMachine,
@@ -22,7 +22,7 @@ from .content import (
     ToolCallStateMachine,
 )
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 CHAR_MIN: Final = 50
 """Characters below which a thought is no thought; Proxy Base Agent's own number."""
@@ -100,6 +100,9 @@ class _Freeform(AgentState):
     ) -> None:
         identifier = self.name.replace(" ", "_")
         super().__init__(identifier, self.name, delimiters or (f"```{identifier}\n", "\n```"), *self.looks)
+        for name, number in (("character_max", character_max), ("character_min", character_min)):
+            if number is not None and type(number) is not int:
+                raise ConfigurationError([f"{type(self).__name__}: {name} is {number!r}; it must be a whole number."])
         self.character_max = self.longest if character_max is None else character_max
         # half of a narrow limit: a state that must be exactly so long cannot be written
         least = min(CHAR_MIN, self.character_max // 2)

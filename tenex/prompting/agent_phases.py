@@ -11,18 +11,18 @@ from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
 from typing import Any, Final, TypeVar
 
-import structlog
 from jinja2 import Template, TemplateSyntaxError, meta
 
 from tenex.core.graph import Edge, TransitionGraph
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
 from tenex.core.state.agent import AgentPhaseState, Link, Program, Scope
+from tenex.log import get_logger
 
 from .frontmatter import FrontMatter, FrontMatterReader, Location, ToolTable, choices
 from .templates import MISTAKES, Source, Templates, sandbox
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _ENVIRONMENT: Final = sandbox()
 _Table = TypeVar("_Table", bound=ToolTable)

@@ -17,8 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-import structlog
-
 from tenex.core import records as r
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation, fold
@@ -52,13 +50,14 @@ from tenex.core.signals import (
 from tenex.core.state.rollback import RolledBack
 from tenex.core.state.run import Run
 from tenex.core.text import well_formed_value
+from tenex.log import get_logger
 
 from .clock import ClockWatch
 from .executors import Executors
 from .reconciler import Reconciler, Spawn, Task
 from .undeliverable import DeliveryFailure, Undeliverable, notices
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 BATCH = 64
 """Signals decided in one append at most: enough to share an fdatasync, few enough to keep replies flowing."""

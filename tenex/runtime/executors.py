@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
 
-import structlog
-
 from tenex.core.config import Policy
 from tenex.core.context.window import CONTEXT_TOKENS, fitted
 from tenex.core.conversation import Conversation
@@ -31,13 +29,14 @@ from tenex.core.signals import (
     TimerFired,
     ToolReturned,
 )
+from tenex.log import get_logger
 
 from .daily_limits import DailyLimits
 from .functions import FunctionCalls
 from .outbox import Outbox
 from .reconciler import Task
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 def _ignore(signal: Signal) -> None:

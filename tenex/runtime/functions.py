@@ -13,8 +13,6 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any, Final
 
-import structlog
-
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.decide.dispatch import next_question
@@ -24,11 +22,12 @@ from tenex.core.ids import Millis
 from tenex.core.signals import Evaluated
 from tenex.core.verdicts import FunctionQuestion, Verdict
 from tenex.core.workflow.rounds import faults_of_value
+from tenex.log import get_logger
 
 TIMEOUT: Final = 1.0
 """Seconds: such a function looks at values and takes microseconds; no decision should wait longer for one."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class FunctionCalls:

@@ -12,17 +12,16 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 
-import structlog
-
 from tenex.core.config import PeerGroup, Role
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.ports import Clock, Directory
 from tenex.core.signals import InboundMessage, MessageDeleted, MessageReceived
 from tenex.core.text import trimmed
+from tenex.log import get_logger
 
 from .coordinator import ConversationCoordinator
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 AUTHORS = 10_000
 """Authors whose rate is kept, and message ids; the oldest are evicted."""

@@ -10,14 +10,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
-import structlog
-
 from tenex.core.ids import ConversationId
+from tenex.log import get_logger
 
 from .coordinator import ConversationCoordinator
 from .inbox import Inbox
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 Service = Callable[[], Coroutine[Any, Any, None]]
 

@@ -10,12 +10,11 @@ meanwhile, because clients order by date.
 import asyncio
 from dataclasses import dataclass, field
 
-import structlog
-
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Publisher, PublishOutcome, UnsignedEvent
+from tenex.log import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 AGAIN = (1.0, 300.0)
 """Seconds from an internal error to the next try: first, and at most; each wait doubles."""

@@ -15,19 +15,18 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-import structlog
-
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import ConversationId, PublicKey
 from tenex.core.ports import Notice, Notices, OutgoingMessage, Sealer, UnsignedEvent
 from tenex.core.signals import InboundMessage, MessageReceived, Opened, Published, Signal, TimerFired
+from tenex.log import get_logger
 
 from .outbox import Outbox
 from .reconciler import Spawn
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 GUESTS_REPORTED: Final = 50
 """Guests who are notified of a wrong date: each notice is kept, and a stranger can write with any number of keys."""

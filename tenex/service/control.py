@@ -20,13 +20,12 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import structlog
-
 from tenex.core.errors import ConfigurationError, StoreLocked, TenexError, UsageError
+from tenex.log import get_logger
 
 from .client import reachable
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 Handler = Callable[[dict[str, Any]], Awaitable[Any]]
 """Takes a request without its `do`; gives what JSON can hold, or raises a `TenexError` for the one who asked."""

@@ -9,9 +9,9 @@ from asyncio import sleep
 from collections.abc import Callable, Mapping
 from typing import Final, Self
 
-import structlog
+from tenex.log import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 STATUS_CHARACTERS: Final = 200
 """`systemctl status` shows one line."""

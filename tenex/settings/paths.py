@@ -9,7 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
-from tenex.core.errors import ConfigurationError
+from tenex.core.errors import ConfigurationError, UsageError, kind_of
 from tenex.core.text import decode
 
 from .sections import Settings
@@ -250,6 +250,17 @@ def check_paths(settings: Settings) -> None:
 def _real(path: Path) -> Path:
     """The path with links followed; a link to itself is left as it is, and cannot be created or read."""
     return Path(os.path.realpath(path))
+
+
+def path_of(given: object, what: str) -> Path:
+    """A path that users' code gives, which may not check types.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not isinstance(given, str | Path) or not str(given):
+        raise UsageError(f"{what} is {'an empty text' if given == '' else kind_of(given)}; give a path.")
+    return Path(given)
 
 
 def _home() -> Path:

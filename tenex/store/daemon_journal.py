@@ -11,14 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
-import structlog
-
 from tenex.core.config import LessonSubject, Role
 from tenex.core.errors import AppendFailed, StoreDamaged, TenexError
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
 from tenex.core.ports import Clock, Notice
 from tenex.core.records import Record
 from tenex.core.state.snapshot import SnapshotRecord
+from tenex.log import get_logger
 
 from .disk import Disk
 from .format import Codec
@@ -27,7 +26,7 @@ from .journal_reader import JOURNAL, NEWEST, peek
 
 FOLDER: Final = "_daemon"
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 LESSONS_KEPT: Final = 50
 """Of each agent: what fits into a prompt beside the work; the journal keeps them all."""

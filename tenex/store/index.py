@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
-import structlog
-
 from tenex.core.conversation import fold
 from tenex.core.errors import StoreError, UsageError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.records import Record
+from tenex.log import get_logger
 
 from . import schema, sqlite
 from .index_row import Known, News, Row, as_import, news_of, summarise
@@ -28,7 +27,7 @@ from .schema import UNKNOWN_LENGTH, Batch
 from .search import Filter, listed
 from .sqlite import Tables
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 REMEMBERED: Final = 20_000
 """Event ids kept in memory, about 4 MB: what several relays repeat within some minutes."""

@@ -9,12 +9,11 @@ from itertools import count
 from pathlib import Path
 from typing import Final, Self
 
-import structlog
-
 from tenex.core.errors import AppendFailed, InternalError
 from tenex.core.ports import Clock
 from tenex.core.records import Record
 from tenex.core.state.snapshot import SnapshotRecord
+from tenex.log import get_logger
 
 from . import atomic, segments
 from .disk import Disk
@@ -31,7 +30,7 @@ snapshots."""
 
 _OWNERS: Final = count(1)
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class FileJournal:

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
-import structlog
-
 from tenex.core.errors import AppendFailed, StoreDamaged, StoreOtherVersion
 from tenex.core.records import Record
 from tenex.core.state.snapshot import SnapshotRecord
+from tenex.log import get_logger
 
 from . import atomic, segments
 from .disk import FsyncTracker
@@ -51,7 +50,7 @@ _NOT_OURS: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EA
 UPGRADE: Final = "Upgrade tenex, or run the version that wrote it; it reads the whole conversation."
 """What to do about a journal of another version."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
 
-import structlog
-
 from tenex.core.conversation import Conversation
 from tenex.core.errors import StoreDamaged, StoreError, StoreOtherVersion, TenexError, UsageError
 from tenex.core.ids import ConversationId
@@ -19,6 +17,7 @@ from tenex.core.records import ConversationStarted, Record
 from tenex.core.state.conversation import State
 from tenex.core.state.rollback import ConversationForked
 from tenex.core.state.snapshot import StateSnapshot
+from tenex.log import get_logger
 
 from . import atomic, segments
 from .disk import Disk
@@ -40,7 +39,7 @@ RENAME: Final = "Move the folder out of here, or give it its name back."
 
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class ConversationFolder:

@@ -9,11 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
-import structlog
+from tenex.log import get_logger
 
 from . import schema
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 RENEW_EVERY: Final = 10.0
 """Seconds between two tries to make a new file where none can be made: each writes some pages and flushes them."""

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from tenex.core.conversation import Conversation
 from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId
+from tenex.log import get_logger
 
 from . import atomic
 from .disk import Disk
@@ -29,7 +28,7 @@ __all__ = ["SEGMENT", "Page", "Views", "render"]
 REMEMBERED: Final = 200
 """Conversations whose rendered turns are kept: as many as there are open journals."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

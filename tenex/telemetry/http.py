@@ -22,11 +22,10 @@ from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Final
 
-import structlog
-
 from tenex.core.errors import ConfigurationError
+from tenex.log import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 CLIENTS: Final = 256
 """Concurrent clients: a Prometheus, a supervisor and a few more. In a flood of connections one that sends its request

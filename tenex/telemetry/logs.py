@@ -6,35 +6,25 @@ the queue is full new lines are dropped and counted.
 
 import logging
 import queue
-import re
 import sys
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final, Literal, TextIO
+from typing import Final, Literal, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from tenex.core.text import printable
+from tenex.log import redact_secrets, shorten_text
 
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["auto", "console", "json"]
-
-TEXT_LIMIT: Final = 200
-"""Characters of a user's text, enough to recognise a message by."""
 
 QUEUE_LINES: Final = 10_000
 """Lines queued for a slow terminal: some megabytes, minutes of a busy daemon."""
 
 CLOSE_TIMEOUT: Final = 2.0
 """Seconds that `close` waits for the last lines; a stopped terminal never takes them."""
-
-_SECRET_NAMES: Final = frozenset(
-    {"secret", "nsec", "key", "secret_key", "private_key", "api_key", "password", "passphrase", "authorization"}
-)
-_SECRET_TEXT: Final = re.compile(r"(?:nsec1|ncryptsec1)[a-z0-9]{6,}|\bsk-[A-Za-z0-9_-]{16,}", re.IGNORECASE)
-_HIDDEN: Final = "[redacted]"
 
 
 class Telemetry(logging.Handler):
@@ -125,41 +115,6 @@ def configure(level: Level = "info", format: Format = "auto", stream: TextIO | N
     root.addHandler(telemetry)
     logging.getLogger("tenex").setLevel(number)
     return telemetry
-
-
-def shorten_text(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Remove a user's text (the key `text`) above DEBUG, and cut it at DEBUG."""
-    if "text" in event:
-        if event.get("level") != "debug":
-            del event["text"]
-        else:
-            text = str(event["text"])
-            event["text"] = text if len(text) <= TEXT_LIMIT else f"{text[:TEXT_LIMIT]}…"
-    return event
-
-
-def redact_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Replace secrets in an event, found by key and by pattern, at any depth."""
-    return {name: _redacted(name, value) for name, value in event.items()}
-
-
-def redact(text: str) -> str:
-    """Replace what looks like a secret in a text."""
-    return _SECRET_TEXT.sub(_HIDDEN, text)
-
-
-def _redacted(name: object, value: Any) -> Any:
-    if isinstance(name, str) and name.lower() in _SECRET_NAMES and value is not None:
-        return _HIDDEN
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        return {key: _redacted(key, inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_redacted(None, inner) for inner in value]
-    if isinstance(value, (bool, int, float)) or value is None:
-        return value
-    return redact(str(value))
 
 
 def _in_order(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -6,7 +6,6 @@ Tokens and cost are counted from records too, each record once. Gauges are colle
 from collections.abc import Sequence
 from typing import Final, get_args
 
-import structlog
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -21,10 +20,11 @@ from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.costs import cost_of, model_of, spender_of
 from tenex.core.ids import RunId
+from tenex.log import get_logger
 
 from .durations import Interval, Intervals, Stage
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 NAMES: Final = 200
 """Distinct models, agents and tools with a label of their own; the rest is `other`, which bounds the series."""

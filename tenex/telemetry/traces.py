@@ -21,7 +21,6 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
-import structlog
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
@@ -40,11 +39,12 @@ from opentelemetry.trace import (
 
 from tenex.core.conversation import Conversation
 from tenex.core.records import Record
+from tenex.log import get_logger
 
 from .durations import Interval, Intervals
 from .spans import DESCRIBE, FAILED, content, usage, why
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 QUEUE: Final = 4096
 """Spans queued for export: minutes of a busy daemon; then the oldest are dropped."""

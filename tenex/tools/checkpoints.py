@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import structlog
+from tenex.log import get_logger
 
 from . import restore, workspace_scan
 from .pending_revert import PendingReverts
@@ -31,7 +31,7 @@ _MOST_KNOWN: Final = 256  # conversations whose last tree is remembered; another
 
 _UNREADABLE: Final = "its copy cannot be read"
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-import structlog
+from tenex.log import get_logger
 
 from .git_config import GIT_ALONE
 
 DEADLINE: Final = 5.0
 """Seconds: a tree of 100,000 files takes about one."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def ignored_below(root: Path, start: Path) -> frozenset[str]:

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-import structlog
+from tenex.log import get_logger
 
 from .workspace import HALF_WRITTEN, HIDDEN
 
@@ -30,7 +30,7 @@ NOTES: Final = "AGENTS.md"
 LARGEST_NOTES: Final = 128 * 1024
 """Bytes read; prompts show less."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def overview(workspace: Path, *, runs: bool) -> str:

@@ -14,16 +14,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import structlog
-
 from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext
+from tenex.log import get_logger
 
 from .snapshots import Snapshot
 
 NAME: Final = "unsettled.json"
 _SLACK: Final = 1.0  # seconds: the system notes times by its last tick, and its programs end a moment after it is asked
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

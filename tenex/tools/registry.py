@@ -12,8 +12,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-import structlog
-
 from tenex.core.config import Agent, ToolRule
 from tenex.core.decide.permissions import may_use
 from tenex.core.errors import InternalError
@@ -21,6 +19,7 @@ from tenex.core.ids import Slug
 from tenex.core.messages import ToolSpec
 from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext, ToolResult
+from tenex.log import get_logger
 
 from .arguments import Arguments
 from .ask_complete import ASK, ASK_SPEC, COMPLETE, COMPLETE_SPEC
@@ -33,7 +32,7 @@ TIME_CAP: Final = 30.0
 OUTPUT_CAP: Final = 320 * 1024
 """Characters of a result: above the largest read (256 KiB) with its remark, so this only cuts what has no cap."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class ToolRegistry:

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-import structlog
+from tenex.log import get_logger
 
 from . import restore
 from .tool import Refusal
@@ -41,7 +41,7 @@ LARGEST_SCRATCH: Final = 2 * 1024**3
 MOST_PROCESSES: Final = 1_280
 """Threads count too; above what the supervisor stops, for the moments between two of its counts. Not for root."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class RunPolicy(StrEnum):

@@ -11,10 +11,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-import structlog
-
 from tenex.core.phases import Access, Phase
 from tenex.core.ports import ExecutionContext, ToolResult
+from tenex.log import get_logger
 
 from .checkpoints import Change, Checkpoints, PutBack
 from .pending_revert import PendingRevert
@@ -34,7 +33,7 @@ _UNKNOWN: Final = "[What this changed in the workspace could not be determined; 
 
 _NO_CHECKPOINT: Final = "[There is no checkpoint of what was there before: what this changed cannot be brought back.]"
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-import structlog
-
 from tenex.core.effects import Work
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.core.turns import GUESTS, PRIORITY, FairQueue, waiting_for_turn
+from tenex.log import get_logger
 
 from .tool import log_fields
 
@@ -26,7 +25,7 @@ _ENDED: Final = (
     "and use shorter commands."
 )
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 Call = Callable[[], Awaitable[ToolResult]]
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from tenex.core.config import Limits, PeerGroup, Policy
 from tenex.core.context.window import CONTEXT_TOKENS
 from tenex.core.conversation import Conversation
-from tenex.core.errors import InternalError, words_of
+from tenex.core.errors import InternalError, UsageError, kind_of, words_of
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock, Journals, Missions, Model, Notice, OutgoingMessage, Prompter, Tools
 from tenex.core.records import Record
@@ -34,6 +34,63 @@ CANCEL_TIMEOUT = 10.0
 _ZERO: dict[str, Any] = {limit.name: 0 for limit in fields(Limits) if "_day" in limit.name}
 NO_DAILY_LIMITS: Final = Limits(**_ZERO)
 """A process that runs one conversation does not know what others have cost today."""
+
+
+_PORTS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    "journal": (
+        ("open", "show"),
+        "which is no journal; open a folder as one: `async with tenex.mission_folder(path) as journal:`",
+    ),
+    "clock": (("now", "sleep_until"), "which is no clock; leave it out"),
+    "model": (
+        ("step",),
+        "which has no `async def step(request, on_text)`; give what `tenex.get_model` returns for openai:gpt-5-mini",
+    ),
+}
+"""The methods of what a run is given, and a sentence about a value that lacks one or is a class."""
+
+
+def check_given(
+    *, journal: object = None, clock: object = None, model: object = None, limits: object = None, **texts: object
+) -> None:
+    """Check the arguments of a run that were given: users' code may not check types.
+
+    Raises:
+        UsageError: with every fault.
+    """
+    faults: list[str] = []
+    for name, value in (("journal", journal), ("clock", clock), ("model", model)):
+        methods, instead = _PORTS[name]
+        has_them = all(callable(getattr(value, method, None)) for method in methods)
+        if value is not None and (isinstance(value, type) or not has_them):
+            faults.append(f"`{name}` is {kind_of(value)}, {instead}.")
+    if isinstance(limits, Limits):
+        faults += _faults_of_limits(limits)
+    elif limits is not None:
+        faults.append(f"`limits` is {kind_of(limits)}; give tenex.Limits(...).")
+    for name, value in texts.items():
+        if value is not None and (not isinstance(value, str) or not value):
+            faults.append(f"`{name}` is {value!r}; give a text that is not empty, or leave it out.")
+    if faults:
+        raise UsageError(" ".join(faults))
+
+
+def check_message(message: object) -> None:
+    """Check what is said to an agent or a workflow; raises UsageError."""
+    if message is not None and not isinstance(message, str):
+        raise UsageError(f"The message is {kind_of(message)}; give a text, or None to go on.")
+    if isinstance(message, str) and not message.strip():
+        raise UsageError("The message is empty; give a text, or None to go on.")
+
+
+def _faults_of_limits(limits: Limits) -> Iterable[str]:
+    for one in fields(limits):
+        value, default = getattr(limits, one.name), one.default
+        kinds = int | float if isinstance(default, float) else int
+        is_number = isinstance(value, kinds) and not isinstance(value, bool)
+        if isinstance(default, int | float) and not (is_number and value >= 0):
+            whole = "" if isinstance(default, float) else "whole "
+            yield f"`limits.{one.name}` is {value!r}; it must be a {whole}number, 0 or more."
 
 
 class MemoryJournals:

@@ -1,5 +1,6 @@
 """What users' code imports from `tenex`: every name of the list, and a model by its name."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,31 +10,47 @@ import pytest
 import tenex
 from tenex import BaseAgent, get_model
 from tenex.core.errors import ConfigurationError
+from tenex.workflows import agents, missions, speakers
 from tests.fakes.modelprotocol import Answer
 from tests.fakes.modelserver import KEY, model_server
+from tests.service.kit import ROOT
+
+DOCUMENTED = {
+    "TENEX": "ConversationCoordinator Conversation Phase PHASE_TRANSITIONS PhaseTransition RoutingDecision "
+    "OrchestratorTurn ExecutionContext",
+    "AG2": "TransitionGraph Transition TransitionCondition TransitionTarget AgentTarget RoundRobinTarget StayTarget "
+    "RevertToInitiatorTarget TerminateTarget Always FromSpeaker ToolCalled ContextEquals AllOf AnyOf ContextIn "
+    "ContextThreshold TransitionDecision WorkflowState Envelope Handoff register_condition register_target set_context",
+    "Proxy Base Agent": "AgentState StateMachine FencedFreeformStateMachine JsonStateMachine EncapsulatedStateMachine "
+    "PythonStateMachine AgentStateMachine Thinking Scratchpad InnerMonologue ToolCallState Python",
+    "pyagentic": "BaseAgent tool spec Link State AgentLink",
+    "pydantic-graph": "BaseNode End Graph GraphRunContext",
+}
+"""Names that the documents of other systems use, and that this program has under the same name."""
 
 
-def test_every_public_name_is_there_and_the_documents_names_are_among_them() -> None:
-    documented = {
-        "ConversationCoordinator",
-        "Conversation",
-        "Phase",
-        "PHASE_TRANSITIONS",
-        "PhaseTransition",
-        "RoutingDecision",
-        "OrchestratorTurn",
-        "ExecutionContext",
-        "TransitionGraph",
-        "BaseNode",
-        "End",
-        "BaseAgent",
-        "AgentState",
-    }
-    assert documented <= set(tenex.__all__)
+@pytest.mark.parametrize("system", DOCUMENTED)
+def test_names_of_other_systems_documents_are_imported_from_the_package(system: str) -> None:
+    taken: dict[str, object] = {}
+    exec(f"from tenex import {', '.join(DOCUMENTED[system].split())}", taken)  # as a user's file does
+    for name in DOCUMENTED[system].split():
+        assert getattr(taken[name], "__name__", name).rpartition(".")[2] in (name, "Link"), name  # AgentLink is Link
+
+
+def test_every_public_name_is_there_once_and_in_the_documents_list() -> None:
     for name in tenex.__all__:
         assert getattr(tenex, name) is not None, name
+    section = (ROOT / "docs/workflows.md").read_text().partition("## Names in Python\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| .* \| `(.*)` \|$", section, re.MULTILINE)
+    assert sorted(", ".join(rows).split(", ")) == sorted(tenex.__all__)
     with pytest.raises(AttributeError, match="'tenex' has no attribute 'Nothing'"):
         tenex.Nothing  # noqa: B018
+
+
+def test_the_names_of_packages_are_those_of_the_whole() -> None:
+    for package in (agents, missions, speakers):
+        for name in package.__all__:
+            assert getattr(tenex, name) is getattr(package, name)
 
 
 def test_importing_the_package_loads_none_of_them() -> None:

@@ -6,6 +6,7 @@ line in `READERS`, a new kind of hostile text a line in `TEXTS`. `make bench` me
 waits for.
 """
 
+import json
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -24,11 +25,13 @@ from tenex.core.ids import CallId, Millis, PublicKey, Slug
 from tenex.core.messages import CallResult, ModelStep, ToolSpec, Usage, UserText, cut
 from tenex.core.state.run import Completion
 from tenex.core.workflow import variables
-from tenex.llm import errors, written_calls
+from tenex.llm import compatible, cut_input, errors, markup, thoughts, written_calls
 from tenex.llm.messages import messages
-from tenex.llm.response import step_of
+from tenex.llm.refused_parameters import Parameters, refusal_words
+from tenex.llm.response import refused_call, step_of
 from tenex.llm.scripted import requests
 from tenex.llm.thoughts import ThoughtSplitter
+from tenex.log import redact
 from tenex.nostr import keys, profiles, retry, urls, wire
 from tenex.nostr.events import event_fields
 from tenex.nostr.threading import base, split
@@ -45,8 +48,7 @@ from tenex.prompting.render import fenced
 from tenex.store import search_words
 from tenex.store.codec import FieldsCodec
 from tenex.store.format import CONVERSATION
-from tenex.telemetry.logs import redact
-from tenex.tools import process
+from tenex.tools import files_read, files_write, process
 from tenex.tools.arguments import Arguments
 from tenex.tools.tool import Refusal
 from tenex.workflows import error_text
@@ -84,6 +86,16 @@ def _machine() -> AgentStateMachine:
 
 def _rejected(written: str) -> library.ModelRequestRejectedError:
     return library.ModelRequestRejectedError("m", "x", body=_body(written), provider_error_code=written)
+
+
+def _failed(written: str) -> library.ModelHTTPError:
+    return library.ModelHTTPError(400, "m", body=_body(f"unsupported {written}"))
+
+
+def _parameters() -> Parameters:
+    made = Parameters()
+    made.as_permitted({"max_tokens": 1, "temperature": 1})
+    return made
 
 
 def _body(written: str) -> dict[str, dict[str, str]]:
@@ -129,6 +141,35 @@ READERS: Final[Mapping[str, Reader]] = {
     "llm.written_calls": lambda written: written_calls.written_calls(written, (_TOOL,)),
     "llm.written_calls, of a call": lambda written: written_calls.written_calls(f"<tool_call>{written}", (_TOOL,)),
     "llm.written_calls.sayable": lambda written: written_calls.sayable(written, 0),
+    "llm.written_calls, of a function": lambda written: written_calls.written_calls(
+        f"<function=write_file>{written}", (_TOOL,)
+    ),
+    "llm.written_calls, of arguments in tags": lambda written: written_calls.written_calls(
+        f"<tool_call>write_file<arg_key>{written}", (_TOOL,)
+    ),
+    "llm.written_calls, of Gemma": lambda written: written_calls.written_calls(
+        f"<start_function_call>call:write_file{{path:{written}", (_TOOL,)
+    ),
+    "llm.written_calls, in Python": lambda written: written_calls.written_calls(
+        f'write_file(path="{written}', (_TOOL,)
+    ),
+    "llm.written_calls, in a list of Python": lambda written: written_calls.written_calls(
+        f"[write_file(lines=[{written[: len(written) - 4]})]", (_TOOL,)
+    ),
+    "llm.written_calls.offered_name": lambda written: written_calls.offered_name(written, ["read_file", "write_file"]),
+    "llm.markup.rewritten": markup.rewritten,
+    "llm.markup.rewritten, of a message": lambda written: markup.rewritten(f"<|channel|>{written}<|message|>"),
+    "llm.markup.has_mark": markup.has_mark,
+    "llm.thoughts.without_tags": thoughts.without_tags,
+    "llm.refused_parameters": lambda written: _parameters().refused(refusal_words(_failed(written))),
+    "llm.compatible, of thoughts": lambda written: compatible._thoughts_refused(refusal_words(_failed(written))),
+    "llm.cut_input": lambda written: cut_input._RUN.sub(rb"\1\1", written.encode("utf-8", "replace")),
+    "llm.response.refused_call": lambda written: refused_call(
+        library.ModelHTTPError(400, "m", body={"failed_generation": written}), "a:b", (_TOOL,)
+    ),
+    "llm.response.step_of, of arguments": lambda written: step_of(
+        ModelResponse([ToolCallPart("write_file", f'{{"path": "a"}}{written}')]), "a:b", "openai", Usage()
+    ),
     "llm.response.step_of": lambda written: step_of(
         ModelResponse([TextPart(written), ToolCallPart("write_file", written)]), "a:b", "openai", Usage()
     ),
@@ -166,6 +207,7 @@ READERS: Final[Mapping[str, Reader]] = {
     "core.names.plain": names.plain,
     "core.names.nearest": lambda written: names.nearest(written, ["executor", "planner"]),
     "core.names.find": lambda written: names.find(written, {Slug("executor"): None}),
+    "core.names.with_names": lambda written: names.with_names(written, {_KEY: "a"}),
     "core.names.without_mentions": lambda written: names.without_mentions(f"npub1 {written}", _KEY, "a"),
     "core.text.plain": text.plain,
     "core.text.printable": text.printable,
@@ -178,6 +220,7 @@ READERS: Final[Mapping[str, Reader]] = {
     "nostr.wire": _frame,
     "nostr.events.event_fields": lambda written: event_fields({"content": written, "tags": [[written]], "kind": 1}),
     "nostr.keys.find_mentions": lambda written: keys.find_mentions(written, [_KEY]),
+    "nostr.keys.find_events": keys.find_events,
     "nostr.keys.parse_public_key": keys.parse_public_key,
     "nostr.keys.parse_public_key, of a profile": lambda written: keys.parse_public_key(f"nprofile1{written}"),
     "nostr.urls": urls.normalise_url,
@@ -186,6 +229,10 @@ READERS: Final[Mapping[str, Reader]] = {
     "nostr.retry.read_answer, of a limit": lambda written: retry.read_answer(f"rate-limited: {written}"),
     "nostr.profiles": lambda written: profiles._fields(_Event(written)),  # type: ignore[arg-type]
     "nostr.threading.split": lambda written: split.split_text(split.clean_text(written), split.MAX_EVENT_BYTES),
+    "nostr.threading.split, in a block of code": lambda written: split.split_text(f"```py\n{written}", 1024),
+    "nostr.threading.split, in a table": lambda written: split.split_text(f"|a|b|\n|-|-|\n{written}", 1024),
+    "nostr.threading.split.clip": split.clip,
+    "nostr.profiles.name_in": lambda written: profiles.name_in(_Event(json.dumps({"name": written}))),  # type: ignore[arg-type]
     "nostr.threading.base": lambda written: base._with_slugs((), f"@{written}", {"executor": _KEY}),
     "workflows.phases.answers.is_clear_yes": answers.is_clear_yes,
     "workflows.error_text": lambda written: error_text.sentence_of(ValueError(written)),
@@ -198,7 +245,13 @@ READERS: Final[Mapping[str, Reader]] = {
     "prompting.markdown": lambda written: sections(written[:LARGEST]),
     "prompting.render.fenced": fenced,
     "tools.process.plain_text": process.plain_text,
-    "telemetry.logs.redact": redact,
+    "tools.files_read": lambda written: files_read._window(written, "a", 1, 2_000),
+    "tools.files_read.summed_up": lambda written: files_read.summed_up(written.split(" "), "", 9),
+    "tools.files_write, of a passage": lambda written: files_write._why_not_contained(written),
+    "tools.files_write, of a change": lambda written: files_write._around(
+        files_write._edited(written, [{"old": written[:1] or "a", "new": "bb\n", "all": True}], "a")
+    ),
+    "log.redact": redact,
     "store.search_words.indexed": search_words.indexed,
     "store.search_words.match_of": search_words.match_of,
     "store.codec": lambda written: _LINE.encode(ModelStep(text=written, vendor={"a": written.split(" ")})),
@@ -276,6 +329,35 @@ TEXTS: Final = (
         "a.txt ",
         '"a" ',
     ),
+    *(
+        "<|start|>",
+        "<|channel|>commentary to=functions.write_file<|message|>{}",
+        "<|channel|>analysis ",
+        "<|message|>a<|end|>",
+        "<｜DSML｜",
+        "</s>",
+        "<tool_call>write_file<arg_key>path</arg_key>",
+        "<arg_key>a</arg_key><arg_value>b</arg_value>",
+        "<start_function_call>call:write_file{",
+        "a:<escape>b<escape>,",
+        "<invoke name=write_file>",
+        "write_file(path='a'), ",
+        '{"path": "a"}',
+        "```tool_code\n",
+        "|a|b|\n",
+        "|-|-|\n",
+        "```py\na\n```\n",
+        "```\n```\n\n",
+        "~~~\n",
+        "> ```\n",
+        "👨\u200d",
+        "a\u0301\u0301",
+        "note1" + "q" * 58 + " ",
+        "nevent1q",
+        "npub1" + "q" * 58 + " ",
+        "only max_tokens ",
+        "reasoning_content ",
+    ),
     *("create a.py ", "and write ", "“a”", "add a to ", "rate-limited: 9", "\udc00\ud83d", "a.a/", "%0a"),
 )
 """Repeated to the wanted length."""
@@ -287,6 +369,11 @@ HUNG: Final = (
     ("llm.thoughts, whole", "a<think>b</think>"),
     ("llm.thoughts, in pieces", "a"),
     ("llm.written_calls", '{"name":"write_file","arguments":{}},'),
+    ("llm.written_calls", "```tool_code\n"),
+    ("llm.written_calls", "<start_function_call>call:write_file{"),
+    ("llm.response.step_of, of arguments", "<|start|>"),
+    ("llm.response.step_of, of arguments", '{"path": "a"}'),
+    ("nostr.threading.split", "```\n```\n\n"),
     ("core.decide.loop_detection", "a"),
     ("core.workflow.variables.lines_of, of a line", " "),
     ("output_states.states.readable_format", "`"),

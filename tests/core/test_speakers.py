@@ -56,7 +56,7 @@ FIRES: list[TransitionCondition] = [
     FromSpeaker("a"),
     ContextEquals("one", 1),
     ContextEquals("one", value=True),
-    ContextEquals("none"),
+    ContextEquals("none", None),
     ContextIn("text", ["y", "x"]),
     ContextIn("none", ["y", None]),
     ContextThreshold("one", 1),

@@ -114,7 +114,7 @@ RULES = [
     Transition(AllOf([FromSpeaker("writer"), ContextEquals("approved", value=True)]), TerminateTarget("approved")),
     Transition(ContextThreshold("tries", 3), TerminateTarget("tired")),
     Transition(ContextIn("route", ["code", "law"]), TerminateTarget("routed")),
-    Transition(ContextEquals("any"), TerminateTarget("unset")),
+    Transition(ContextEquals("any", None), TerminateTarget("unset")),
 ]
 GRAPH = TransitionGraph("writer", RULES, max_turns=3)
 CONTEXT = {"any": "x", "notes": ["a"], "approved": False}

@@ -84,11 +84,11 @@ HELLO = "Create hello.py that prints hello"
 @pytest.mark.parametrize(
     ("texts", "status", "answer"),
     [
-        (["Plan the work: create hello.py that prints hello"], "ended", "Learned:"),
-        (["Let's brainstorm ideas for a garden app", "create garden.txt with seeds"], "ended", "Learned:"),
-        (["hi", "create a.txt with one", "change one to two in a.txt"], "ended", "Learned:"),
-        ([HELLO, HELLO], "ended", "Learned:"),
-        (["Create a.py with A = 1", "Add a function f(a) that returns a to a.py"], "ended", "Learned:"),
+        (["Plan the work: create hello.py that prints hello"], "ended", "Done.\nCh"),
+        (["Let's brainstorm ideas for a garden app", "create garden.txt with seeds"], "ended", "Done.\nCh"),
+        (["hi", "create a.txt with one", "change one to two in a.txt"], "ended", "Done.\nCh"),
+        ([HELLO, HELLO], "ended", "Done.\nCh"),
+        (["Create a.py with A = 1", "Add a function f(a) that returns a to a.py"], "ended", "Done.\nCh"),
         (["Create a.txt with one", "Append two to a.txt", "thank you"], "waiting", "You are"),
         (["Create a.txt with one", "List the files"], "waiting", "The files:\n\na.txt"),
         (["Create a.txt with one", "Read a.txt"], "waiting", "`a.txt`:\n\none"),
@@ -96,7 +96,7 @@ HELLO = "Create hello.py that prints hello"
         (["Read nothing.txt", "make it blue"], "waiting", "I am"),
         (["Hello there"], "waiting", "Hello."),
         (["How should we structure the billing service?", "thanks"], "waiting", "You are"),
-        (["How should we structure the billing service?", HELLO], "ended", "Learned:"),
+        (["How should we structure the billing service?", HELLO], "ended", "Done.\nCh"),
         ([HELLO, "no"], "waiting", "All right"),
         (["What can you do?", "thanks", "ok"], "waiting", ""),
         (["", "🙃"], "waiting", ""),
@@ -147,6 +147,8 @@ def test_a_missing_name_is_asked_for(scenario: OfflinePlay, answer: str) -> None
 
 
 def test_a_failing_program_is_repaired_twice_and_then_reported(scenario: OfflinePlay) -> None:
-    assert "exit status 3" in scenario.writes("Create fails.py with\n```\nraise SystemExit(3)\n```")
+    last = scenario.writes("Create fails.py with\n```\nraise SystemExit(3)\n```")
+    assert last == "Work has stopped: there are issues after 2 repairs. Write how it is to go on, or `/continue`."
+    assert "exit status 3" in scenario.sent_texts()[-2]
     assert [str(phase) for phase in scenario.phases()] == ["execute", "verification"] * 3
     assert scenario.conversation.status == "waiting"

@@ -204,3 +204,22 @@ async def test_native_calls_leave_the_text_as_it_is() -> None:
     answer = Answer(text=CALL, calls=(Call(tool="complete", arguments={"response": "x"}),))
     (step,), _ = await asked(answer, work(tools=TOOLS))
     assert (step.text, [call.tool for call in step.calls]) == (CALL, ["complete"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```tool_code\n" * 3_000,
+        "<start_function_call>call:write_file{" * 3_000,
+        "<tool_call>write_file<arg_key>a" * 3_000,
+    ],
+)
+def test_marks_that_are_repeated_thousands_of_times_are_read(text: str) -> None:
+    """The first nested the reader so deep that Python gave up; the others took time by the square of their length."""
+    assert all(call.fault or call.arguments == {} for call in written_calls(text, (WRITE,)).calls)
+
+
+def test_an_argument_in_tags_that_is_not_closed_is_asked_for_again() -> None:
+    text = "<tool_call>write_file<arg_key>path</arg_key><arg_value>a<arg_key>content</arg_key><arg_value>b</arg_value>"
+    (call,) = written_calls(text, (WRITE,)).calls
+    assert call.fault

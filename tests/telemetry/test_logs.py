@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import structlog
 
+from tenex.log import get_logger
 from tenex.telemetry import Format, Level, configure, logs, redact
 
 SECRET = "nsec1vl029mgpspedva04g90vltkh6fvh240zqtv9k0t9af8935ke9laqsnlfe5"
@@ -37,7 +38,7 @@ def logging_to(level: Level = "info", format: Format = "json") -> Iterator[Writt
         running.close()
 
 
-log = structlog.get_logger("tenex.x")
+log = get_logger("tenex.x")
 
 
 def fail(fault: Exception) -> None:
@@ -46,7 +47,7 @@ def fail(fault: Exception) -> None:
 
 def test_a_line_is_one_json_object_with_time_level_event_and_bound_context() -> None:
     with logging_to() as written, structlog.contextvars.bound_contextvars(turn="turn-7"):
-        structlog.get_logger("tenex.runtime").bind(conversation="abc").info("turn.closed", n=3)
+        get_logger("tenex.runtime").bind(conversation="abc").info("turn.closed", n=3)
         logging.getLogger("tenex.b").info("two")
     first, second = written.lines
     assert list(first)[:3] == ["timestamp", "level", "event"]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from tenex.cli.main import main
 from tenex.tools.overview import LARGEST_NOTES, LOOKED_AT, NAMED, NOTES, overview, workspace_notes
@@ -73,9 +74,10 @@ def test_notes_that_are_no_file_are_reported_and_closed(
     (tmp_path / "workspace").mkdir()
     make(tmp_path / "workspace" / NOTES)
     before = os.listdir("/proc/self/fd")  # noqa: PTH208 - names only
-    assert workspace_notes(tmp_path / "workspace") == f"AGENTS.md was not read: {why}. Make it a plain text file."
+    with capture_logs() as logged:
+        assert workspace_notes(tmp_path / "workspace") == f"AGENTS.md was not read: {why}. Make it a plain text file."
     assert os.listdir("/proc/self/fd") == before  # noqa: PTH208
-    assert f"reason='{why}'" in capsys.readouterr().out
+    assert [entry["reason"] for entry in logged] == [why]
     os.mkfifo(tmp_path / "workspace" / "Makefile")  # nor does this one wait
     assert "tests are run" not in overview(tmp_path / "workspace", runs=True)
     assert main(["--data", str(tmp_path), "agents", "show", "executor", "--prompt"]) == 0

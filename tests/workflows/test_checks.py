@@ -105,7 +105,7 @@ def test_parts_that_cannot_be_written_down_are_faults() -> None:
         "transitions[1].when.value is a set; only values that JSON can hold are allowed.",
         "transitions[1].then.agent_id is 5; it must be str.",
         "transitions[2].when is no condition but str.",
-        "transitions[2].priority is 1.5; it must be a whole number.",
+        "transitions[2].priority is 1.5; it must be a whole number, lower ones first.",
         "transitions[3].when.values[0] is inf, which JSON has no word for.",
         "transitions[3].then is no target but Always.",
     )

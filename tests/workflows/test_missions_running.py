@@ -275,7 +275,7 @@ def test_a_node_that_returns_what_it_may_not_fails_with_what_it_may() -> None:
         "self": "One cannot be followed by One; it may be followed by: Two.",
         "end": "One cannot be followed by END; it may be followed by: Two.",
         "class": "One returned the class Two; it may return an instance of: Two.",
-        "none": "One returned a NoneType; it may return an instance of: Two.",
+        "none": "One returned None; it may return an instance of: Two.",
         "text": "One returned a str; it may return an instance of: Two.",
     }.items():
         result = play(graph, start=One(kind=kind))

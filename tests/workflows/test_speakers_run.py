@@ -137,8 +137,8 @@ def test_it_waits_for_the_user_and_goes_on_with_the_journal(tmp_path: Path) -> N
     [
         ({"alice": "x"}, {}, "bob, carol takes part, and is not among `agents`: alice."),
         (TRIO, {"model": None}, "alice, bob, carol has no model"),
-        ({**TRIO, "bob": 3}, {}, "agents\\['bob'\\] is a int; give an agent"),
-        ({**TRIO, "bob": " "}, {}, "agents\\['bob'\\] is a str"),
+        ({**TRIO, "bob": 3}, {}, "agents\\['bob'\\] is an int; give an agent"),
+        ({**TRIO, "bob": " "}, {}, "agents\\['bob'\\] is an empty text"),
     ],
 )
 def test_what_cannot_run_is_refused_with_a_sentence(agents: Any, more: dict[str, Any], expected: str) -> None:

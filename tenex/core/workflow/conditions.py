@@ -6,11 +6,13 @@ counted in, and the round. `name` is the key under which a class is written down
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
-from tenex.core.errors import ConfigurationError
+from tenex.core.errors import ConfigurationError, kind_of
 
 from .rounds import Envelope, TransitionDecision, WorkflowState
+
+_NOT_GIVEN: Final[Any] = object()
 
 
 class TransitionCondition(Protocol):
@@ -71,11 +73,20 @@ class ToolCalled:
 
 @dataclass(frozen=True, slots=True)
 class ContextEquals:
-    """Fires while a variable has this value; a variable that is not set is None. Equal as in Python: 1 is True."""
+    """Fires while a variable has this value; a variable that is not set is None. Equal as in Python: 1 is True.
+
+    Raises ConfigurationError without a value.
+    """
 
     key: str
-    value: Any = None
+    value: Any = _NOT_GIVEN
     name: ClassVar[str] = "context_equals"
+
+    def __post_init__(self) -> None:
+        if self.value is _NOT_GIVEN:
+            raise ConfigurationError(
+                [f"ContextEquals of {self.key!r} has no value; give one: None (null) is a variable that is not set."]
+            )
 
     def evaluate(self, state: WorkflowState, envelope: Envelope) -> bool:
         """Whether the variable equals the value."""
@@ -84,15 +95,21 @@ class ContextEquals:
 
 @dataclass(frozen=True, slots=True)
 class ContextIn:
-    """Fires while a variable is one of these values; not set, it is None. Raises ConfigurationError for a text."""
+    """Fires while a variable is one of these values; not set, it is None.
+
+    Raises ConfigurationError for what is no list.
+    """
 
     key: str
     values: Sequence[Any]
     name: ClassVar[str] = "context_in"
 
     def __post_init__(self) -> None:
-        if isinstance(self.values, str):
-            raise ConfigurationError([f"ContextIn needs a list of values, not the text {self.values[:80]!r}."])
+        given: object = self.values
+        if isinstance(given, str):
+            raise ConfigurationError([f"ContextIn needs a list of values, not the text {given[:80]!r}."])
+        if not isinstance(given, list | tuple | set | frozenset):
+            raise ConfigurationError([f"ContextIn needs a list of values, not {kind_of(given)}."])
         object.__setattr__(self, "values", tuple(self.values))
 
     def evaluate(self, state: WorkflowState, envelope: Envelope) -> bool:
@@ -157,6 +174,10 @@ class Not:
 
 
 def _some(conditions: Sequence[TransitionCondition], name: str) -> tuple[TransitionCondition, ...]:
+    given: object = conditions
+    if given is not None and not isinstance(given, list | tuple):
+        what = kind_of(given)
+        raise ConfigurationError([f"{name} needs a list of conditions, not {what}: write {name}([...])."])
     if not conditions:
         raise ConfigurationError([f"{name} needs at least one condition."])
     return tuple(conditions)

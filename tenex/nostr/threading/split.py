@@ -2,6 +2,7 @@
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -232,10 +233,16 @@ def _cut(text: str, fitting: int, fences: Sequence[_Fence]) -> int:
     head = text[: fitting + 1]  # white space that no longer fits may still be cut at
     start = len(head) - len(head.lstrip(_SPACE))
     paragraphs = [match.start() for match in _PARAGRAPH.finditer(head, start) if match.start() <= fitting]
-    inside = [(fence.begins, len(head) + 1 if fence.ends is None else fence.ends) for fence in fences]
-    between = [cut for cut in paragraphs if not any(begins < cut < ends for begins, ends in inside)]
-    before = [begins for begins, _ in inside if start < begins <= fitting]
-    outside = max([*between, *before], default=-1)
+    begins = [fence.begins for fence in fences]
+    ends = [len(head) + 1 if fence.ends is None else fence.ends for fence in fences]
+
+    def is_inside(cut: int) -> bool:
+        before = bisect_left(begins, cut)
+        return before > 0 and cut < ends[before - 1]
+
+    between = next((cut for cut in reversed(paragraphs) if not is_inside(cut)), -1)
+    before = max((place for place in begins if start < place <= fitting), default=-1)
+    outside = max(between, before)
     paragraph = outside if outside > fitting // _LEAST_SHARE else paragraphs[-1] if paragraphs else -1
     for cut in (paragraph, head.rfind("\n"), head.rfind(" ")):
         if cut > start:

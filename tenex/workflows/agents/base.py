@@ -21,12 +21,12 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from tenex.core.config import Limits
-from tenex.core.errors import UsageError
+from tenex.core.errors import UsageError, kind_of
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock, Journals, Model
 from tenex.core.state.agent import AgentPhaseState
 from tenex.runtime.clock import SystemClock
-from tenex.workflows.local_run import MemoryJournals
+from tenex.workflows.local_run import MemoryJournals, check_given, check_message
 
 from .definition import PhasedAgent, blueprint, slug_of, with_subagents
 from .instance_state import InstanceState
@@ -72,11 +72,7 @@ class BaseAgent(PhasedAgent):
             raise UsageError(
                 f"{type(self).__name__} has no state {', '.join(unknown)}; it has: {', '.join(fields) or 'none'}."
             )
-        if model is not None and not callable(getattr(model, "step", None)):
-            raise UsageError(
-                f"`model` is a {type(model).__name__}, which has no `async def step(request, on_text)`; give what "
-                "`tenex.get_model` returns for a name such as openai:gpt-5-mini."
-            )
+        check_given(model=model, journal=journal, clock=clock, limits=limits, thread=thread)
         for name, value in state.items():
             setattr(self, name, value)
         self._model, self._thread = model, thread
@@ -99,12 +95,15 @@ class BaseAgent(PhasedAgent):
             WorkflowError: nothing is open to go on with, or a limit is reached.
             AppendFailed: the disk did not take a record; run it again to go on.
         """
+        name = type(self).__name__
+        if "_turn" not in vars(self):
+            raise UsageError(f"{name}.__init__ does not call super().__init__(**kwargs); call it there.")
+        check_message(message)
         if self._model is None:
-            name = type(self).__name__
             raise UsageError(f"{name} has no model; make it as {name}(model=tenex.get_model(...)).")
         if getattr(type(self), "output", None):
             raise UsageError(
-                f"{type(self).__name__} has `output`, which a daemon reads. By itself, give its model as "
+                f"{name} has `output`, which a daemon reads. By itself, give its model as "
                 "tenex.output_states.OutputModel(model, {slug: AgentOutput(...)}), and leave `output` out."
             )
         slug = slug_of(type(self))
@@ -144,6 +143,9 @@ class BaseAgent(PhasedAgent):
             UsageError: it is no dump of such an agent.
         """
         shape = blueprint(type(self))
+        given: object = dumped  # user code may not check types
+        if not isinstance(given, Mapping):
+            raise UsageError(f"A dump of an agent is a dict, not {kind_of(given)}.")
         try:
             agent_state = _AGENT_STATE.validate_python(dict(dumped))
         except ValidationError as fault:

@@ -1,13 +1,13 @@
 """The class of a Python agent, read once: its fields, methods, links and phases, and every error in them."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, get_args, get_origin
 
 from pydantic import TypeAdapter
 
-from tenex.core.errors import ConfigurationError, SerializationError
+from tenex.core.errors import ConfigurationError, SerializationError, kind_of
 from tenex.core.graph import END, Edge, TransitionGraph
 from tenex.core.state.agent import ALWAYS, Scope
 from tenex.core.workflow.conditions import Predicate
@@ -93,6 +93,7 @@ def read_class(cls: type, root: type) -> Blueprint:
             _read_link(reading, name, value, _annotation(reading, name, Link, root), root)
         else:
             _read_tool(reading, name, value)
+    _check_annotations(reading, root)
     for name, scope in _scopes(reading):
         unknown = sorted(scope.phases - set(nodes))
         if unknown:
@@ -138,7 +139,29 @@ def _members(cls: type, root: type) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for owner in reversed([one for one in cls.__mro__ if one not in root.__mro__]):
         found.update(vars(owner))
-    return {name: value for name, value in found.items() if isinstance(value, State | Link) or hasattr(value, MARK)}
+    return {name: value for name, value in found.items() if isinstance(value, State | Link) or _is_marked(value)}
+
+
+def _is_marked(value: Any) -> bool:
+    """Whether a member is a tool, also within a `staticmethod`."""
+    return hasattr(value, MARK) or hasattr(getattr(value, "__func__", None), MARK)
+
+
+def _check_annotations(reading: _Reading, root: type) -> None:
+    """Refuse fields that are annotated as `State` or `Link` and hold something else, or nothing."""
+    cls = reading.cls
+    examples = {State: "State(default=...)", Link: "AgentLink()"}
+    for owner in [one for one in cls.__mro__ if one not in root.__mro__]:
+        if _annotations_fault(owner):
+            continue
+        for name, hint in inspect.get_annotations(owner, eval_str=True).items():
+            origin: Any = hint if get_origin(hint) is None else get_origin(hint)
+            value = getattr(cls, name, MISSING)
+            if origin not in (State, Link) or isinstance(value, State | Link):
+                continue
+            what = "has no value" if value is MISSING else f"is {kind_of(value)}"
+            example = f"`{name}: {origin.__name__}[...] = {examples[origin]}`"
+            reading.faults.append(f"{name} is annotated as {origin.__name__} and {what}; write {example}.")
 
 
 def _annotations_fault(cls: type) -> str | None:
@@ -172,6 +195,9 @@ def _annotation(reading: _Reading, name: str, kind: type, root: type) -> Any:
 def _read_state(reading: _Reading, name: str, value: State[Any], kind: Any) -> None:
     if name in RESERVED or name.startswith("_"):
         reading.faults.append(f"a field of state cannot be called {name}; choose another name.")
+    description: object = value.description
+    if not isinstance(description, str):
+        reading.faults.append(f"the state's {name}: `description` must be a text.")
     if kind is None:
         return
     typed = _typed(reading, name, kind)
@@ -192,6 +218,7 @@ def _read_link(reading: _Reading, name: str, value: Link[Any], target: Any, root
     if name in TAKEN or name in RESERVED:
         reading.faults.append(f"{where} cannot be called so: there is a tool of that name already.")
     phases = words(value.phases, where, reading.faults)
+    reading.faults += _faults_of_link(where, value)
     if value.condition is not None:
         reading.faults.extend(faults_of_condition(value.condition, where))
     is_agent = isinstance(target, type) and issubclass(target, root) and target is not root
@@ -203,6 +230,21 @@ def _read_link(reading: _Reading, name: str, value: Link[Any], target: Any, root
         reading.faults.append(f"{where} calls the agent itself.")
     scope = _scope(phases, value.condition)
     reading.links[name] = LinkShape(link=value, target=target if is_agent else None, scope=scope)
+
+
+def _faults_of_link(where: str, link: Link[Any]) -> Iterator[str]:
+    """Arguments of the wrong type."""
+    agent: object = link.agent
+    shared: object = link.shared
+    description: object = link.description
+    if isinstance(agent, type):
+        yield f"{where} is given the class {agent.__name__}; write `Link[{agent.__name__}] = AgentLink()`."
+    elif not isinstance(agent, str):
+        yield f"{where} is given {kind_of(agent)}; it must be the slug of an agent."
+    if not isinstance(shared, bool):
+        yield f"{where}: `shared` is {shared!r}; it must be True or False."
+    if not isinstance(description, str):
+        yield f"{where}: `description` must be a text."
 
 
 def _read_tool(reading: _Reading, name: str, function: Any) -> None:

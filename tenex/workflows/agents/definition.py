@@ -6,11 +6,11 @@ after the call has returned.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from jsonschema import Draft202012Validator
 
-from tenex.core.errors import ConfigurationError, WorkflowError
+from tenex.core.errors import ConfigurationError, UsageError, WorkflowError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
 from tenex.core.state.agent import AgentPhaseState, Program
@@ -21,6 +21,13 @@ from tenex.core.workflow.rounds import plain
 from .blueprint import Blueprint, check_types, read_class
 from .instance_state import ConversationView, InstanceState, StateView
 from .templates import shows_state
+
+_GIVEN: Final = {
+    "phase": "it changes by a condition of `phases`, or by a trigger such as planning_to_research()",
+    "state": "set a field of it by its name",
+    "conversation": "the program gives it",
+}
+"""Properties of an agent, and what to do instead of setting them."""
 
 
 class PhasedAgent:
@@ -65,6 +72,13 @@ class PhasedAgent:
             if f"{edge.source}_to_{edge.target}" == name:
                 return lambda: self._trigger(str(edge.source), str(edge.target), edge.is_open)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in _GIVEN:
+            raise UsageError(f"{type(self).__name__}.{name} cannot be set; {_GIVEN[name]}.")
+        if not name.startswith("_") and name in blueprint(type(self)).methods:
+            raise UsageError(f"{name} is a tool of {type(self).__name__} and cannot be set; change the class.")
+        super().__setattr__(name, value)
 
     def _trigger(self, source: str, target: str, is_open: Callable[[str, Any], bool]) -> bool:
         """Go from one phase to another if its condition is true; whether it did.

@@ -6,7 +6,9 @@ planner: Link[Planner] = AgentLink(phases=["planning"])
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Generic, TypeVar, overload
+from typing import Any, Final, Generic, NoReturn, TypeVar, overload
+
+from tenex.core.errors import UsageError
 
 T = TypeVar("T")
 
@@ -80,6 +82,24 @@ class Link(Generic[T]):
         self.phases = phases
         self.condition = condition
         self.shared = shared
+        self.name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, _instance: object, _owner: type) -> "Link[T]":
+        return self
+
+    def __set__(self, instance: object, value: object) -> None:
+        cls = type(instance).__name__
+        raise UsageError(
+            f"{cls}.{self.name} is a link, which cannot be set: the program makes the linked agent. Name its class "
+            f"instead: `{self.name}: Link[{type(value).__name__}] = AgentLink()`."
+        )
+
+    def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
+        """Refuse a call by code: the model calls a linked agent."""
+        raise UsageError(f"{self.name} is a link: the agent's model calls it. Code runs an agent by its own `run`.")
 
 
 AgentLink = Link

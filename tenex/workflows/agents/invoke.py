@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final
 
-import structlog
 from pydantic_core import PydanticSerializationError, to_json
 
 from tenex.core.config import Replay
@@ -19,6 +18,7 @@ from tenex.core.phases import Access, Phase
 from tenex.core.ports import ToolResult
 from tenex.core.state.agent import AgentPhaseState
 from tenex.core.workflow.rounds import Finish, Handoff
+from tenex.log import get_logger
 from tenex.runtime.functions import in_thread
 from tenex.workflows.speakers.context import CHANGES, ContextChanges
 
@@ -28,7 +28,7 @@ from .tools import KEY, Method
 LONGEST: Final = 2_000
 """Characters of an exception's text that a model reads."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 async def call_method(

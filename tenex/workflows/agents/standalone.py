@@ -4,11 +4,10 @@ It is a workflow of two speakers on the daemon's own core, so all that is journa
 """
 
 import hashlib
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
-
-import structlog
 
 from tenex.core import records as r
 from tenex.core.config import Agent, Limits, PeerGroup, Policy, Role
@@ -16,7 +15,7 @@ from tenex.core.context.transcript import entries_for
 from tenex.core.context.window import CONTEXT_TOKENS, MESSAGE_CHARACTERS
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Timer
-from tenex.core.errors import InternalError, ModelRefused, ModelUnavailable, WorkflowError
+from tenex.core.errors import InternalError, ModelRefused, ModelUnavailable, WorkflowError, kind_of
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
 from tenex.core.messages import AgentText, ModelRequest, ModelStep, Shown, StartEntry, ToolSpec, UserText, cut
 from tenex.core.pending import pending
@@ -39,6 +38,7 @@ from tenex.core.state.agent import AgentPhaseState, Program
 from tenex.core.state.run import OrchestratorTurn, Run
 from tenex.core.state.subagents import agent_state_of, message_to
 from tenex.core.workflow_config import PERSON, Workflow
+from tenex.log import get_logger
 from tenex.workflows.local_run import CALLER, LocalRun
 from tenex.workflows.missions.nodes import spent
 from tenex.workflows.speakers.rules import TransitionGraph, compiler
@@ -49,7 +49,7 @@ from .instance_state import InstanceState
 from .invoke import call_method
 from .templates import MESSAGE, render
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 OWNER: Final = (PublicKey(CALLER), Role.OWNER)
 """Who asks in a process of its own."""
@@ -190,7 +190,7 @@ class _MeteredModel:
     async def step(self, request: ModelRequest, _on_text: OnText = ignore_text) -> ModelStep:
         """Ask the model; whatever user code raises is a refusal."""
         try:
-            step = await self._model.step(request)
+            step = await self._asked(request)
             spent(step.usage, step.model)
         except (ModelUnavailable, ModelRefused) as error:
             spent(error.usage, error.model)
@@ -198,6 +198,16 @@ class _MeteredModel:
         except Exception as error:  # the caller's own model: any fault is a refused call
             log.exception("model.raised", conversation=request.conversation)
             raise ModelRefused(f"{type(error).__name__}: {error}") from error
+        return step
+
+    async def _asked(self, request: ModelRequest) -> ModelStep:
+        """The model's answer; user code may not check types."""
+        asked: Any = self._model.step(request)
+        if not inspect.isawaitable(asked):
+            raise ModelRefused("the model's `step` is not async; write `async def step(request, on_text)`")
+        step: object = await asked
+        if not isinstance(step, ModelStep):
+            raise ModelRefused(f"the model's `step` returned {kind_of(step)}; it must return a ModelStep")
         return step
 
 

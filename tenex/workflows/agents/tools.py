@@ -1,6 +1,7 @@
 """The methods of an agent that its model may call: the decorator, and what is read off a method."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, get_args
@@ -9,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
 from tenex.core.config import Replay, ToolRule
-from tenex.core.errors import UsageError
+from tenex.core.errors import UsageError, kind_of
 from tenex.core.messages import ToolSpec
 from tenex.core.phases import Access
 from tenex.workflows.missions.nodes import ReplayName
@@ -61,6 +62,9 @@ def tool(
     """
 
     def mark(method: F) -> F:
+        given: object = method  # user code may not check types
+        if not callable(given) and not isinstance(given, classmethod):
+            raise UsageError(f"@tool is before {kind_of(given)}; it must be before a method of an agent.")
         settings = ToolMark(
             description=description, phases=phases, condition=condition, replay=replay, access=access, timeout=timeout
         )
@@ -70,6 +74,10 @@ def tool(
     if callable(description):  # `@tool` without its parentheses
         raise UsageError(f"@tool on {getattr(description, '__name__', 'a method')} needs a description: @tool('...').")
     return mark
+
+
+_POSITIONAL: Final = inspect.Parameter.POSITIONAL_ONLY
+_EITHER: Final = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
 class Parameters:
@@ -85,7 +93,10 @@ class Parameters:
         fields: dict[str, Any] = {}
         self.names: dict[str, str] = {}
         self.takes_key = False
-        for parameter in _signature(method)[1:]:
+        parameters = _signature(method)
+        if not parameters or parameters[0].kind not in (_POSITIONAL, _EITHER):
+            raise UsageError("it must take `self` first.")
+        for parameter in parameters[1:]:
             if parameter.name == KEY:
                 self.takes_key = True
                 continue
@@ -161,7 +172,8 @@ def read_method(name: str, function: Callable[..., Any], mark: ToolMark, faults:
     kinds = [str(kind) for kind in Access if kind is not Access.LEARN]
     if mark.access not in kinds:
         faults.append(f"{where}: `access` is {mark.access!r}; it must be one of {', '.join(kinds)}.")
-    if not isinstance(mark.timeout, int | float) or isinstance(mark.timeout, bool) or not mark.timeout > 0:
+    is_number = isinstance(mark.timeout, int | float) and not isinstance(mark.timeout, bool)
+    if not is_number or not 0 < mark.timeout < math.inf:
         faults.append(f"{where}: `timeout` is {mark.timeout!r}; it must be seconds, more than 0.")
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         faults.append(f"{where} yields; it must return its result.")
@@ -187,7 +199,8 @@ def read_method(name: str, function: Callable[..., Any], mark: ToolMark, faults:
 
 def words(given: Any, where: str, faults: list[str]) -> frozenset[str]:
     """The names of phases; a text alone is a fault, for it would be read as its letters."""
-    if isinstance(given, str) or not all(isinstance(word, str) for word in given or ()):
+    is_list = given is None or isinstance(given, list | tuple | set | frozenset)
+    if not is_list or not all(isinstance(word, str) for word in given or ()):
         faults.append(f"{where}: `phases` must be a list of names, such as phases=['planning'].")
         return frozenset()
     return frozenset(given or ())

@@ -24,6 +24,7 @@ from tenex.core.errors import (
     MissionFailed,
     SerializationError,
     UsageError,
+    kind_of,
 )
 from tenex.core.graph import END
 from tenex.core.ids import ConversationId, PublicKey, Slug
@@ -32,10 +33,10 @@ from tenex.core.ports import Clock, Journals
 from tenex.core.signals import ContinueRequested, MissionRequested, NodeFailed, NodeReturned, Signal
 from tenex.runtime.clock import SystemClock
 from tenex.workflows.error_text import sentence_of
-from tenex.workflows.local_run import CALLER, LocalRun, MemoryJournals
+from tenex.workflows.local_run import CALLER, LocalRun, MemoryJournals, check_given
 from tenex.workflows.serialization import Typed, field_names, is_text, restore
 
-from .node_shape import Node, NodeShape, argument, faults_of, is_required, read, transitions
+from .node_shape import Node, NodeShape, argument, faults_of, faults_of_classes, is_required, read, transitions
 from .nodes import BaseNode, End, NodeError, specs_of
 from .runner import NodeRunner
 
@@ -95,6 +96,10 @@ class Graph(Generic[StateT, DepsT, RunEndT]):
             ConfigurationError: everything that is wrong with the graph, each as a sentence.
         """
         self.name = name
+        given: object = name  # user code may not check types
+        named = [] if isinstance(given, str) and given else ["`name` must be a text that is not empty."]
+        if unreadable := [*named, *faults_of_classes(nodes)]:
+            raise ConfigurationError([f"workflow {name}: {fault}" for fault in unreadable])
         names: dict[str, Node] = {node.get_node_id(): node for node in nodes}
         shapes = [read(node, names) for node in nodes]
         self._shapes: dict[str, NodeShape] = {shape.name: shape for shape in shapes}
@@ -107,7 +112,8 @@ class Graph(Generic[StateT, DepsT, RunEndT]):
         self.transitions = transitions(shapes)
         faults = [*faults_of(nodes, shapes, self.state_type, deps_type), *self.transitions.faults()]
         try:
-            self._state = Typed[Any](self.state_type, "the state")
+            is_state = field_names(self.state_type) is not None
+            self._state = Typed[Any](self.state_type if is_state else None, "the state")
             self._result = Typed[Any](result, "the result")
         except SerializationError as fault:
             faults.append(f"{fault}.")
@@ -148,7 +154,9 @@ class Graph(Generic[StateT, DepsT, RunEndT]):
             AppendFailed: the disk did not take a record; run it again to go on.
             DeserializationError: the types have changed since a run before.
         """
+        check_given(journal=journal, clock=clock, limits=limits, mission=mission)
         name = mission or uuid4().hex
+        asked = self.asked(start_node, state, CALLER)
         conversation = self.mission_id(name)
         runner = NodeRunner({self.name: (self, lambda: deps)})
         runner.hand(conversation, start_node.get_node_id(), self.dependencies_of(start_node))
@@ -156,7 +164,6 @@ class Graph(Generic[StateT, DepsT, RunEndT]):
         rules = Policy(
             roster={}, tools={}, project=caller, limits=limits or Limits(), missions={self.name: self.rule()}
         )
-        asked = self.asked(start_node, state, CALLER)
         journals, clock = journal or MemoryJournals(), clock or SystemClock()
         ended = await _LocalMission(asked, conversation, journals, rules, clock, missions=runner).run_to_rest()
         if (reached := ended.mission) is None:
@@ -212,6 +219,8 @@ class Graph(Generic[StateT, DepsT, RunEndT]):
         Raises:
             SerializationError: one is not of this graph, or cannot be journaled.
         """
+        if isinstance(state, type):
+            raise SerializationError(f"the state is {kind_of(state)}; give an instance of it")
         name, data = self._dump_node(node)
         return Beginning(node=name, data=data, state=self.dump_state(state))
 
@@ -315,13 +324,15 @@ class Graph(Generic[StateT, DepsT, RunEndT]):
             to, data = self._dump_node(answer)
         else:
             allowed = ", ".join(dict.fromkeys(str(edge.target) for edge in self.transitions.outgoing(effect.node)))
-            what = f"the class {answer.__name__}" if isinstance(answer, type) else f"a {type(answer).__name__}"
-            sentence = f"{effect.node} returned {what}; it may return an instance of: {allowed}."
+            sentence = f"{effect.node} returned {kind_of(answer)}; it may return an instance of: {allowed}."
             return NodeFailed(key=effect.key, who="author", kind="NoNode", message=sentence)
         return NodeReturned(key=effect.key, to=to, data=data, result=result, state=self.dump_state(state))
 
     def _dump_node(self, node: Any) -> tuple[str, dict[str, Any]]:
-        name = node.get_node_id() if isinstance(node, BaseNode) else type(node).__name__
+        if not isinstance(node, BaseNode):
+            example = f"{self.transitions.initial}(...)"
+            raise SerializationError(f"{kind_of(node)} is no node; give an instance of one, such as {example}")
+        name = node.get_node_id()
         shape = self._shapes.get(name)
         if shape is None or type(node) is not shape.node:
             raise SerializationError(f"{name} is no node of the workflow {self.name}")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, Field, dataclass
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from tenex.core.errors import SerializationError
+from tenex.core.errors import SerializationError, kind_of
 from tenex.core.graph import END, Edge, TransitionGraph
 from tenex.workflows.serialization import Typed, field_names
 
@@ -35,6 +35,32 @@ class NodeShape:
     """The fields that are journaled."""
     dependencies: frozenset[str]
     faults: tuple[str, ...]
+
+
+def faults_of_classes(nodes: object) -> Iterator[str]:
+    """What of the nodes is no class of a node, so that nothing can be read of it, each as a sentence."""
+    if not isinstance(nodes, list | tuple):
+        yield f"`nodes` is {kind_of(nodes)}; it must be a list of classes, such as nodes=[Draft, Review]."
+        return
+    if not nodes:
+        yield "it has no nodes."
+    for number, node in enumerate(nodes):
+        if isinstance(node, BaseNode):
+            yield f"nodes[{number}] is an instance; give the class {type(node).__name__} itself."
+        elif not isinstance(node, type) or not issubclass(node, BaseNode) or node is BaseNode:
+            yield f"nodes[{number}] is {kind_of(node)}; it must be a class that derives from BaseNode."
+        else:
+            yield from _faults_of_name(node)
+
+
+def _faults_of_name(node: Node) -> Iterator[str]:
+    try:
+        name: object = node.get_node_id()
+    except Exception as fault:  # noqa: BLE001 - user code may fail in any way
+        yield f"{node.__name__}.get_node_id failed: {fault}; it must be a classmethod that returns a text."
+        return
+    if not isinstance(name, str) or not name:
+        yield f"{node.__name__}.get_node_id returns {name!r}; it must return a text."
 
 
 def read(node: Node, names: dict[str, Node]) -> NodeShape:
@@ -68,9 +94,8 @@ def read(node: Node, names: dict[str, Node]) -> NodeShape:
 
 def _error_faults(shapes: Sequence[NodeShape]) -> Iterator[str]:
     by_name = {shape.name: shape for shape in shapes}
-    for target in dict.fromkeys(shape.node.policy.on_error for shape in shapes):
-        if target is None:
-            continue
+    targets = [shape.node.policy.on_error for shape in shapes]
+    for target in dict.fromkeys(one for one in targets if isinstance(one, str)):
         users = ", ".join(shape.name for shape in shapes if shape.node.policy.on_error == target)
         if target not in by_name:
             yield f"{users}: on_error names {target}, which is no node of this graph."
@@ -160,7 +185,7 @@ def transitions(shapes: Sequence[NodeShape]) -> TransitionGraph:
     for shape in shapes:
         edges += shape.edges
         target = shape.node.policy.on_error
-        if target is not None and not any(edge.target == target for edge in shape.edges):
+        if isinstance(target, str) and not any(edge.target == target for edge in shape.edges):
             edges.append(Edge(shape.name, target, label="failed"))
     initial = shapes[0].name if shapes else ""
     return TransitionGraph(nodes=tuple(shape.name for shape in shapes), initial=initial, edges=tuple(edges))
@@ -168,30 +193,51 @@ def transitions(shapes: Sequence[NodeShape]) -> TransitionGraph:
 
 def faults_of(nodes: Sequence[Node], shapes: Sequence[NodeShape], state_type: Any, deps_type: Any) -> Iterator[str]:
     """Everything wrong with the nodes of a graph and what they are given, each as a sentence."""
-    if not nodes:
-        yield "it has no nodes."
     for name, times in Counter(node.get_node_id() for node in nodes).items():
         if times > 1:
             yield f"{times} nodes are called {name}; give one of them a get_node_id of its own."
     if field_names(state_type) is None:
-        yield f"the state must be a pydantic model, a dataclass or None, not {state_type}."
+        what = kind_of(state_type) if get_origin(state_type) is None else state_type
+        yield f"the state must be a pydantic model, a dataclass or None, not {what}."
+    if not (deps_type is None or isinstance(deps_type, type | TypeVar) or get_origin(deps_type) is not None):
+        yield f"`deps_type` is {kind_of(deps_type)}; it must be a class."
     for shape in shapes:
         yield from shape.faults
-        policy = shape.node.policy
         if not inspect.iscoroutinefunction(shape.node.run):
             yield f"{shape.name}.run must be an async function."
-        timeout: object = policy.timeout
-        if timeout is not None and not (isinstance(timeout, int | float) and 0 < timeout < math.inf):
-            yield f"{shape.name}: timeout is {timeout!r}; it must be above 0 seconds, or leave it out for no bound."
-        if policy.retries < 0:
-            yield f"{shape.name}: retries is {policy.retries}; it must be 0 or more."
-        if policy.on_error == shape.name:
-            yield f"{shape.name} follows its own failure: it would fail for ever."
+        elif not _takes_context(shape.node.run):
+            yield f"{shape.name}.run must take the context and nothing else: `async def run(self, ctx)`."
+        yield from _faults_of_policy(shape)
         known: Any = getattr(deps_type, "__dataclass_fields__", None) or getattr(deps_type, "model_fields", None)
         for field in sorted(shape.dependencies) if known else ():
             if field not in known and not hasattr(deps_type, field):
                 yield f"{shape.name}.{field} is a dependency, but {deps_type.__name__} has no {field}."
     yield from _error_faults(shapes)
+
+
+def _takes_context(run: Any) -> bool:
+    try:
+        inspect.signature(run).bind(None, None)
+    except TypeError:
+        return False
+    return True
+
+
+def _faults_of_policy(shape: NodeShape) -> Iterator[str]:
+    """What is wrong with the arguments of a node's class, whatever their types are."""
+    policy: Any = shape.node.policy
+    name, timeout, retries, target = shape.name, policy.timeout, policy.retries, policy.on_error
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if timeout is not None and not (is_number and 0 < timeout < math.inf):
+        yield f"{name}: timeout is {timeout!r}; it must be above 0 seconds, or leave it out for no bound."
+    if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
+        yield f"{name}: retries is {retries!r}; it must be a whole number, 0 or more."
+    if target is not None and not isinstance(target, str):
+        yield f"{name}: on_error is {kind_of(target)}; it must be the class of a node, or its name."
+    if target == name:
+        yield f"{name} follows its own failure: it would fail for ever."
+    if policy.phase is not None and (not isinstance(policy.phase, str) or not policy.phase):
+        yield f"{name}: phase is {policy.phase!r}; it must be a text, or left out."
 
 
 def argument(nodes: Sequence[Node], place: int) -> Any:

@@ -40,7 +40,7 @@ from typing import (
     overload,
 )
 
-from tenex.core.errors import StepFailed, WorkflowError
+from tenex.core.errors import StepFailed, UsageError, WorkflowError, kind_of
 from tenex.core.messages import Usage
 
 if TYPE_CHECKING:
@@ -126,6 +126,7 @@ class GraphRunContext(Generic[StateT, DepsT]):
         Raises:
             StepFailed: `fn` raised, now or before a restart; or it is unknown what it did (`is_unknown`).
         """
+        _check_step(name, fn, replay)
 
         def call(key: str) -> Any:
             given = {**kwargs, "idempotency_key": key} if _wants_key(fn) else kwargs
@@ -142,6 +143,9 @@ class GraphRunContext(Generic[StateT, DepsT]):
         Raises:
             StepFailed: there is none of that name, it gave no answer, it asks a person; or as for `step`.
         """
+        for what, given in (("`name`", name), ("`message`", message)):
+            if not isinstance(given, str):
+                raise WorkflowError(f"{what} of what is asked is {kind_of(given)}; give a text.")
 
         async def asked(idempotency_key: str) -> Answer:
             return await self._steps.ask(name, message, idempotency_key)
@@ -178,16 +182,24 @@ CURRENT: ContextVar[GraphRunContext[Any, Any] | None] = ContextVar("tenex_node",
 
 
 def durable(
-    *, replay: ReplayName = "once", name: str | None = None
+    function: None = None, /, *, replay: ReplayName = "once", name: str | None = None
 ) -> Callable[[Callable[P, Coroutine[Any, Any, T]]], Callable[P, Coroutine[Any, Any, T]]]:
     """Make an async function a durable step when a node calls it; called elsewhere it is unchanged.
 
     Args:
+        function: none; given by who leaves out the parentheses, which is refused.
         replay: as for `GraphRunContext.step`.
         name: of the step; the function's own if not given.
     """
+    if function is not None:
+        raise UsageError("@durable needs its parentheses: write @durable().")
+    if replay not in get_args(ReplayName):
+        raise UsageError(f"@durable: `replay` is {replay!r}; it must be one of {', '.join(get_args(ReplayName))}.")
 
     def decorate(fn: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+        if not inspect.iscoroutinefunction(fn):
+            raise UsageError(f"@durable is before {getattr(fn, '__name__', kind_of(fn))}, which is not async.")
+
         @functools.wraps(fn)
         async def call(*args: P.args, **kwargs: P.kwargs) -> T:
             ctx = CURRENT.get()
@@ -200,6 +212,20 @@ def durable(
         return call
 
     return decorate
+
+
+def _check_step(name: object, fn: object, replay: object) -> None:
+    """Refuse what cannot be a step; user code may not check types."""
+    if not isinstance(name, str):
+        raise WorkflowError(f"A step's name is {kind_of(name)}; it must be a text.")
+    if inspect.iscoroutine(fn):
+        fn.close()
+        raise WorkflowError(f"The step {name} was given a coroutine; give the function, and its arguments after it.")
+    if not callable(fn):
+        raise WorkflowError(f"The step {name} was given {kind_of(fn)}; give a function, and its arguments after it.")
+    if replay not in get_args(ReplayName):
+        words = ", ".join(get_args(ReplayName))
+        raise WorkflowError(f"`replay` of the step {name} is {replay!r}; it must be one of {words}.")
 
 
 def _wants_key(fn: Callable[..., Any]) -> bool:
@@ -308,7 +334,13 @@ class BaseNode(ABC, Generic[StateT, DepsT, RunEndT]):
         phase: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init_subclass__(**kwargs)
+        try:
+            super().__init_subclass__(**kwargs)
+        except TypeError as fault:
+            if not kwargs:
+                raise
+            known = "timeout, retries, on_error and phase"
+            raise UsageError(f"{cls.__name__}: a node's class takes {known}, not {', '.join(kwargs)}.") from fault
         target = on_error.__name__ if isinstance(on_error, type) else on_error
         before = cls.policy
         cls.policy = NodePolicy(

@@ -12,8 +12,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from tenex.core.config import Replay, Role
 from tenex.core.effects import NodeRun
 from tenex.core.errors import DeserializationError, SerializationError, StepFailed, WorkflowError
@@ -28,6 +26,7 @@ from tenex.core.signals import (
     StepRequested,
 )
 from tenex.core.state.mission import UNKNOWN_KIND, Step
+from tenex.log import get_logger
 from tenex.workflows.error_text import cut, sentence_of
 from tenex.workflows.serialization import Typed
 
@@ -54,7 +53,7 @@ Ask = Callable[[PeerRequest], Awaitable[Answer]]
 
 _IN_STEP: ContextVar[str | None] = ContextVar("tenex_step", default=None)
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class NodeRunner:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tenex.core.errors import kind_of
 from tenex.core.graph import END
 from tenex.core.workflow.conditions import (
     AgentTarget,
@@ -55,21 +56,24 @@ def faults_of_values(graph: "TransitionGraph") -> Iterator[str]:
     speaker: object = graph.initial_speaker  # user code may not check types
     if not isinstance(speaker, str) or not speaker:
         yield "initial_speaker must be the name of who speaks first."
-    names: Sequence[object] = graph.participants
-    if not all(isinstance(name, str) and name for name in names):
+    names: object = graph.participants
+    if not isinstance(names, tuple) or not all(isinstance(name, str) and name for name in names):
         yield "participants must be a list of names."
     if graph.max_turns is not None and (isinstance(graph.max_turns, bool) or not isinstance(graph.max_turns, int)):
         yield f"max_turns is {graph.max_turns!r}; it must be 1 or more, or left out."
     yield from registry.faults_of(TARGET, graph.default_target, "default_target")
-    rules: Sequence[object] = graph.transitions  # as above
+    rules: object = graph.transitions  # as above
+    if not isinstance(rules, tuple):
+        yield f"transitions is {kind_of(rules)}; it must be a list of Transition."
+        return
     for number, rule in enumerate(rules):
         if not isinstance(rule, Transition):
-            yield f"transitions[{number}] is a {type(rule).__name__}; it must be a Transition."
+            yield f"transitions[{number}] is {kind_of(rule)}; it must be a Transition."
             continue
         yield from registry.faults_of(CONDITION, rule.when, f"transitions[{number}].when")
         yield from registry.faults_of(TARGET, rule.then, f"transitions[{number}].then")
         if isinstance(rule.priority, bool) or not isinstance(rule.priority, int):
-            yield f"transitions[{number}].priority is {rule.priority!r}; it must be a whole number."
+            yield f"transitions[{number}].priority is {rule.priority!r}; it must be a whole number, lower ones first."
 
 
 def checked(graph: "TransitionGraph", participants: Sequence[str] | None) -> Findings:

@@ -21,11 +21,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-import structlog
-
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.workflow_config import PERSON
+from tenex.log import get_logger
 from tenex.workflows.loading import importing_from, load_module, load_object, load_script, read_text
 from tenex.workflows.missions.definitions import MissionWorkflow, mission_of
 from tenex.workflows.missions.graph import Graph
@@ -41,7 +40,7 @@ PREFIX: Final = "tenex_workflows"
 _KEYS = ("name", "about", "participants", "context", "expectations", "view")
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

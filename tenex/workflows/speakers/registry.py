@@ -4,12 +4,13 @@ A part is `{"name": ..., "args": {...}}`, the arguments being the fields of its 
 written by AG2 is read as it is. A field whose annotation names `TransitionCondition` or `TransitionTarget` holds parts.
 """
 
+import inspect
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, ClassVar, TypeVar
 
-from tenex.core.errors import ConfigurationError
+from tenex.core.errors import ConfigurationError, kind_of
 from tenex.core.workflow.conditions import (
     CONDITIONS,
     TARGETS,
@@ -25,8 +26,16 @@ TargetClass = TypeVar("TargetClass", bound=type[TransitionTarget])
 
 CONDITION, TARGET = "condition", "target"
 _METHODS = {CONDITION: "evaluate", TARGET: "resolve"}
+_BUILT_IN: dict[str, dict[str, type]] = {
+    CONDITION: {cls.name: cls for cls in CONDITIONS},
+    TARGET: {cls.name: cls for cls in TARGETS},
+}
+_RECIPES = ("all_of", "any_of", "not", "context_in", "context_threshold")
+"""Conditions that AG2's documents let users write and register themselves."""
 _SCALARS: dict[type, tuple[type, ...]] = {str: (str,), int: (int,), float: (int, float), bool: (bool,)}
 """What a field with such an annotation may hold."""
+_NAMING = (".agent_id", ".tool_name")
+"""Fields of built-in parts that name something."""
 
 
 class TransitionRegistry:
@@ -35,10 +44,7 @@ class TransitionRegistry:
     _default: ClassVar["TransitionRegistry | None"] = None
 
     def __init__(self) -> None:
-        self._classes: dict[str, dict[str, type]] = {
-            CONDITION: {cls.name: cls for cls in CONDITIONS},
-            TARGET: {cls.name: cls for cls in TARGETS},
-        }
+        self._classes = {kind: dict(known) for kind, known in _BUILT_IN.items()}
         self._makes_own = True
 
     @classmethod
@@ -76,12 +82,21 @@ class TransitionRegistry:
         """Make a class known by its `name`, in place of one known by it so far.
 
         Raises:
-            ConfigurationError: it has no name, or not the method of its kind.
+            ConfigurationError: it has no name or that of one which is built in, or not the method of its kind.
         """
         name, method = getattr(cls, "name", None), _METHODS[kind]
-        if not isinstance(cls, type) or not isinstance(name, str) or not name or not callable(getattr(cls, method, 0)):
+        asked = getattr(cls, method, None)
+        if not isinstance(cls, type) or not isinstance(name, str) or not name or not callable(asked):
             needed = f"a class with `name: ClassVar[str]` and `{method}(state, envelope)`"
-            raise ConfigurationError([f"{cls!r} is no {kind}: it must be {needed}."])
+            raise ConfigurationError([f"{kind_of(cls)} is no {kind}: it must be {needed}."])
+        if name in _BUILT_IN[kind] and name not in _RECIPES and cls is not _BUILT_IN[kind][name]:
+            raise ConfigurationError(
+                [f"{cls.__name__}: {name!r} is a {kind} that is built in; give yours another name."]
+            )
+        if inspect.iscoroutinefunction(asked):
+            raise ConfigurationError([f"{cls.__name__}.{method} is async; it must answer at once."])
+        if not _takes_round(asked):
+            raise ConfigurationError([f"{cls.__name__}.{method} must take (self, state, envelope)."])
         self._classes[kind][name] = cls
 
     def read(self, kind: str, data: object, where: str, faults: list[str], depth: int = 0) -> Any:
@@ -106,7 +121,9 @@ class TransitionRegistry:
         try:
             part = cls(**values)
         except Exception as fault:  # noqa: BLE001  user code may fail in any way
-            faults.append(f"{where}: {name} cannot be made of these args: {_why_not_made(cls, values, fault)}.")
+            faults.append(
+                f"{where}: {name} cannot be made of these args: {_why_not_made(cls, values, fault).rstrip('.')}."
+            )
             return None
         if self._makes_own:  # else parts within it may be data
             faults.extend(self.faults_of(kind, part, where))
@@ -125,11 +142,15 @@ class TransitionRegistry:
         name = getattr(part, "name", None)
         if depth > DEEPEST:
             yield f"{where} is nested more than {DEEPEST} levels deep."
+        elif isinstance(part, type):
+            yield f"{where} is {kind_of(part)}; give an instance of it: {part.__name__}(...)."
         elif not callable(getattr(part, _METHODS[kind], None)) or not isinstance(name, str):
             yield f"{where} is no {kind} but {type(part).__name__}."
         elif self._classes[kind].get(name) is not type(part):
             cls = type(part).__name__
             yield f"{where}: the {kind} {cls} is not registered as {name!r}; call register_{kind}({cls})."
+        elif not is_dataclass(part) and getattr(part, "__dict__", None):
+            yield f"{where}: {type(part).__name__} is no dataclass, so its values would be lost; add @dataclass."
         else:
             hints = _hints(type(part))
             for field, value in _arguments(part).items():
@@ -146,6 +167,8 @@ class TransitionRegistry:
         wanted = _SCALARS.get(hint) if isinstance(hint, type) else None
         if wanted is not None and (not isinstance(value, wanted) or (isinstance(value, bool) and hint is not bool)):
             yield f"{where} is {value!r}; it must be {hint.__name__}."
+        elif value == "" and where.endswith(_NAMING):
+            yield f"{where} is an empty text; it must be a name."
 
     def to_dict(self, part: TransitionCondition | TransitionTarget) -> dict[str, Any]:
         """A part as a dict, for one without faults."""
@@ -169,6 +192,17 @@ def register_target(target: TargetClass) -> TargetClass:
     """Make a target known by its name to all workflows, in place of one that had it; returns the class."""
     TransitionRegistry.default().register(TARGET, target)
     return target
+
+
+def _takes_round(method: Any) -> bool:
+    """Whether a method of a class can be called with the state and the round."""
+    try:
+        inspect.signature(method).bind(None, None, None)
+    except TypeError:
+        return False
+    except ValueError:  # a builtin without a signature
+        return True
+    return True
 
 
 def _opened(kind: str, data: object, where: str, faults: list[str], depth: int) -> tuple[str, dict[str, Any]]:

@@ -2,15 +2,16 @@
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from inspect import signature
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
 from tenex.core import graph as one
 from tenex.core.config import Limits
-from tenex.core.errors import ConfigurationError
+from tenex.core.errors import ConfigurationError, kind_of
 from tenex.core.ports import Clock, Journals, Model
 from tenex.core.workflow.conditions import (
     AgentTarget,
@@ -57,13 +58,23 @@ class TransitionGraph:
     """Who takes part, in the order of a round robin, where the rules do not name everybody."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "transitions", tuple(self.transitions))
-        object.__setattr__(self, "participants", tuple(self.participants))
+        for name in ("transitions", "participants"):
+            given: object = getattr(self, name)
+            if isinstance(given, Iterable) and not isinstance(given, str | Mapping):  # else it is a fault, found later
+                object.__setattr__(self, name, tuple(given))
 
     # ---- to use it ---------------------------------------------------------------------------------------------------
 
     def compile(self, participants: Sequence[str] = ()) -> one.TransitionGraph:
-        """The rules as the one graph, over those who take part, else over all whom the rules name."""
+        """The rules as the one graph, over those who take part, else over all whom the rules name.
+
+        Raises ConfigurationError where a part of the graph is of the wrong kind.
+        """
+        if faults := [*faults_of_values(self)]:
+            raise ConfigurationError(faults)
+        return self._compiled(participants)
+
+    def _compiled(self, participants: Sequence[str]) -> one.TransitionGraph:
         return compiled(self.initial_speaker, self.transitions, self.default_target, self.max_turns, participants)
 
     def begin(
@@ -159,10 +170,14 @@ class TransitionGraph:
         written = _of_factory(data) if isinstance(data, Mapping) else None
         if written is not None:
             name, args, named = written
+            factory = getattr(cls, name)
             try:
-                data = getattr(cls, name)(*args, **named).to_dict()
-            except (TypeError, AttributeError, KeyError) as fault:
-                raise ConfigurationError([f"{name} cannot be made of that: {fault}."]) from fault
+                signature(factory).bind(*args, **named)
+            except TypeError as fault:
+                takes = ", ".join(signature(factory).parameters)
+                has = "a list" if args else ", ".join(named) or "none"
+                raise ConfigurationError([f"{name} takes {takes}, and has {has}."]) from fault
+            data = factory(*args, **named).to_dict()
         return cls(**_from_dict(data, known))
 
     def dumps(self) -> str:
@@ -177,18 +192,19 @@ class TransitionGraph:
     # ---- usual shapes ------------------------------------------------------------------------------------------------
 
     @classmethod
-    def sequence(cls, steps: Sequence[str]) -> Self:
-        """One after the other, each once, then the end."""
-        _some(steps, "sequence", "steps")
-        rules = [Transition(FromSpeaker(before), AgentTarget(after)) for before, after in pairwise(steps)]
-        return cls(steps[0], rules, TerminateTarget("sequence_complete"), max_turns=len(steps))
+    def sequence(cls, steps: Sequence[str], *, max_turns: int | None = None) -> Self:
+        """One after the other, each once, then the end; `max_turns` ends it before the last of them."""
+        names = _names(steps, "sequence", "steps")
+        rules = [Transition(FromSpeaker(before), AgentTarget(after)) for before, after in pairwise(names)]
+        turns = len(names) if max_turns is None else max_turns
+        return cls(names[0], rules, TerminateTarget("sequence_complete"), turns)
 
     @classmethod
     def round_robin(cls, participants: Sequence[str], *, max_turns: int | None = None) -> Self:
         """Round and round in the order of the participants, until `max_turns`; None: until somebody ends it."""
-        _some(participants, "round_robin", "participants")
+        names = _names(participants, "round_robin", "participants")
         rules = [Transition(Always(), RoundRobinTarget())]
-        return cls(participants[0], rules, TerminateTarget("round_robin_complete"), max_turns, participants)
+        return cls(names[0], rules, TerminateTarget("round_robin_complete"), max_turns, names)
 
     @classmethod
     def star(cls, center: str, spokes: Sequence[str] | Mapping[str, str], *, max_turns: int | None = None) -> Self:
@@ -197,8 +213,10 @@ class TransitionGraph:
         `spokes` maps the tool by which the centre asks to whom it asks; of a list, the tools are `ask_<name>`, with `_`
         for `-`.
         """
-        _some(spokes, "star", "spokes")
-        asking = spokes if isinstance(spokes, Mapping) else {f"ask_{name.replace('-', '_')}": name for name in spokes}
+        if isinstance(spokes, Mapping) and spokes:
+            asking = spokes
+        else:
+            asking = {f"ask_{name.replace('-', '_')}": name for name in _names(spokes, "star", "spokes")}
         rules = [
             *(
                 Transition(AllOf([FromSpeaker(center), ToolCalled(tool)]), AgentTarget(to))
@@ -223,13 +241,22 @@ class TransitionGraph:
 
     @classmethod
     def triage(
-        cls, triage: str, routes: Mapping[str, str], *, key: str = "route", otherwise: str | None = None
+        cls,
+        triage: str,
+        routes: Mapping[str, str],
+        *,
+        key: str = "route",
+        otherwise: str | None = None,
+        max_turns: int | None = None,
     ) -> Self:
         """The first speaker's tools set `key`; the specialist whom `routes` gives for its value answers, then the end.
 
         Without a known value `otherwise` answers, or it ends with the reason `no_route`.
         """
-        _some(routes, "triage", "routes")
+        given: object = routes  # user code may not check types
+        if not isinstance(given, Mapping) or not given:
+            what = kind_of(given) if given or not isinstance(given, Mapping) else "none"
+            raise ConfigurationError([f"triage needs its routes, each value of {key!r} with a name; it has {what}."])
         rest = AgentTarget(otherwise) if otherwise else TerminateTarget("no_route")
         rules = [
             *(
@@ -238,7 +265,7 @@ class TransitionGraph:
             ),
             Transition(FromSpeaker(triage), rest),
         ]
-        return cls(triage, rules, TerminateTarget("triage_complete"))
+        return cls(triage, rules, TerminateTarget("triage_complete"), max_turns)
 
 
 def compiler() -> Compile:
@@ -250,14 +277,26 @@ def compiler() -> Compile:
 
     @lru_cache(maxsize=COMPILED)
     def compiled_text(text: str, participants: tuple[str, ...]) -> one.TransitionGraph:
-        return TransitionGraph.from_dict(json.loads(text), known).compile(participants)
+        return TransitionGraph.from_dict(json.loads(text), known)._compiled(participants)
 
     return lambda data, participants: compiled_text(json.dumps(data, sort_keys=True), participants)
 
 
-def _some(given: Sequence[str] | Mapping[str, str], factory: str, what: str) -> None:
-    if not given or isinstance(given, str):
+def _names(given: object, factory: str, what: str) -> tuple[str, ...]:
+    """The names that a factory takes, of user code, which may not check types."""
+    if isinstance(given, str | Mapping | set | frozenset) or not isinstance(given, Iterable):
+        raise ConfigurationError([f"{factory} needs its {what} as a list of names, not {kind_of(given)}."])
+    names = tuple(given)
+    if not names:
         raise ConfigurationError([f"{factory} needs at least one of its {what}, as a list."])
+    for number, name in enumerate(names):
+        if not isinstance(name, str) or not name:
+            raise ConfigurationError([f"{factory}: {what}[{number}] is {_worded(name)}; it must be a name."])
+    return names
+
+
+def _worded(name: object) -> str:
+    return "an empty text" if name == "" else kind_of(name)
 
 
 # ---- JSON ------------------------------------------------------------------------------------------------------------

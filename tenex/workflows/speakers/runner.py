@@ -13,7 +13,7 @@ from uuid import uuid4
 from tenex.core.config import Agent, Limits, Policy
 from tenex.core.context.transcript import PART, entries_for
 from tenex.core.conversation import Conversation
-from tenex.core.errors import ConfigurationError, ModelUnavailable, UsageError, WorkflowError
+from tenex.core.errors import ConfigurationError, ModelUnavailable, UsageError, WorkflowError, kind_of
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.messages import ModelRequest, ModelStep, Note, StartEntry
 from tenex.core.ports import Clock, Journals, Model, OnText, ignore_text
@@ -26,7 +26,7 @@ from tenex.workflows.agents.blueprint import Blueprint
 from tenex.workflows.agents.definition import PhasedAgent, blueprint, with_subagents
 from tenex.workflows.agents.instance_state import InstanceState
 from tenex.workflows.agents.standalone import LocalAgent, MemberPorts, local_policy, member, put
-from tenex.workflows.local_run import MemoryJournals
+from tenex.workflows.local_run import MemoryJournals, check_given, check_message
 
 from .rules import TransitionGraph
 from .workflow import Workflow
@@ -120,6 +120,11 @@ async def run_workflow(
     clock: Clock | None = None,
 ) -> WorkflowResult:
     """Run a workflow to its end, or until it waits for the person; see `TransitionGraph.run`."""
+    check_given(journal=journal, clock=clock, model=model, limits=limits, thread=thread)
+    check_message(message)
+    given: object = agents  # user code may not check types
+    if not isinstance(given, Mapping):
+        raise UsageError(f"`agents` is {kind_of(given)}; give a dict of names with agents, or their instructions.")
     workflow = Workflow(graph=graph, participants=participants, context=context or {})
     if faults := [*workflow.faults()]:
         raise ConfigurationError(faults)
@@ -143,8 +148,7 @@ async def run_workflow(
         prompter=ports,
     )
     try:
-        given = {name: agent._instance for name, agent in speakers.items()}
-        state = await local.talk(message, given)
+        state = await local.talk(message, {name: agent._instance for name, agent in speakers.items()})
     finally:
         for known, agent in speakers.items():
             if known in local.agent_states:
@@ -152,7 +156,9 @@ async def run_workflow(
     return _result(state, name, rules)
 
 
-def _agent(name: str, given: object) -> BaseAgent:
+def _agent(name: object, given: object) -> BaseAgent:
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"`agents` has the name {name!r}; a name is a text that is not empty.")
     if isinstance(given, BaseAgent):
         if getattr(type(given), "output", None):
             raise UsageError(f"agents[{name!r}] has `output`, which only a daemon reads; leave it out.")
@@ -160,7 +166,8 @@ def _agent(name: str, given: object) -> BaseAgent:
     if isinstance(given, str) and given.strip():
         made: type[BaseAgent] = type("Speaker", (BaseAgent,), {"__system_message__": given, "__module__": __name__})
         return made()
-    raise UsageError(f"agents[{name!r}] is a {type(given).__name__}; give an agent (BaseAgent), or its instructions.")
+    what = "an empty text" if isinstance(given, str) else kind_of(given)
+    raise UsageError(f"agents[{name!r}] is {what}; give an agent (BaseAgent), or its instructions.")
 
 
 def _rules(
