@@ -30,7 +30,7 @@ from .atomic import FILE_MODE, make_folder
 from .index_row import Known, News, Row
 from .search_words import TOKENIZER, clean, indexed
 
-VERSION: Final = 7
+VERSION: Final = 8
 """Of the tables; an index of another version is deleted and rebuilt."""
 
 BUSY_MS: Final = 5_000
@@ -97,6 +97,7 @@ _PUT: Final = (
     f"insert into conversations ({COLUMNS}) values ({', '.join('?' * len(_NAMES))}) "  # noqa: S608 - our own words
     f"on conflict (id) do update set {_CHANGED}"
 )
+_AT: Final = "conversation = ? and seq = ?"
 _NUMBER: Final = "select number from conversations where id = ?"
 
 
@@ -115,6 +116,8 @@ class Batch:
     imports: set[ConversationId] = field(default_factory=set)
     """Those whose events in the tables came with an import."""
     rollbacks: dict[tuple[ConversationId, int], int] = field(default_factory=dict)
+    withdrawn: dict[tuple[ConversationId, int], None] = field(default_factory=dict)
+    """Messages that their authors deleted, also those that the tables hold."""
 
     def __len__(self) -> int:
         return len(self.rows) + len(self.events) + len(self.messages) + len(self.cursors)
@@ -135,6 +138,7 @@ class Batch:
             self.events.setdefault(event, {})[row.id] = False
         self.rollbacks.update({(row.id, seq): to for seq, to in news.rollbacks})
         self.messages.update({(row.id, message.seq): message for message in news.messages})
+        self.withdrawn.update(dict.fromkeys((row.id, seq) for seq in news.withdrawn))
         self.facets.update(dict.fromkeys((row.id, "agent", agent) for agent in news.agents))
         self.facets.update(dict.fromkeys((row.id, "phase", phase.value) for phase in news.phases))
         self.facets.update(dict.fromkeys((row.id, role.value, key) for role, key in news.people))
@@ -151,6 +155,7 @@ class Batch:
             self.imports.discard(conversation)
             self.messages = {key: message for key, message in self.messages.items() if key[0] != conversation}
             self.facets = {key: None for key in self.facets if key[0] != conversation}
+            self.withdrawn = {key: None for key in self.withdrawn if key[0] != conversation}
         self.complete.add(conversation)
 
     def drop_messages(self) -> set[ConversationId]:
@@ -180,6 +185,7 @@ class Batch:
             complete=older.complete | self.complete,
             imports=older.imports | self.imports,
             rollbacks={**older.rollbacks, **self.rollbacks},
+            withdrawn={**older.withdrawn, **self.withdrawn},
         )
 
 
@@ -267,7 +273,7 @@ def _put(connection: sqlite3.Connection, batch: Batch) -> None:
     connection.executemany(_PUT, [[_storable(getattr(row, name)) for name in _NAMES] for row in batch.rows.values()])
     claimed = {name for claims in batch.events.values() for name in claims}
     undone = {key[0] for key in batch.rollbacks}
-    names = {*claimed, *undone, *batch.imports, *(key[0] for key in (*batch.messages, *batch.facets))}
+    names = {*claimed, *undone, *batch.imports, *(key[0] for key in (*batch.messages, *batch.facets, *batch.withdrawn))}
     numbers = {name: connection.execute(_NUMBER, (name,)).fetchone()[0] for name in names}
     connection.executemany(
         "update events set imported = 1 where conversation = ?", [(numbers[name],) for name in batch.imports]
@@ -294,6 +300,10 @@ def _put(connection: sqlite3.Connection, batch: Batch) -> None:
             connection.execute(
                 "insert into words (rowid, text) values (?, ?)", (added.lastrowid, indexed(message.text))
             )
+    for name, seq in batch.withdrawn:
+        place = (numbers[name], seq)
+        connection.execute(f"delete from words where rowid in (select number from messages where {_AT})", place)  # noqa: S608 - our own words
+        connection.execute(f"delete from messages where {_AT}", place)  # noqa: S608 - our own words
     connection.executemany(
         "insert or replace into rollbacks values (?, ?, ?)",
         [(numbers[name], seq, to) for (name, seq), to in batch.rollbacks.items()],

@@ -11,7 +11,7 @@ from tenex.core.mode import all_modes, can_begin, mode_of, unbegun
 from tenex.core.names import with_names, without_mentions
 from tenex.core.signals import MessageDeleted, MessageReceived
 from tenex.core.state.conversation import title_of
-from tenex.core.state.run import Call, CallState, Run
+from tenex.core.state.run import DELETED, Call, CallState, Message, Run
 from tenex.core.trust import is_outside
 
 from . import permissions
@@ -72,18 +72,26 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
 
 
 def on_deletion(draft: Transaction, signal: MessageDeleted) -> None:
-    """Withdraw a message that its author deleted before an agent was shown it; later it has been read and stays."""
+    """Withdraw a message that its author deleted. Work that has begun on it goes on, and the author is informed."""
     state = draft.state
-    found = next(
-        (one for one in state.messages if one.event_id == signal.event_id and one.author == signal.author), None
-    )
+    known = {message.seq: message for message in (*state.earlier, *state.recent, *state.messages)}
+    found = next((one for one in known.values() if _is_of(one, signal)), None)
+    if found is None:
+        return
     shown = max((run.shown for run in state.runs.values()), default=0)
     is_begun = state.workflow is not None or state.has_mission
-    if found is None or is_begun or found.seq <= max(state.answered, shown):
-        return
-    draft.add(r.MessageWithdrawn, message=found.seq)
-    if state.turn is None and state.status == "active" and not state.unanswered:
+    was_read = is_begun or found.seq <= max(state.answered, shown)
+    was_title = str(found.event_id) == str(state.id) or state.title == title_of(found.text)
+    draft.add(r.MessageWithdrawn, message=found.seq, was_read=was_read, was_title=was_title)
+    if was_read and (state.turn is not None or (is_begun and state.status == "active")):
+        notify(draft, "What you deleted was read before, and work on it goes on. `/stop` ends it.")
+    elif not was_read and state.turn is None and state.status == "active" and not state.unanswered:
         draft.add(r.Waiting, reason="user")
+
+
+def _is_of(message: Message, signal: MessageDeleted) -> bool:
+    is_same = message.event_id == signal.event_id and message.author == signal.author
+    return is_same and message.role is not None and message.text != DELETED
 
 
 def record_message(draft: Transaction, signal: MessageReceived) -> r.MessageRecorded:

@@ -16,7 +16,7 @@ Its deadline counts its work: not the time it waits for a user, a sub-agent, ano
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from tenex.core.config import Replay, Role
 from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug, TurnId
@@ -344,6 +344,10 @@ class Question:
     def moved(self, by: int) -> "Question":
         """The report that there is no answer yet is that many ms later."""
         return replace(self, warn_at=Millis(self.warn_at + by)) if self.warn_at else self
+
+
+DELETED: Final = "(deleted by its author)"
+"""In place of what a user wrote and took back after work on it had begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
