@@ -57,6 +57,7 @@ from .control import Awaited, orders
 from .index_updater import IndexUpdater, keep_cursors, oldest_cursor, oldest_new
 from .live_configuration import LiveConfiguration, Reloading
 from .profile_publisher import ProfileAnnouncer
+from .quotations import QuotationFinder
 from .telemetry import make_meter, open_port, open_spans
 from .typing_indicators import TypingIndicators, project_status
 from .watch_stream import WatchStream
@@ -295,6 +296,9 @@ class Application:
                 rules=current.rules,
                 spawn=self.spawn,
                 observers=self.observers,
+                quotations=QuotationFinder(
+                    PastMessages(self.index, self.folder), self.index, self.pool, self.keys, self.profiles.names, clock
+                ),
             )
         )
         self.inbox = Inbox(

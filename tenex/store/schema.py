@@ -62,6 +62,10 @@ create index messages_by on messages (author, conversation) where author <> '';
 create table rollbacks (
     conversation integer not null, seq integer not null, back_to integer not null, primary key (conversation, seq)
 ) without rowid;
+create table places (
+    event_id text not null, conversation integer not null, seq integer not null, primary key (event_id, conversation)
+) without rowid;
+create index places_of on places (conversation);
 create virtual table words using fts5(text, tokenize='{TOKENIZER}');
 create table cursors (relay text primary key, at integer not null) without rowid;
 pragma user_version = {VERSION};
@@ -116,6 +120,8 @@ class Batch:
     imports: set[ConversationId] = field(default_factory=set)
     """Those whose events in the tables came with an import."""
     rollbacks: dict[tuple[ConversationId, int], int] = field(default_factory=dict)
+    places: dict[tuple[str, ConversationId], int] = field(default_factory=dict)
+    """Which message an event holds, by its seq."""
     withdrawn: dict[tuple[ConversationId, int], None] = field(default_factory=dict)
     """Messages that their authors deleted, also those that the tables hold."""
 
@@ -138,6 +144,7 @@ class Batch:
             self.events.setdefault(event, {})[row.id] = False
         self.rollbacks.update({(row.id, seq): to for seq, to in news.rollbacks})
         self.messages.update({(row.id, message.seq): message for message in news.messages})
+        self.places.update({(event, row.id): seq for event, seq in news.places})
         self.withdrawn.update(dict.fromkeys((row.id, seq) for seq in news.withdrawn))
         self.facets.update(dict.fromkeys((row.id, "agent", agent) for agent in news.agents))
         self.facets.update(dict.fromkeys((row.id, "phase", phase.value) for phase in news.phases))
@@ -155,6 +162,7 @@ class Batch:
             self.imports.discard(conversation)
             self.messages = {key: message for key, message in self.messages.items() if key[0] != conversation}
             self.facets = {key: None for key in self.facets if key[0] != conversation}
+            self.places = {key: seq for key, seq in self.places.items() if key[1] != conversation}
             self.withdrawn = {key: None for key in self.withdrawn if key[0] != conversation}
         self.complete.add(conversation)
 
@@ -185,6 +193,7 @@ class Batch:
             complete=older.complete | self.complete,
             imports=older.imports | self.imports,
             rollbacks={**older.rollbacks, **self.rollbacks},
+            places={**older.places, **self.places},
             withdrawn={**older.withdrawn, **self.withdrawn},
         )
 
@@ -251,6 +260,7 @@ def check(connection: sqlite3.Connection) -> None:
         ("facets", "conversation, kind, value"),
         ("messages", "number, conversation, seq, at, name, author, undone"),
         ("rollbacks", "conversation, seq, back_to"),
+        ("places", "event_id, conversation, seq"),
         ("cursors", "relay, at"),
     ):
         connection.execute(f"select {columns} from {table} limit 1").fetchone()  # noqa: S608 - our own words
@@ -300,6 +310,10 @@ def _put(connection: sqlite3.Connection, batch: Batch) -> None:
             connection.execute(
                 "insert into words (rowid, text) values (?, ?)", (added.lastrowid, indexed(message.text))
             )
+    connection.executemany(
+        "insert or replace into places values (?, ?, ?)",
+        [(clean(event), numbers[name], seq) for (event, name), seq in batch.places.items() if name in numbers],
+    )
     for name, seq in batch.withdrawn:
         place = (numbers[name], seq)
         connection.execute(f"delete from words where rowid in (select number from messages where {_AT})", place)  # noqa: S608 - our own words
@@ -364,6 +378,7 @@ def _forget(connection: sqlite3.Connection, conversations: Iterable[Conversation
                 ("facets", "conversation"),
                 ("events", "conversation"),
                 ("rollbacks", "conversation"),
+                ("places", "conversation"),
                 ("conversations", "number"),
             ):
                 connection.execute(f"delete from {table} where {column} = ?", found)  # noqa: S608 - our own words
