@@ -4,7 +4,7 @@ It rotates like any other journal: a start reads the newest file, which begins w
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +34,10 @@ LESSONS_KEPT: Final = 50
 
 KEYS_KEPT: Final = 2_000
 """Idempotency keys remembered: far more calls than can be in flight when a process stops, and 150 KB of a file."""
+
+
+ANSWERED_KEPT: Final = 1_000
+"""Authors of direct messages whose last answer is remembered: all users, and the guests of some weeks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +91,14 @@ class FailureCleared(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DirectMessageAnswered(Record):
+    """A direct message of this author is answered by how to write to the project."""
+
+    author: PublicKey
+    event_id: EventId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonSnapshot(SnapshotRecord):
     """The daemon's state after the record `seq`.
 
@@ -99,12 +111,22 @@ class DaemonSnapshot(SnapshotRecord):
     keys: tuple[str, ...]
     """Idempotency keys of lessons, oldest first."""
     notices: tuple[Notice, ...]
+    answered: tuple[DirectMessageAnswered, ...] = ()
+    """The newest of each author, oldest first."""
 
 
 DAEMON: Final = Codec(
     {
         kind.__name__: kind
-        for kind in (LessonLearned, LessonRemoved, ProfilePublished, FailureNotified, FailureCleared, DaemonSnapshot)
+        for kind in (
+            LessonLearned,
+            LessonRemoved,
+            ProfilePublished,
+            FailureNotified,
+            FailureCleared,
+            DirectMessageAnswered,
+            DaemonSnapshot,
+        )
     }
 )
 
@@ -242,6 +264,16 @@ class DaemonJournal:
             if any(key[0] == conversation for key in self._notices):
                 await self._append(journal, partial(FailureCleared, conversation=conversation))
 
+    def answered(self) -> Mapping[PublicKey, DirectMessageAnswered]:
+        """The last answer to direct messages of each author, oldest first; at most `ANSWERED_KEPT`."""
+        return self._answered
+
+    async def add_answered(self, author: PublicKey, event_id: EventId) -> None:
+        """Remember that a direct message is answered, before the answer is sent."""
+        async with self._turn:
+            journal = await self._opened()
+            await self._append(journal, partial(DirectMessageAnswered, author=author, event_id=event_id))
+
     async def close(self) -> None:
         """Close the file; the next record opens it again."""
         async with self._turn:
@@ -283,6 +315,7 @@ class DaemonJournal:
             profiles=tuple(self._profiles.values()),
             keys=tuple(self._keys),
             notices=self.open_notices(),
+            answered=tuple(self._answered.values()),
         )
         try:
             await journal.rotate(snapshot)
@@ -294,6 +327,7 @@ class DaemonJournal:
         self._profiles: dict[tuple[PublicKey, int], ProfilePublished] = {}
         self._keys: dict[str, None] = {}
         self._notices: dict[tuple[ConversationId, PublicKey, str], Notice] = {}
+        self._answered: dict[PublicKey, DirectMessageAnswered] = {}
 
     def _fold(self, record: Record) -> None:
         match record:
@@ -304,6 +338,7 @@ class DaemonJournal:
                 self._profiles = {(profile.pubkey, profile.kind): profile for profile in record.profiles}
                 self._keys = dict.fromkeys(record.keys)
                 self._notices = {notice.key: notice for notice in record.notices}
+                self._answered = {answer.author: answer for answer in record.answered}
             case LessonLearned():
                 self._lessons[record.agent] = (*self.lessons(record.agent), record)[-LESSONS_KEPT:]
                 self._keys[record.key] = None
@@ -314,6 +349,11 @@ class DaemonJournal:
                     self._lessons[agent] = tuple(one for one in kept if one.seq != record.lesson)
             case ProfilePublished():
                 self._profiles[record.pubkey, record.kind] = record
+            case DirectMessageAnswered():
+                self._answered.pop(record.author, None)  # to the end, as the newest
+                self._answered[record.author] = record
+                if len(self._answered) > ANSWERED_KEPT:
+                    del self._answered[next(iter(self._answered))]
             case FailureNotified(notice=notice):
                 self._notices[notice.key] = notice
             case FailureCleared():
