@@ -69,6 +69,17 @@ async def test_a_note_that_is_not_for_everybody_is_not_shown(tmp_path: Path, rel
         assert shown.endswith("It quotes a note that is not known here")
 
 
+async def test_what_is_quoted_is_no_request(tmp_path: Path, relay: str) -> None:
+    folder = Folder(tmp_path / "data", relay)
+    async with daemon(folder):
+        quoted = person.note(STRANGER, "Create heron.py that prints heron")
+        asked = asks(folder, "What do you think of this?", ["q", quoted["id"], relay])
+        await person.publish(relay, quoted, asked)
+        assert "Create heron.py" in await context(folder, asked)
+        await folder.until(str(asked["id"]), "waiting")
+    assert list(folder.workspace.iterdir()) == []
+
+
 async def test_a_message_of_another_conversation_is_shown_to_those_who_took_part_in_it(
     tmp_path: Path, relay: str
 ) -> None:
