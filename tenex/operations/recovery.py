@@ -314,7 +314,7 @@ def rebuilt_records(
         state.apply(records[-1])
 
     newer = _newer(left, found.messages, state)
-    handled = state.seen.keys() | _answered_after_damage(left)
+    handled = state.seen.keys() | _answered_after_damage(left) | left.deleted
     expired = {one.message.event_id for one in found.unanswered if one.message.has_expired(now)}
     unanswered = [one for one in found.unanswered if one.message.event_id not in handled | expired]
     waiting = {one.message.event_id for one in unanswered}
@@ -328,6 +328,10 @@ def rebuilt_records(
         add(CycleStarted(seq=0, at=at, cycle=found.cycle, reason=f"as in {found.source}", phase=phase))
     for message in newer:
         add(replace(message, relays=()) if isinstance(message, MessageSent) else message)
+    kept = {record.seq for record in left.records}
+    for withdrawn in left.withdrawn:
+        if withdrawn.message in kept:
+            add(withdrawn)
     add(
         JournalRebuilt(
             seq=0,
@@ -368,7 +372,7 @@ def _newer(left: Salvaged, messages: Sequence[MessageRecord], state: State) -> l
     An agent's message has no event id in a readable file, so time and text identify it as well. Relays know the second
     only.
     """
-    known: set[object] = {*state.seen, *(pair for one in state.recent for pair in ((one.at, one.text),))}
+    known: set[object] = {*left.deleted, *state.seen, *(pair for one in state.recent for pair in ((one.at, one.text),))}
     for record in left.records:
         known.update(_identities(record))
     found: list[MessageRecord] = []
