@@ -38,7 +38,7 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
     if not signal.is_plain:
         project = draft.rules.project
         text = without_mentions(message.text, project.pubkey, project.name)
-        text = with_names(text, {agent.pubkey: agent.slug for agent in draft.rules.roster.values()})
+        text = with_names(text, _slugs(draft))
         signal = replace(signal, message=replace(message, text=text))
     if state.status == "new":
         _start(draft, signal)
@@ -150,7 +150,11 @@ def _context(draft: Transaction, signal: MessageReceived) -> str:
             sentences.append(f"It quotes {_described(found[event], state.id)}")
         else:
             sentences.append("It quotes a note that is not known here")
-    return ". ".join(sentences)
+    return with_names(". ".join(sentences), _slugs(draft))
+
+
+def _slugs(draft: Transaction) -> dict[PublicKey, Slug]:
+    return {agent.pubkey: agent.slug for agent in draft.rules.roster.values()}
 
 
 def _known(state: Conversation) -> dict[str, Message]:
