@@ -3,12 +3,18 @@
 import pytest
 
 from tenex.core import records as r
+from tenex.core.config import Role
+from tenex.core.decide.dispatch import decide
+from tenex.core.effects import Evaluate
 from tenex.core.ids import EventId, PublicKey
+from tenex.core.pending import pending
 from tenex.core.phases import Phase
-from tenex.core.signals import MessageDeleted
+from tenex.core.signals import Evaluated, InboundMessage, MessageDeleted, MessageReceived
 from tenex.core.state.run import DELETED
+from tenex.core.state.undecided import EvaluationRequested
 from tests.fakes.scenario import (
     ALICE,
+    ID,
     WAITS,
     Router,
     Scenario,
@@ -101,3 +107,31 @@ def test_the_next_message_names_a_conversation_whose_first_was_deleted() -> None
     assert scenario.conversation.title == ""
     scenario.user_writes("paint it")
     assert scenario.conversation.title == "paint it"
+
+
+def test_a_deletion_waits_for_the_decision_on_its_message() -> None:
+    """The message waits for functions of an operator; it was recorded, and its deletion came to nothing."""
+    scenario = asked()
+    first = scenario.records(r.MessageRecorded)[0]
+    message = InboundMessage(
+        event_id=EventId("d" * 64), author=ALICE, text="and paint it", created_at=1, conversation=ID, starts=False
+    )
+    waiting = MessageReceived(message=message, role=Role.OWNER, name="alice")
+    state = scenario.conversation.fork()
+    state.apply(EvaluationRequested(seq=state.next_seq, at=first.at, signal=waiting))
+    deletion = MessageDeleted(event_id=message.event_id, author=ALICE)
+    state = decide(state, deletion, scenario.rules, scenario.now).after
+    assert [one.signal for one in state.undecided] == [waiting, deletion]
+    while state.undecided:
+        (key,) = (key for key in pending(state) if isinstance(pending(state)[key], Evaluate))
+        state = decide(state, Evaluated(key=key, verdicts=()), scenario.rules, scenario.now).after
+    assert [one.text for one in state.messages] == ["build it"]
+
+
+def test_an_answer_that_is_deleted_has_been_read() -> None:
+    ask = model_by_phase(execute=[reply("", ("ask", {"question": "Which colour?"})), reply("done")])
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS), ask)
+    step_until(scenario, lambda it: it.conversation.is_parked)
+    scenario.user_writes("teal")
+    assert [type(record) for record in delete(scenario)] == [r.MessageWithdrawn, r.MessageSent]
+    assert scenario.records(r.MessageWithdrawn)[0].was_read

@@ -82,7 +82,7 @@ def on_deletion(draft: Transaction, signal: MessageDeleted) -> None:
         return
     shown = max((run.shown for run in state.runs.values()), default=0)
     is_begun = state.workflow is not None or state.has_mission
-    was_read = is_begun or found.seq <= max(state.answered, shown)
+    was_read = is_begun or found.is_answer or found.seq <= max(state.answered, shown)
     was_title = str(found.event_id) == str(state.id) or state.title == title_of(found.text)
     draft.add(r.MessageWithdrawn, message=found.seq, was_read=was_read, was_title=was_title)
     if was_read and (state.turn is not None or (is_begun and state.status == "active")):
