@@ -93,7 +93,7 @@ async def test_a_direct_message_is_answered_once_a_day_in_its_own_form(tmp_path:
     assert folder.names == [name], "no conversation began"
 
 
-async def test_strangers_get_no_answer_and_of_guests_only_so_many(tmp_path: Path, relay: str) -> None:
+async def test_strangers_get_no_answer(tmp_path: Path, relay: str) -> None:
     folder = Folder(tmp_path / "data", relay)
     async with daemon(folder, **DEBUG) as process:
         await listening(folder)
@@ -102,13 +102,18 @@ async def test_strangers_get_no_answer_and_of_guests_only_so_many(tmp_path: Path
         assert await sent(folder, process, wrapped(folder.owner, folder.project.public)) == [True]
         await answers(folder, folder.owner, 1)
     assert await answers(folder, STRANGER, 0) == []
+
+
+async def test_of_many_guests_only_so_many_get_an_answer_in_a_day(tmp_path: Path, relay: str) -> None:
+    folder = Folder(tmp_path / "data", relay)
     folder.edit("[people]\n", "[people]\nopen = true\n")
     guests = [SecretKey.generate() for _ in range(GUESTS_PER_DAY + 20)]
     async with daemon(folder, **DEBUG) as process:
+        await listening(folder)
         taken = await sent(folder, process, *(wrapped(guest, folder.project.public) for guest in guests))
         assert sum(taken) == GUESTS_PER_DAY
-        await answers(folder, guests[GUESTS_PER_DAY - 1], 1)
-    folder.edit("open = true", f'open = true\nmembers = ["{npub(BEN.public)}"]')
+        await answers(folder, guests[taken.index(True)], 1)
+    folder.edit("[people]\n", f'[people]\nmembers = ["{npub(BEN.public)}"]\n')
     async with daemon(folder, **DEBUG) as process:
         more = [encrypted(SecretKey.generate(), folder.project.public), encrypted(BEN, folder.project.public)]
         assert await sent(folder, process, *more) == [False, True]
