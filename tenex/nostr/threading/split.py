@@ -143,7 +143,7 @@ def _cut_block(text: str, block: "_Block", room: int) -> tuple[str, str] | None:
         return None
     newline, space = text.rfind("\n", body, fitting + 1), text.rfind(" ", body, fitting + 1)
     line = text.rfind("\n", 0, fitting) + 1
-    around = _QUOTATION.match(text, line)
+    around = _QUOTATION.match(text, line) if ">" in block.around else None
     words = around.end() if around is not None else line
     if newline > body + (fitting - body) // _LEAST_SHARE:
         cut, before = newline, ""
@@ -164,10 +164,14 @@ class _Block:
     mark: str
 
     @property
+    def around(self) -> str:
+        """The marks of quotations and lists before it."""
+        return self.opening[: self.opening.index(self.mark)]
+
+    @property
     def closing(self) -> str:
         """The line that closes it: in a list with spaces where its first line has the mark of the item."""
-        around = self.opening[: self.opening.index(self.mark)]
-        return _MARKERS.sub(" ", around) + self.mark
+        return _MARKERS.sub(" ", self.around) + self.mark
 
 
 def _blocks(text: str) -> tuple[_Block, ...]:
