@@ -19,7 +19,9 @@ from tenex.core.state.conversation import SPENDING_DAYS
 from tenex.llm.scripted import Pace
 from tenex.nostr.compose import NostrSealer, Publisher
 from tenex.nostr.deletions import DELETION, deleted_events
+from tenex.nostr.direct import WRAPS
 from tenex.nostr.events import Event
+from tenex.nostr.filters import DIRECT_KINDS
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS
@@ -54,9 +56,11 @@ from tenex.tools.workspace import Workspace
 
 from .agent_calls import Asker
 from .control import Awaited, orders
+from .direct_messages import DirectMessages
 from .index_updater import IndexUpdater, keep_cursors, oldest_cursor, oldest_new
 from .live_configuration import LiveConfiguration, Reloading
 from .profile_publisher import ProfileAnnouncer
+from .quotations import QuotationFinder
 from .telemetry import make_meter, open_port, open_spans
 from .typing_indicators import TypingIndicators, project_status
 from .watch_stream import WatchStream
@@ -138,6 +142,7 @@ class Application:
             "relays": self.pool.run,
             "cursors": lambda: keep_cursors(self.pool, self.index, self.clock, unjournaled_since=since),
             "profiles": self.profiles.run,
+            "direct messages": self.direct_messages.run,
         }
         return await self.runtime.serve(services, self._unfinished, ready)
 
@@ -227,11 +232,21 @@ class Application:
             identity=first.project,
             others_must_be_public=True,
             is_wanted=lambda author: author not in self.keys and self.inbox.knows(author),
+            of_anyone=WRAPS,
         )
         self.sealer = NostrSealer(urls)
         publisher = Publisher(self.pool, self.keys, PROFILE_KINDS)
         self.profiles = ProfileAnnouncer(
             self.pool, publisher, self.daemon_journal, self.clock, urls, first.identities, first.everybody
+        )
+        self.direct_messages = DirectMessages(
+            self.pool,
+            self.keys,
+            self.daemon_journal,
+            self.clock,
+            role=lambda author: self.current.now.people.role(author),  # noqa: PLW0108 - a reload replaces them
+            npub=lambda: self.project.npub,
+            relays=urls,
         )
         self.indicators = TypingIndicators(
             self.pool,
@@ -245,18 +260,20 @@ class Application:
         )
 
     def _on_event(self, event: Event, relay: str) -> None:
-        if not self._is_handled(event):
+        if not self._is_handled(event, relay):
             self.listener.on_event(event, relay)
 
     def _on_new_event(self, event: Event, relay: str) -> None:
-        if not self._is_handled(event):
+        if not self._is_handled(event, relay):
             self.listener.on_new_event(event, relay)
 
-    def _is_handled(self, event: Event) -> bool:
-        """Handle a profile or a deletion; whether it was one."""
+    def _is_handled(self, event: Event, relay: str) -> bool:
+        """Handle a profile, a deletion or a direct message; whether it was one."""
         for deleted in deleted_events(event):
             self.inbox.delete(deleted, event.pubkey)
-        return event.kind == DELETION or self.profiles.on_event(event)
+        if event.kind in DIRECT_KINDS:
+            self.direct_messages.on_event(event, relay)
+        return event.kind in (DELETION, *DIRECT_KINDS) or self.profiles.on_event(event)
 
     def _build_runtime(self, observers: Sequence[Observer]) -> None:
         first, current, clock = self.first, self.current, self.clock
@@ -295,6 +312,9 @@ class Application:
                 rules=current.rules,
                 spawn=self.spawn,
                 observers=self.observers,
+                quotations=QuotationFinder(
+                    PastMessages(self.index, self.folder), self.index, self.pool, self.keys, self.profiles.names, clock
+                ),
             )
         )
         self.inbox = Inbox(

@@ -82,6 +82,21 @@ class PassagesFound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quotation:
+    """An event that a message replies to or quotes and that is not of its conversation."""
+
+    event_id: EventId
+    name: str = ""
+    """Who wrote it."""
+    text: str = ""
+    """The beginning; "" where it may not be shown in the conversation of the message."""
+    conversation: ConversationId | None = None
+    """The conversation it belongs to; None for a note of others, or one that may not be shown."""
+    title: str = ""
+    """Of that conversation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionContext:
     """What every tool is given about the call it serves."""
 

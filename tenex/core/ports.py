@@ -6,10 +6,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from .conversation import Conversation, Run
 from .effects import NodeRun
-from .ids import ConversationId, Millis, PublicKey, Slug
+from .ids import ConversationId, EventId, Millis, PublicKey, Slug
 from .messages import ModelRequest, ModelStep, StartEntry, ToolSpec
 from .phases import Phase
-from .port_values import ExecutionContext, Handoff, PublishOutcome, ToolResult, UnsignedEvent
+from .port_values import ExecutionContext, Handoff, PublishOutcome, Quotation, ToolResult, UnsignedEvent
 from .records import Record
 from .signals import Signal
 
@@ -219,6 +219,13 @@ class Directory(Protocol):
 
         Any file may name any id, so this counts only where nothing else here has the id.
         """
+
+
+class Quotations(Protocol):
+    """Finds the words of events that messages reply to or quote."""
+
+    async def find(self, events: Sequence[EventId], here: ConversationId, person: PublicKey) -> tuple[Quotation, ...]:
+        """What may be shown of these events in the conversation `here`, to which `person` writes. Never raises."""
 
 
 class Observer(Protocol):

@@ -15,7 +15,7 @@ from .effects import Key
 from .errors import ModelRefused, ModelUnavailable
 from .ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug
 from .messages import NO_USAGE, ModelStep, Usage
-from .port_values import PublishOutcome, ToolResult
+from .port_values import PublishOutcome, Quotation, ToolResult
 from .verdicts import Verdict
 
 
@@ -81,8 +81,8 @@ class MessageReceived:
     name: str
     addressed: tuple[Slug, ...] = ()
     """The agents the text itself mentions."""
-    quoted: tuple[tuple[EventId, ConversationId], ...] = ()
-    """Events of conversations here that it quotes."""
+    quotations: tuple[Quotation, ...] | None = None
+    """What is known of the events it replies to or quotes beyond its conversation; None before that was looked up."""
     is_plain: bool = False
     """Whether it is text even if it looks like a command or a mention: a program wrote it."""
 

@@ -13,8 +13,8 @@ Filter = Mapping[str, Any]
 MAX_FILTERS: Final = 10
 """nostream takes no more in one REQ."""
 
-DIRECT_KINDS: Final = frozenset({4, 1059})
-"""Direct messages: some relays withhold them silently from a REQ that asks for anything else too."""
+DIRECT_KINDS: Final = frozenset({4, 14, 15, 1059, 21059})
+"""Direct messages (NIP-04, NIP-17, NIP-59): some relays withhold them silently from a REQ that asks for more."""
 
 
 class Matcher:

@@ -86,6 +86,15 @@ class SecretKey:
         """Sign 32 bytes (BIP-340, no randomness) and give 128 hex digits; the same each time."""
         return str(self._key.sign_schnorr(digest, None).hex())
 
+    def shared_secret(self, other: PublicKey) -> bytes:
+        """The x coordinate that both keys have in common (ECDH), for messages between them (NIP-04, NIP-44).
+
+        Raises:
+            ValueError: the other is not a point on the curve.
+        """
+        point = coincurve.PublicKey(b"\x02" + bytes.fromhex(other))
+        return bytes(point.multiply(self._key.secret).format()[1:])
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SecretKey) and self.public == other.public
 

@@ -10,7 +10,7 @@ import asyncio
 import time
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -71,6 +71,7 @@ class RelayPool:
         on_new: OnEvent | None = None,
         is_seen: Callable[[str], bool] = lambda _: False,
         is_wanted: Callable[[PublicKey], bool] = lambda _: True,
+        of_anyone: Collection[int] = (),
         identity: SecretKey | None = None,
         timeouts: RelayTimeouts | None = None,
         rng: Random | None = None,
@@ -85,6 +86,7 @@ class RelayPool:
             on_new: receives those that are new at their relay in its place; None if the difference does not matter.
             is_seen: whether an earlier process received this id; called only with valid ids.
             is_wanted: whether events of an author are wanted; others are dropped before verification.
+            of_anyone: kinds of events that are wanted by any author, such as gift wraps, whose keys are used once.
             identity: the key shown to relays that ask.
             timeouts: the durations.
             rng: for jitter.
@@ -98,6 +100,7 @@ class RelayPool:
         self._on_new = on_new or on_event
         self._is_seen = is_seen
         self._is_wanted = is_wanted
+        self._of_anyone = frozenset(of_anyone)
         self._identity = identity
         self._timeouts = timeouts or RelayTimeouts()
         self._rng = rng or Random()  # noqa: S311  (jitter, not secrecy)
@@ -243,7 +246,7 @@ class RelayPool:
         if raw["id"] in self._recent:
             counts["doubles"] += 1
             return
-        if not self._is_wanted(raw["pubkey"]):
+        if not self._is_wanted_event(raw):
             counts["unwanted"] += 1
             return
         event = self._read(raw, relay)
@@ -261,11 +264,14 @@ class RelayPool:
         counts = self._counts[relay]
         if raw["id"] in self._recent or self._is_seen(raw["id"]):
             counts["doubles"] += 1
-        elif not self._is_wanted(raw["pubkey"]):
+        elif not self._is_wanted_event(raw):
             counts["unwanted"] += 1
         else:
             return False
         return True
+
+    def _is_wanted_event(self, raw: dict[str, Any]) -> bool:
+        return raw["kind"] in self._of_anyone or self._is_wanted(raw["pubkey"])
 
     def _collect(self, found: dict[str, Event], relay: str, raw: dict[str, Any]) -> None:
         event = self._read(raw, relay)

@@ -12,7 +12,7 @@ from tenex.core.signals import InboundMessage
 
 from .deletions import DELETION
 from .events import Event
-from .filters import Filter
+from .filters import DIRECT_KINDS, Filter
 from .pool import RelayPool
 from .threading import read_event
 from .threading.comments import COMMENT, THREAD
@@ -102,6 +102,7 @@ class Listener:
             filters.append({"kinds": [NOTE, THREAD], "authors": people})
             filters.append({"kinds": [COMMENT], "authors": people})
             filters.append({"kinds": [DELETION], "authors": people})
+        filters.append({"kinds": sorted(DIRECT_KINDS), "#p": own_keys})
         self._pool.subscribe("addressed", filters, since)
 
     def follow(self, root: str, since: int | None = None) -> None:

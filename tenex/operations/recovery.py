@@ -275,6 +275,22 @@ class Recovery:
         return messages_of_thread(conversation, events.values(), replace(cast, names={**names, **cast.names}), lost)
 
 
+def _losses(left: Salvaged, found: RecoveredMessages, state: State, *, has_history: bool) -> list[str]:
+    """What neither the good records nor the other source have, in words."""
+    without_records = LOST_WITH_HISTORY if has_history else LOST_WITHOUT_RECORDS
+    lost = [*left.damage, *(() if left.records else without_records), *found.lost]
+    lost += [LOST_PARTS[part] for part in found.parts if not getattr(state, part)]
+    if left.records and state.turn is not None:
+        lost.append("the work in the open turn: it counts as stopped")
+    return lost
+
+
+def _withdrawals(left: Salvaged) -> Iterator[Record]:
+    """The withdrawals of messages that are left."""
+    kept = {record.seq for record in left.records}
+    return (withdrawn for withdrawn in left.withdrawn if withdrawn.message in kept)
+
+
 def rebuilt_records(
     conversation: ConversationId,
     left: Salvaged,
@@ -313,11 +329,7 @@ def rebuilt_records(
         records.append(first)
     state = fold(conversation, records)
     past = newer_history(found.history, left.records, state) if found.history is not None else {}
-    without_records = LOST_WITH_HISTORY if past else LOST_WITHOUT_RECORDS
-    lost = [*left.damage, *(() if left.records else without_records), *found.lost]
-    lost += [LOST_PARTS[part] for part in found.parts if not getattr(state, part)]
-    if left.records and state.turn is not None:
-        lost.append("the work in the open turn: it counts as stopped")
+    lost = _losses(left, found, state, has_history=bool(past))
     if not left.records and not known and found.source == VIEW:
         lost.append("the ids of older messages: relays may send some of them again")
 
@@ -326,7 +338,7 @@ def rebuilt_records(
         state.apply(records[-1])
 
     newer = _newer(left, found.messages, state)
-    handled = state.seen.keys() | _answered_after_damage(left)
+    handled = state.seen.keys() | _answered_after_damage(left) | left.deleted
     expired = {one.message.event_id for one in found.unanswered if one.message.has_expired(now)}
     unanswered = [one for one in found.unanswered if one.message.event_id not in handled | expired]
     waiting = {one.message.event_id for one in unanswered}
@@ -342,6 +354,8 @@ def rebuilt_records(
         add(CycleStarted(seq=0, at=at, cycle=found.cycle, reason=f"as in {found.source}", phase=phase))
     for message in newer:
         add(replace(message, relays=()) if isinstance(message, MessageSent) else message)
+    for withdrawn in _withdrawals(left):
+        add(withdrawn)
     if places := tuple(_places(records, found)):
         add(HistoryRecovered(seq=0, at=state.updated_at, source=found.source, places=places))
     add(
@@ -391,7 +405,7 @@ def _newer(left: Salvaged, messages: Sequence[MessageRecord], state: State) -> l
     An agent's message has no event id in a readable file, so time and text identify it as well. Relays know the second
     only.
     """
-    known: set[object] = {*state.seen, *(pair for one in state.recent for pair in ((one.at, one.text),))}
+    known: set[object] = {*left.deleted, *state.seen, *(pair for one in state.recent for pair in ((one.at, one.text),))}
     for record in left.records:
         known.update(_identities(record))
     found: list[MessageRecord] = []

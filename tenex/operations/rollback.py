@@ -20,6 +20,7 @@ from tenex.core.decide.rollback import state_at
 from tenex.core.errors import StoreDamaged, TenexError, UsageError
 from tenex.core.ids import ConversationId, Millis, TurnId
 from tenex.core.ports import Clock, OutgoingMessage
+from tenex.core.reducers.memory import blanked
 from tenex.core.signals import RollBack
 from tenex.core.state.conversation import title_of
 from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork, undone
@@ -286,7 +287,12 @@ async def _state_of(
         )
     end = closing(conversation, records)
     ended = records if end is None else [*records, end]
-    return records, await asyncio.to_thread(state_at, conversation, ended, at)
+    then = await asyncio.to_thread(state_at, conversation, ended, at)
+    for record in records:
+        if isinstance(record, r.MessageWithdrawn) and record.message <= at < record.seq:
+            blanked(then, record.message)  # its author does not want it back
+            then.title = "" if record.was_title else then.title
+    return records, then
 
 
 def _restored_text(done: Returned) -> str:

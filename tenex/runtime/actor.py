@@ -21,6 +21,7 @@ from tenex.core import records as r
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import cost_of_call, decide, unwanted_cost
+from tenex.core.decide.messages import quotations_wanted
 from tenex.core.effects import Effect, Key
 from tenex.core.errors import AppendFailed, StoreError, StoreOtherVersion
 from tenex.core.ids import ConversationId, Millis
@@ -34,6 +35,7 @@ from tenex.core.ports import (
     OutgoingMessage,
     Prompt,
     Prompter,
+    Quotations,
     Sealer,
 )
 from tenex.core.signals import (
@@ -103,6 +105,8 @@ class ActorDependencies:
     spawn: Spawn
     idle: float | None = IDLE
     """None: an actor never ends by itself."""
+    quotations: Quotations | None = None
+    """Where the words of other notes are found; None: they are not looked up."""
     views_due: set[ConversationId] = field(default_factory=set)
     """Conversations whose readable view is scheduled."""
 
@@ -305,6 +309,7 @@ class ConversationActor:
         self._look_at_clock()
         if not self._signals:
             return await self._wait_for_signal()
+        await self._look_up_quotations(self._state)
         batch = list(islice(self._signals, self._batch))
         self._durable.clear()
         self._state, decisions = self._decide(self._state, batch)
@@ -324,6 +329,18 @@ class ConversationActor:
         if not self._look_at_clock():  # else timers would start with the old clock
             self._reconciler.reconcile(wanted)
         return False
+
+    async def _look_up_quotations(self, state: Conversation) -> None:
+        """Add to the next messages what they reply to or quote; they wait for it, so that their order is kept."""
+        find = self._deps.quotations
+        if find is None or self._is_stopping:
+            return
+        for place, signal in enumerate(islice(self._signals, self._batch)):
+            if not isinstance(signal, MessageReceived) or signal.quotations is not None:
+                continue
+            if wanted := quotations_wanted(state, signal.message):
+                quotations = await find.find(wanted, self.id, signal.message.author)
+                self._signals[place] = well_formed_value(replace(signal, quotations=quotations))
 
     def _acknowledge(self, signal: Signal) -> None:
         """Discard the task that ended in this signal: its records are durable."""

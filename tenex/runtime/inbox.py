@@ -201,9 +201,7 @@ class Inbox:
         addressed = tuple(dict.fromkeys(self._slugs[key] for key in called if key in self._slugs))
         name = self._names.get(message.author) or f"person-{message.author[:8]}"
         self._remember(message.event_id, conversation)
-        found = ((event, self._directory.conversation_of(event)) for event in message.quotes)
-        quoted = tuple((event, where) for event, where in found if where is not None)
-        signal = MessageReceived(message=message, role=role, name=name, addressed=addressed, quoted=quoted)
+        signal = MessageReceived(message=message, role=role, name=name, addressed=addressed)
         self._coordinator.deliver(conversation, signal)
         return Admission.ADMITTED
 

@@ -4,7 +4,7 @@ It rotates like any other journal: a start reads the newest file, which begins w
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,6 +33,10 @@ LESSONS_KEPT: Final = 50
 
 KEYS_KEPT: Final = 2_000
 """Idempotency keys remembered: far more calls than can be in flight when a process stops, and 150 KB of a file."""
+
+
+ANSWERED_KEPT: Final = 1_000
+"""Authors of direct messages whose last answer is remembered: all users, and the guests of some weeks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +108,14 @@ class FailureCleared(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DirectMessageAnswered(Record):
+    """A direct message of this author is answered by how to write to the project."""
+
+    author: PublicKey
+    event_id: EventId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonSnapshot(SnapshotRecord):
     """The daemon's state after the record `seq`.
 
@@ -116,6 +128,8 @@ class DaemonSnapshot(SnapshotRecord):
     keys: tuple[str, ...]
     """Idempotency keys of lessons, oldest first."""
     notices: tuple[Notice, ...]
+    answered: tuple[DirectMessageAnswered, ...] = ()
+    """The newest of each author, oldest first."""
 
 
 DAEMON: Final = Codec(
@@ -128,6 +142,7 @@ DAEMON: Final = Codec(
             ProfilePublished,
             FailureNotified,
             FailureCleared,
+            DirectMessageAnswered,
             DaemonSnapshot,
         )
     }
@@ -287,6 +302,16 @@ class DaemonJournal:
             if any(key[0] == conversation for key in self._notices):
                 await self._append(journal, partial(FailureCleared, conversation=conversation))
 
+    def answered(self) -> Mapping[PublicKey, DirectMessageAnswered]:
+        """The last answer to direct messages of each author, oldest first; at most `ANSWERED_KEPT`."""
+        return self._answered
+
+    async def add_answered(self, author: PublicKey, event_id: EventId) -> None:
+        """Remember that a direct message is answered, before the answer is sent."""
+        async with self._turn:
+            journal = await self._opened()
+            await self._append(journal, partial(DirectMessageAnswered, author=author, event_id=event_id))
+
     async def close(self) -> None:
         """Close the file; the next record opens it again."""
         async with self._turn:
@@ -328,6 +353,7 @@ class DaemonJournal:
             profiles=tuple(self._profiles.values()),
             keys=tuple(self._keys),
             notices=self.open_notices(),
+            answered=tuple(self._answered.values()),
         )
         try:
             await journal.rotate(snapshot)
@@ -339,20 +365,14 @@ class DaemonJournal:
         self._profiles: dict[tuple[PublicKey, int], ProfilePublished] = {}
         self._keys: dict[str, None] = {}
         self._notices: dict[tuple[ConversationId, PublicKey, str], Notice] = {}
+        self._answered: dict[PublicKey, DirectMessageAnswered] = {}
 
     def _without(self, numbers: Collection[int]) -> None:
         for agent, kept in self._lessons.items():
             self._lessons[agent] = tuple(one for one in kept if one.number not in numbers)
 
-    def _fold(self, record: Record) -> None:
+    def _fold_lesson(self, record: LessonLearned | LessonEdited | LessonRemoved) -> None:
         match record:
-            case DaemonSnapshot():
-                self._clear()
-                for lesson in record.lessons:
-                    self._lessons[lesson.agent] = (*self._lessons.get(lesson.agent, ()), lesson)
-                self._profiles = {(profile.pubkey, profile.kind): profile for profile in record.profiles}
-                self._keys = dict.fromkeys(record.keys)
-                self._notices = {notice.key: notice for notice in record.notices}
             case LessonLearned():
                 self._without(record.replaces)
                 self._lessons[record.agent] = (*self._lessons.get(record.agent, ()), record)[-LESSONS_KEPT:]
@@ -364,8 +384,26 @@ class DaemonJournal:
                     self._lessons[agent] = tuple(_edited(one, record) for one in kept)
             case LessonRemoved():
                 self._without((record.lesson,))
+
+    def _fold(self, record: Record) -> None:
+        match record:
+            case DaemonSnapshot():
+                self._clear()
+                for lesson in record.lessons:
+                    self._lessons[lesson.agent] = (*self._lessons.get(lesson.agent, ()), lesson)
+                self._profiles = {(profile.pubkey, profile.kind): profile for profile in record.profiles}
+                self._keys = dict.fromkeys(record.keys)
+                self._notices = {notice.key: notice for notice in record.notices}
+                self._answered = {answer.author: answer for answer in record.answered}
+            case LessonLearned() | LessonEdited() | LessonRemoved():
+                self._fold_lesson(record)
             case ProfilePublished():
                 self._profiles[record.pubkey, record.kind] = record
+            case DirectMessageAnswered():
+                self._answered.pop(record.author, None)  # to the end, as the newest
+                self._answered[record.author] = record
+                if len(self._answered) > ANSWERED_KEPT:
+                    del self._answered[next(iter(self._answered))]
             case FailureNotified(notice=notice):
                 self._notices[notice.key] = notice
             case FailureCleared():

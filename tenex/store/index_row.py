@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from tenex.core.config import Role
 from tenex.core.conversation import Conversation
@@ -18,12 +19,16 @@ from tenex.core.records import (
     JournalRebuilt,
     MessageRecorded,
     MessageSent,
+    MessageWithdrawn,
     PhaseTransition,
     Record,
     RunStarted,
     TurnOpened,
 )
 from tenex.core.state.rollback import ConversationForked, RolledBack
+
+FIRST: Final = 1
+"""The seq of the record that holds a conversation's title."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +78,10 @@ class News:
     rollbacks: tuple[tuple[int, int], ...] = ()
     """The seq of each rollback, and the record it went back to."""
     messages: tuple[Passage, ...] = ()
+    places: tuple[tuple[str, int], ...] = ()
+    """Events and the seqs of the messages they hold."""
+    withdrawn: tuple[int, ...] = ()
+    """The seqs of messages that their authors deleted: what was known of them is dropped."""
     agents: tuple[str, ...] = ()
     """Slugs and keys of those who were set to work or addressed."""
     phases: tuple[Phase, ...] = ()
@@ -109,6 +118,8 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
     people: list[tuple[Role, PublicKey]] = []
     imported: list[str] = []
     rollbacks: list[tuple[int, int]] = []
+    withdrawn: list[int] = []
+    places: list[tuple[str, int]] = []
     is_import = False
 
     def add(record: Record, name: str, text: str, author: str = "") -> None:
@@ -124,17 +135,22 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
                 phases.append(record.state.phase)
             case MessageRecorded():
                 events.append(record.event_id)
+                places.append((record.event_id, record.seq))
                 add(record, record.name, record.text, "" if record.is_outside else record.author.lower())
                 agents += record.addressed
                 people.append((record.role, record.author))
+            case MessageWithdrawn():
+                withdrawn += (record.message, *((FIRST,) if record.was_title else ()))
             case CommandGiven():
                 events.append(record.event_id)
+                places.append((record.event_id, record.seq))
                 add(record, record.name, f"/{record.command} {record.argument}".rstrip())
                 people.append((record.role, record.author))
             case MessageSent():
                 events += (event.id for event in record.events)
                 if record.purpose != "announcement":  # that only names a phase
                     add(record, record.name, record.text)
+                    places += ((event.id, record.seq) for event in record.events)
             case JournalRebuilt():
                 events += record.known_events
             case ConversationImported():
@@ -154,6 +170,8 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
     return News(
         events=tuple(filter(None, events)),
         messages=tuple(messages),
+        places=tuple(place for place in places if place[0]),
+        withdrawn=tuple(withdrawn),
         agents=tuple(dict.fromkeys(agents)),
         phases=tuple(dict.fromkeys(phases)),
         people=tuple(dict.fromkeys(people)),

@@ -5,15 +5,15 @@ Which conversations may be read is decided in `reading_rights`. What was said be
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
 from tenex.core.errors import StoreError, TenexError, UsageError
-from tenex.core.ids import ConversationId, Millis, PublicKey
-from tenex.core.port_values import Passage, Passages, PassagesFound
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
+from tenex.core.port_values import Passage, Passages, PassagesFound, Quotation
 
 from .index import Index
 from .index_reader import read_one
@@ -40,6 +40,9 @@ NEWEST: Final = 2_000
 NEIGHBOURS: Final = 250
 """Messages read before and after a place: with their dates and names, more than a result may hold."""
 
+QUOTED: Final = 2_000
+"""Characters of a quoted message: more than is shown of it."""
+
 _BEHIND: Final = (
     "Other conversations cannot be searched now: their index is missing or damaged and is being built again. "
     "Try again in a minute."
@@ -49,6 +52,12 @@ _PLACE: Final = """
 select m.seq, m.at, m.name, w.text from messages m cross join words w on w.rowid = m.number
 where m.conversation = (select number from conversations where id = ?) and not m.undone and {where}
 order by m.seq {order} limit ?
+"""
+
+_OF_EVENT: Final = """
+select c.id, c.title, m.name, w.text from places p join conversations c on c.number = p.conversation
+join messages m on m.conversation = p.conversation and m.seq = p.seq join words w on w.rowid = m.number
+where p.event_id = ? and not m.undone order by c.id <> p.event_id, c.imported > 0, c.started, c.id
 """
 
 T = TypeVar("T")
@@ -111,6 +120,16 @@ class PastMessages:
         found, has_all = await self._ask(here, question)
         if found is None:
             raise _refusal(conversation, has_all=has_all)
+        return found
+
+    async def quoted(self, events: Sequence[EventId], here: ConversationId, person: PublicKey) -> tuple[Quotation, ...]:
+        """The messages of these events: the beginning of each, and nothing of one that may not be read.
+
+        Raises:
+            StoreError: neither the index nor the journal can be read.
+        """
+        is_new = not self._folder.length(here)
+        found, _ = await self._ask(here, partial(_quoted, events=events, here=here, person=person, is_new=is_new))
         return found
 
     async def _permit(self, wanted: ConversationId, here: ConversationId, person: PublicKey | None) -> None:
@@ -176,6 +195,29 @@ def _matches(
         )
         found += others
     return tuple(_passages(one) for one in found)
+
+
+def _quoted(
+    connection: sqlite3.Connection, events: Sequence[EventId], here: ConversationId, person: PublicKey, *, is_new: bool
+) -> tuple[Quotation, ...]:
+    permitted = readable(connection, here, person, is_new=is_new)
+    quotations: list[Quotation] = []
+    for event in events:
+        with closing(connection.execute(_OF_EVENT, (event,))) as rows:
+            claims = rows.fetchall()
+        if claims:
+            readable_claims = (claim for claim in claims if claim[0] in permitted)
+            name, title, author, text = next(readable_claims, (None, "", "", ""))
+            quotations.append(
+                Quotation(
+                    event_id=event,
+                    name=author,
+                    text=shown(text)[:QUOTED],
+                    conversation=name and ConversationId(name),
+                    title=title,
+                )
+            )
+    return tuple(quotations)
 
 
 def _passages(found: Found) -> Passages:

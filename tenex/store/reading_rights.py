@@ -30,13 +30,16 @@ group by c.number having count(distinct m.author) = ?
 
 
 def readable(
-    connection: sqlite3.Connection, here: ConversationId, person: PublicKey | None
+    connection: sqlite3.Connection, here: ConversationId, person: PublicKey | None, *, is_new: bool = False
 ) -> frozenset[ConversationId]:
     """The conversations whose messages may be shown in a conversation to those who read it; itself among them.
 
-    `person` is the user for whom the agent that asks works there; None where that is not known.
+    `person` is the user for whom the agent that asks works there; None where that is not known. In a conversation that
+    `is_new`, which `person` is about to begin, no one else has written.
     """
     asking = connection.execute("select number from conversations where id = ?", (here,)).fetchone()
+    if is_new and asking is None:
+        asking = (-1,)
     if not person or asking is None:
         return frozenset({here})
     query = "select value from facets where conversation = ? and kind in (?, ?)"

@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tenex.core.ids import ConversationId
-from tenex.core.records import CommandGiven, ConversationImported, MessageRecorded, MessageSent, Record, TurnOpened
+from tenex.core.records import (
+    CommandGiven,
+    ConversationImported,
+    MessageRecorded,
+    MessageSent,
+    MessageWithdrawn,
+    Record,
+    TurnOpened,
+)
 from tenex.core.state.snapshot import StateSnapshot
 
 from . import segments
@@ -23,7 +31,11 @@ class Salvaged:
     records: list[Record] = field(default_factory=list)
     """Records that follow one another from the first, or from a snapshot, and do not contradict each other."""
     messages: list[MessageRecord] = field(default_factory=list)
-    """Those after the damage."""
+    """Those after the damage, without those that their authors deleted."""
+    withdrawn: list[MessageWithdrawn] = field(default_factory=list)
+    """Deletions after the damage."""
+    deleted: set[str] = field(default_factory=set)
+    """The events of messages after the damage that their authors deleted."""
     turns: int = 0
     """The number of the last turn after the damage."""
     has_import: bool = False
@@ -71,7 +83,10 @@ def salvage(folder: Path) -> Salvaged:
         good = bisect_left(range(len(whole)), True, key=lambda last: any(contradictions(name, whole[: last + 1])))
         found.damage.append(f"the records from {whole[good].seq} on, which contradict those before them")
         found.records, later = whole[:good], [*whole[good:], *later]
-    found.messages = [record for record in later if isinstance(record, MessageRecord)]
+    found.withdrawn = [record for record in later if isinstance(record, MessageWithdrawn)]
+    gone = {record.message for record in found.withdrawn}
+    found.deleted = {one.event_id for one in later if isinstance(one, MessageRecorded) and one.seq in gone}
+    found.messages = [one for one in later if isinstance(one, MessageRecord) and one.seq not in gone]
     found.has_import = any(isinstance(record, ConversationImported) for record in later)
     numbers = [record.turn_id.removeprefix("turn-") for record in later if isinstance(record, TurnOpened)]
     found.turns = max((int(number) for number in numbers if number.isdecimal()), default=0)

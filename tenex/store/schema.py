@@ -30,7 +30,7 @@ from .atomic import FILE_MODE, make_folder
 from .index_row import Known, News, Row
 from .search_words import TOKENIZER, clean, indexed
 
-VERSION: Final = 7
+VERSION: Final = 8
 """Of the tables; an index of another version is deleted and rebuilt."""
 
 BUSY_MS: Final = 5_000
@@ -62,6 +62,10 @@ create index messages_by on messages (author, conversation) where author <> '';
 create table rollbacks (
     conversation integer not null, seq integer not null, back_to integer not null, primary key (conversation, seq)
 ) without rowid;
+create table places (
+    event_id text not null, conversation integer not null, seq integer not null, primary key (event_id, conversation)
+) without rowid;
+create index places_of on places (conversation);
 create virtual table words using fts5(text, tokenize='{TOKENIZER}');
 create table cursors (relay text primary key, at integer not null) without rowid;
 pragma user_version = {VERSION};
@@ -97,6 +101,7 @@ _PUT: Final = (
     f"insert into conversations ({COLUMNS}) values ({', '.join('?' * len(_NAMES))}) "  # noqa: S608 - our own words
     f"on conflict (id) do update set {_CHANGED}"
 )
+_AT: Final = "conversation = ? and seq = ?"
 _NUMBER: Final = "select number from conversations where id = ?"
 
 
@@ -115,6 +120,10 @@ class Batch:
     imports: set[ConversationId] = field(default_factory=set)
     """Those whose events in the tables came with an import."""
     rollbacks: dict[tuple[ConversationId, int], int] = field(default_factory=dict)
+    places: dict[tuple[str, ConversationId], int] = field(default_factory=dict)
+    """Which message an event holds, by its seq."""
+    withdrawn: dict[tuple[ConversationId, int], None] = field(default_factory=dict)
+    """Messages that their authors deleted, also those that the tables hold."""
 
     def __len__(self) -> int:
         return len(self.rows) + len(self.events) + len(self.messages) + len(self.cursors)
@@ -135,6 +144,8 @@ class Batch:
             self.events.setdefault(event, {})[row.id] = False
         self.rollbacks.update({(row.id, seq): to for seq, to in news.rollbacks})
         self.messages.update({(row.id, message.seq): message for message in news.messages})
+        self.places.update({(event, row.id): seq for event, seq in news.places})
+        self.withdrawn.update(dict.fromkeys((row.id, seq) for seq in news.withdrawn))
         self.facets.update(dict.fromkeys((row.id, "agent", agent) for agent in news.agents))
         self.facets.update(dict.fromkeys((row.id, "phase", phase.value) for phase in news.phases))
         self.facets.update(dict.fromkeys((row.id, role.value, key) for role, key in news.people))
@@ -151,6 +162,8 @@ class Batch:
             self.imports.discard(conversation)
             self.messages = {key: message for key, message in self.messages.items() if key[0] != conversation}
             self.facets = {key: None for key in self.facets if key[0] != conversation}
+            self.places = {key: seq for key, seq in self.places.items() if key[1] != conversation}
+            self.withdrawn = {key: None for key in self.withdrawn if key[0] != conversation}
         self.complete.add(conversation)
 
     def drop_messages(self) -> set[ConversationId]:
@@ -180,6 +193,8 @@ class Batch:
             complete=older.complete | self.complete,
             imports=older.imports | self.imports,
             rollbacks={**older.rollbacks, **self.rollbacks},
+            places={**older.places, **self.places},
+            withdrawn={**older.withdrawn, **self.withdrawn},
         )
 
 
@@ -245,6 +260,7 @@ def check(connection: sqlite3.Connection) -> None:
         ("facets", "conversation, kind, value"),
         ("messages", "number, conversation, seq, at, name, author, undone"),
         ("rollbacks", "conversation, seq, back_to"),
+        ("places", "event_id, conversation, seq"),
         ("cursors", "relay, at"),
     ):
         connection.execute(f"select {columns} from {table} limit 1").fetchone()  # noqa: S608 - our own words
@@ -267,7 +283,7 @@ def _put(connection: sqlite3.Connection, batch: Batch) -> None:
     connection.executemany(_PUT, [[_storable(getattr(row, name)) for name in _NAMES] for row in batch.rows.values()])
     claimed = {name for claims in batch.events.values() for name in claims}
     undone = {key[0] for key in batch.rollbacks}
-    names = {*claimed, *undone, *batch.imports, *(key[0] for key in (*batch.messages, *batch.facets))}
+    names = {*claimed, *undone, *batch.imports, *(key[0] for key in (*batch.messages, *batch.facets, *batch.withdrawn))}
     numbers = {name: connection.execute(_NUMBER, (name,)).fetchone()[0] for name in names}
     connection.executemany(
         "update events set imported = 1 where conversation = ?", [(numbers[name],) for name in batch.imports]
@@ -294,6 +310,14 @@ def _put(connection: sqlite3.Connection, batch: Batch) -> None:
             connection.execute(
                 "insert into words (rowid, text) values (?, ?)", (added.lastrowid, indexed(message.text))
             )
+    connection.executemany(
+        "insert or replace into places values (?, ?, ?)",
+        [(clean(event), numbers[name], seq) for (event, name), seq in batch.places.items() if name in numbers],
+    )
+    for name, seq in batch.withdrawn:
+        place = (numbers[name], seq)
+        connection.execute(f"delete from words where rowid in (select number from messages where {_AT})", place)  # noqa: S608 - our own words
+        connection.execute(f"delete from messages where {_AT}", place)  # noqa: S608 - our own words
     connection.executemany(
         "insert or replace into rollbacks values (?, ?, ?)",
         [(numbers[name], seq, to) for (name, seq), to in batch.rollbacks.items()],
@@ -354,6 +378,7 @@ def _forget(connection: sqlite3.Connection, conversations: Iterable[Conversation
                 ("facets", "conversation"),
                 ("events", "conversation"),
                 ("rollbacks", "conversation"),
+                ("places", "conversation"),
                 ("conversations", "number"),
             ):
                 connection.execute(f"delete from {table} where {column} = ?", found)  # noqa: S608 - our own words

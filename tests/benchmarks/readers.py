@@ -22,7 +22,7 @@ from tenex.core.context import window
 from tenex.core.decide.loop_detection import _reason
 from tenex.core.errors import TenexError
 from tenex.core.ids import CallId, Millis, PublicKey, Slug
-from tenex.core.messages import CallResult, ModelStep, ToolSpec, Usage, UserText, cut
+from tenex.core.messages import CallResult, ModelStep, ToolSpec, Usage, UserText, cut, with_context, without_context
 from tenex.core.state.run import Completion
 from tenex.core.workflow import variables
 from tenex.llm import compatible, cut_input, errors, markup, thoughts, written_calls
@@ -32,8 +32,8 @@ from tenex.llm.response import refused_call, step_of
 from tenex.llm.scripted import requests
 from tenex.llm.thoughts import ThoughtSplitter
 from tenex.log import redact
-from tenex.nostr import keys, profiles, retry, urls, wire
-from tenex.nostr.events import event_fields
+from tenex.nostr import direct, keys, profiles, retry, urls, wire
+from tenex.nostr.events import event_fields, sign, unsigned_event
 from tenex.nostr.threading import base, split
 from tenex.operations import transcript
 from tenex.output_states import content, json_values
@@ -125,6 +125,14 @@ def _frame(written: str) -> object:
     return wire.Wire("a").receive(written)
 
 
+def _wrap(written: str) -> None:
+    """A gift wrap that anybody sends, and one whose encryption is right."""
+    key = keys.SecretKey(bytes(31) + b"\1")
+    for payload in (written, direct.nip44_encrypt(written[:20_000] or "a", key.shared_secret(key.public))):
+        event = unsigned_event(key.public, 0, direct.GIFT_WRAP, [["p", key.public]], payload)
+        direct.read_direct(sign(event, key), {key.public: key})
+
+
 READERS: Final[Mapping[str, Reader]] = {
     # of models and their servers
     "llm.errors.translate": lambda written: errors.translate(_rejected(written), "a:b"),
@@ -213,6 +221,7 @@ READERS: Final[Mapping[str, Reader]] = {
     "core.text.printable": text.printable,
     "core.text.trimmed": text.trimmed,
     "core.text.well_formed_value": text.well_formed_value,
+    "core.messages.without_context": lambda written: without_context(with_context(written, written)),
     "core.prose.readings": prose.readings,
     "core.workflow.variables.lines_of": variables.lines_of,
     "core.workflow.variables.lines_of, of a line": lambda written: variables.lines_of(f"/set a{written}b"),
@@ -221,6 +230,8 @@ READERS: Final[Mapping[str, Reader]] = {
     "nostr.events.event_fields": lambda written: event_fields({"content": written, "tags": [[written]], "kind": 1}),
     "nostr.keys.find_mentions": lambda written: keys.find_mentions(written, [_KEY]),
     "nostr.keys.find_events": keys.find_events,
+    "nostr.keys.find_events, of an event": lambda written: keys.find_events(f"nostr:nevent1{written}"),
+    "nostr.direct": _wrap,
     "nostr.keys.parse_public_key": keys.parse_public_key,
     "nostr.keys.parse_public_key, of a profile": lambda written: keys.parse_public_key(f"nprofile1{written}"),
     "nostr.urls": urls.normalise_url,

@@ -3,11 +3,18 @@
 import pytest
 
 from tenex.core import records as r
+from tenex.core.config import Role
+from tenex.core.decide.dispatch import decide
+from tenex.core.effects import Evaluate
 from tenex.core.ids import EventId, PublicKey
+from tenex.core.pending import pending
 from tenex.core.phases import Phase
-from tenex.core.signals import MessageDeleted
+from tenex.core.signals import Evaluated, InboundMessage, MessageDeleted, MessageReceived
+from tenex.core.state.run import DELETED
+from tenex.core.state.undecided import EvaluationRequested
 from tests.fakes.scenario import (
     ALICE,
+    ID,
     WAITS,
     Router,
     Scenario,
@@ -69,7 +76,62 @@ def test_what_came_in_mid_work_and_was_deleted_is_not_shown_to_the_agent() -> No
     assert run.unseen == ()
 
 
-def test_what_an_agent_was_shown_stays() -> None:
+def test_a_request_that_is_deleted_after_it_was_answered_is_shown_to_no_one_else() -> None:
     scenario = asked()
     scenario.settle()
+    (record,) = delete(scenario)
+    assert isinstance(record, r.MessageWithdrawn)
+    assert (record.was_read, record.was_title) == (True, True)
+    assert (scenario.conversation.messages[0].text, scenario.conversation.title) == (DELETED, "")
+    assert "build it" not in repr((scenario.conversation.recent, scenario.conversation.earlier))
+    assert delete(scenario) == [], "a relay sends the deletion again after each start"
+
+
+def test_the_author_is_informed_that_work_goes_on_if_an_agent_has_read_what_they_delete() -> None:
+    worker = model_by_phase(execute=[reply("", ("write_file", {"path": "f"})), reply("done")])
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS), worker)
+    step_until(scenario, lambda it: bool(it.records(r.ToolCallStarted)))
+    withdrawn, notice = delete(scenario)
+    assert isinstance(withdrawn, r.MessageWithdrawn)
+    assert isinstance(notice, r.MessageSent)
+    assert withdrawn.was_read
+    assert notice.text == "What you deleted was read before, and work on it goes on. `/stop` ends it."
     assert delete(scenario) == []
+    scenario.settle()
+    assert scenario.records(r.TurnClosed), "the turn went on"
+
+
+def test_the_next_message_names_a_conversation_whose_first_was_deleted() -> None:
+    scenario = asked()
+    delete(scenario)
+    assert scenario.conversation.title == ""
+    scenario.user_writes("paint it")
+    assert scenario.conversation.title == "paint it"
+
+
+def test_a_deletion_waits_for_the_decision_on_its_message() -> None:
+    """The message waits for functions of an operator; it was recorded, and its deletion came to nothing."""
+    scenario = asked()
+    first = scenario.records(r.MessageRecorded)[0]
+    message = InboundMessage(
+        event_id=EventId("d" * 64), author=ALICE, text="and paint it", created_at=1, conversation=ID, starts=False
+    )
+    waiting = MessageReceived(message=message, role=Role.OWNER, name="alice")
+    state = scenario.conversation.fork()
+    state.apply(EvaluationRequested(seq=state.next_seq, at=first.at, signal=waiting))
+    deletion = MessageDeleted(event_id=message.event_id, author=ALICE)
+    state = decide(state, deletion, scenario.rules, scenario.now).after
+    assert [one.signal for one in state.undecided] == [waiting, deletion]
+    while state.undecided:
+        (key,) = (key for key in pending(state) if isinstance(pending(state)[key], Evaluate))
+        state = decide(state, Evaluated(key=key, verdicts=()), scenario.rules, scenario.now).after
+    assert [one.text for one in state.messages] == ["build it"]
+
+
+def test_an_answer_that_is_deleted_has_been_read() -> None:
+    ask = model_by_phase(execute=[reply("", ("ask", {"question": "Which colour?"})), reply("done")])
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS), ask)
+    step_until(scenario, lambda it: it.conversation.is_parked)
+    scenario.user_writes("teal")
+    assert [type(record) for record in delete(scenario)] == [r.MessageWithdrawn, r.MessageSent]
+    assert scenario.records(r.MessageWithdrawn)[0].was_read

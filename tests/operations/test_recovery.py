@@ -341,6 +341,33 @@ def test_messages_in_intact_lines_after_the_damage_are_kept_without_a_readable_f
     assert "the file" in lost
 
 
+async def test_what_its_author_deleted_does_not_come_back_by_a_rebuild(tmp_path: Path, relay: str) -> None:
+    """The deletions are after the damage, of a message before it and of one after it, which a relay keeps."""
+    home = Home(tmp_path / "data", relay)
+    root, first, second = thread(home, relay, 2)
+    await person.publish(relay, root, first, second)
+    name = ConversationId(root["id"])
+    journal, _ = await home.folder.open(name)
+    owner = home.ring.get("owner").public
+
+    def recorded(seq: int, event: Any) -> r.MessageRecorded:
+        return replace(wrote(seq, event["id"]), text=event["content"], author=owner, at=Millis(BEGAN * 1000 + seq))
+
+    records = [started(name), recorded(2, root), recorded(3, first), waits(4), recorded(5, second)]
+    withdrawn = [
+        r.MessageWithdrawn(seq=6 + n, at=Millis(BEGAN * 1000 + 9), message=seq) for n, seq in enumerate((3, 5))
+    ]
+    for record in (*records, *withdrawn, waits(8)):
+        await journal.append([[record]])
+    await home.folder.close()
+    path = home.root / name / JOURNAL
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], b"damage\n", *lines[4:]]))
+    made = await home.recovery.rebuild(name, "relay")
+    state = fold(name, await home.folder.read(made.id))
+    assert [message.text for message in state.recent] == ["begin"]
+
+
 @pytest.mark.parametrize("is_answered", [True, False])
 def test_a_message_whose_answer_only_the_journal_has_is_not_answered_again(is_answered: bool) -> None:
     """The answer is after the damage, and no relay has taken it yet."""

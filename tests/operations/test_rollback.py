@@ -15,7 +15,9 @@ from tenex.core.errors import StoreDamaged, TenexError, UsageError
 from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
 from tenex.core.pending import pending
 from tenex.core.records.base import Record
+from tenex.core.state.conversation import title_of
 from tenex.core.state.rollback import RolledBack
+from tenex.core.state.run import DELETED
 from tenex.nostr.compose import NostrSealer
 from tenex.operations import rollback as module
 from tenex.operations.imports import closing_of, comes_from_elsewhere
@@ -107,6 +109,24 @@ async def test_a_record_in_an_older_file_is_gone_back_to(
     assert {p: m.duration for p, m in state.metrics.items() if p is not state.phase} == {
         p: s.duration for p, s in figures.phases.items() if p in state.metrics and p is not state.phase
     }
+
+
+async def test_what_its_author_deleted_stays_away_when_a_conversation_goes_back_or_is_forked(
+    folder: ConversationFolder, service: RollbackService
+) -> None:
+    await written(folder)
+    wrote = next(record for record in RECORDS if isinstance(record, r.MessageRecorded))
+    writer, _ = await folder.open(ID)
+    last = RECORDS[-1]
+    await writer.append(
+        [[r.MessageWithdrawn(seq=last.seq + 1, at=last.at, message=wrote.seq, was_read=True, was_title=True)]]
+    )
+    await writer.close()
+    forked = (await service.fork(ID, 30)).state
+    await service.roll_back(ID, 30, "Ann", "", service.append, files=False)
+    for state in (forked, fold(ID, await folder.read(ID))):
+        assert (state.recent[0].text, state.messages[0].text) == (DELETED, DELETED)
+        assert title_of(wrote.text) not in state.title
 
 
 async def test_what_is_refused_changes_nothing(folder: ConversationFolder, service: RollbackService) -> None:

@@ -20,6 +20,7 @@ from tenex.core.records import (
     JournalRebuilt,
     MessageRecorded,
     MessageSent,
+    MessageWithdrawn,
     Record,
     Waiting,
 )
@@ -356,3 +357,47 @@ async def test_where_the_journal_cannot_be_read_either_a_sentence_says_so(store:
     journal = store.folder.path(HERE) / "journal.jsonl"
     journal.write_text(journal.read_text().replace("a title", "no title"))
     assert "journal.jsonl" in await store.refused(query="port")
+
+
+@pytest.mark.parametrize("was_read", [False, True])
+async def test_what_its_author_deleted_is_found_no_more(store: Conversations, was_read: bool) -> None:
+    await store.add(HERE, (ADA, "hello"))
+    await store.add(OTHER, (ADA, "the code is heron"), (ADA, "and the colour is teal"), title="the code is heron")
+    assert "heron" in await store.found(query="heron")
+    await store.append(OTHER, (MessageWithdrawn, {"message": 2, "was_read": was_read, "was_title": True}))
+    for _ in range(2):
+        assert "Nothing was found" in await store.found(query="heron")
+        assert "heron" not in await store.found(conversation=OTHER, around=2)
+        assert "teal" in await store.found(query="colour")
+        await store.rebuilt()
+
+
+async def test_what_was_written_and_deleted_before_the_index_was_written_is_not_found(store: Conversations) -> None:
+    await store.add(HERE, (ADA, "hello"))
+    await store.add(OTHER, (ADA, "the code is heron"), (ADA, "and teal"))
+    await store.append(OTHER, (MessageWithdrawn, {"message": 2}))
+    assert "Nothing was found" in await store.found(query="heron")
+    assert "teal" in await store.found(query="teal")
+
+
+async def test_the_words_of_a_quoted_event_follow_the_same_rule_of_who_may_read(store: Conversations) -> None:
+    await store.add(HERE, (ADA, "hello"))
+    await store.add(OTHER, (ADA, "the code is heron"), (None, "so it is"))
+    await store.add(THIRD, (BEN, "the word is teal"))
+    past = PastMessages(store.index, store.folder)
+    events = [EventId("d2"), EventId("e2"), EventId("f9")]
+
+    async def quoted(here: ConversationId, person: PublicKey) -> list[tuple[str, str]]:
+        return [(one.event_id, one.text) for one in await past.quoted(events, here, person)]
+
+    new = ConversationId("9" * 64)
+    for _ in range(2):
+        assert await quoted(HERE, ADA) == await quoted(new, ADA) == [("d2", "the code is heron"), ("e2", "")]
+        assert await quoted(new, BEN) == [("d2", ""), ("e2", "the word is teal")]
+        assert await quoted(HERE, GUEST) == [("d2", ""), ("e2", "")]
+        await store.rebuilt()
+        past = PastMessages(store.index, store.folder)
+    await store.add(HERE, (BEN, "hello"))
+    assert await quoted(HERE, ADA) == [("d2", ""), ("e2", "")], "Ben reads the answer too"
+    await store.append(OTHER, (MessageWithdrawn, {"message": 2}))
+    assert await quoted(new, ADA) == [("e2", "")], "its author deleted it"

@@ -75,7 +75,8 @@ def decide(
             return draft
     if conversation.undecided and getattr(signal, "key", None) in conversation.undecided_keys - {None}:
         return draft
-    if conversation.undecided and isinstance(signal, MessageReceived):  # messages are decided in their order
+    # messages are decided in their order, and a deletion after the message it may be of
+    if conversation.undecided and isinstance(signal, MessageReceived | MessageDeleted):
         return _defer(draft, signal)
     draft.hide_verdicts()
     try:
@@ -91,7 +92,7 @@ def _defer(draft: Transaction, signal: DeferrableSignal) -> Transaction:
     if isinstance(signal, Opened):
         if not any(isinstance(one, Opened) for one in waiting):
             draft.add(EvaluationRequested, signal=Opened(away=draft.now - draft.state.updated_at))
-    elif not isinstance(signal, MessageReceived) or signal not in waiting:
+    elif not isinstance(signal, MessageReceived | MessageDeleted) or signal not in waiting:
         draft.add(EvaluationRequested, signal=signal)
     return draft
 

@@ -6,13 +6,15 @@ from dataclasses import replace
 from tenex.core import records as r
 from tenex.core.commands import Command, execute_command, parse, read
 from tenex.core.context.window import in_a_line
+from tenex.core.conversation import Conversation
 from tenex.core.decider import person
-from tenex.core.ids import Millis, PublicKey, Slug
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.mode import all_modes, can_begin, mode_of, unbegun
 from tenex.core.names import with_names, without_mentions
-from tenex.core.signals import MessageDeleted, MessageReceived
+from tenex.core.port_values import Quotation
+from tenex.core.signals import InboundMessage, MessageDeleted, MessageReceived
 from tenex.core.state.conversation import title_of
-from tenex.core.state.run import Call, CallState, Run
+from tenex.core.state.run import DELETED, Call, CallState, Message, Run
 from tenex.core.trust import is_outside
 
 from . import permissions
@@ -37,7 +39,7 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
     if not signal.is_plain:
         project = draft.rules.project
         text = without_mentions(message.text, project.pubkey, project.name)
-        text = with_names(text, {agent.pubkey: agent.slug for agent in draft.rules.roster.values()})
+        text = with_names(text, _slugs(draft))
         signal = replace(signal, message=replace(message, text=text))
     if state.status == "new":
         _start(draft, signal)
@@ -73,18 +75,26 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
 
 
 def on_deletion(draft: Transaction, signal: MessageDeleted) -> None:
-    """Withdraw a message that its author deleted before an agent was shown it; later it has been read and stays."""
+    """Withdraw a message that its author deleted. Work that has begun on it goes on, and the author is informed."""
     state = draft.state
-    found = next(
-        (one for one in state.messages if one.event_id == signal.event_id and one.author == signal.author), None
-    )
+    known = {message.seq: message for message in (*state.earlier, *state.recent, *state.messages)}
+    found = next((one for one in known.values() if _is_of(one, signal)), None)
+    if found is None:
+        return
     shown = max((run.shown for run in state.runs.values()), default=0)
     is_begun = state.workflow is not None or state.has_mission
-    if found is None or is_begun or found.seq <= max(state.answered, shown):
-        return
-    draft.add(r.MessageWithdrawn, message=found.seq)
-    if state.turn is None and state.status == "active" and not state.unanswered:
+    was_read = is_begun or found.is_answer or found.seq <= max(state.answered, shown)
+    was_title = str(found.event_id) == str(state.id) or state.title == title_of(found.text)
+    draft.add(r.MessageWithdrawn, message=found.seq, was_read=was_read, was_title=was_title)
+    if was_read and (state.turn is not None or (is_begun and state.status == "active")):
+        notify(draft, "What you deleted was read before, and work on it goes on. `/stop` ends it.")
+    elif not was_read and state.turn is None and state.status == "active" and not state.unanswered:
         draft.add(r.Waiting, reason="user")
+
+
+def _is_of(message: Message, signal: MessageDeleted) -> bool:
+    is_same = message.event_id == signal.event_id and message.author == signal.author
+    return is_same and message.role is not None and message.text != DELETED
 
 
 def record_message(draft: Transaction, signal: MessageReceived) -> r.MessageRecorded:
@@ -106,25 +116,66 @@ def record_message(draft: Transaction, signal: MessageReceived) -> r.MessageReco
     )
 
 
+def quotations_wanted(state: Conversation, message: InboundMessage) -> tuple[EventId, ...]:
+    """The events that a message replies to or quotes and whose words are not among the newest of the conversation.
+
+    The root of a thread is one of them where the conversation begins further down in it.
+    """
+    known = _known(state)
+    wanted = [*message.quotes[:QUOTES]]
+    if message.reply_to and (not known or str(message.reply_to) != str(state.id)):
+        wanted.insert(0, message.reply_to)
+    if not known and str(message.event_id) != str(state.id):
+        wanted.append(EventId(state.id))
+    return tuple(event for event in dict.fromkeys(wanted) if event not in known)
+
+
 def _context(draft: Transaction, signal: MessageReceived) -> str:
     """What a message replies to or quotes, where agents would not know it: neither the newest message nor the root."""
     state, message = draft.state, signal.message
-    known = {one.event_id or one.sent_as: one for one in state.recent}
-    known.pop("", None)
+    known = _known(state)
+    found = {quotation.event_id: quotation for quotation in signal.quotations or ()}
     sentences: list[str] = []
     answered = known.get(message.reply_to or "")
     if answered is not None and answered is not state.recent[-1] and str(message.reply_to) != str(state.id):
         sentences.append(f"It replies to {answered.name}: {_quotation(answered.text)}")
-    quoted = dict(signal.quoted)
+    elif message.reply_to in found:
+        sentences.append(f"It replies to {_described(found[message.reply_to], state.id)}")
+    root = found.get(EventId(state.id))
+    if root is not None and root.text and root.event_id != message.reply_to:
+        sentences.append(f"The thread begins with {_described(root, state.id)}")
     for event in message.quotes[:QUOTES]:
         if event in known:
             sentences.append(f"It quotes {known[event].name}: {_quotation(known[event].text)}")
-        elif event in quoted:
-            where = quoted[event][:SHORT_ID]
-            sentences.append(f"It quotes a message of the conversation {where}; `search_conversation` reads that")
+        elif event in found:
+            sentences.append(f"It quotes {_described(found[event], state.id)}")
         else:
             sentences.append("It quotes a note that is not known here")
-    return ". ".join(sentences)
+    return with_names(". ".join(sentences), _slugs(draft))
+
+
+def _slugs(draft: Transaction) -> dict[PublicKey, Slug]:
+    return {agent.pubkey: agent.slug for agent in draft.rules.roster.values()}
+
+
+def _known(state: Conversation) -> dict[str, Message]:
+    """The newest messages by their events."""
+    known = {message.event_id or message.sent_as: message for message in state.recent}
+    known.pop("", None)
+    return known
+
+
+def _described(quotation: Quotation, here: ConversationId) -> str:
+    """Who wrote it, where, and its words as data."""
+    if not quotation.text:
+        return "a message of another conversation, which may not be shown here"
+    if quotation.conversation == here:
+        return f"{quotation.name}: {_quotation(quotation.text)}"
+    if quotation.conversation is None:
+        return f"a public note of {quotation.name}: {_quotation(quotation.text)}"
+    title = f" {_quotation(quotation.title)}" if quotation.title else ""
+    where = f"the conversation {quotation.conversation[:SHORT_ID]}{title}"
+    return f"{quotation.name} in {where}: {_quotation(quotation.text)} (`search_conversation` reads more of it)"
 
 
 def _quotation(text: str) -> str:

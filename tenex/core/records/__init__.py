@@ -122,9 +122,13 @@ class MessageRecorded(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageWithdrawn(Record):
-    """The author of the message `message` (a seq) deleted it before any work on it had begun (NIP-09)."""
+    """The author of the message `message` (a seq) deleted it (NIP-09)."""
 
     message: int
+    was_read: bool = False
+    """Work on it had begun: who has read it goes on, and nothing else shows it any more."""
+    was_title: bool = False
+    """The conversation's title is its beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

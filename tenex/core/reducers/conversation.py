@@ -145,6 +145,11 @@ def _remember(
 
 
 def _withdrawn(c: State, record: r.MessageWithdrawn) -> None:
+    if record.was_title:
+        c.title = ""  # the next message names it
+    if record.was_read:
+        memory.blanked(c, record.message)
+        return
     gone = next((message for message in c.messages if message.seq == record.message), None)
     if gone is None:
         return

@@ -1,12 +1,14 @@
 """What records do to what the conversation remembers of its messages: the newest, the decisions, the window."""
 
+from dataclasses import replace
+
 from tenex.core import records as r
 from tenex.core.context.window import entry_weight, in_a_line
 from tenex.core.messages import AgentText, Entry, Shown, ShownBefore, UserText, cut, with_context
 from tenex.core.phases import Phase
 from tenex.core.state.conversation import State
 from tenex.core.state.memory import DECISIONS, LEAST_RECENT, RECENT_BYTES, UserDecision, Window, shortened, size
-from tenex.core.state.run import Message
+from tenex.core.state.run import DELETED, Message
 
 QUOTE = 200
 """Characters of an answer in the line on a decision, and of the question."""
@@ -25,6 +27,16 @@ def withdrawn(c: State, seq: int) -> None:
     c.recent = tuple(message for message in c.recent if message.seq != seq)
     c.recent_size = sum(map(size, c.recent))
     c.earlier = tuple(message for message in c.earlier if message.seq != seq)
+
+
+def blanked(c: State, seq: int) -> None:
+    """A message that agents have read was deleted by its author: its place stays, and what it said goes."""
+
+    def without(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        return tuple(replace(one, text=DELETED, context="") if one.seq == seq else one for one in messages)
+
+    c.recent, c.earlier, c.messages = without(c.recent), without(c.earlier), without(c.messages)
+    c.recent_size = sum(map(size, c.recent))
 
 
 def waived(c: State, record: r.Waived) -> None:

@@ -422,6 +422,10 @@ class Question:
         return replace(self, warn_at=Millis(self.warn_at + by)) if self.warn_at else self
 
 
+DELETED: Final = "(deleted by its author)"
+"""In place of what a user wrote and took back after work on it had begun."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """A message of the conversation, as the router and the agents are shown it."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from tenex.core.records.base import Record
 from tenex.core.signals import (
     ClockJumped,
+    MessageDeleted,
     MessageReceived,
     ModelAnswered,
     ModelFailed,
@@ -16,7 +17,15 @@ from tenex.core.signals import (
 from tenex.core.verdicts import Verdict
 
 DeferrableSignal = (
-    Opened | ClockJumped | MessageReceived | RouteAnswered | ModelAnswered | ModelFailed | ToolReturned | TimerFired
+    Opened
+    | ClockJumped
+    | MessageReceived
+    | MessageDeleted
+    | RouteAnswered
+    | ModelAnswered
+    | ModelFailed
+    | ToolReturned
+    | TimerFired
 )
 """The signals whose consequences may depend on a function of an operator."""
 

@@ -46,10 +46,7 @@ class AgentRun:
         self.texts = [entry.text for entry in before if isinstance(entry, AgentText)]
         """What agents wrote."""
         said = [entry for entry in before if isinstance(entry, UserText | AgentText)]
-        groups = [
-            (by is UserText, [without_context(one.text) if by is UserText else one.text for one in texts])
-            for by, texts in groupby(said, type)
-        ]
+        groups = [(by is UserText, [without_context(one.text) for one in texts]) for by, texts in groupby(said, type)]
         if not any(by_user for by_user, _ in groups):  # a sub-agent is shown only its caller's text
             groups = [(True, texts) for _, texts in groups[-1:]]
         elif not groups[-1][0]:
@@ -58,9 +55,7 @@ class AgentRun:
         self.newest = "\n".join(groups[-1][1]) if groups else ""
         """The user's latest messages before the run, with no agent's text between."""
         answers = [result.content for result in results if result.tool == "ask"]  # they come again as messages
-        later = [
-            without_context(entry.text) for entry in during if isinstance(entry, UserText) and entry.text not in answers
-        ]
+        later = [without_context(one.text) for one in during if isinstance(one, UserText) and one.text not in answers]
         self.request, self.tasks = _wanted(groups, later, "".join(answers[:1]))
         """The newest request on one line, and what it and messages during the run ask for."""
         notes = [entry.text for entry in before if isinstance(entry, Note)]

@@ -23,6 +23,8 @@ def answer_route(request: ModelRequest) -> str:
     notes = [entry.text for entry in request.entries if isinstance(entry, Note) and entry.title == "routing"]
     try:
         question: Question = json.loads(notes[-1])
+        for message in question["messages"]:
+            message["text"] = without_context(message["text"])
         if len(question["rejections"]) > 1:  # the first may be of another model
             return _decision(["USER"], f"the decision was rejected: {short(question['rejections'][-1], 200)}")
         return _choose(question)

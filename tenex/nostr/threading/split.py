@@ -33,10 +33,14 @@ _ELLIPSIS: Final = "…"
 _SPACE: Final = " \t\r\n"
 _PARAGRAPH: Final = re.compile(r"\n[ \t\r]*\n")
 _FENCE_LINE: Final = re.compile(
-    r"^(?P<around>[ \t>]{0,40}(?:[-*+] )?[ ]{0,8})(?P<mark>`{3,40}|~{3,40})(?P<info>[^\n]{0,200})$", re.MULTILINE
+    r"^(?P<around>(?:[ \t>]|(?:[-*+]|[0-9]{1,9}[.)]) ){0,40})(?P<mark>`{3,40}|~{3,40})(?P<info>[^\n]{0,200})$",
+    re.MULTILINE,
 )
 """The first or last line of a block of code."""
-_DELIMITERS: Final = re.compile(r" *\|?(?: *:?-+:? *\|)+ *(?::?-+:?)? *\r?")
+_MARKERS: Final = re.compile(r"[^ \t>]")
+"""Of items in what stands before a block."""
+_QUOTATION: Final = re.compile(r"[ \t]{0,3}(?:>[ \t]?){1,20}")
+_DELIMITERS: Final = re.compile(r"[ \t>]{0,40}\|?(?: *:?-+:? *\|)+ *(?::?-+:?)? *\r?|[ \t>]{0,40}\|? *:?-+:? *\|")
 """The second line of a table."""
 _GRAPHEME: Final = regex.compile(r"\X")
 _LONGEST_GRAPHEME: Final = 64
@@ -114,69 +118,110 @@ def split_text(text: str, room: int) -> tuple[str, ...]:
 
 def _first_piece(text: str, fitting: int, room: int) -> tuple[str, str]:
     """The first piece of a text of which `fitting` characters fit, and what is left of it."""
-    cut = _cut(text, fitting, _fences(text[: fitting + 1]))
-    inside = _open_fence(text[:cut])
-    if inside is not None:
-        closing = "\n" + inside.closing
-        shorter = _fitting(text, room - _json_bytes(closing)) if room > 2 * _json_bytes(inside.opening) else 0
-        cut = _cut(text, shorter, ()) if shorter else cut
-        still_inside = _open_fence(text[:cut]) if shorter else None
-        if still_inside is not None and cut > inside.begins + len(inside.opening):
-            rest = _without_blank_lines(text[cut:])
-            return text[:cut].rstrip(_SPACE) + closing, f"{inside.opening}\n{rest}"
+    blocks = _blocks(text[: fitting + 1])
+    cut = _cut(text, fitting, blocks)
+    block = _block_at(blocks, cut)
+    if block is not None:
+        if (pieces := _cut_block(text, block, room)) is not None:
+            return pieces
+        start = len(text) - len(text.lstrip(_SPACE))
+        cut = block.begins if block.begins > start else cut
+    cut = _before_head(text, cut)
     rest = _without_blank_lines(text[cut:])
-    head = _table_head(text[:cut], rest)
+    head = _table_head(text[:cut], rest) if block is None else ""
     if head and _json_bytes(head) < room // 2 and len(head) < cut:
         rest = head + rest
     return text[:cut].rstrip(_SPACE), rest
 
 
+def _cut_block(text: str, block: "_Block", room: int) -> tuple[str, str] | None:
+    """Cut within a block of code, which is closed and opened again; None where there is no room for a part of it."""
+    closing = f"\n{block.closing}"
+    body = block.begins + len(block.opening) + 1
+    fitting = _fitting(text, room - _json_bytes(closing))
+    if _json_bytes(block.opening) > room // 4 or fitting <= body + _LONGEST_GRAPHEME // _LEAST_SHARE:
+        return None
+    newline, space = text.rfind("\n", body, fitting + 1), text.rfind(" ", body, fitting + 1)
+    line = text.rfind("\n", 0, fitting) + 1
+    around = _QUOTATION.match(text, line) if ">" in block.around else None
+    words = around.end() if around is not None else line
+    if newline > body + (fitting - body) // _LEAST_SHARE:
+        cut, before = newline, ""
+    else:
+        cut = space if space > words else _whole_graphemes(text, fitting)
+        before = text[line:words] if cut > words else ""
+    return text[:cut].rstrip(_SPACE) + closing, f"{block.opening}\n{before}{_without_blank_lines(text[cut:])}"
+
+
 @dataclass(frozen=True, slots=True)
-class _Fence:
+class _Block:
     """A block of code: where it begins and ends, and its first line."""
 
     begins: int
     ends: int | None
     """None where it is not closed."""
     opening: str
-    closing: str
+    mark: str
+
+    @property
+    def around(self) -> str:
+        """The marks of quotations and lists before it."""
+        return self.opening[: self.opening.index(self.mark)]
+
+    @property
+    def closing(self) -> str:
+        """The line that closes it: in a list with spaces where its first line has the mark of the item."""
+        return _MARKERS.sub(" ", self.around) + self.mark
 
 
-def _fences(text: str) -> tuple[_Fence, ...]:
+def _blocks(text: str) -> tuple[_Block, ...]:
     """The blocks of code in a text, in order; in lists and quotations too."""
-    found: list[_Fence] = []
-    at: _Fence | None = None
+    found: list[_Block] = []
+    block: _Block | None = None
     for match in _FENCE_LINE.finditer(text):
-        around, mark, info = match["around"], match["mark"], match["info"]
-        if at is None:
+        mark, info = match["mark"], match["info"]
+        if block is None:
             if mark[0] == "~" or "`" not in info:
-                at = _Fence(match.start(), None, match[0], around + mark)
-        elif (
-            mark[0] == at.closing.lstrip("> \t")[0] and len(mark) >= len(at.closing.lstrip("> \t")) and not info.strip()
-        ):
-            found.append(replace(at, ends=match.end()))
-            at = None
-    return (*found, at) if at is not None else tuple(found)
+                block = _Block(match.start(), None, match[0], mark)
+            continue
+        is_closing = mark[0] == block.mark[0] and len(mark) >= len(block.mark) and not info.strip()
+        if is_closing and _MARKERS.search(match["around"]) is None:
+            found.append(replace(block, ends=match.end()))
+            block = None
+    return (*found, block) if block is not None else tuple(found)
 
 
-def _open_fence(text: str) -> _Fence | None:
-    """The block of code that a text ends in; None where it ends outside of any."""
-    fences = _fences(text)
-    return fences[-1] if fences and fences[-1].ends is None else None
+def _block_at(blocks: Sequence[_Block], cut: int) -> _Block | None:
+    """The block of code that a cut is in; None where it is outside of any."""
+    place = bisect_left(blocks, cut, key=lambda block: block.begins) - 1
+    block = blocks[place] if place >= 0 else None
+    return block if block is not None and (block.ends is None or cut < block.ends) else None
 
 
 def _table_head(before: str, after: str) -> str:
     """The head of a table that is cut between two of its rows; "" where none is."""
-    if not after.lstrip(" ").startswith("|"):
+    if not _is_row(after.partition("\n")[0]):
         return ""
     rows: list[str] = []
     for line in reversed(before.rstrip("\n").split("\n")):
-        if not line.lstrip(" ").startswith("|"):
+        if not _is_row(line):
             break
         rows.append(line)
     rows.reverse()
-    has_head = len(rows) > 2 and _DELIMITERS.fullmatch(rows[1]) is not None
+    has_head = len(rows) > 1 and _DELIMITERS.fullmatch(rows[1]) is not None
     return f"{rows[0]}\n{rows[1]}\n" if has_head else ""
+
+
+def _is_row(line: str) -> bool:
+    return "|" in line
+
+
+def _before_head(text: str, cut: int) -> int:
+    """A cut between the two lines of a table's head is made before them."""
+    if text[cut : cut + 1] != "\n" or not _DELIMITERS.fullmatch(text[cut + 1 :].partition("\n")[0]):
+        return cut
+    line = text.rfind("\n", 0, cut)
+    return line if line > 0 and text[:line].strip(_SPACE) and _is_row(text[line:cut]) else cut
 
 
 def _whole_graphemes(text: str, cut: int) -> int:
@@ -228,26 +273,18 @@ def _fitting(text: str, room: int) -> int:
     return low
 
 
-def _cut(text: str, fitting: int, fences: Sequence[_Fence]) -> int:
-    """Choose where to cut a text of which `fitting` characters fit: never at 0, and outside of `fences` if possible."""
+def _cut(text: str, fitting: int, blocks: Sequence[_Block]) -> int:
+    """Choose where to cut a text of which `fitting` characters fit: never at 0, and outside of `blocks` if possible."""
     head = text[: fitting + 1]  # white space that no longer fits may still be cut at
     start = len(head) - len(head.lstrip(_SPACE))
     paragraphs = [match.start() for match in _PARAGRAPH.finditer(head, start) if match.start() <= fitting]
-    begins = [fence.begins for fence in fences]
-    ends = [len(head) + 1 if fence.ends is None else fence.ends for fence in fences]
-
-    def is_inside(cut: int) -> bool:
-        before = bisect_left(begins, cut)
-        return before > 0 and cut < ends[before - 1]
-
-    between = next((cut for cut in reversed(paragraphs) if not is_inside(cut)), -1)
-    before = max((place for place in begins if start < place <= fitting), default=-1)
-    outside = max(between, before)
-    paragraph = outside if outside > fitting // _LEAST_SHARE else paragraphs[-1] if paragraphs else -1
-    for cut in (paragraph, head.rfind("\n"), head.rfind(" ")):
-        if cut > start:
-            return cut
-    return _whole_graphemes(text, fitting)
+    between = [cut for cut in paragraphs if _block_at(blocks, cut) is None]
+    before = [block.begins for block in blocks if start < block.begins <= fitting]
+    outside = max([*between[-1:], *before[-1:]], default=-1)
+    places = [outside, *paragraphs[-1:], head.rfind("\n"), head.rfind(" ")]
+    possible = [cut for cut in places if cut > start]
+    long = (cut for cut in possible if cut > fitting // _LEAST_SHARE)
+    return next(long, possible[0] if possible else _whole_graphemes(text, fitting))
 
 
 def _without_blank_lines(text: str) -> str:

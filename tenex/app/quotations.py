@@ -1,0 +1,74 @@
+"""Finds the words that messages reply to or quote: in the conversations here, else among the notes of the relays."""
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Final
+
+from tenex.core.errors import StoreError
+from tenex.core.ids import ConversationId, EventId, PublicKey
+from tenex.core.port_values import Quotation
+from tenex.core.ports import Clock
+from tenex.log import get_logger
+from tenex.nostr.events import Event
+from tenex.nostr.pool import RelayPool
+from tenex.nostr.subscriptions import KINDS
+from tenex.nostr.threading.base import expiration_of, group_of
+from tenex.store.index import Index
+from tenex.store.past_messages import QUOTED, PastMessages
+
+log = get_logger(__name__)
+
+ARTICLE: Final = 30023
+"""Long texts (NIP-23), which users quote too."""
+
+TIMEOUT: Final = 2.0
+"""Seconds for the relays: the message waits for them, and what comes after it in the conversation."""
+
+
+class QuotationFinder:
+    """`Quotations` over the index and the relays of the settings. No relay is asked that only a message names."""
+
+    def __init__(
+        self,
+        past: PastMessages,
+        index: Index,
+        pool: RelayPool,
+        own_keys: Container[PublicKey],
+        names: Mapping[PublicKey, str],
+        clock: Clock,
+    ) -> None:
+        self._past = past
+        self._index = index
+        self._pool = pool
+        self._own_keys = own_keys
+        self._names = names
+        self._clock = clock
+
+    async def find(self, events: Sequence[EventId], here: ConversationId, person: PublicKey) -> tuple[Quotation, ...]:
+        """What may be shown of these events in the conversation `here`, to which `person` writes. Never raises.
+
+        What belongs to a conversation is shown where `reading_rights` permits it, and never read from relays.
+        """
+        try:
+            found = await self._past.quoted(events, here, person)
+        except StoreError as error:
+            log.warning("quotations.not_found", conversation=here, reason=str(error))
+            found = ()
+        there = {quotation.event_id for quotation in found}
+        owners = {event: self._index.conversation_of(event) for event in events if event not in there}
+        hidden = [Quotation(event_id=event) for event, owner in owners.items() if owner not in (None, here)]
+        foreign = [event for event, owner in owners.items() if owner is None]
+        return (*found, *hidden, *(await self._fetched(foreign) if foreign else ()))
+
+    async def _fetched(self, events: Sequence[EventId]) -> tuple[Quotation, ...]:
+        wanted = {"ids": list(events), "kinds": [*KINDS, ARTICLE]}
+        stored = await self._pool.fetch([wanted], TIMEOUT)
+        return tuple(self._public(event) for event in stored if event.id in events)
+
+    def _public(self, event: Event) -> Quotation:
+        """A note of others; nothing of what was written in a group or has expired, or is ours and not known here."""
+        expires_at = expiration_of(event)
+        has_expired = expires_at is not None and expires_at * 1000 <= self._clock.now()
+        if has_expired or group_of(event) or event.pubkey in self._own_keys:
+            return Quotation(event_id=event.id)
+        name = self._names.get(event.pubkey) or f"person-{event.pubkey[:8]}"
+        return Quotation(event_id=event.id, name=name, text=event.content[:QUOTED])
