@@ -290,7 +290,11 @@ def _tools(
 
 def shadow_of(settings: Settings, where: ProjectPaths, workspace: Workspace) -> Checkpoints | None:
     """The checkpoints of the workspace; None where they are off, or git is missing."""
-    return Checkpoints(where.checkpoints, workspace.root) if settings.tools.checkpoints and has_git() else None
+    return (
+        Checkpoints(where.checkpoints, workspace.root)
+        if settings.tools.checkpoints and has_git(workspace.root)
+        else None
+    )
 
 
 def shell_policy(settings: Settings, ground: StaticContext) -> RunPolicy:

@@ -6,7 +6,6 @@ switched off: the repository's settings may have been written by an agent.
 
 import asyncio
 import re
-import shutil
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from . import process, sandbox
+from .daemon_programs import find_program
 from .git_config import GIT_ALONE, folders_elsewhere, why_no_repository
 from .process import plain_text
 from .tool import Refusal, Tool, object_schema, string
@@ -123,7 +123,7 @@ async def _git(workspace: Workspace, *arguments: str) -> str:
 
 
 def _program(workspace: Workspace) -> str:
-    program = shutil.which("git")
+    program = find_program("git", workspace.root)
     if program is None:
         raise Refusal("git is not installed on this machine; `read_file` and `list_files` show what there is.")
     if why := why_no_repository(workspace.root):

@@ -3,11 +3,9 @@
 It is made while a conversation waits, so it looks at a bounded number of entries, however large the workspace is.
 """
 
-import errno
 import json
 import os
 import re
-import stat
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
@@ -16,6 +14,7 @@ from typing import Final
 
 import structlog
 
+from .bounded_read import beginning, text_or_nothing
 from .workspace import HALF_WRITTEN, HIDDEN
 
 NAMED: Final = 100
@@ -81,7 +80,7 @@ def _test_command(workspace: Path) -> str:
     """The command for the tests where a file names it plainly; empty where none does."""
     if re.search(r"^test\s*:(?!=)", _text(workspace / "Makefile"), re.MULTILINE):
         return "make test"
-    if "[tool.pytest" in _text(workspace / "pyproject.toml") or _text(workspace / "pytest.ini"):
+    if "[tool.pytest" in _text(workspace / "pyproject.toml") or text_or_nothing(workspace / "pytest.ini", LARGEST):
         return "python -m pytest"
     try:
         scripts = json.loads(_text(workspace / "package.json") or "{}")["scripts"]
@@ -92,32 +91,13 @@ def _test_command(workspace: Path) -> str:
 
 
 def _text(file: Path) -> str:
-    try:
-        return _beginning(file, LARGEST)
-    except OSError:
-        return ""
-
-
-def _beginning(file: Path, most: int) -> str:
-    """The text of a file's first bytes; a link is not followed, and a pipe or device not waited for.
-
-    Raises:
-        OSError: it is no file, or cannot be read.
-    """
-
-    def opened(path: str, flags: int) -> int:
-        return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-
-    with open(file, "rb", opener=opened) as one:
-        if not stat.S_ISREG(os.fstat(one.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is a pipe, socket or device")
-        return one.read(most).decode("utf-8", "replace")
+    return text_or_nothing(file, LARGEST)
 
 
 def workspace_notes(workspace: Path) -> str | None:
     """The workspace's own notes to agents; a sentence where they cannot be read, and None where there are none."""
     try:
-        return _beginning(workspace / NOTES, LARGEST_NOTES)
+        return beginning(workspace / NOTES, LARGEST_NOTES)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -61,7 +61,9 @@ _TOOLS: Final[Mapping[str, Callable[[ToolDependencies], Tool | None]]] = {
     "edit_file": lambda d: edit_file_tool(d.workspace),
     "move_file": lambda d: move_file_tool(d.workspace),
     "delete_file": lambda d: delete_file_tool(d.workspace),
-    "check": lambda d: None if d.check is RunPolicy.OFF else check_tool(d.workspace, d.check, scratch=d.scratch),
+    "check": lambda d: (
+        None if d.check is RunPolicy.OFF else check_tool(d.workspace, d.check, scratch=d.scratch, path=d.shell.path)
+    ),
     "shell": lambda d: shell_tool(d.programs) if d.programs else None,
     "python": lambda d: python_tool(d.programs) if d.programs else None,
     "search_conversation": lambda d: search_conversation_tool(d.past_messages),
