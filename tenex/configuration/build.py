@@ -5,6 +5,8 @@ settings + what stays -> a Configuration, or every fault at once
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 from tenex.core.config import Agent, AgentKind, PeerGroup, Policy
 from tenex.core.errors import ConfigurationError
@@ -21,6 +23,8 @@ from tenex.store.daemon_journal import DaemonJournal
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.overview import overview, workspace_notes
 from tenex.tools.process import DiskReserve
+from tenex.tools.project_commands import NAMES, ProjectCommands
+from tenex.tools.project_runs import ProjectRuns
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy
 from tenex.tools.search_conversation import PastMessages
@@ -181,6 +185,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         disabled=unusable,
         compile_graph=compiler(),
     )
+    commands, recorded = commands_of(settings), ProjectRuns(ground.places.data)
     prompter = ConversationPrompter(
         library,
         rules=lambda: rules,
@@ -193,7 +198,13 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
             if settings.people.share_lessons or may_reach(known.role, conversation)
         ],
         workspace_notes=lambda: workspace_notes(ground.places.workspace),
-        workspace_files=lambda runs: overview(ground.places.workspace, runs=runs),
+        workspace_files=lambda runs: overview(
+            ground.places.workspace,
+            runs=runs,
+            commands=commands,
+            last=partial(recorded.last, "test"),
+            path=program_folders(settings),
+        ),
     )
     return Configuration(
         settings=settings,
@@ -263,16 +274,14 @@ def _tools(
     given = settings.tools
     turns = Transactions(ground.workspace, shadow_of(settings, ground.places, ground.workspace))
     where = ground.places
-    reserve = DiskReserve(
-        size=given.disk_reserve_mb * 1024**2,
-        folders={
-            "the workspace": where.workspace,
-            "the conversations": where.conversations,
-            "the checkpoints": where.checkpoints,
-        },
-    )
+    reserve = disk_reserve(settings, where)
     shell = ShellRules(
-        policy=shell_policy(settings, ground), network=given.shell.network, timeout=given.shell.timeout, reserve=reserve
+        policy=shell_policy(settings, has_sandbox=ground.has_sandbox),
+        network=given.shell.network,
+        timeout=given.shell.timeout,
+        reserve=reserve,
+        path=program_folders(settings),
+        test=commands_of(settings).test,
     )
     tools = standard_tools(
         ToolDependencies(
@@ -283,6 +292,7 @@ def _tools(
             shell=shell,
             has_sandbox=ground.has_sandbox,
             transactions=turns,
+            runs=ProjectRuns(where.data),
         )
     )
     return ToolRegistry(tools, find_agent, turns, methods=methods)
@@ -297,12 +307,34 @@ def shadow_of(settings: Settings, where: ProjectPaths, workspace: Workspace) -> 
     )
 
 
-def shell_policy(settings: Settings, ground: StaticContext) -> RunPolicy:
+def commands_of(settings: Settings) -> ProjectCommands:
+    """The commands of the project that the operator has set."""
+    return ProjectCommands(**{name: tuple(map(tuple, getattr(settings.workspace, name))) for name in NAMES})
+
+
+def program_folders(settings: Settings) -> tuple[Path, ...]:
+    """Folders of programs besides the workspace's and the system's; relative ones are below the data folder."""
+    return tuple(settings.data / folder for folder in settings.workspace.path)
+
+
+def disk_reserve(settings: Settings, where: ProjectPaths) -> DiskReserve:
+    """What stays free on the disks of the workspace and of the data folder."""
+    return DiskReserve(
+        size=settings.tools.disk_reserve_mb * 1024**2,
+        folders={
+            "the workspace": where.workspace,
+            "the conversations": where.conversations,
+            "the checkpoints": where.checkpoints,
+        },
+    )
+
+
+def shell_policy(settings: Settings, *, has_sandbox: bool) -> RunPolicy:
     """How commands of agents run; without a sandbox only where the operator set that."""
     match settings.tools.shell.sandbox:
         case "none":
             return RunPolicy.UNSANDBOXED
-        case "auto" if ground.has_sandbox:
+        case "auto" if has_sandbox:
             return RunPolicy.SANDBOXED
     return RunPolicy.OFF
 

@@ -23,8 +23,10 @@ from tenex.core.ports import ExecutionContext, ToolResult
 from . import process, sandbox, workspace_scan
 from .files_read import LARGEST_FILE
 from .git_config import folders_elsewhere, why_no_repository
-from .process import DiskReserve, decoded, named
+from .process import DiskReserve, decoded, named, plain_text
+from .project_commands import Command, propose
 from .project_environment import ProjectEnvironment
+from .project_runs import ProjectRuns, is_whole_run
 from .sandbox import RunPolicy
 from .tool import Body, Refusal, Tool, integer, object_schema, run_uncancellable, string
 from .workspace import Workspace
@@ -71,6 +73,8 @@ class ShellRules:
     """What stays free on disk: none runs below it, and one that comes below it is stopped."""
     path: tuple[Path, ...] = ()
     """Folders of programs, besides the workspace's and the system's."""
+    test: tuple[Command, ...] = ()
+    """The project's test command, whose runs are recorded; without, that which its files name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,8 @@ class Programs:
     """Whether the workspace may be written to in a call."""
     scratch: Path | None = None
     """The folder in which each call gets an empty one of its own; the system's unless given."""
+    runs: ProjectRuns | None = None
+    """Where runs of the project's tests are recorded."""
 
     @property
     def most(self) -> int:
@@ -112,30 +118,15 @@ class Programs:
         names = {"USER": "agent", "LOGNAME": "agent", "SHELL": "/bin/sh"}
         return {**sandbox.clean_environment(home), **self.project.variables(), **names, **quiet}
 
-    async def run(self, command: Sequence[str], context: ExecutionContext, folder: Path, deadline: int) -> ToolResult:
-        """Run a program in a folder of the workspace."""
-        await asyncio.to_thread(self.rules.reserve.refuse_if_short)
-        root, settled = self.workspace.root, workspace_scan.Settled()
+    async def run(
+        self, command: Sequence[str], context: ExecutionContext, folder: Path, deadline: int, typed: str = ""
+    ) -> ToolResult:
+        """Run a program in a folder of the workspace; `typed` is the line of a shell that it reads."""
+        root = self.workspace.root
         can_write, confined = self.may_write(context), is_confined(context.phase)
-        async with sandbox.scratch_folder(self.scratch) as own:
-            before = await asyncio.to_thread(workspace_scan.take, root)
-            line, environment = await asyncio.to_thread(
-                partial(self._line, command, folder, own, before, can_write=can_write)
-            )
-            try:
-                outcome = await process.run(
-                    line,
-                    cwd=folder,
-                    environment=environment,
-                    deadline=deadline,
-                    most_output=MOST_OUTPUT,
-                    limits=LIMITS,
-                    reserve=self.rules.reserve,
-                )
-            finally:
-                settle = partial(workspace_scan.settle, root, before, confined=confined)
-                if can_write and (confined or self.rules.policy is RunPolicy.SANDBOXED):
-                    settled = await run_uncancellable(settle)
+        outcome, settled = await self.execute(command, folder, deadline, can_write=can_write, confined=confined)
+        if typed and folder == root:
+            await asyncio.to_thread(self._record, typed, outcome)
         ended = outcome.ended("The command", deadline)
         if not can_write:
             ended += " The workspace was read-only to it in this phase."
@@ -148,6 +139,50 @@ class Programs:
         if settled.lost:
             ended += f" Lost, and cannot be restored: {named(decoded(settled.lost))}; name this in your summary."
         return outcome.result(ended)
+
+    def _record(self, typed: str, outcome: process.Outcome) -> None:
+        """Record a run of the project's tests, if it was one."""
+        test = self.rules.test or propose(self.workspace.root).test
+        if self.runs is not None and is_whole_run(typed, test):
+            self.runs.record("test", test, outcome.status, plain_text(outcome.output))
+
+    async def execute(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        deadline: float,
+        *,
+        can_write: bool,
+        confined: bool,
+        most_output: int = MOST_OUTPUT,
+    ) -> tuple[process.Outcome, workspace_scan.Settled]:
+        """Run a program, and take away what it may not leave behind.
+
+        Raises:
+            Refusal: too little is free on disk, or it may not run without a sandbox.
+        """
+        await asyncio.to_thread(self.rules.reserve.refuse_if_short)
+        root, settled = self.workspace.root, workspace_scan.Settled()
+        async with sandbox.scratch_folder(self.scratch) as own:
+            before = await asyncio.to_thread(workspace_scan.take, root)
+            line, environment = await asyncio.to_thread(
+                partial(self._line, command, folder, own, before, can_write=can_write)
+            )
+            try:
+                outcome = await process.run(
+                    line,
+                    cwd=folder,
+                    environment=environment,
+                    deadline=deadline,
+                    most_output=most_output,
+                    limits=LIMITS,
+                    reserve=self.rules.reserve,
+                )
+            finally:
+                settle = partial(workspace_scan.settle, root, before, confined=confined)
+                if can_write and (confined or self.rules.policy is RunPolicy.SANDBOXED):
+                    settled = await run_uncancellable(settle)
+        return outcome, settled
 
     def _line(
         self, command: Sequence[str], folder: Path, own: Path, before: workspace_scan.Survey, *, can_write: bool
@@ -188,7 +223,7 @@ def shell_tool(programs: Programs) -> Tool:
             shown = workspace.relative(folder)
             raise Refusal(f"There is no folder {shown} to start in; `list_files` shows what there is.")
         line = [shutil.which("bash", path=os.defpath) or "/bin/sh", "-c", command]
-        return await programs.run(line, context, folder, min(int(arguments.get("timeout", most)), most))
+        return await programs.run(line, context, folder, min(int(arguments.get("timeout", most)), most), command)
 
     network = "the network can be used" if rules.network else "there is no network"
     confined = (

@@ -10,6 +10,7 @@ from .files_read import list_files_tool, read_file_tool, search_files_tool
 from .files_write import delete_file_tool, edit_file_tool, move_file_tool, write_file_tool
 from .git_tools import git_diff_tool, git_status_tool
 from .learn import Lessons, learn_tool
+from .project_runs import ProjectRuns
 from .sandbox import RunPolicy
 from .search_conversation import PastMessages, search_conversation_tool
 from .serialized_calls import Transactions
@@ -31,6 +32,7 @@ class ToolDependencies:
         has_sandbox: bubblewrap works here, so git may be run on the workspace's own repository.
         transactions: those of the registry; without, programs may not write to the workspace in every phase.
         scratch: where programs get empty folders; the system's unless given.
+        runs: where runs of the project's tests are recorded; nowhere unless given.
     """
 
     workspace: Workspace
@@ -41,6 +43,7 @@ class ToolDependencies:
     has_sandbox: bool = False
     transactions: Transactions | None = None
     scratch: Path | None = None
+    runs: ProjectRuns | None = None
 
     @property
     def programs(self) -> Programs | None:
@@ -48,7 +51,7 @@ class ToolDependencies:
         if self.shell.policy is RunPolicy.OFF:
             return None
         may_write = (self.transactions or Transactions(self.workspace)).may_write
-        return Programs(self.workspace, self.shell, may_write, self.scratch)
+        return Programs(self.workspace, self.shell, may_write, self.scratch, self.runs)
 
 
 _TOOLS: Final[Mapping[str, Callable[[ToolDependencies], Tool | None]]] = {

@@ -69,6 +69,11 @@ def is_documentation(path: str) -> bool:
     return pure.suffix in ("", ".txt") and _DOCUMENT_NAME.fullmatch(pure.name) is not None
 
 
+def is_venv(folder: Path) -> bool:
+    """Whether a folder is a virtual environment of Python, whatever it is called."""
+    return os.path.lexists(folder / "pyvenv.cfg")
+
+
 def makes_repository(names: Collection[str]) -> bool:
     """Whether git takes a folder with these entries for a repository, whatever it is called (git's `setup.c`).
 
@@ -291,7 +296,7 @@ class Workspace:
             inner: list[Path] = []
             for name in folders if len(str(shown)) < LONGEST_PATH else ():
                 path = (shown / name).as_posix()
-                if path in skipped or name.lower() in HIDDEN:
+                if path in skipped or name.lower() in HIDDEN or is_venv(folder / name):
                     left_out += [f"{path}/"] if name.lower() != ".git" else []
                 else:
                     inner.append(folder / name)

@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 
 from tenex.core.errors import StoreError
 from tenex.core.installation import DISTRIBUTION, pip_install
+from tenex.operations.workspace_commands import lacks
 from tenex.tools.daemon_programs import find_program
 from tenex.tools.git_config import GIT_ALONE, why_no_repository
 from tenex.tools.sandbox import probe_bubblewrap
@@ -220,3 +221,9 @@ def _is_repository(git: str, folder: Path) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
+
+
+def workspace(case: Case) -> Iterator[Finding]:
+    """Report what agents will miss when they work on the project."""
+    found = [warning(lack.message, lack.place, lack.fix) for lack in lacks(case.settings, case.paths)]
+    yield from found or [ok("the project's environment and commands are complete", case.paths.workspace)]
