@@ -166,6 +166,14 @@ class Checkpoints:
                 found[path] = Change(path=path, is_new=False, was=None, permissions=mode, is_there=True)
         return [found[path] for path in sorted(found)]
 
+    def differing(self, before: str, after: str) -> set[bytes]:
+        """The paths whose content or kind differs between two trees.
+
+        Raises:
+            CheckpointFailed: git failed.
+        """
+        return {path for path, _, _ in self._differences(before, after)}
+
     def put_back(
         self, changes: Iterable[Change], before: Snapshot, after: Snapshot, *, rename: bool = False
     ) -> PutBack:

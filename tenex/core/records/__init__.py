@@ -50,6 +50,7 @@ from .run import (
     ToolCallRejected,
     ToolCallStarted,
 )
+from .undo import FilesUndone, UndoRequested, UndoScope
 from .workflow import ContextSet, ExpectationMissed, InviteAcknowledged, RoundClosed, WorkflowClosed, WorkflowOpened
 
 Purpose = Literal["completion", "question", "notice", "error", "announcement"]
