@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from tenex.core.config import Agent, AgentKind, PeerGroup, Policy
+from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError
-from tenex.core.ids import PublicKey, Slug
+from tenex.core.ids import PublicKey, Slug, TurnId
 from tenex.core.ports import Missions, Model
 from tenex.core.trust import may_reach
 from tenex.llm.scripted import Pace
@@ -29,7 +30,7 @@ from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy
 from tenex.tools.search_conversation import PastMessages
 from tenex.tools.serialized_calls import Transactions
-from tenex.tools.shadow_git import has_git
+from tenex.tools.shadow_git import CheckpointFailed, has_git
 from tenex.tools.shell import ShellRules
 from tenex.tools.standard import ToolDependencies, standard_tools
 from tenex.tools.tool import Tool
@@ -166,7 +167,8 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     roster = {definition.slug: definition.agent(keys[definition.slug].public) for definition in library.roster}
     only_rules = ground.model is None and is_offline(settings, library)
     check = _check_policy(settings, has_sandbox=ground.has_sandbox, is_offline=only_rules)
-    tools = _tools(settings, ground, check, roster.get, methods)
+    shadow = shadow_of(settings, ground.places, ground.workspace)
+    tools = _tools(settings, ground, check, roster.get, methods, shadow)
     project = replace(
         library.orchestrator.agent(keys[PROJECT].public),
         name=settings.project.name,
@@ -205,6 +207,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
             last=partial(recorded.last, "test"),
             path=program_folders(settings),
         ),
+        changes=partial(_changes_of_turn, shadow),
     )
     return Configuration(
         settings=settings,
@@ -270,9 +273,10 @@ def _tools(
     check: RunPolicy,
     find_agent: Callable[[Slug], Agent | None],
     methods: Mapping[Slug, tuple[Tool, ...]],
+    shadow: Checkpoints | None,
 ) -> ToolRegistry:
     given = settings.tools
-    turns = Transactions(ground.workspace, shadow_of(settings, ground.places, ground.workspace))
+    turns = Transactions(ground.workspace, shadow)
     where = ground.places
     reserve = disk_reserve(settings, where)
     shell = ShellRules(
@@ -296,6 +300,15 @@ def _tools(
         )
     )
     return ToolRegistry(tools, find_agent, turns, methods=methods)
+
+
+def _changes_of_turn(shadow: Checkpoints | None, conversation: Conversation, turn: TurnId) -> str:
+    """What a turn changed, as a patch; empty where that is not known within a moment, for the loop waits meanwhile."""
+    try:
+        found = shadow.diff_of(conversation.id, {"turn": turn}, conversation.touched, patience=0.5) if shadow else ""
+    except CheckpointFailed:
+        return ""
+    return found
 
 
 def shadow_of(settings: Settings, where: ProjectPaths, workspace: Workspace) -> Checkpoints | None:

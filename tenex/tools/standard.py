@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from .ask_complete import ASK, COMPLETE
+from .checkpoints import Checkpoints
 from .files_read import list_files_tool, read_file_tool, search_files_tool
 from .files_write import delete_file_tool, edit_file_tool, move_file_tool, write_file_tool
 from .git_tools import git_diff_tool, git_status_tool
@@ -46,6 +47,11 @@ class ToolDependencies:
     runs: ProjectRuns | None = None
 
     @property
+    def checkpoints(self) -> Checkpoints | None:
+        """Those of the workspace; None where there are none."""
+        return self.transactions.checkpoints if self.transactions is not None else None
+
+    @property
     def programs(self) -> Programs | None:
         """How `shell` and `python` run programs; None where they are switched off."""
         if self.shell.policy is RunPolicy.OFF:
@@ -59,7 +65,7 @@ _TOOLS: Final[Mapping[str, Callable[[ToolDependencies], Tool | None]]] = {
     "list_files": lambda d: list_files_tool(d.workspace),
     "search_files": lambda d: search_files_tool(d.workspace),
     "git_status": lambda d: git_status_tool(d.workspace) if d.has_sandbox else None,
-    "git_diff": lambda d: git_diff_tool(d.workspace) if d.has_sandbox else None,
+    "git_diff": lambda d: git_diff_tool(d.workspace, d.checkpoints) if d.has_sandbox else None,
     "write_file": lambda d: write_file_tool(d.workspace),
     "edit_file": lambda d: edit_file_tool(d.workspace),
     "move_file": lambda d: move_file_tool(d.workspace),

@@ -446,6 +446,7 @@ def _run_ended(c: State, record: r.RunEnded) -> None:
             error=record.error,
             at=record.at,
             hand_over=record.hand_over,
+            calls=() if record.outcome == "finished" else run.called(),
         )
         c.turn = replace(c.turn, completions=(*c.turn.completions, done))
         c.worked_on = worked_on(c, run.shown)
