@@ -297,6 +297,7 @@ def _tools(
             has_sandbox=ground.has_sandbox,
             transactions=turns,
             runs=ProjectRuns(where.data),
+            commits=settings.workspace.commit == "auto",
         )
     )
     return ToolRegistry(tools, find_agent, turns, methods=methods)

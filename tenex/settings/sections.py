@@ -368,6 +368,7 @@ class WorkspaceSettings(Section):
     lint: Steps = []
     build: Steps = []
     path: list[Text] = []
+    commit: Literal["never", "auto"] = "never"
 
 
 class Metrics(Section):

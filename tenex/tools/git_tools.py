@@ -131,24 +131,42 @@ def _shortened(patch: str) -> str:
 
 
 async def _git(workspace: Workspace, *arguments: str) -> str:
+    return plain_text(await run_git(workspace, *arguments))
+
+
+async def run_git(
+    workspace: Workspace,
+    *arguments: str,
+    settings: Mapping[str, str] = {},
+    more: Mapping[str, str] = {},
+    can_write: bool = False,
+) -> str:
     """What git prints.
+
+    Args:
+        workspace: its repository is used.
+        arguments: the command's own.
+        settings: further settings of git.
+        more: further variables.
+        can_write: whether the workspace with its repository may be written to.
 
     Raises:
         Refusal: there is no repository, no git, or git fails.
     """
-    settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
-    command = [await asyncio.to_thread(_program, workspace), *settings, *arguments]
+    given = [word for name, value in {**_SETTINGS, **settings}.items() for word in ("-c", f"{name}={value}")]
+    command = [await asyncio.to_thread(_program, workspace), *given, *arguments]
     elsewhere = await asyncio.to_thread(folders_elsewhere, workspace.root)
-    line = sandbox.wrapped(workspace.root, command, _environment(), folders=elsewhere)
+    variables = {**_environment(), **more}
+    line = sandbox.wrapped(workspace.root, command, variables, folders=elsewhere, can_write=can_write)
     outcome = await process.run(line, cwd=workspace.root, environment={}, deadline=DEADLINE, most_output=MOST_OUTPUT)
-    printed = plain_text(outcome.output)
     if outcome.status is None:
         raise Refusal(f"git took longer than {DEADLINE:g} s; name a `path` to make it less.")
     if outcome.status != 0:
+        printed = plain_text(outcome.output)
         if "ambiguous argument 'HEAD'" in printed or "bad revision 'HEAD'" in printed:
             raise Refusal("The repository has no commit yet; `git_status` shows what there is.")
         raise Refusal(f"git failed: {printed.splitlines()[0][:300] if printed else 'it gave no reason'}.")
-    return printed
+    return outcome.output
 
 
 def _program(workspace: Workspace) -> str:

@@ -9,6 +9,7 @@ from .ask_complete import ASK, COMPLETE
 from .checkpoints import Checkpoints
 from .files_read import list_files_tool, read_file_tool, search_files_tool
 from .files_write import delete_file_tool, edit_file_tool, move_file_tool, write_file_tool
+from .git_commit import git_commit_tool
 from .git_tools import git_diff_tool, git_status_tool
 from .learn import Lessons, learn_tool
 from .project_runs import ProjectRuns
@@ -33,6 +34,7 @@ class ToolDependencies:
         has_sandbox: bubblewrap works here, so git may be run on the workspace's own repository.
         transactions: those of the registry; without, programs may not write to the workspace in every phase.
         scratch: where programs get empty folders; the system's unless given.
+        commits: agents may commit in the workspace's repository.
         runs: where runs of the project's tests are recorded; nowhere unless given.
     """
 
@@ -45,6 +47,7 @@ class ToolDependencies:
     transactions: Transactions | None = None
     scratch: Path | None = None
     runs: ProjectRuns | None = None
+    commits: bool = False
 
     @property
     def checkpoints(self) -> Checkpoints | None:
@@ -66,6 +69,7 @@ _TOOLS: Final[Mapping[str, Callable[[ToolDependencies], Tool | None]]] = {
     "search_files": lambda d: search_files_tool(d.workspace),
     "git_status": lambda d: git_status_tool(d.workspace) if d.has_sandbox else None,
     "git_diff": lambda d: git_diff_tool(d.workspace, d.checkpoints) if d.has_sandbox else None,
+    "git_commit": lambda d: git_commit_tool(d.workspace) if d.has_sandbox and d.commits else None,
     "write_file": lambda d: write_file_tool(d.workspace),
     "edit_file": lambda d: edit_file_tool(d.workspace),
     "move_file": lambda d: move_file_tool(d.workspace),

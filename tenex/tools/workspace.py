@@ -438,6 +438,8 @@ def _about(folder: int | None, name: str | bytes) -> os.stat_result | None:
 def _replace(folder: int, name: str, content: bytes) -> None:
     with replacing(name, folder) as beside, os.fdopen(os.open(beside, NEW, 0o666, dir_fd=folder), "wb") as file:
         if (old := _about(folder, name)) is not None:
+            with suppress(OSError):  # only root may give a file away, and others only to a group of theirs
+                os.fchown(file.fileno(), old.st_uid, old.st_gid)
             os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode) & 0o777)  # never setuid: the content is a model's
         file.write(content)
         file.flush()
