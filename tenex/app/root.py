@@ -298,6 +298,7 @@ class Application:
             on_text=self.indicators.on_text,
             budget=lambda: current.now.settings.models.context_tokens,
             daily=self.daily,
+            undo=lambda effect: self.rollbacks.undo(effect.conversation, effect.scope, effect.to),
         )
         self.observers: list[Observer] = [self.daily, self.indicators, self.watch_stream, *observers]
         self.observers += [*([self.meter] if self.meter else []), *open_spans(self.stack, self.settings)]
@@ -378,7 +379,7 @@ class Application:
             probe = partial(disk.probe, places.conversations)
             await open_port(self.stack, self.settings, self.meter, probe, self.pool, self.inbox)
         workspace = self.static.workspace
-        rollbacks = RollbackService(
+        rollbacks = self.rollbacks = RollbackService(
             self.folder,
             disk,
             self.clock,

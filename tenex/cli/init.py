@@ -18,6 +18,7 @@ from tenex.core.text import decode
 from tenex.llm.config import OFFLINE, read_key
 from tenex.nostr.keys import KeyRing, npub, parse_public_key
 from tenex.settings import KEY_SUFFIX, Settings, Trust, check_paths, example_config, find_config, load, resolve_paths
+from tenex.tools.project_commands import UNKNOWN, propose
 
 from . import output
 from .files import make_folder, write_new
@@ -25,6 +26,7 @@ from .options import Globals
 from .provider import Chosen, Options, ask, build, check, from_options, how_to
 from .relay import is_here
 from .trust import keys_in, report_grants, trust_folder, trusted_files
+from .workspace import proposal
 
 PROJECT = "project"
 """The name of the project's key, which the orchestrator signs with."""
@@ -77,6 +79,12 @@ def init(
     api_key_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Holds the provider's key; - reads it from stdin.")
     ] = None,
+    workspace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="The project's folder, in which agents work; default: one in the data folder."
+        ),
+    ] = None,
     check_key: Annotated[
         bool, typer.Option("--check/--no-check", help="Whether to ask the model two small questions first.")
     ] = True,
@@ -84,7 +92,7 @@ def init(
     """Make the configuration, the keys and the folders.
 
     Asks in a terminal which model to use. Prints the project's npub, the address that users write to. Existing files
-    are not changed.
+    are not changed. The project's files may name its commands: those are written as a proposal, and nothing is run.
     """
     if given.config is not None:
         raise UsageError("init writes tenex.toml into the data folder; use --dir instead of --config.")
@@ -93,9 +101,10 @@ def init(
     given.data = folder or given.data
     here = given.folder()
     options = Options(model=model, provider=provider, base_url=base_url, key_file=api_key_file)
+    project = workspace.absolute() if workspace is not None else None
     chosen = _choose(here, options, owner, relay or [], may_ask=not given.as_json, is_checked=check_key)
     is_new = not trusted_files(here) and not keys_in(here)
-    made = prepare(here, owner, relay or [], chosen, trust=given.trust())
+    made = prepare(here, owner, relay or [], chosen, trust=given.trust(), workspace=project)
     if is_new:
         trust_folder(here)
     else:
@@ -155,7 +164,13 @@ def _validate(data: Path, owner: str | None, relays: Sequence[str], chosen: Chos
 
 
 def prepare(
-    data: Path, owner: str | None, relays: Sequence[str], chosen: Chosen | None = None, *, trust: Trust | None = None
+    data: Path,
+    owner: str | None,
+    relays: Sequence[str],
+    chosen: Chosen | None = None,
+    *,
+    trust: Trust | None = None,
+    workspace: Path | None = None,
 ) -> InitResult:
     """Make what is missing in a data folder.
 
@@ -165,6 +180,7 @@ def prepare(
         relays: their addresses; none leaves the default.
         chosen: the model to set up; None leaves the offline one.
         trust: what the folder must be trusted with; None where it was named.
+        workspace: the folder that agents work in; None leaves the one in the data folder.
 
     Raises:
         UsageError: an option is invalid, or contradicts the existing configuration.
@@ -173,6 +189,8 @@ def prepare(
     from .agents import keyed_agents, load_agents
 
     wanted = _validate(data, owner, relays, chosen)
+    if workspace is not None:
+        wanted["paths"] = {"workspace": str(workspace)}
     file = find_config(None, data)
     settings = load(None, data, overrides=None if file else wanted, parse_key=parse_public_key, trust=trust)
     if file is not None:
@@ -193,7 +211,8 @@ def prepare(
         file = data / "tenex.toml"
         if chosen is not None and chosen.key is not None:
             created += _store_key(here.keys / f"{chosen.provider}{KEY_SUFFIX}", chosen.key)
-        write_new(file, _config_text(owners, list(dict.fromkeys(relays)), chosen))
+        text = _config_text(owners, list(dict.fromkeys(relays)), chosen)
+        write_new(file, text + _workspace_text(here.workspace, is_named=workspace is not None))
         created.append(str(file))
     else:
         owners = [npub(parse_public_key(key)) for key in settings.people.owners]
@@ -221,6 +240,8 @@ def _refuse_changes(file: Path, settings: Settings, wanted: dict[str, Any], chos
     known = {parse_public_key(key) for key in settings.people.owners}
     if any(parse_public_key(key) not in known for key in wanted.get("people", {}).get("owners", ())):
         raise UsageError(f"{file} exists and was not changed; add the key to people.owners in it.")
+    if wanted.get("paths") and resolve_paths(settings).workspace != Path(wanted["paths"]["workspace"]).resolve():
+        raise UsageError(f"{file} exists and was not changed; set paths.workspace in it.")
     if any(url not in settings.relays.urls for url in wanted.get("relays", {}).get("urls", ())):
         raise UsageError(f"{file} exists and was not changed; add the relay to relays.urls in it.")
 
@@ -256,6 +277,17 @@ owners = {json.dumps(list(owners))}
 [models]
 {_OFFLINE if chosen is None else chosen.toml()}
 """
+
+
+def _workspace_text(workspace: Path, *, is_named: bool) -> str:
+    """The part of a new `tenex.toml` on the project that agents work on; empty for a folder without one."""
+    text = f"\n[paths]\nworkspace = {json.dumps(str(workspace), ensure_ascii=False)}\n" if is_named else ""
+    proposed = proposal(UNKNOWN, propose(workspace))
+    if proposed:
+        text += (
+            "\n# Proposed from the project's files. Read it before you run `tenex workspace setup`.\n" + proposed + "\n"
+        )
+    return text
 
 
 def _print(made: InitResult) -> None:

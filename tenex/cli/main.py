@@ -39,6 +39,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "agents": ("tenex.cli.agents:agents", "List, show and add agents."),
     "config": ("tenex.cli.config:config", "Show and check the settings."),
     "workflows": ("tenex.cli.workflows:workflows", "Draw, check, add and run workflows."),
+    "workspace": ("tenex.cli.workspace:workspace", "Show and set up the project that agents work on."),
     "eval": ("tenex.cli.evaluate:evaluate", "Run scenarios, and show what failed and what models took."),
     "graph": ("tenex.cli.workflows:workflows", "The same as `workflows`."),
 }

@@ -5,10 +5,13 @@ settings + what stays -> a Configuration, or every fault at once
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 from tenex.core.config import Agent, AgentKind, PeerGroup, Policy
+from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError
-from tenex.core.ids import PublicKey, Slug
+from tenex.core.ids import PublicKey, Slug, TurnId
 from tenex.core.ports import Missions, Model
 from tenex.core.trust import may_reach
 from tenex.llm.scripted import Pace
@@ -21,11 +24,13 @@ from tenex.store.daemon_journal import DaemonJournal
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.overview import overview, workspace_notes
 from tenex.tools.process import DiskReserve
+from tenex.tools.project_commands import NAMES, ProjectCommands
+from tenex.tools.project_runs import ProjectRuns
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy
 from tenex.tools.search_conversation import PastMessages
 from tenex.tools.serialized_calls import Transactions
-from tenex.tools.shadow_git import has_git
+from tenex.tools.shadow_git import CheckpointFailed, has_git
 from tenex.tools.shell import ShellRules
 from tenex.tools.standard import ToolDependencies, standard_tools
 from tenex.tools.tool import Tool
@@ -162,7 +167,8 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     roster = {definition.slug: definition.agent(keys[definition.slug].public) for definition in library.roster}
     only_rules = ground.model is None and is_offline(settings, library)
     check = _check_policy(settings, has_sandbox=ground.has_sandbox, is_offline=only_rules)
-    tools = _tools(settings, ground, check, roster.get, methods)
+    shadow = shadow_of(settings, ground.places, ground.workspace)
+    tools = _tools(settings, ground, check, roster.get, methods, shadow)
     project = replace(
         library.orchestrator.agent(keys[PROJECT].public),
         name=settings.project.name,
@@ -181,6 +187,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         disabled=unusable,
         compile_graph=compiler(),
     )
+    commands, recorded = commands_of(settings), ProjectRuns(ground.places.data)
     prompter = ConversationPrompter(
         library,
         rules=lambda: rules,
@@ -194,7 +201,14 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
             and (settings.people.share_lessons or may_reach(known.role, conversation))
         ],
         workspace_notes=lambda: workspace_notes(ground.places.workspace),
-        workspace_files=lambda runs: overview(ground.places.workspace, runs=runs),
+        workspace_files=lambda runs: overview(
+            ground.places.workspace,
+            runs=runs,
+            commands=commands,
+            last=partial(recorded.last, "test"),
+            path=program_folders(settings),
+        ),
+        changes=partial(_changes_of_turn, shadow),
     )
     return Configuration(
         settings=settings,
@@ -260,20 +274,19 @@ def _tools(
     check: RunPolicy,
     find_agent: Callable[[Slug], Agent | None],
     methods: Mapping[Slug, tuple[Tool, ...]],
+    shadow: Checkpoints | None,
 ) -> ToolRegistry:
     given = settings.tools
-    turns = Transactions(ground.workspace, shadow_of(settings, ground.places, ground.workspace))
+    turns = Transactions(ground.workspace, shadow)
     where = ground.places
-    reserve = DiskReserve(
-        size=given.disk_reserve_mb * 1024**2,
-        folders={
-            "the workspace": where.workspace,
-            "the conversations": where.conversations,
-            "the checkpoints": where.checkpoints,
-        },
-    )
+    reserve = disk_reserve(settings, where)
     shell = ShellRules(
-        policy=shell_policy(settings, ground), network=given.shell.network, timeout=given.shell.timeout, reserve=reserve
+        policy=shell_policy(settings, has_sandbox=ground.has_sandbox),
+        network=given.shell.network,
+        timeout=given.shell.timeout,
+        reserve=reserve,
+        path=program_folders(settings),
+        test=commands_of(settings).test,
     )
     tools = standard_tools(
         ToolDependencies(
@@ -284,22 +297,59 @@ def _tools(
             shell=shell,
             has_sandbox=ground.has_sandbox,
             transactions=turns,
+            runs=ProjectRuns(where.data),
+            commits=settings.workspace.commit == "auto",
         )
     )
     return ToolRegistry(tools, find_agent, turns, methods=methods)
 
 
+def _changes_of_turn(shadow: Checkpoints | None, conversation: Conversation, turn: TurnId) -> str:
+    """What a turn changed, as a patch; empty where that is not known within a moment, for the loop waits meanwhile."""
+    try:
+        found = shadow.diff_of(conversation.id, {"turn": turn}, conversation.touched, patience=0.5) if shadow else ""
+    except CheckpointFailed:
+        return ""
+    return found
+
+
 def shadow_of(settings: Settings, where: ProjectPaths, workspace: Workspace) -> Checkpoints | None:
     """The checkpoints of the workspace; None where they are off, or git is missing."""
-    return Checkpoints(where.checkpoints, workspace.root) if settings.tools.checkpoints and has_git() else None
+    return (
+        Checkpoints(where.checkpoints, workspace.root)
+        if settings.tools.checkpoints and has_git(workspace.root)
+        else None
+    )
 
 
-def shell_policy(settings: Settings, ground: StaticContext) -> RunPolicy:
+def commands_of(settings: Settings) -> ProjectCommands:
+    """The commands of the project that the operator has set."""
+    return ProjectCommands(**{name: tuple(map(tuple, getattr(settings.workspace, name))) for name in NAMES})
+
+
+def program_folders(settings: Settings) -> tuple[Path, ...]:
+    """Folders of programs besides the workspace's and the system's; relative ones are below the data folder."""
+    return tuple(settings.data / folder for folder in settings.workspace.path)
+
+
+def disk_reserve(settings: Settings, where: ProjectPaths) -> DiskReserve:
+    """What stays free on the disks of the workspace and of the data folder."""
+    return DiskReserve(
+        size=settings.tools.disk_reserve_mb * 1024**2,
+        folders={
+            "the workspace": where.workspace,
+            "the conversations": where.conversations,
+            "the checkpoints": where.checkpoints,
+        },
+    )
+
+
+def shell_policy(settings: Settings, *, has_sandbox: bool) -> RunPolicy:
     """How commands of agents run; without a sandbox only where the operator set that."""
     match settings.tools.shell.sandbox:
         case "none":
             return RunPolicy.UNSANDBOXED
-        case "auto" if ground.has_sandbox:
+        case "auto" if has_sandbox:
             return RunPolicy.SANDBOXED
     return RunPolicy.OFF
 

@@ -6,7 +6,8 @@ than none: it stops nothing and begins paid work.
 """
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 
 from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
@@ -20,7 +21,9 @@ from .decide import holds, permissions
 from .decide.permissions import Decision
 from .errors import InternalError
 from .ids import Millis, RunId, Slug
+from .messages import cut
 from .mode import mode_of, unbegun
+from .port_values import UndoOutcome
 from .prose import prose
 from .signals import MessageReceived
 from .text import plain, trimmed
@@ -31,6 +34,7 @@ HELP = """Write what you want in your own words. I also understand these command
 /stop  end what is running
 /pause  let a mission finish its step, and wait
 /retry  run the last turn again
+/undo  put back the files of the last turn, or with `cycle` of this cycle; it lists them first
 /continue  go on after a limit, a hold or a refused decision
 /quick  skip verification, chores and reflection in this cycle
 /skip PHASE  skip one of them
@@ -49,8 +53,22 @@ class Command:
     argument: str
 
 
-NAMES = ("stop", "status", "help", "new", "continue", "retry", "pause", "approve", "reject", "set", "quick", "skip")
-TAKE_ARGUMENT = ("skip", "set", "approve", "reject")
+NAMES = (
+    "stop",
+    "status",
+    "help",
+    "new",
+    "continue",
+    "retry",
+    "pause",
+    "approve",
+    "reject",
+    "set",
+    "quick",
+    "skip",
+    "undo",
+)
+TAKE_ARGUMENT = ("skip", "set", "approve", "reject", "undo")
 """`/approve` takes none: its kind of conversation then refuses it, because words after it may be a condition."""
 
 UNKNOWN = "unknown"
@@ -67,6 +85,8 @@ _HEAD = 500
 """Characters in which the first word must end."""
 _NAME = re.compile(r"[A-Za-z0-9][\w-]*", re.ASCII)
 _HEX = re.compile(r"[0-9a-f]{64}")
+SHOWN = 30
+"""Files that a message names."""
 _WORDS = 3
 """Words of a shown name that a mention may have: `@Project Manager`."""
 
@@ -207,6 +227,8 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
             draft,
             f"The mission {workflow} has not begun. Write here what it is to work on, or anything else in a new note.",
         )
+    elif command.name == "undo":
+        undo(draft, command.argument, signal.name)
     elif mode.command(draft, command.name, command.argument, signal):
         return
     elif command.name in ("quick", "skip"):
@@ -247,6 +269,53 @@ def stop(draft: Transaction, name: str, *, quiet: bool = False) -> None:
         notify(draft, f"Stopped: {what}. {then}" if what else "Nothing is running.")
     if draft.state.status == "active":
         draft.add(r.Waiting, reason="stopped")
+
+
+def undo(draft: Transaction, argument: str, name: str) -> None:
+    """List what the last turn or cycle changed in the workspace; with `yes` put back what was listed."""
+    state, words = draft.state, [word.strip(".,!") for word in plain(argument).lower().split()]
+    listed = state.undo
+    if unknown := [word for word in words if word not in ("turn", "cycle", "yes")]:
+        notify(draft, f"`/undo` takes `cycle` or `yes`, not {cut(unknown[0], 40)}. Nothing was done.")
+    elif state.turn is not None or state.has_mission:
+        notify(draft, "Work is under way. Write `/stop`, then `/undo`.")
+    elif listed is not None and listed.is_open:
+        notify(draft, "I am still at the last `/undo`.")
+    else:
+        scope: r.UndoScope = "cycle" if "cycle" in words else "turn"
+        is_agreed = "yes" in words and listed is not None and (scope == listed.scope or "cycle" not in words)
+        if is_agreed and listed is not None:
+            draft.add(r.UndoRequested, scope=listed.scope, name=name, to=listed.to)
+        else:
+            draft.add(r.UndoRequested, scope=scope, name=name)
+
+
+def report_undo(draft: Transaction, outcome: UndoOutcome) -> None:
+    """Record what came of an `/undo`, and send it to the user."""
+    request = draft.state.undo
+    if request is None:
+        return
+    draft.add(
+        r.FilesUndone, request=request.seq, **{spec.name: getattr(outcome, spec.name) for spec in fields(outcome)}
+    )
+    left = [f"{path} ({why})" for path, why in outcome.left.items()]
+    more = f" Left as they are: {_some(left)}." if left else ""
+    if outcome.fault:
+        text = f"Nothing was undone: {outcome.fault}"
+    elif outcome.restored_tree:
+        named = f": {_some(outcome.files)}" if outcome.files else ""
+        text = f"Files are as before {outcome.since}{named}.{more} What they held is kept in the checkpoints."
+    elif not outcome.files:
+        text = f"Nothing since {outcome.since} can be undone.{more}" if more else "There is nothing to undo."
+    else:
+        text = f"{count(len(outcome.files), 'file')} changed since before {outcome.since}: {_some(outcome.files)}."
+        text += f"{more} `/undo yes` puts them back."
+    notify(draft, text)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
 
 
 def end_cycle(draft: Transaction, decider: Decider) -> None:

@@ -15,6 +15,7 @@ from .config import Replay, Role
 from .ids import ConversationId, Millis, PublicKey, RunId
 from .messages import CallRequest, Entry
 from .port_values import ExecutionContext, UnsignedEvent
+from .records.undo import UndoScope
 
 
 class Work(StrEnum):
@@ -27,6 +28,7 @@ class Work(StrEnum):
     TIMER = "timer"
     NODE = "node"
     FUNCTIONS = "functions"
+    UNDO = "undo"
 
 
 class Key(NamedTuple):
@@ -113,7 +115,17 @@ class Evaluate:
     key: Key
 
 
-Effect = Route | ModelCall | ToolCall | Publish | Timer | NodeRun | Evaluate
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undo:
+    """List or put back what the conversation's last work changed in the workspace; `to` as in `UndoRequested`."""
+
+    key: Key
+    conversation: ConversationId
+    scope: UndoScope
+    to: int = 0
+
+
+Effect = Route | ModelCall | ToolCall | Publish | Timer | NodeRun | Evaluate | Undo
 
 
 def may_start_early(effect: Effect) -> bool:

@@ -3,7 +3,7 @@
 from tenex.core.state.run import Call, CallState, Run
 
 from .conversation import Conversation
-from .effects import Effect, Evaluate, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Work
+from .effects import Effect, Evaluate, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Undo, Work
 from .port_values import ExecutionContext
 from .signals import ClockJumped, Opened
 from .trust import least_trusted
@@ -33,6 +33,10 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
     for name, watch in session.watches.items() if session is not None else ():
         effects.append(Timer(key=Key(Work.TIMER, watch.seq, name), due=watch.due))
     effects.extend(_of_mission(conversation))
+    undo = conversation.undo
+    if undo is not None and undo.is_open:
+        key = Key(Work.UNDO, undo.seq)
+        effects.append(Undo(key=key, conversation=conversation.id, scope=undo.scope, to=undo.to))
     if conversation.undecided:
         effects = _beside_undecided(conversation, effects)
     return {effect.key: effect for effect in effects}

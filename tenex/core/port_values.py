@@ -34,6 +34,19 @@ class PublishOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UndoOutcome:
+    """What came of an `/undo`; the fields as in `FilesUndone`."""
+
+    to: int = 0
+    since: str = ""
+    files: tuple[str, ...] = ()
+    left: Mapping[str, str] = field(default_factory=dict)
+    fault: str = ""
+    restored_tree: str = ""
+    previous_tree: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Handoff:
     """What the last transition or hand-off passes to the next agents."""
 

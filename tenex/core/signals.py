@@ -15,7 +15,7 @@ from .effects import Key
 from .errors import ModelRefused, ModelUnavailable
 from .ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug
 from .messages import NO_USAGE, ModelStep, Usage
-from .port_values import PublishOutcome, Quotation, ToolResult
+from .port_values import PublishOutcome, Quotation, ToolResult, UndoOutcome
 from .verdicts import Verdict
 
 
@@ -193,6 +193,14 @@ class Evaluated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UndoReturned:
+    """Files were listed or put back, as a user had asked."""
+
+    key: Key
+    outcome: UndoOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
     """A relay has answered for good about one event."""
 
@@ -343,6 +351,7 @@ Signal = (
     | ToolReturned
     | TimerFired
     | Evaluated
+    | UndoReturned
     | Published
     | RollBack
     | AgentStateProvided

@@ -71,3 +71,8 @@ def _sandbox(settings: Settings) -> Iterator[str]:
         yield "not required for checks (tools.check)"
     if settings.tools.shell.network:
         yield "with network (tools.shell.network)"
+    if settings.workspace.setup and settings.workspace.setup_network:
+        yield "with network for `tenex workspace setup` (workspace.setup_network)"
+    if settings.workspace.commit != "never":
+        yield "agents commit in the project's repository (workspace.commit)"
+    yield from (f"shows {folder} (workspace.path)" for folder in settings.workspace.path)

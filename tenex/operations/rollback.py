@@ -19,6 +19,7 @@ from tenex.core.decide.dispatch import decide
 from tenex.core.decide.rollback import state_at
 from tenex.core.errors import StoreDamaged, TenexError, UsageError
 from tenex.core.ids import ConversationId, Millis, TurnId
+from tenex.core.port_values import UndoOutcome
 from tenex.core.ports import Clock, OutgoingMessage
 from tenex.core.reducers.memory import blanked
 from tenex.core.signals import RollBack
@@ -34,7 +35,7 @@ from tenex.store.journal_reader import mark_of
 from tenex.store.repository import ConversationFolder
 from tenex.store.view import Views
 from tenex.tools.checkpoints import Checkpoints
-from tenex.tools.rollback import Returned, put_back, tree_after
+from tenex.tools.rollback import Returned, put_back, tree_after, undo
 from tenex.tools.tool import run_uncancellable
 from tenex.tools.workspace import Workspace
 
@@ -142,6 +143,24 @@ class RollbackService:
                         f"The files were restored, but the conversation was not rolled back: {fault} Try again."
                     ) from fault
                 return RollbackResult(plan=plan, record=record, files=done)
+            finally:
+                self.workspace.turn.release()
+
+    async def undo(self, conversation: ConversationId, scope: r.UndoScope, to: int) -> UndoOutcome:
+        """List what the last work of a conversation changed in the workspace, or with `to` put it back.
+
+        Raises:
+            UsageError: no earlier files are known.
+            TenexError: a tool changes the workspace, or git failed.
+        """
+        async with self._one:
+            checkpoints = self.checkpoints()
+            if checkpoints is None:
+                raise UsageError("No earlier files are known: `tools.checkpoints` is off, or git is missing.")
+            records = plain(await self.folder.read(conversation))
+            await self._acquire_workspace()
+            try:
+                return await run_uncancellable(lambda: undo(checkpoints, conversation, records, scope, to))
             finally:
                 self.workspace.turn.release()
 

@@ -2,16 +2,16 @@
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
 from tenex.core.config import Policy
-from tenex.core.context.transcript import PART, entries_for
+from tenex.core.context.transcript import PART, entries_for, unfinished_before
 from tenex.core.context.window import BYTES_PER_TOKEN, CONTEXT_TOKENS, MESSAGE_CHARACTERS, cut_bytes, tokens, weight
 from tenex.core.conversation import Conversation, Run
 from tenex.core.decide.agent_phases import is_same_in_all_phases, offered
-from tenex.core.ids import Slug
+from tenex.core.ids import Slug, TurnId
 from tenex.core.messages import ModelRequest, Note, ToolSpec, cut
 from tenex.core.mode import mode_of
 from tenex.core.phases import Phase
@@ -21,6 +21,7 @@ from tenex.core.state.subagents import agent_state_of, message_to
 
 from .agent_phases import rendered
 from .loader import PromptLibrary
+from .render import fenced
 
 T = TypeVar("T")
 
@@ -29,6 +30,9 @@ REMEMBERED: Final = 256
 
 SCHEMA: Final = tokens(str(DECISION_SCHEMA))
 """Estimated tokens of the schema of the router's answer."""
+
+PATCH: Final = 8_000
+"""Characters of a patch of what a turn changed that was not finished."""
 
 DATA: Final = 0.12
 """Share of the budget for lessons, and as much again for the workspace's notes."""
@@ -46,13 +50,15 @@ class ConversationPrompter:
         lessons: Callable[[Slug, Conversation], Sequence[str]],
         workspace_notes: Callable[[], str | None],
         workspace_files: Callable[[bool], str] = lambda _runs: "",
+        changes: Callable[[Conversation, TurnId], str] = lambda _conversation, _turn: "",
         project_name: str,
         budget: int = CONTEXT_TOKENS,
     ) -> None:
         """Take the templates and callbacks for the rest.
 
         `workspace_files` describes the workspace in a few lines, for an agent that runs commands with the one for its
-        tests. `budget` is in estimated tokens of a whole request.
+        tests. `changes` gives what a turn changed in files, as a patch. `budget` is in estimated tokens of a whole
+        request.
         """
         self._library = library
         self._rules = rules
@@ -60,6 +66,7 @@ class ConversationPrompter:
         self._lessons = lessons
         self._notes = workspace_notes
         self._files = workspace_files
+        self._changes = changes
         self._project_name = project_name
         self._budget = budget
         self._rendered: OrderedDict[tuple[object, ...], Any] = OrderedDict()
@@ -89,6 +96,7 @@ class ConversationPrompter:
             if "list_files" in permitted and (files := self._files("shell" in permitted)):
                 note = replace(note, text=f"{note.text}\n\n## The workspace\n{files}")
             guide = (note,)
+        guide = (*guide, *self._unfinished(conversation, run))
         system = self._remembered(
             (run.agent, when, place, lessons, notes, tools, state_key),
             lambda: self._library.system_prompt(
@@ -114,6 +122,13 @@ class ConversationPrompter:
                 for entry in entries
             )
         return Prompt(system=system, entries=entries)
+
+    def _unfinished(self, conversation: Conversation, run: Run) -> Iterator[Note]:
+        """What the turn before changed, where it was stopped or failed: what it would have reported is not known."""
+        last = unfinished_before(conversation) if run.parent is None and conversation.touched else None
+        patch = self._changes(conversation, last.turn_id) if last is not None else ""
+        if last is not None and patch:
+            yield Note(title=f"What {last.turn_id} changed", text=fenced(cut(patch, PATCH)))
 
     def _remembered(self, key: tuple[object, ...], render: Callable[[], T]) -> T:
         """What was rendered for the same values, or now."""

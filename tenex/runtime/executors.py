@@ -3,7 +3,7 @@
 Broad `except` on purpose: an internal error in an executor becomes a failure signal and does not end the daemon.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
@@ -12,10 +12,11 @@ from tenex.core.config import Policy
 from tenex.core.context.window import CONTEXT_TOKENS, fitted
 from tenex.core.conversation import Conversation
 from tenex.core.decide.agent_phases import offered
-from tenex.core.effects import Effect, Evaluate, ModelCall, NodeRun, Publish, Route, Timer, ToolCall
-from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.effects import Effect, Evaluate, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Undo
+from tenex.core.errors import ModelRefused, ModelUnavailable, TenexError
 from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelRequest, Usage, with_short_names
+from tenex.core.port_values import UndoOutcome
 from tenex.core.ports import Clock, Missions, Model, OnText, Prompter, ToolResult, Tools, ignore_text
 from tenex.core.signals import (
     DayLimitReached,
@@ -28,6 +29,7 @@ from tenex.core.signals import (
     Signal,
     TimerFired,
     ToolReturned,
+    UndoReturned,
 )
 from tenex.log import get_logger
 
@@ -41,6 +43,10 @@ log = get_logger(__name__)
 
 def _ignore(signal: Signal) -> None:
     """Drop an intermediate signal."""
+
+
+async def _no_files(_: Undo) -> UndoOutcome:
+    return UndoOutcome(fault="earlier files are not known here.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +64,8 @@ class Executors:
     """Estimated tokens of a request, as configured now."""
     on_text: Callable[[Conversation, ModelCall], OnText] = lambda _conversation, _call: ignore_text
     missions: Missions | None = None
+    undo: Callable[[Undo], Awaitable[UndoOutcome]] = _no_files
+    """Lists or puts back what a conversation changed in the workspace."""
     functions: FunctionCalls = field(default_factory=FunctionCalls)
 
     def prepare(self, conversation: Conversation, effect: Effect, post: Callable[[Signal], None] = _ignore) -> Task:
@@ -78,6 +86,8 @@ class Executors:
                 return partial(self._sleep, effect)
             case Evaluate():
                 return partial(self._evaluate, conversation, effect)
+            case Undo():
+                return partial(self._undo, effect)
             case NodeRun(key=key):
                 reached = self.daily.reached(key, conversation.on_behalf_of)
                 if reached is not None:
@@ -142,6 +152,16 @@ class Executors:
 
     async def _evaluate(self, conversation: Conversation, effect: Evaluate) -> Signal:
         return await self.functions.evaluate(conversation, effect, self.rules(), self.clock.now())
+
+    async def _undo(self, effect: Undo) -> Signal:
+        try:
+            outcome = await self.undo(effect)
+        except TenexError as error:
+            outcome = UndoOutcome(fault=str(error))
+        except Exception as error:
+            log.exception("executor.failed", executor="undo")
+            outcome = UndoOutcome(fault=f"an internal error: {type(error).__name__}")
+        return UndoReturned(key=effect.key, outcome=outcome)
 
     async def _publish(self, conversation: ConversationId, effect: Publish) -> Signal:
         outcome = await self.outbox.publish(conversation, effect.event, effect.relay)

@@ -338,6 +338,38 @@ class ToolSettings(Section):
     shell: Shell = Shell()
 
 
+def _steps(given: object) -> object:
+    """The steps of a command; a single one may be given by itself."""
+    if isinstance(given, (list, tuple)) and given and all(isinstance(word, str) for word in given):
+        given = [given]
+    is_right = isinstance(given, (list, tuple)) and all(
+        isinstance(step, (list, tuple)) and step and all(isinstance(word, str) and word for word in step)
+        for step in given
+    )
+    if not is_right or not isinstance(given, (list, tuple)):
+        raise ValueError('must be a list of arguments, ["make", "test"], or a list of such lists')
+    if any("\0" in word for step in given for word in step):
+        raise ValueError("must not hold a NUL character")
+    return [list(step) for step in given]
+
+
+Steps = Annotated[list[list[str]], PlainValidator(_steps)]
+"""A command as a list of arguments, or several that run one after the other."""
+
+
+class WorkspaceSettings(Section):
+    """The project that agents work on: its commands, and programs it needs."""
+
+    setup: Steps = []
+    setup_network: bool = False
+    setup_timeout: Seconds = 1_800
+    test: Steps = []
+    lint: Steps = []
+    build: Steps = []
+    path: list[Text] = []
+    commit: Literal["never", "auto"] = "never"
+
+
 class Metrics(Section):
     """Where health and metrics are served."""
 
@@ -399,6 +431,7 @@ class Settings(BaseSettings):
     gates: Gates = Gates()
     limits: LimitSettings = LimitSettings()
     tools: ToolSettings = ToolSettings()
+    workspace: WorkspaceSettings = WorkspaceSettings()
     log: Log = Log()
     metrics: Metrics = Metrics()
     traces: Traces = Traces()

@@ -20,7 +20,7 @@ from tenex.log import get_logger
 from . import restore, workspace_scan
 from .pending_revert import PendingReverts
 from .restore import Stamp
-from .shadow_git import PATIENCE, CheckpointFailed, GitTooSlow, ShadowGit
+from .shadow_git import DEADLINE, PATIENCE, CheckpointFailed, GitTooSlow, ShadowGit
 from .snapshots import NEVER_KEPT, NOT_KEPT, Snapshot, Snapshots, reason
 
 TIDY_EVERY: Final = 500
@@ -165,6 +165,47 @@ class Checkpoints:
             if path not in found and after.permissions.get(path, mode) != mode:
                 found[path] = Change(path=path, is_new=False, was=None, permissions=mode, is_there=True)
         return [found[path] for path in sorted(found)]
+
+    def diff_of(
+        self, conversation: str, belongs: Mapping[str, str], paths: Iterable[str], *, patience: float = -1
+    ) -> str:
+        """How the paths differ between before the first and after the last call of some turn or cycle, as a patch.
+
+        Args:
+            conversation: whose calls.
+            belongs: names and values that the messages of its commits must hold, such as `turn`.
+            paths: what is compared.
+            patience: the seconds it may take, also to wait for another snapshot; then it is empty. -1 is no limit.
+
+        Raises:
+            CheckpointFailed: git failed.
+        """
+        wanted = sorted(paths)
+        if not wanted or not self._git.folder.exists() or not self._one.acquire(timeout=patience):
+            return ""
+        try:
+            with self._git.within(patience if patience > 0 else DEADLINE):
+                raw = self._git.run("log", "-z", "--reverse", "--format=%T%n%B", _ref(conversation))
+                entries = [entry.partition("\n") for entry in raw.decode("utf-8", "replace").split("\0") if entry]
+                lines = {f"{name}: {value}" for name, value in belongs.items()}
+                own = [place for place, (_, _, text) in enumerate(entries) if lines <= set(text.splitlines())]
+                if not own:
+                    return ""
+                first = own[0] if entries[own[0]][2].startswith("before") else max(0, own[0] - 1)
+                trees = entries[first][0], entries[own[-1]][0]
+                options = ("--patch", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-color")
+                patch = self._git.run("diff-tree", *options, *trees, "--", *wanted)
+        finally:
+            self._one.release()
+        return patch.decode("utf-8", "replace")
+
+    def differing(self, before: str, after: str) -> set[bytes]:
+        """The paths whose content or kind differs between two trees.
+
+        Raises:
+            CheckpointFailed: git failed.
+        """
+        return {path for path, _, _ in self._differences(before, after)}
 
     def put_back(
         self, changes: Iterable[Change], before: Snapshot, after: Snapshot, *, rename: bool = False

@@ -11,7 +11,6 @@ person may change branches or folders after the call. What a named program itsel
 import os
 import re
 import shlex
-import shutil
 import stat
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -19,6 +18,8 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
+
+from .daemon_programs import find_program
 
 GIT_ALONE: Final = {
     "PATH": os.defpath,
@@ -90,7 +91,7 @@ def read_by_git(root: Path, tops: Iterable[Path]) -> set[Path]:
     """
     paths: set[Path] = set()
     for top in tops:
-        paths |= _named(top)
+        paths |= _named(top, root)
         paths |= set(_links_of_repository(top))
 
     found: set[Path] = set()
@@ -119,7 +120,7 @@ def folders_elsewhere(root: Path) -> list[Path]:
         back = (folders[0] / "gitdir").read_text("utf-8").strip()
         if os.path.realpath(_absolute(back, folders[0])) == str(own):
             return folders
-    trees = [value for name, value in _settings(folders[0] / "config") if name == "core.worktree"]
+    trees = [value for name, value in _settings(folders[0] / "config", root) if name == "core.worktree"]
     if trees and os.path.realpath(_absolute(trees[-1], folders[0])) == str(root):
         return folders
     return []
@@ -145,11 +146,11 @@ def repositories_around(folder: Path) -> Iterator[Path]:
             yield top
 
 
-def _named(top: Path) -> set[Path]:
+def _named(top: Path, root: Path) -> set[Path]:
     """What settings name, as they name it, in or outside the workspace."""
     found: set[Path] = set()
     tops = [top]
-    for file, name, value in list(_all_settings(top)):
+    for file, name, value in list(_all_settings(top, root)):
         section, _, rest = name.partition(".")
         middle, _, key = rest.rpartition(".")
         if f"{section}.{key}" == "core.worktree":
@@ -220,7 +221,7 @@ def _quoted(text: str) -> list[str]:
     return words + [inner for word in words if " " in word for inner in _quoted(word)]
 
 
-def _all_settings(top: Path) -> Iterator[tuple[Path, str, str]]:
+def _all_settings(top: Path, root: Path) -> Iterator[tuple[Path, str, str]]:
     """The settings that hold in a work tree or may: the file each is in, its name, its value.
 
     git gives names in lower case, but for what is in their middle.
@@ -232,7 +233,7 @@ def _all_settings(top: Path) -> Iterator[tuple[Path, str, str]]:
         if file in seen:
             continue
         seen.add(file)
-        for name, value in _settings(file):
+        for name, value in _settings(file, root):
             yield file, name, value
             if name.startswith(("include.", "includeif.")) and name.endswith(".path"):
                 waiting.append(_absolute(value, file.parent))
@@ -260,18 +261,18 @@ def _git_folders(top: Path) -> list[Path]:
     return folders
 
 
-def _settings(file: Path) -> list[tuple[str, str]]:
+def _settings(file: Path, root: Path) -> list[tuple[str, str]]:
     with suppress(OSError):
         about = file.stat()
         if stat.S_ISREG(about.st_mode):
-            return _listed(file, (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns))
+            program = find_program("git", root)
+            return _listed(program, file, (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns))
     return []
 
 
 @lru_cache(maxsize=256)
-def _listed(file: Path, _version: tuple[int, ...]) -> list[tuple[str, str]]:
+def _listed(program: str | None, file: Path, _version: tuple[int, ...]) -> list[tuple[str, str]]:
     """What git finds in a file; it is asked once for each version of it."""
-    program = shutil.which("git")
     if program is None:
         return []
     line = [program, "config", "--file", str(file), "--no-includes", "-z", "--list"]

@@ -6,7 +6,6 @@ switched off: the repository's settings may have been written by an agent.
 
 import asyncio
 import re
-import shutil
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,9 +14,12 @@ from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from . import process, sandbox
+from .checkpoints import Checkpoints
+from .daemon_programs import find_program
 from .git_config import GIT_ALONE, folders_elsewhere, why_no_repository
 from .process import plain_text
-from .tool import Refusal, Tool, object_schema, string
+from .shadow_git import CheckpointFailed
+from .tool import Refusal, Tool, boolean, object_schema, string
 from .workspace import Workspace
 
 DEADLINE: Final = 20.0
@@ -62,10 +64,23 @@ def git_status_tool(workspace: Workspace) -> Tool:
     )
 
 
-def git_diff_tool(workspace: Workspace) -> Tool:
+def git_diff_tool(workspace: Workspace, checkpoints: Checkpoints | None = None) -> Tool:
     """The tool `git_diff`; only where the sandbox works."""
 
-    async def body(arguments: Mapping[str, Any], _: ExecutionContext) -> ToolResult:
+    def of_cycle(path: str, context: ExecutionContext) -> str:
+        if checkpoints is None:
+            raise Refusal("What this cycle changed is not known: there are no checkpoints. Leave out `cycle`.")
+        within = "." if not path else workspace.relative(workspace.resolve(path))
+        touched = [name for name in context.touched if within in (".", name) or name.startswith(f"{within}/")]
+        try:
+            return checkpoints.diff_of(context.conversation_id, {"cycle": str(context.cycle)}, touched)
+        except CheckpointFailed as error:
+            raise Refusal(f"What this cycle changed cannot be shown: {error}.") from error
+
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        if arguments.get("cycle"):
+            patch = await asyncio.to_thread(of_cycle, arguments.get("path") or "", context)
+            return ToolResult(ok=True, content=_shortened(patch) or "This cycle has changed nothing there.")
         against = arguments.get("against") or "HEAD"
         if not _REVISION.fullmatch(against) or ".." in against or ":" in against:
             raise Refusal("`against` must name one commit, branch or tag, such as `HEAD~1` or `main`.")
@@ -90,10 +105,16 @@ def git_diff_tool(workspace: Workspace) -> Tool:
     return Tool(
         name="git_diff",
         description=(
-            "Shows how the workspace differs from a commit, staged or not. Files that git does not know are left out."
+            "Shows how the workspace differs from a commit, staged or not, without files that git does not know; or "
+            "with `cycle` what this cycle's calls changed, new files too."
         ),
         parameters=object_schema(
-            {}, {"path": string(), "against": string("A commit, branch or tag; `HEAD` unless given.", max_length=200)}
+            {},
+            {
+                "path": string(),
+                "against": string("A commit, branch or tag; `HEAD` unless given.", max_length=200),
+                "cycle": boolean(),
+            },
         ),
         access=Access.READ,
         replay=Replay.READ,
@@ -101,29 +122,55 @@ def git_diff_tool(workspace: Workspace) -> Tool:
     )
 
 
+def _shortened(patch: str) -> str:
+    """A patch without its middle, where it is longer than what is shown of one."""
+    if len(patch) <= MOST_OUTPUT:
+        return patch
+    left = len(patch) - MOST_OUTPUT
+    return f"{patch[: MOST_OUTPUT // 2]}\n[{left} characters left out; name a `path`]\n{patch[-MOST_OUTPUT // 2 :]}"
+
+
 async def _git(workspace: Workspace, *arguments: str) -> str:
+    return plain_text(await run_git(workspace, *arguments))
+
+
+async def run_git(
+    workspace: Workspace,
+    *arguments: str,
+    settings: Mapping[str, str] = {},
+    more: Mapping[str, str] = {},
+    can_write: bool = False,
+) -> str:
     """What git prints.
+
+    Args:
+        workspace: its repository is used.
+        arguments: the command's own.
+        settings: further settings of git.
+        more: further variables.
+        can_write: whether the workspace with its repository may be written to.
 
     Raises:
         Refusal: there is no repository, no git, or git fails.
     """
-    settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
-    command = [await asyncio.to_thread(_program, workspace), *settings, *arguments]
+    given = [word for name, value in {**_SETTINGS, **settings}.items() for word in ("-c", f"{name}={value}")]
+    command = [await asyncio.to_thread(_program, workspace), *given, *arguments]
     elsewhere = await asyncio.to_thread(folders_elsewhere, workspace.root)
-    line = sandbox.wrapped(workspace.root, command, _environment(), folders=elsewhere)
+    variables = {**_environment(), **more}
+    line = sandbox.wrapped(workspace.root, command, variables, folders=elsewhere, can_write=can_write)
     outcome = await process.run(line, cwd=workspace.root, environment={}, deadline=DEADLINE, most_output=MOST_OUTPUT)
-    printed = plain_text(outcome.output)
     if outcome.status is None:
         raise Refusal(f"git took longer than {DEADLINE:g} s; name a `path` to make it less.")
     if outcome.status != 0:
+        printed = plain_text(outcome.output)
         if "ambiguous argument 'HEAD'" in printed or "bad revision 'HEAD'" in printed:
             raise Refusal("The repository has no commit yet; `git_status` shows what there is.")
         raise Refusal(f"git failed: {printed.splitlines()[0][:300] if printed else 'it gave no reason'}.")
-    return printed
+    return outcome.output
 
 
 def _program(workspace: Workspace) -> str:
-    program = shutil.which("git")
+    program = find_program("git", workspace.root)
     if program is None:
         raise Refusal("git is not installed on this machine; `read_file` and `list_files` show what there is.")
     if why := why_no_repository(workspace.root):

@@ -6,7 +6,6 @@ was committed counts as ignored.
 """
 
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from typing import Final
 
 from tenex.log import get_logger
 
+from .daemon_programs import find_program
 from .git_config import GIT_ALONE
 
 DEADLINE: Final = 5.0
@@ -29,7 +29,7 @@ def ignored_below(root: Path, start: Path) -> frozenset[str]:
 
     Nothing is, if the folder itself is ignored: who asks for it wants to see it.
     """
-    program = shutil.which("git")
+    program = find_program("git", root)
     if program is None:
         return frozenset()
     below = start.relative_to(root).as_posix()

@@ -1,22 +1,30 @@
-"""What an agent is shown of the workspace before it begins: file names, how its tests are run, and its `AGENTS.md`.
+"""What an agent is shown of the workspace before it begins: file names, environment, commands, and its `AGENTS.md`.
 
 It is made while a conversation waits, so it looks at a bounded number of entries, however large the workspace is.
 """
 
-import errno
-import json
 import os
-import re
-import stat
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from tenex.log import get_logger
 
-from .workspace import HALF_WRITTEN, HIDDEN
+from .bounded_read import beginning
+from .project_commands import (
+    NOTES,
+    UNKNOWN,
+    Command,
+    ProjectCommands,
+    line_of,
+    packages_wanted,
+    propose,
+)
+from .project_environment import ProjectEnvironment
+from .project_runs import LastRun
+from .workspace import HALF_WRITTEN, HIDDEN, is_venv
 
 NAMED: Final = 100
 """Files that are named: enough for a small project, about 700 tokens at most."""
@@ -24,17 +32,29 @@ CHARACTERS: Final = 3_000
 """Of all names together."""
 LOOKED_AT: Final = 1_000
 """Entries of folders: about a millisecond."""
-LARGEST: Final = 64 * 1024
-"""Bytes read of a file that may name a test command."""
-NOTES: Final = "AGENTS.md"
 LARGEST_NOTES: Final = 128 * 1024
 """Bytes read; prompts show less."""
 
 _log = get_logger(__name__)
 
 
-def overview(workspace: Path, *, runs: bool) -> str:
-    """The files of the workspace in a line, those of its own folder first; `runs` adds the command for its tests."""
+def overview(
+    workspace: Path,
+    *,
+    runs: bool,
+    commands: ProjectCommands = UNKNOWN,
+    last: Callable[[Sequence[Command]], LastRun | None] = lambda _: None,
+    path: tuple[Path, ...] = (),
+) -> str:
+    """The files of the workspace in a line, those of its own folder first; `runs` adds what a shell needs to know.
+
+    Args:
+        workspace: the folder.
+        runs: adds the interpreter, and the commands of the project.
+        commands: those that the operator has set; for tests, what the project's files name plainly is named without.
+        last: gives the last run of its tests, which are the steps of a command.
+        path: folders of programs that the operator names.
+    """
     names, is_whole = _names(workspace)
     shown: list[str] = []
     room = CHARACTERS
@@ -46,9 +66,38 @@ def overview(workspace: Path, *, runs: bool) -> str:
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
     if not is_whole:
         more = " and more"
-    text = f"Its files: {', '.join(shown)}{more}." if shown else "It is empty."
-    command = _test_command(workspace) if runs else ""
-    return f"{text}\nIts tests are run by `{command}`." if command else text
+    lines = [f"Its files: {', '.join(shown)}{more}." if shown else "It is empty."]
+    if runs:
+        lines += _of_environment(ProjectEnvironment(workspace.resolve(), path))
+        lines += _of_commands(workspace, commands, last)
+    return "\n".join(lines)
+
+
+def _of_environment(project: ProjectEnvironment) -> Iterator[str]:
+    """A sentence on the interpreter, where the workspace is one of Python."""
+    venv, python = project.venv(), project.python()
+    version = f" {found}" if (found := project.python_version()) else ""
+    if venv is not None:
+        yield f"`python` is that of its environment {venv.name}{version} (not listed above)."
+    elif asking := packages_wanted(project.root):
+        system = f"; `{Path(python).name}` is the system's{version}" if python else ""
+        yield f"It has no environment, and {asking} asks for packages{system}."
+
+
+def _of_commands(
+    workspace: Path, commands: ProjectCommands, last: Callable[[Sequence[Command]], LastRun | None]
+) -> Iterator[str]:
+    """Sentences on the commands of the project."""
+    test = commands.test or propose(workspace).test
+    if test:
+        run = last(test)
+        when = f" Last run: {run}." if run is not None else ""
+        yield f"Its tests are run by `{line_of(test)}`.{when}"
+    others = [
+        f"`{line_of(steps)}` {does}" for steps, does in ((commands.lint, "checks"), (commands.build, "builds")) if steps
+    ]
+    if others:
+        yield f"{' and '.join(others)} it."
 
 
 def _names(workspace: Path) -> tuple[list[str], bool]:
@@ -59,8 +108,10 @@ def _names(workspace: Path) -> tuple[list[str], bool]:
         folder = folders.popleft()
         entries = sorted(islice(_entries(workspace / folder), left + 1))
         for name, is_folder in entries[:left]:
-            if name.isprintable() and name not in HIDDEN and not name.startswith(HALF_WRITTEN):
-                (folders if is_folder else found).append(f"{folder}/{name}" if folder else name)
+            path = f"{folder}/{name}" if folder else name
+            is_hidden = name in HIDDEN or name.startswith(HALF_WRITTEN) or (is_folder and is_venv(workspace / path))
+            if name.isprintable() and not is_hidden:
+                (folders if is_folder else found).append(path)
         left -= len(entries)
         if left < 0:
             return found, False
@@ -77,47 +128,10 @@ def _entries(folder: Path) -> Iterator[tuple[str, bool]]:
         return
 
 
-def _test_command(workspace: Path) -> str:
-    """The command for the tests where a file names it plainly; empty where none does."""
-    if re.search(r"^test\s*:(?!=)", _text(workspace / "Makefile"), re.MULTILINE):
-        return "make test"
-    if "[tool.pytest" in _text(workspace / "pyproject.toml") or _text(workspace / "pytest.ini"):
-        return "python -m pytest"
-    try:
-        scripts = json.loads(_text(workspace / "package.json") or "{}")["scripts"]
-        has_tests = isinstance(scripts["test"], str) and "no test specified" not in scripts["test"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        has_tests = False
-    return "npm test" if has_tests else ""
-
-
-def _text(file: Path) -> str:
-    try:
-        return _beginning(file, LARGEST)
-    except OSError:
-        return ""
-
-
-def _beginning(file: Path, most: int) -> str:
-    """The text of a file's first bytes; a link is not followed, and a pipe or device not waited for.
-
-    Raises:
-        OSError: it is no file, or cannot be read.
-    """
-
-    def opened(path: str, flags: int) -> int:
-        return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-
-    with open(file, "rb", opener=opened) as one:
-        if not stat.S_ISREG(os.fstat(one.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is a pipe, socket or device")
-        return one.read(most).decode("utf-8", "replace")
-
-
 def workspace_notes(workspace: Path) -> str | None:
     """The workspace's own notes to agents; a sentence where they cannot be read, and None where there are none."""
     try:
-        return _beginning(workspace / NOTES, LARGEST_NOTES)
+        return beginning(workspace / NOTES, LARGEST_NOTES)
     except FileNotFoundError:
         return None
     except OSError as error:

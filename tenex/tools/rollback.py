@@ -9,16 +9,18 @@ Nothing is lost by it: what there is now is kept first, and what has no copy is 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from tenex.core.errors import UsageError
 from tenex.core.ids import ConversationId
-from tenex.core.records import ToolCallCompleted, ToolCallStarted
+from tenex.core.port_values import UndoOutcome
+from tenex.core.records import CycleStarted, FilesUndone, ToolCallCompleted, ToolCallStarted, TurnOpened, UndoScope
 from tenex.core.records.base import Record
 from tenex.core.state.rollback import RolledBack
 
-from .checkpoints import Checkpoints, Commit
-from .snapshots import IGNORE_FILE
+from .checkpoints import Change, Checkpoints, Commit
+from .snapshots import IGNORE_FILE, Snapshot
 
 _BEFORE: Final = "before"
 
@@ -70,12 +72,7 @@ def put_back(checkpoints: Checkpoints, conversation: ConversationId, tree: str, 
     checkpoints.keep(now, conversation, f"before going back\n\nconversation: {conversation}\nwhy: {why}\n")
     then = checkpoints.read(tree)
     changes = checkpoints.changes(then, now)
-    ignoring = [change for change in changes if change.path.rpartition(b"/")[2] == IGNORE_FILE]
-    done = checkpoints.put_back(ignoring, then, now)
-    # of what was ignored then, nothing is known
-    rest = checkpoints.drop_ignored(change for change in changes if change not in ignoring)
-    left = (done | checkpoints.put_back(rest, then, now)).left
-    wanted = {change.path for change in [*ignoring, *rest]}
+    wanted, left = _restore(checkpoints, changes, then, now)
     after = checkpoints.take()
     checkpoints.keep(after, conversation, f"after going back\n\nconversation: {conversation}\nwhy: {why}\n")
     return Returned(
@@ -84,6 +81,149 @@ def put_back(checkpoints: Checkpoints, conversation: ConversationId, tree: str, 
         changed=tuple(_text(path) for path in sorted(wanted - left.keys())),
         left={_text(path): left[path] for path in sorted(left)},
     )
+
+
+def _restore(
+    checkpoints: Checkpoints, changes: Sequence[Change], then: Snapshot, now: Snapshot
+) -> tuple[set[bytes], dict[bytes, str]]:
+    """Undo changes: the paths that were to be put back, and of them those that were left, with the reasons."""
+    ignoring = [change for change in changes if change.path.rpartition(b"/")[2] == IGNORE_FILE]
+    done = checkpoints.put_back(ignoring, then, now)
+    # of what was ignored then, nothing is known
+    rest = checkpoints.drop_ignored(change for change in changes if change not in ignoring)
+    left = (done | checkpoints.put_back(rest, then, now)).left
+    return {change.path for change in [*ignoring, *rest]}, left
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What one call changed: the trees around it."""
+
+    call: int
+    """The seq of the record that permitted it."""
+    before: str
+    after: str
+
+
+def undo(
+    checkpoints: Checkpoints, conversation: ConversationId, records: Sequence[Record], scope: UndoScope, to: int
+) -> UndoOutcome:
+    """List what the last work of a conversation changed, or with `to` put it back. Blocks.
+
+    The work is that of the calls after the beginning of the last turn, or cycle, in which one changed a file. Only
+    what its calls changed goes back; what somebody else has changed too, in between or since, is left.
+
+    Raises:
+        CheckpointFailed: git failed, or what there is cannot be kept; nothing was changed.
+    """
+    now = checkpoints.take(exact=True)
+    work = list(_work(checkpoints.commits(conversation), _gone(records)))
+    if to:
+        return _undo(checkpoints, conversation, records, scope, to, [one for one in work if one.call > to], now)
+    while work:  # of work that is undone already, by whatever way, nothing is listed
+        to = max(1, _begin_of(records, scope, work[-1].call).seq - 1)
+        chosen = [one for one in work if one.call > to]
+        found = _listed(checkpoints, records, scope, to, chosen, now)
+        if found.files or found.left:
+            return found
+        work = work[: -len(chosen)]
+    return UndoOutcome()
+
+
+def _own_changes(
+    checkpoints: Checkpoints, chosen: Sequence[_Work], now: Snapshot
+) -> tuple[list[Change], dict[bytes, str]]:
+    """What calls changed and nobody else did, and the paths that somebody else changed too, with the reason."""
+    then = checkpoints.read(chosen[0].before)
+    paths = {path for one in chosen for path in checkpoints.differing(one.before, one.after)}
+    others = checkpoints.differing(chosen[-1].after, now.tree)
+    for one, following in pairwise(chosen):
+        others |= checkpoints.differing(one.after, following.before)
+    changes = [change for change in checkpoints.changes(then, now) if change.path in paths]
+    own = [change for change in changes if change.path not in others]
+    return own, {change.path: "changed by somebody else too" for change in changes if change.path in others}
+
+
+def _listed(
+    checkpoints: Checkpoints,
+    records: Sequence[Record],
+    scope: UndoScope,
+    to: int,
+    chosen: Sequence[_Work],
+    now: Snapshot,
+) -> UndoOutcome:
+    own, left = _own_changes(checkpoints, chosen, now)
+    since = _named(_begin_of(records, scope, chosen[0].call))
+    return UndoOutcome(to=to, since=since, files=_described(own), left=_texts(left))
+
+
+def _undo(
+    checkpoints: Checkpoints,
+    conversation: ConversationId,
+    records: Sequence[Record],
+    scope: UndoScope,
+    to: int,
+    chosen: Sequence[_Work],
+    now: Snapshot,
+) -> UndoOutcome:
+    if not chosen:
+        return UndoOutcome()
+    own, left = _own_changes(checkpoints, chosen, now)
+    since = _named(_begin_of(records, scope, chosen[0].call))
+    checkpoints.keep(now, conversation, f"before undoing\n\nconversation: {conversation}\n")
+    _, failed = _restore(checkpoints, own, checkpoints.read(chosen[0].before), now)
+    after = checkpoints.take()
+    checkpoints.keep(after, conversation, f"after undoing\n\nconversation: {conversation}\n")
+    done = [change for change in own if change.path not in failed]
+    return UndoOutcome(
+        to=to,
+        since=since,
+        files=_described(done),
+        left=_texts(left | failed),
+        restored_tree=after.tree,
+        previous_tree=now.tree,
+    )
+
+
+def _work(commits: Sequence[Commit], gone: Sequence[tuple[int, int]]) -> Iterator[_Work]:
+    """The calls that changed something which was not undone since, oldest first."""
+    for previous, commit in pairwise(commits):
+        is_gone = any(first < commit.call < last for first, last in gone)
+        if commit.call and commit.moment != _BEFORE and commit.tree != previous.tree and not is_gone:
+            yield _Work(commit.call, previous.tree, commit.tree)
+
+
+def _gone(records: Iterable[Record]) -> list[tuple[int, int]]:
+    """The stretches of records whose work was undone, each from the last record before it."""
+    return [
+        (record.to, record.seq)
+        for record in records
+        if isinstance(record, RolledBack | FilesUndone) and record.restored_tree
+    ]
+
+
+def _begin_of(records: Sequence[Record], scope: UndoScope, call: int) -> Record:
+    """The record with which the turn or cycle of a call began; the first where none is known."""
+    kinds = (CycleStarted,) if scope == "cycle" else (CycleStarted, TurnOpened)
+    begun = [record for record in records if isinstance(record, kinds) and record.seq < call]
+    return begun[-1] if begun else records[0]
+
+
+def _named(record: Record) -> str:
+    match record:
+        case TurnOpened():
+            return f"{record.turn_id} ({record.phase})"
+        case CycleStarted():
+            return f"cycle {record.cycle}"
+    return "its beginning"
+
+
+def _described(changes: Iterable[Change]) -> tuple[str, ...]:
+    return tuple(_text(change.path) for change in changes)
+
+
+def _texts(paths: Mapping[bytes, str]) -> dict[str, str]:
+    return {_text(path): paths[path] for path in sorted(paths)}
 
 
 def _of_calls(commits: Iterable[Commit], records: Iterable[Record]) -> Iterator[tuple[int, str]]:
@@ -102,7 +242,7 @@ def _of_calls(commits: Iterable[Commit], records: Iterable[Record]) -> Iterator[
 
 def _of_going_back(records: Iterable[Record]) -> Iterator[tuple[int, str]]:
     for record in records:
-        if isinstance(record, RolledBack) and record.restored_tree:
+        if isinstance(record, RolledBack | FilesUndone) and record.restored_tree:
             yield record.seq, record.restored_tree
 
 

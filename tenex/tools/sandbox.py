@@ -1,13 +1,12 @@
 """The sandbox: bubblewrap's command line, and the question whether it works on this machine.
 
-Inside, a program sees the system's programs, Python and the workspace, all read-only by default, an empty
-/tmp that vanishes with it, no network and no other process. Where the workspace may be written to, repositories in it
+Inside, a program sees the system's programs and the workspace, all read-only by default, an empty /tmp that vanishes
+with it, no network and no other process. Where the workspace may be written to, repositories in it
 may not: a hook or a setting planted there would run when a person next uses git, outside.
 """
 
 import asyncio
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,20 +20,18 @@ from typing import Final
 from tenex.log import get_logger
 
 from . import restore
+from .daemon_programs import find_program
+from .project_environment import PARTS, SYSTEM, SYSTEM_PATH
 from .tool import Refusal
 
 HOME: Final = "/tmp/home"  # noqa: S108 - inside the sandbox, where /tmp is its own
 PROBE_DEADLINE: Final = 10.0
 """Seconds: starting it takes about 20 ms; a machine that needs longer cannot be used this way."""
 
-_SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 _FILES: Final = ("/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives")
 _NETWORK_FILES: Final = ("/etc/resolv.conf", "/etc/ssl", "/etc/ca-certificates", "/etc/pki")
 _KEY_FILES: Final = ("/proc/keys", "/proc/key-users")
 """Names of keys of the user, also those outside."""
-_PYTHON: Final = ("bin", "lib", "lib64", "include", "share", "ssl", "pyvenv.cfg")
-"""Of a Python's folder only this: it may hold our data too, where somebody has put an environment around it."""
-
 LARGEST_SCRATCH: Final = 2 * 1024**3
 """Bytes of /tmp, and of shared memory: both are the machine's memory, half of which they could take otherwise."""
 
@@ -69,7 +66,7 @@ async def scratch_folder(inside: Path | None) -> AsyncIterator[Path]:
 
 def clean_environment(scratch: str) -> dict[str, str]:
     """All a program gets to know of where it runs: no keys, no names, no proxies."""
-    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": scratch, "TMPDIR": scratch}
+    return {"PATH": ":".join(SYSTEM_PATH), "LANG": "C.UTF-8", "HOME": scratch, "TMPDIR": scratch}
 
 
 def wrapped(
@@ -100,7 +97,7 @@ def wrapped(
     Raises:
         SandboxMissing: there is no bubblewrap.
     """
-    bubblewrap = shutil.which("bwrap")
+    bubblewrap = find_program("bwrap", root)
     if bubblewrap is None:
         raise SandboxMissing("Nothing can be run: the sandbox (bubblewrap) is gone. The operator has to fix that.")
     line = [bubblewrap, "--die-with-parent", "--unshare-all", "--new-session", "--cap-drop", "ALL", "--clearenv"]
@@ -108,7 +105,7 @@ def wrapped(
         line.append("--share-net")
     for name, value in environment.items():
         line += ["--setenv", name, value]
-    for folder in _SYSTEM:
+    for folder in SYSTEM:
         if Path(folder).is_symlink():
             line += ["--symlink", str(Path(folder).readlink()), folder]
         else:
@@ -120,8 +117,10 @@ def wrapped(
     line += [*_machinery(bubblewrap), "--dir", HOME]
     mounts = {str(folder): "--ro-bind" for folder in folders}
     mounts[str(root)] = "--bind" if can_write else "--ro-bind"
-    for prefix in {Path(sys.base_prefix), Path(sys.prefix)} - {Path(folder) for folder in _SYSTEM}:
-        mounts |= _python(prefix, root, can_write=can_write)
+    init, needed = _init_interpreter()
+    mounts |= dict.fromkeys(needed, "--ro-bind")
+    for prefix in (Path(sys.base_prefix), Path(sys.prefix)):
+        mounts |= _our_python(prefix, root, can_write=can_write)
     # a folder within another comes after it, or it would not be seen
     for place, kind in sorted(mounts.items()):
         line += [kind, place, place]
@@ -129,8 +128,7 @@ def wrapped(
         for path in protected:
             line += ["--ro-bind-try", str(path), str(path)]
     line += ["--remount-ro", "/", "--chdir", str(cwd or root), "--"]
-    plain = getattr(sys, "_base_executable", "") or sys.executable  # `sandbox_init` needs nothing of an environment
-    return [*line, plain, "-I", "-S", "-B", "-c", _init(), str(MOST_PROCESSES), *command]
+    return [*line, init, "-I", "-S", "-B", "-c", _init(), str(MOST_PROCESSES), *command]
 
 
 @cache
@@ -150,11 +148,33 @@ def _machinery(bubblewrap: str) -> list[str]:
     return [*line, "--remount-ro", "/dev"]
 
 
-def _python(prefix: Path, root: Path, *, can_write: bool) -> dict[str, str]:
-    """How a Python's folder is mounted, by place."""
+@cache
+def _init_interpreter() -> tuple[str, tuple[str, ...]]:
+    """The Python that `sandbox_init` is run by, and the folders it needs that are not the system's.
+
+    It is the system's where that has one: then nothing of the daemon's is seen in the sandbox.
+    """
+    ours = getattr(sys, "_base_executable", "") or sys.executable
+    if any(Path(os.path.realpath(ours)).is_relative_to(folder) for folder in SYSTEM):
+        return ours, ()
+    for folder in SYSTEM_PATH:
+        found = f"{folder}/python3"
+        try:
+            needs = [found, "-I", "-S", "-B", "-c", "import ctypes, resource, sys; sys.exit(sys.version_info < (3, 9))"]
+            done = subprocess.run(needs, capture_output=True, timeout=PROBE_DEADLINE, check=False, cwd="/", env={})
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0:
+            return found, ()
+    needed = (Path(sys.base_prefix) / name for name in PARTS)
+    return ours, tuple(str(folder) for folder in needed if folder.is_dir())
+
+
+def _our_python(prefix: Path, root: Path, *, can_write: bool) -> dict[str, str]:
+    """How the folder of the daemon's Python is mounted where it lies in the workspace, by place: never writable."""
     if not prefix.is_relative_to(root):
-        return {str(prefix / name): "--ro-bind" for name in _PYTHON if (prefix / name).exists()}
-    # in the workspace it has no data of ours; what is mounted on cannot be renamed, so it cannot be replaced
+        return {}
+    # what is mounted on cannot be renamed, so it cannot be replaced
     above = [folder for folder in prefix.parents if folder != root and folder.is_relative_to(root)]
     return {str(folder): "--bind" if can_write else "--ro-bind" for folder in above} | {str(prefix): "--ro-bind"}
 
@@ -183,8 +203,7 @@ def probe_bubblewrap() -> bool:
         return False
     with scratch as folder:
         root = Path(folder).resolve()
-        script = "import sys\ntry: open('x', 'w')\nexcept OSError: print('confined', sys.argv[1])"
-        command = [sys.executable, "-I", "-B", "-c", script, root.name]
+        command = ["/bin/sh", "-c", 'echo x > x || echo confined "$0"', root.name]
         try:
             line = wrapped(root, command, clean_environment(HOME))
             done = subprocess.run(

@@ -68,6 +68,11 @@ class Transactions:
         self._can_put_back = False
         self._unreported: _Outcome | None = None
 
+    @property
+    def checkpoints(self) -> Checkpoints | None:
+        """Those of the workspace; None where there are none."""
+        return self._checkpoints
+
     def may_write(self, context: ExecutionContext) -> bool:
         """Whether the program of the current call may write to the workspace."""
         return self._can_put_back or not is_confined(context.phase)

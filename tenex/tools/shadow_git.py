@@ -15,6 +15,7 @@ from typing import Final
 
 from tenex.core.errors import TransientError
 
+from .daemon_programs import find_program
 from .git_config import GIT_ALONE
 
 DEADLINE: Final = 120.0
@@ -63,9 +64,9 @@ _ATTRIBUTES: Final = "* -text -ident !filter !eol !working-tree-encoding\n"
 """The bytes as they are: this file counts before every `.gitattributes` of the workspace."""
 
 
-def has_git() -> bool:
+def has_git(root: Path) -> bool:
     """Whether git is installed; without it there are no checkpoints."""
-    return shutil.which("git") is not None
+    return find_program("git", root) is not None
 
 
 class CheckpointFailed(TransientError):
@@ -181,7 +182,7 @@ class ShadowGit:
             beside.rename(self.folder)
 
     def _run(self, arguments: list[str], feed: bytes, literal: bool) -> bytes:
-        program = shutil.which("git")
+        program = find_program("git", self.root)
         if program is None:
             raise CheckpointFailed("git is not installed; without it there are no checkpoints")
         try:

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Final
 
 from .ask_complete import ASK, COMPLETE
+from .checkpoints import Checkpoints
 from .files_read import list_files_tool, read_file_tool, search_files_tool
 from .files_write import delete_file_tool, edit_file_tool, move_file_tool, write_file_tool
+from .git_commit import git_commit_tool
 from .git_tools import git_diff_tool, git_status_tool
 from .learn import Lessons, learn_tool
+from .project_runs import ProjectRuns
 from .sandbox import RunPolicy
 from .search_conversation import PastMessages, search_conversation_tool
 from .serialized_calls import Transactions
@@ -31,6 +34,8 @@ class ToolDependencies:
         has_sandbox: bubblewrap works here, so git may be run on the workspace's own repository.
         transactions: those of the registry; without, programs may not write to the workspace in every phase.
         scratch: where programs get empty folders; the system's unless given.
+        commits: agents may commit in the workspace's repository.
+        runs: where runs of the project's tests are recorded; nowhere unless given.
     """
 
     workspace: Workspace
@@ -41,6 +46,13 @@ class ToolDependencies:
     has_sandbox: bool = False
     transactions: Transactions | None = None
     scratch: Path | None = None
+    runs: ProjectRuns | None = None
+    commits: bool = False
+
+    @property
+    def checkpoints(self) -> Checkpoints | None:
+        """Those of the workspace; None where there are none."""
+        return self.transactions.checkpoints if self.transactions is not None else None
 
     @property
     def programs(self) -> Programs | None:
@@ -48,7 +60,7 @@ class ToolDependencies:
         if self.shell.policy is RunPolicy.OFF:
             return None
         may_write = (self.transactions or Transactions(self.workspace)).may_write
-        return Programs(self.workspace, self.shell, may_write, self.scratch)
+        return Programs(self.workspace, self.shell, may_write, self.scratch, self.runs)
 
 
 _TOOLS: Final[Mapping[str, Callable[[ToolDependencies], Tool | None]]] = {
@@ -56,12 +68,15 @@ _TOOLS: Final[Mapping[str, Callable[[ToolDependencies], Tool | None]]] = {
     "list_files": lambda d: list_files_tool(d.workspace),
     "search_files": lambda d: search_files_tool(d.workspace),
     "git_status": lambda d: git_status_tool(d.workspace) if d.has_sandbox else None,
-    "git_diff": lambda d: git_diff_tool(d.workspace) if d.has_sandbox else None,
+    "git_diff": lambda d: git_diff_tool(d.workspace, d.checkpoints) if d.has_sandbox else None,
+    "git_commit": lambda d: git_commit_tool(d.workspace) if d.has_sandbox and d.commits else None,
     "write_file": lambda d: write_file_tool(d.workspace),
     "edit_file": lambda d: edit_file_tool(d.workspace),
     "move_file": lambda d: move_file_tool(d.workspace),
     "delete_file": lambda d: delete_file_tool(d.workspace),
-    "check": lambda d: None if d.check is RunPolicy.OFF else check_tool(d.workspace, d.check, scratch=d.scratch),
+    "check": lambda d: (
+        None if d.check is RunPolicy.OFF else check_tool(d.workspace, d.check, scratch=d.scratch, path=d.shell.path)
+    ),
     "shell": lambda d: shell_tool(d.programs) if d.programs else None,
     "python": lambda d: python_tool(d.programs) if d.programs else None,
     "search_conversation": lambda d: search_conversation_tool(d.past_messages),

@@ -69,6 +69,11 @@ def is_documentation(path: str) -> bool:
     return pure.suffix in ("", ".txt") and _DOCUMENT_NAME.fullmatch(pure.name) is not None
 
 
+def is_venv(folder: Path) -> bool:
+    """Whether a folder is a virtual environment of Python, whatever it is called."""
+    return os.path.lexists(folder / "pyvenv.cfg")
+
+
 def makes_repository(names: Collection[str]) -> bool:
     """Whether git takes a folder with these entries for a repository, whatever it is called (git's `setup.c`).
 
@@ -291,7 +296,7 @@ class Workspace:
             inner: list[Path] = []
             for name in folders if len(str(shown)) < LONGEST_PATH else ():
                 path = (shown / name).as_posix()
-                if path in skipped or name.lower() in HIDDEN:
+                if path in skipped or name.lower() in HIDDEN or is_venv(folder / name):
                     left_out += [f"{path}/"] if name.lower() != ".git" else []
                 else:
                     inner.append(folder / name)
@@ -433,6 +438,8 @@ def _about(folder: int | None, name: str | bytes) -> os.stat_result | None:
 def _replace(folder: int, name: str, content: bytes) -> None:
     with replacing(name, folder) as beside, os.fdopen(os.open(beside, NEW, 0o666, dir_fd=folder), "wb") as file:
         if (old := _about(folder, name)) is not None:
+            with suppress(OSError):  # only root may give a file away, and others only to a group of theirs
+                os.fchown(file.fileno(), old.st_uid, old.st_gid)
             os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode) & 0o777)  # never setuid: the content is a model's
         file.write(content)
         file.flush()

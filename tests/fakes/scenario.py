@@ -27,11 +27,12 @@ from tenex.core.context.transcript import entries_for
 from tenex.core.context.window import CONTEXT_TOKENS
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide, next_question
-from tenex.core.effects import Effect, Evaluate, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Work
+from tenex.core.effects import Effect, Evaluate, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Undo, Work
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.messages import NO_USAGE, CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import PHASE_TRANSITIONS, Access, Phase
+from tenex.core.port_values import UndoOutcome
 from tenex.core.ports import Prompt, PublishOutcome, ToolResult, UnsignedEvent
 from tenex.core.signals import (
     Evaluated,
@@ -45,6 +46,7 @@ from tenex.core.signals import (
     Signal,
     TimerFired,
     ToolReturned,
+    UndoReturned,
 )
 from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.run import Run
@@ -156,6 +158,7 @@ class Scenario:
         self.crashed = 0
         self.backlog: list[Signal] = []
         self.budget = CONTEXT_TOKENS
+        self.undo: Callable[[Undo], UndoOutcome] = lambda _: UndoOutcome()
         self.answers_at_once = True
         """Whether functions that a decision depends on are called before anything else happens."""
 
@@ -286,6 +289,8 @@ class Scenario:
                 return TimerFired(key=effect.key)
             case Evaluate():
                 return evaluated(self.conversation, effect, self.rules, self.now)
+            case Undo():
+                return UndoReturned(key=effect.key, outcome=self.undo(effect))
             case NodeRun():
                 raise AssertionError("a scenario with a mission answers for its nodes")
 
@@ -519,7 +524,7 @@ def check_invariants(scenario: Scenario) -> None:
     _check_phases(records)
     _check_reflections(records)
     assert conversation.usage == _spent(records), "usage is the sum over the records"
-    working = in_flight(scenario)
+    working = [effect for effect in in_flight(scenario) if not isinstance(effect, Undo)]
     if conversation.status in ("waiting", "ended", "new"):
         assert not working, f"{conversation.status}, but {working} runs"
         assert conversation.turn is None

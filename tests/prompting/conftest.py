@@ -8,7 +8,7 @@ import pytest
 from tenex.prompting import PromptLibrary, builtin_prompts
 
 READS = frozenset({"read_file", "list_files", "search_files", "git_status", "git_diff"})
-TOOLS = READS | {"write_file", "edit_file", "move_file", "delete_file", "check", "shell"}
+TOOLS = READS | {"write_file", "edit_file", "move_file", "delete_file", "git_commit", "check", "shell"}
 
 
 WORKER = "---\nname: R\nrole: r\nkind: worker\nuse_when: asked\n{}---\nYou work.\n"

@@ -123,3 +123,35 @@ async def test_an_agent_finds_what_has_left_its_window_and_no_guest_reads_it(tmp
         answer = await ask(folder, strange, guest, 2)
         assert "heliotrope" not in answer
         assert old[:12] not in answer
+
+
+def is_cut_off(request: Json) -> Reply:
+    """An agent that changes a file, fails at another, and then thinks for long; once it is asked again it answers."""
+    asked = Asked(request)
+    if "go on" in asked.words.rsplit("<message", 1)[-1]:
+        return Answer(text="I go on")
+    if not asked.steps:
+        edit = {"path": "pets.txt", "edits": [{"old": "cat", "new": "dog"}]}
+        return calls(("read_file", {"path": "pets.txt"}), ("edit_file", edit), ("read_file", {"path": "gone.txt"}))
+    return Answer(text="too late", delay=60.0)
+
+
+async def test_after_a_stop_an_agent_is_given_what_was_called_and_what_it_changed(tmp_path: Path, relay: str) -> None:
+    async with at_work(tmp_path, relay, is_cut_off, f"{ALONE}{QUICK}") as (folder, server):
+        (folder.workspace / "pets.txt").write_text("a cat\n")
+        name = await folder.write("change the pets")
+        await person.until(lambda: len(server.exchanges) == 2)
+        await folder.write("/stop", to=name)
+        await person.until(lambda: folder.state(name).status == "waiting")
+        (folder.workspace / "mine.txt").write_text("of a person\n")
+        await folder.write("go on", to=name)
+        await person.until(lambda: len(server.exchanges) == 3)
+        words = Asked(server.exchanges[-1].request).words
+    assert "turn-1 was not finished. It had called:" in words
+    called = words[words.index("It had called:") :].splitlines()[1:4]
+    assert called[0] == "- executor: read_file(path=pets.txt)"
+    assert called[1].startswith("- executor: edit_file(path=pets.txt, edits=[")
+    assert called[2].startswith("- executor: read_file(path=gone.txt) failed: There is no file gone.txt")
+    assert '<note title="What turn-1 changed">' in words
+    assert "\n-a cat\n+a dog\n" in words
+    assert "mine.txt" not in words[words.index("What turn-1 changed") :]

@@ -175,3 +175,46 @@ async def test_a_fork_without_a_daemon_and_in_a_thread_is_answered_by_the_next_o
         await person.publish(folder.url, reply)
         await ended(folder, other)
     await is_whole(folder)
+
+
+async def test_the_files_of_the_last_work_are_listed_and_then_put_back(folder: Folder) -> None:
+    """Not what somebody else has changed since; and the file that was there before is as it was, with its mode."""
+    kept = folder.workspace / "notes.txt"
+    async with daemon(folder):
+        name = await folder.write("Create hello.py that prints hello")
+        await ended(folder, name)
+        first = in_workspace(folder)
+        kept.write_text("mine\n")
+        await folder.write("Create other.py that prints other", to=name)
+        await folder.until(name, "ended", cycle=2)
+        assert in_workspace(folder).keys() == first.keys() | {"other.py", "notes.txt"}
+
+        await folder.write("/undo", to=name)
+        await answered(folder, name, "1 file changed since before turn-")
+        assert in_workspace(folder).keys() == first.keys() | {"other.py", "notes.txt"}, "a list changes nothing"
+        await folder.write("/undo yes", to=name)
+        await answered(folder, name, "Files are as before turn-")
+        assert in_workspace(folder) == {**first, "notes.txt": "mine\n"}
+
+        (folder.workspace / "hello.py").write_text("print('by hand')\n")
+        await folder.write("/undo cycle", to=name)
+        await answered(folder, name, "Left as they are: hello.py (changed by somebody else too)")
+        (folder.workspace / "hello.py").write_text(first["hello.py"])
+        await folder.write("/undo cycle", to=name)
+        await answered(folder, name, "since before cycle 1: hello.py. `/undo yes`")
+        await folder.write("/undo yes", to=name)
+        await answered(folder, name, "Files are as before cycle 1: hello.py.")
+        assert in_workspace(folder) == {"notes.txt": "mine\n"}
+        await folder.write("/undo", to=name)
+        await answered(folder, name, "There is nothing to undo.")
+    await is_whole(folder)
+
+
+async def answered(folder: Folder, name: str, words: str) -> None:
+    """Wait until the newest message of ours holds these words."""
+
+    def holds() -> bool:
+        sent = of_kind(folder.records(name), r.MessageSent, lambda _: True)
+        return bool(sent) and words in sent[-1].text
+
+    await person.until(holds)

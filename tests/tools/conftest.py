@@ -127,6 +127,7 @@ def every_tool(
         check=policy,
         shell=ShellRules(policy=policy, timeout=timeout),
         has_sandbox=True,
+        commits=True,
         transactions=turns,
     )
     return Bench(standard_tools(known), turns)

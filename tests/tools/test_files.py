@@ -539,3 +539,15 @@ async def test_empty_folders_are_deleted(tools: Bench, root: Path) -> None:
     assert (await tools.do("delete_file", path="full/er")).content == "Deleted the empty folder full/er."
     assert (await tools.do("delete_file", path="full")).ok
     assert names_in(root) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+async def test_a_file_of_another_user_stays_theirs(tools: Bench, root: Path) -> None:
+    """A daemon that is root works on a person's files."""
+    put(root, {"a": "one\n"})
+    os.chown(root / "a", 12345, 23456)
+    (root / "a").chmod(0o640)
+    edits = [{"old": "one", "new": "two"}]
+    assert (await tools.do("edit_file", having_read(root, "a"), path="a", edits=edits)).ok
+    about = (root / "a").stat()
+    assert (about.st_uid, about.st_gid, about.st_mode & 0o7777) == (12345, 23456, 0o640)

@@ -106,7 +106,7 @@ async def test_without_a_repository_or_a_commit_that_is_reported(tools: Bench, r
 
 
 async def test_a_missing_git_is_reported(tools: Bench, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setenv("PATH", "/nonexistent")
     assert "git is not installed" in await tools.refused("git_status", PLAN)
 
 

@@ -9,7 +9,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from tenex.cli.main import main
-from tenex.tools.overview import LARGEST_NOTES, LOOKED_AT, NAMED, NOTES, overview, workspace_notes
+from tenex.tools.overview import LARGEST_NOTES, LOOKED_AT, NAMED, overview, workspace_notes
+from tenex.tools.project_commands import NOTES, ProjectCommands
+from tenex.tools.project_runs import ProjectRuns
 
 from .conftest import put
 
@@ -51,6 +53,34 @@ def test_the_command_for_the_tests_is_named_where_it_is_obvious(
     put(tmp_path, {file: text})
     assert overview(tmp_path, runs=False) == f"Its files: {file}."
     assert overview(tmp_path, runs=True).partition("\n")[2] == (f"Its tests are run by `{command}`." if command else "")
+
+
+def test_an_environment_is_named_and_not_listed(tmp_path: Path) -> None:
+    put(tmp_path, {"pyproject.toml": '[project]\ndependencies = ["x"]\n'})
+    assert "It has no environment, and pyproject.toml asks for packages" in overview(tmp_path, runs=True)
+    put(tmp_path, {"venv/bin/python": "", "venv/pyvenv.cfg": "version = 3.12.1\n", "venv/lib/python3.12/x.py": ""})
+    (tmp_path / "venv/bin/python").chmod(0o755)
+    shown = overview(tmp_path, runs=True)
+    assert shown == "Its files: pyproject.toml.\n`python` is that of its environment venv 3.12.1 (not listed above)."
+    assert overview(tmp_path, runs=False) == "Its files: pyproject.toml."
+
+
+def test_commands_of_the_operator_and_the_last_run_of_tests_are_named(tmp_path: Path) -> None:
+    put(tmp_path, {"Makefile": "test:\n\tcc\n"})
+    runs = ProjectRuns(tmp_path / "data", lambda: 1_795_000_000)
+    told = ProjectCommands(test=(("pytest", "-x"), ("node", "a b.js")), lint=(("ruff", "check"),), build=(("make",),))
+
+    def shown() -> list[str]:
+        return overview(tmp_path, runs=True, commands=told, last=lambda steps: runs.last("test", steps)).splitlines()[
+            1:
+        ]
+
+    named = "Its tests are run by `pytest -x && node 'a b.js'`."
+    assert shown() == [named, "`ruff check` checks and `make` builds it."]
+    runs.record("test", told.test, 1, "FAILED a\n== \x1b1 failed, 2 passed ==\n\n")
+    assert shown()[0] == f"{named} Last run: 2026-11-18 11:06 UTC, exit status 1 (1 failed, 2 passed)."
+    runs.record("test", (("make", "test"),), 0, "")
+    assert shown()[0] == named, "the last run was of another command"
 
 
 def listening(place: Path) -> None:

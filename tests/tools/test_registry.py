@@ -22,8 +22,8 @@ from tenex.tools.workspace import Workspace
 from .conftest import ROSTER, Bench, KeptLessons, make_context, make_tool
 
 READ = {"read_file", "list_files", "search_files", "git_status", "git_diff"}
-CHANGE, RUN = {"write_file", "edit_file", "move_file", "delete_file"}, {"check", "shell", "python"}
-ONCE = {"edit_file", "move_file", "delete_file", "shell", "python"}
+CHANGE, RUN = {"write_file", "edit_file", "move_file", "delete_file", "git_commit"}, {"check", "shell", "python"}
+ONCE = {"edit_file", "move_file", "delete_file", "git_commit", "shell", "python"}
 SPEAK = {"ask", "complete"}
 TALK = SPEAK | {"search_conversation"}
 ALL = READ | CHANGE | RUN | TALK | {"learn"}
@@ -101,9 +101,9 @@ def test_rules_name_access_and_replay_of_every_tool(tools: Bench) -> None:
 @pytest.mark.parametrize(
     ("given", "without"),
     [
-        ({}, RUN | {"git_status", "git_diff"}),
-        ({"check": RunPolicy.OFF, "has_sandbox": True}, RUN),
-        ({"shell": ShellRules(policy=RunPolicy.UNSANDBOXED)}, {"check", "git_status", "git_diff"}),
+        ({}, RUN | {"git_status", "git_diff", "git_commit"}),
+        ({"check": RunPolicy.OFF, "has_sandbox": True}, RUN | {"git_commit"}),
+        ({"shell": ShellRules(policy=RunPolicy.UNSANDBOXED)}, {"check", "git_status", "git_diff", "git_commit"}),
     ],
 )
 def test_what_cannot_be_confined_is_offered_only_where_it_is_permitted(

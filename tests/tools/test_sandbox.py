@@ -14,7 +14,7 @@ from .conftest import Bench, put
 
 
 @needs_bubblewrap
-async def test_our_python_is_protected_in_the_workspace_and_only_python_seen_around_it(
+async def test_our_python_is_protected_in_the_workspace_and_not_seen_elsewhere(
     sandboxed: Bench, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is planted there would run as the daemon, outside; and keys may lie in a folder around both."""
@@ -26,8 +26,8 @@ async def test_our_python_is_protected_in_the_workspace_and_only_python_seen_aro
     monkeypatch.setattr(sys, "prefix", str(root))
     assert not (await sandboxed.run("touch x")).ok, "a workspace that is our Python is read-only"
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    result = await sandboxed.run(f"cat {tmp_path}/lib/module.py; echo; ls {tmp_path}")
-    assert result.content.split("\n")[1:] == ["a module", "lib", "workspace"]
+    result = await sandboxed.run(f"ls {tmp_path}")
+    assert result.content.split("\n")[1:] == ["workspace"]
 
 
 @needs_bubblewrap
@@ -90,7 +90,7 @@ async def test_a_command_neither_sees_nor_uses_keys_of_the_kernel(sandboxed: Ben
         keyring = system.syscall(calls[2], 0, user_keyring, 0)  # its number
         put(root, {"keys.py": ASK_FOR_KEYS})
         numbers = " ".join(map(str, [*calls, keyring, key]))
-        result = await sandboxed.run(f"python keys.py {numbers}; cat /proc/keys /proc/key-users")
+        result = await sandboxed.run(f"python3 keys.py {numbers}; cat /proc/keys /proc/key-users")
     finally:
         system.syscall(calls[2], 9, key, user_keyring)  # unlink
     assert "no keys" in result.content

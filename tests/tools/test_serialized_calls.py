@@ -367,3 +367,24 @@ async def test_a_call_that_cannot_be_settled_does_not_block_the_next(recorded: B
     assert "cut off" not in result.content
     assert contents(root) == was
     assert not (folder / NAME).exists()
+
+
+@needs_git
+async def test_what_a_cycle_changed_is_shown_with_new_files_and_without_those_of_others(
+    root: Path, workspace: Workspace, folder: Path
+) -> None:
+    put(root, {"old.py": "one\n", "other.py": "1\n"})
+    tools = every_tool(workspace, folder, policy=RunPolicy.UNSANDBOXED)
+    second = replace(kit.make_context(), cycle=2, idempotency_key="c:2")
+    await tools.do("write_file", kit.make_context(), path="before.py", content="x\n")
+    await tools.do("write_file", second, path="new/new.py", content="new\n")
+    put(root, {"other.py": "2\n"})
+    await tools.run("echo two >> old.py", replace(second, idempotency_key="c:3"))
+    context = replace(second, touched=frozenset({"new/new.py", "old.py"}))
+    shown = (await tools.do("git_diff", context, cycle=True)).content
+    assert "+new\n" in shown
+    assert " one\n+two" in shown
+    assert not any(name in shown for name in ("other.py", "before.py"))
+    assert "old.py" not in (await tools.do("git_diff", context, cycle=True, path="new")).content
+    nothing = (await tools.do("git_diff", replace(context, cycle=3), cycle=True)).content
+    assert nothing == "This cycle has changed nothing there."

@@ -110,11 +110,28 @@ def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | No
         # the reason is the part's too, where this turn is the first in its phase
         reason = f": {cut_bytes(hand.reason, room // 8)}" if hand.reason != turn.reason else "."
         yield Note(title="Hand-off", text=f"From {hand.from_} to {hand.to}{reason}{summary}")
+    if run.parent is None:
+        yield from _of_unfinished(conversation, room // 4)
     yield from mode_of(conversation).notes(conversation, run, room // 2)
     others = cut_bytes(", ".join(agent for agent in turn.agents if agent != run.agent), room // 8)
     beside = f" Beside you: {others}." if others else ""
     reason = cut_bytes(turn.reason, room // 8).rstrip(".")
     yield Note(title=PART, text=f"{reason}.{beside}{_files(conversation.touched, room // 8)}")
+
+
+def unfinished_before(conversation: Conversation) -> OrchestratorTurn | None:
+    """The turn of this cycle that the open one follows, where one of its agents was stopped or failed."""
+    last = conversation.turns[-1] if conversation.turns else None
+    return last if last is not None and any(not done.is_finished for done in last.completions) else None
+
+
+def _of_unfinished(conversation: Conversation, room: int) -> Iterator[Note]:
+    """What was called in the turn before, where it was not finished."""
+    last = unfinished_before(conversation)
+    calls = [f"- {done.agent}: {line}" for done in last.completions for line in done.calls] if last is not None else []
+    if last is not None and calls:
+        head = f"{last.turn_id} was not finished. It had called:"
+        yield Note(title="Not finished", text=f"{head}\n{cut_bytes(chr(10).join(calls), room)}")
 
 
 def _done(conversation: Conversation, hand: Handoff, choice: _Choice | None) -> str:

@@ -11,6 +11,7 @@ wants the functions evaluated (`next_question`), and the decision is made when t
 from collections.abc import Sequence
 
 from tenex.core import records as r
+from tenex.core.commands import report_undo
 from tenex.core.config import Policy, Replay
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Key, Work
@@ -39,6 +40,7 @@ from tenex.core.signals import (
     StepFinished,
     TimerFired,
     ToolReturned,
+    UndoReturned,
 )
 from tenex.core.state.run import Call, Run
 from tenex.core.state.undecided import DeferrableSignal, EvaluationRequested, FunctionsEvaluated
@@ -142,6 +144,9 @@ def _consequences(draft: Transaction, signal: Signal) -> Transaction:  # noqa: C
                 runs.returned(draft, *found, result)
         case TimerFired(key=key):
             _timer(draft, key)
+        case UndoReturned(key=key, outcome=undone):
+            if key in pending(draft.state):
+                report_undo(draft, undone)
         case Published(key=key, outcome=outcome):
             _published(draft, key, outcome)
         case RollBack():

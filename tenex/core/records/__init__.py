@@ -52,6 +52,7 @@ from .run import (
     ToolCallStarted,
     WorkVerdict,
 )
+from .undo import FilesUndone, UndoRequested, UndoScope
 from .workflow import ContextSet, ExpectationMissed, InviteAcknowledged, RoundClosed, WorkflowClosed, WorkflowOpened
 
 Purpose = Literal["completion", "question", "notice", "error", "announcement"]

@@ -24,6 +24,7 @@ from tenex.core.state.conversation import (
     PhaseMetrics,
     RelayRefusal,
     State,
+    UndoState,
     of_cycle,
     title_of,
     worked_on,
@@ -289,6 +290,7 @@ def _turn_opened(c: State, record: r.TurnOpened) -> None:
     if c.history is not None:
         c.history = replace(c.history, routed=None, routing={})
     c.turn_count += 1
+    c.undo = c.undo if c.undo is not None and c.undo.is_open else None
     if c.plan_question is not None:
         c.earlier_plans = (*c.earlier_plans, *c.plan_question.events)[-EARLIER_PLANS:]
     c.plan_question = None
@@ -481,6 +483,7 @@ def _run_ended(c: State, record: r.RunEnded) -> None:
             at=record.at,
             hand_over=record.hand_over,
             untried=record.untried,
+            calls=() if record.outcome == "finished" else run.called(),
         )
         c.turn = replace(c.turn, completions=(*c.turn.completions, done))
         c.worked_on = worked_on(c, run.shown)
@@ -612,6 +615,17 @@ def _evaluated(c: State, record: FunctionsEvaluated) -> None:
     c.verdicts = kept | {verdict.key: verdict for verdict in record.verdicts}
 
 
+def _undo_asked(c: State, record: r.UndoRequested) -> None:
+    c.undo = UndoState(seq=record.seq, scope=record.scope, to=record.to)
+
+
+def _undone(c: State, record: r.FilesUndone) -> None:
+    is_list = bool(record.files) and not record.restored_tree and not record.fault
+    if c.undo is not None and c.undo.scope == "cycle" and record.restored_tree:
+        c.touched -= frozenset(record.files)
+    c.undo = replace(c.undo, to=record.to, is_open=False) if is_list and c.undo is not None else None
+
+
 REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.ConversationStarted: _started,
     r.ProcessRestarted: reopened,
@@ -656,6 +670,8 @@ REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.MessageSent: _message_sent,
     r.Delivered: _delivered,
     r.OutboxExpired: _expired,
+    r.UndoRequested: _undo_asked,
+    r.FilesUndone: _undone,
     r.JournalRebuilt: rebuilt,
     r.ConversationImported: imported,
     EvaluationRequested: _deferred,

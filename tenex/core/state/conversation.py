@@ -118,6 +118,16 @@ class RelayRefusal:
     """Another relay has accepted what was written."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoState:
+    """An `/undo` that is open, or the list it gave; `to` as in `UndoRequested`, of a list what undoes it."""
+
+    seq: int
+    scope: r.UndoScope
+    to: int = 0
+    is_open: bool = True
+
+
 # What a rollback does with a field of `State`; each field is declared as one of the three. (ADR 15.)
 Restored = Annotated[T, "restored"]
 """It gets its earlier value: what agents and the router know, and what the rules of the cycle read."""
@@ -204,6 +214,8 @@ class State:
     """The newest events that a relay refused for good."""
     asks: Reset[Mapping[str, tuple[RunId, str]]] = field(default_factory=dict)
     """Event id of a question we put -> the run and the call it belongs to."""
+    undo: Reset[UndoState | None] = None
+    """The newest `/undo`, until other work begins."""
     mission: Restored[Mission | None] = None
     """The current mission, or the last one."""
     refused: Restored[str] = ""

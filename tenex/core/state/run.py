@@ -21,7 +21,7 @@ from typing import Any, Final
 from tenex.core.config import Replay, Role
 from tenex.core.decider import Decider
 from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug, TurnId
-from tenex.core.messages import NO_USAGE, CallRequest, CallResult, Entry, ModelStep, Note, Usage, UserText
+from tenex.core.messages import NO_USAGE, CallRequest, CallResult, Entry, ModelStep, Note, Usage, UserText, cut
 from tenex.core.phases import Phase
 from tenex.core.port_values import Handoff
 from tenex.core.records.run import ModelReprompted, Outcome, RetryScheduled, WorkVerdict
@@ -31,6 +31,10 @@ MODELS: Final = 8
 """Names of models by which the costs of a run are kept apart."""
 MODEL_CHARACTERS: Final = 100
 OTHER_MODELS: Final = "others"
+CALLS_KEPT = 30
+"""Calls that are remembered of a run that was not finished, the newest."""
+ARGUMENTS, CALL_LINE, CALL_READ = 120, 240, 600
+"""Characters of a call's arguments, of its line, and of what is read for it."""
 
 
 class CallState(StrEnum):
@@ -196,6 +200,20 @@ class Run:
         waits = self.has_parked or self.has_linked
         return waits and all(call.state is not CallState.PERMITTED for call in self.calls)
 
+    def called(self) -> tuple[str, ...]:
+        """Its newest calls in a line each, with how they ended where that was not well."""
+        results = {entry.id: entry for entry in self.entries if isinstance(entry, CallResult)}
+        lines = []
+        for request in (call for entry in self.entries if isinstance(entry, ModelStep) for call in entry.calls):
+            result = results.get(request.id)
+            given = ", ".join(f"{name}={str(value)[:ARGUMENTS]}" for name, value in request.arguments.items())
+            ended = " was cut off" if result is None else "" if result.ok else f" failed: {result.content}"
+            lines.append(
+                cut(" ".join(f"{request.tool}({cut(given, ARGUMENTS)}){ended}"[:CALL_READ].split()), CALL_LINE)
+            )
+        left = len(lines) - CALLS_KEPT
+        return (f"({left} calls before these)", *lines[-CALLS_KEPT:]) if left > 0 else tuple(lines)
+
     def find(self, call: CallId) -> Call | None:
         """The open call of that id."""
         return next((known for known in self.open_calls if known.request.id == call), None)
@@ -352,6 +370,13 @@ class Completion:
     """Where its agent wants the work to go on."""
     untried: str = ""
     """Why the work could not be tried, with that verdict."""
+    calls: tuple[str, ...] = field(default=(), compare=False)
+    """What was called, a line each, where it was not finished; not compared, because older snapshots lack it."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether its agent came to its end."""
+        return self.outcome == "finished"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,6 @@ import importlib.util
 import os
 import resource
 import shlex
-import shutil
 import socket
 import statistics
 import subprocess
@@ -20,6 +19,8 @@ from packaging.requirements import Requirement
 
 from tenex.core.errors import StoreError
 from tenex.core.installation import DISTRIBUTION, pip_install
+from tenex.operations.workspace_commands import lacks
+from tenex.tools.daemon_programs import find_program
 from tenex.tools.git_config import GIT_ALONE, why_no_repository
 from tenex.tools.sandbox import probe_bubblewrap
 
@@ -167,7 +168,7 @@ def _flush(folder: Path) -> Finding:
 
 def sandbox(case: Case) -> Iterator[Finding]:
     """Report whether programs of agents can be confined, and so which tools are on."""
-    tools, works, bwrap = case.settings.tools, probe_bubblewrap(), shutil.which("bwrap")
+    tools, works, bwrap = case.settings.tools, probe_bubblewrap(), find_program("bwrap", case.paths.workspace)
     if works:
         yield ok("programs of agents run in a sandbox (bubblewrap)", bwrap or "")
     else:
@@ -202,7 +203,7 @@ def git(case: Case) -> Iterator[Finding]:
     if not case.settings.tools.checkpoints:
         yield ok("no checkpoints of the workspace are kept, as configured", "tools.checkpoints")
         return
-    executable, folder = shutil.which("git"), case.paths.checkpoints
+    executable, folder = find_program("git", workspace), case.paths.checkpoints
     if executable is None:
         message = "git is not installed: what a command changed is not known and cannot be restored"
         yield warning(message, "tools.checkpoints", "install git, or set this to false")
@@ -220,3 +221,9 @@ def _is_repository(git: str, folder: Path) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
+
+
+def workspace(case: Case) -> Iterator[Finding]:
+    """Report what agents will miss when they work on the project."""
+    found = [warning(lack.message, lack.place, lack.fix) for lack in lacks(case.settings, case.paths)]
+    yield from found or [ok("the project's environment and commands are complete", case.paths.workspace)]

@@ -55,6 +55,7 @@ CHECKS: Final = (
     Check("models", configuration.models, 90),
     Check("sandbox", machine.sandbox, 20),
     Check("git", machine.git, 45),
+    Check("workspace", machine.workspace, 20),
 )
 
 MAX_FINDINGS: Final = 40

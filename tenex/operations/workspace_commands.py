@@ -1,0 +1,174 @@
+"""Runs the project's commands in the workspace as the operator asks, and tells what the workspace lacks."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tenex.configuration.build import commands_of, disk_reserve, program_folders, shell_policy
+from tenex.core.errors import UsageError
+from tenex.settings import ProjectPaths, Settings
+from tenex.store.atomic import replace
+from tenex.tools.process import plain_text
+from tenex.tools.project_commands import (
+    Command,
+    ProjectCommands,
+    line_of,
+    missing_program,
+    modules_wanted,
+    packages_wanted,
+    propose,
+)
+from tenex.tools.project_environment import VENVS, ProjectEnvironment
+from tenex.tools.project_runs import ProjectRuns
+from tenex.tools.sandbox import RunPolicy, probe_bubblewrap
+from tenex.tools.shell import Programs, ShellRules
+from tenex.tools.workspace import Workspace
+
+LARGEST_LOG: Final = 8 * 1024**2
+"""Bytes kept of what one step prints: the beginning and the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How the steps of a command ended."""
+
+    command: str
+    """The last step that was run."""
+    status: int | None
+    """None where it was stopped."""
+    sentence: str
+    log: Path
+    output: str
+    """Of the last step."""
+
+
+def environment_of(settings: Settings, where: ProjectPaths) -> ProjectEnvironment:
+    """What programs find in the workspace."""
+    return ProjectEnvironment(where.workspace.resolve(), program_folders(settings))
+
+
+async def run_command(
+    name: str, settings: Settings, where: ProjectPaths, on_step: Callable[[Command], None] = lambda _: None
+) -> Ended:
+    """Run the steps of a command until one fails; the log is kept, and how it ended is recorded.
+
+    Raises:
+        UsageError: there is no such command, no workspace, no sandbox, or a program is missing.
+        Refusal: too little is free on disk.
+    """
+    commands = commands_of(settings)
+    steps = commands.steps(name) or (propose(where.workspace).test if name == "test" else ())
+    if not steps:
+        raise UsageError(f"No command is set for {name}. `tenex workspace show` proposes what tenex.toml may have.")
+    if not where.workspace.is_dir():
+        raise UsageError(f"There is no workspace {where.workspace}; set paths.workspace in tenex.toml.")
+    is_sandboxed = settings.tools.shell.sandbox != "none"
+    policy = shell_policy(settings, has_sandbox=is_sandboxed and probe_bubblewrap())
+    if policy is RunPolicy.OFF:
+        raise UsageError("Nothing was run: there is no sandbox, or it is switched off. `tenex doctor` tells more.")
+    is_setup = name == "setup"
+    seconds = settings.workspace.setup_timeout if is_setup else settings.tools.shell.timeout
+    rules = ShellRules(
+        policy=policy,
+        network=settings.workspace.setup_network if is_setup else settings.tools.shell.network,
+        timeout=seconds,
+        reserve=disk_reserve(settings, where),
+        path=program_folders(settings),
+    )
+    runs = ProjectRuns(where.data)
+    ended = await _run_steps(steps, Programs(Workspace(where.workspace), rules), runs.log_of(name), on_step)
+    runs.record(name, steps, ended.status, ended.output)
+    return ended
+
+
+async def _run_steps(
+    steps: tuple[Command, ...], programs: Programs, log: Path, on_step: Callable[[Command], None]
+) -> Ended:
+    ended = Ended(command="", status=None, sentence="", log=log, output="")
+    text = ""
+    for step in steps:
+        on_step(step)
+        line = [_program(programs.project, step[0]), *step[1:]]
+        outcome, _ = await programs.execute(
+            line,
+            programs.workspace.root,
+            programs.rules.timeout,
+            can_write=True,
+            confined=False,
+            most_output=LARGEST_LOG,
+        )
+        output, sentence = plain_text(outcome.output), outcome.ended(f"`{line_of([step])}`", programs.rules.timeout)
+        text += f"$ {line_of([step])}\n{output}\n{sentence}\n\n"
+        await asyncio.to_thread(replace, log, text.encode("utf-8", "replace"))
+        ended = Ended(command=line_of([step]), status=outcome.status, sentence=sentence, log=log, output=output)
+        if outcome.status != 0:
+            break
+    return ended
+
+
+def _program(project: ProjectEnvironment, name: str) -> str:
+    """The path of a program; one with a slash is in the workspace.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found = str(project.root / name) if "/" in name else project.find(name)
+    if found is None or not os.access(found, os.X_OK):
+        raise UsageError(
+            f"{name} is not found in the workspace or on its path ({project.search_path()}). Install it, or add its "
+            "folder to workspace.path."
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What the workspace lacks, where, and what to do."""
+
+    message: str
+    place: str
+    fix: str
+
+
+def lacks(settings: Settings, where: ProjectPaths) -> Iterator[Lack]:
+    """What agents will miss when they work on the project."""
+    project, commands = environment_of(settings, where), commands_of(settings)
+    if not project.root.is_dir():
+        return
+    for folder in program_folders(settings):
+        if not folder.is_dir():
+            yield Lack(f"there is no folder {folder}", "workspace.path", "correct it, or install what it is to hold")
+    proposed = propose(project.root)
+    yield from _lacks_of_environment(project, _how_to_set_up(commands, proposed))
+    test = commands.test or proposed.test
+    if test and (missing := next(filter(None, (missing_program(project, step) for step in test)), "")):
+        message = f"the tests are run by `{line_of(test)}`, and {missing} is not found"
+        yield Lack(message, "workspace.test", _how_to_set_up(commands, proposed))
+    runs = ProjectRuns(where.data)
+    last = runs.last("setup", commands.setup)
+    if last is not None and last.status != 0:
+        yield Lack(f"the last setup failed: {last}", str(runs.log_of("setup")), "read this log, then repeat it")
+
+
+def _lacks_of_environment(project: ProjectEnvironment, fix: str) -> Iterator[Lack]:
+    if project.venv() is None:
+        there = next((project.root / name for name in VENVS if os.path.lexists(project.root / name)), None)
+        if there is not None and there.is_symlink():
+            yield Lack("agents cannot use an environment that is a link out of the workspace", str(there), fix)
+        elif there is not None:
+            yield Lack("this environment has no interpreter that can be run", str(there), f"remove it, then {fix}")
+        elif asking := packages_wanted(project.root):
+            yield Lack(f"{asking} asks for packages, and there is no .venv", str(project.root), fix)
+    if modules_wanted(project.root) and not (project.root / "node_modules").is_dir():
+        yield Lack("package.json asks for packages, and there is no node_modules", str(project.root), fix)
+
+
+def _how_to_set_up(commands: ProjectCommands, proposed: ProjectCommands) -> str:
+    if commands.setup:
+        return "run `tenex workspace setup`"
+    if proposed.setup:
+        return "set workspace.setup as `tenex workspace show` proposes, then run `tenex workspace setup`"
+    return "set workspace.setup to the commands that make it, then run `tenex workspace setup`"

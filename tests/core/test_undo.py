@@ -1,0 +1,79 @@
+"""`/undo`: what was changed is listed first, and put back only as it was listed."""
+
+from tenex.core import records as r
+from tenex.core.effects import Undo, Work
+from tenex.core.phases import Phase
+from tenex.core.port_values import UndoOutcome
+from tests.fakes.scenario import WAITS, Router, Scenario, model_by_phase, reply, route, scenario_at, step_until
+
+LIST = UndoOutcome(
+    to=9, since="turn-1 (execute)", files=("a.py", "b.py"), left={"c.py": "changed by somebody else too"}
+)
+DONE = UndoOutcome(to=9, since="turn-1 (execute)", files=("a.py", "b.py"), restored_tree="t", previous_tree="p")
+
+
+def at_rest(*outcomes: UndoOutcome) -> tuple[Scenario, list[tuple[str, int]]]:
+    """A conversation after a turn, and what its workspace is asked: scope and record."""
+    scenario = scenario_at(Phase.EXECUTE, Router(route(None, "executor"), WAITS)).settle()
+    asked: list[tuple[str, int]] = []
+    answers = iter(outcomes)
+
+    def undo(effect: Undo) -> UndoOutcome:
+        asked.append((effect.scope, effect.to))
+        return next(answers)
+
+    scenario.undo = undo
+    return scenario, asked
+
+
+def test_what_was_listed_is_put_back_after_a_yes() -> None:
+    scenario, asked = at_rest(LIST, DONE, UndoOutcome())
+    scenario.converse("/undo yes")
+    assert scenario.sent_texts()[-1] == (
+        "2 files changed since before turn-1 (execute): a.py, b.py. Left as they are: c.py (changed by somebody else "
+        "too). `/undo yes` puts them back."
+    )
+    scenario.converse("/undo Yes.")
+    assert scenario.sent_texts()[-1] == (
+        "Files are as before turn-1 (execute): a.py, b.py. What they held is kept in the checkpoints."
+    )
+    scenario.converse("/undo")
+    assert scenario.sent_texts()[-1] == "There is nothing to undo."
+    assert asked == [("turn", 0), ("turn", 9), ("turn", 0)]
+    assert scenario.conversation.status == "waiting"
+
+
+def test_a_list_that_is_old_or_of_another_scope_is_not_agreed_to() -> None:
+    scenario, asked = at_rest(LIST, LIST, LIST, UndoOutcome(fault="git failed."))
+    scenario.converse("/undo").converse("/undo cycle yes")
+    scenario.router = Router(route(None, "executor"), WAITS)
+    scenario.converse("go on").converse("/undo yes")
+    assert asked == [("turn", 0), ("cycle", 0), ("turn", 0)]
+    scenario.converse("/undo yes")
+    assert asked[-1] == ("turn", 9)
+    assert scenario.sent_texts()[-1] == "Nothing was undone: git failed."
+
+
+def test_nothing_is_undone_while_agents_work_or_for_words_that_mean_something_else() -> None:
+    scenario, asked = at_rest()
+    scenario.converse("/undo everything")
+    assert scenario.sent_texts()[-1] == "`/undo` takes `cycle` or `yes`, not everything. Nothing was done."
+    scenario.router = Router(route(None, "executor"), WAITS)
+    scenario.worker = model_by_phase(execute=[reply("", ("ask", {"question": "?"})), reply("ok")])
+    scenario.user_writes("go on")
+    step_until(scenario, lambda it: it.conversation.turn is not None)
+    scenario.user_writes("/undo")
+    assert scenario.sent_texts()[-1] == "Work is under way. Write `/stop`, then `/undo`."
+    assert (asked, scenario.records(r.UndoRequested)) == ([], [])
+
+
+def test_an_undo_goes_on_after_a_restart_and_is_answered_once() -> None:
+    scenario, asked = at_rest(LIST, LIST)
+    scenario.user_writes("/undo")
+    key = next(key for key in scenario.running if key.work is Work.UNDO)
+    scenario.user_writes("/undo cycle")
+    assert scenario.sent_texts()[-1] == "I am still at the last `/undo`."
+    scenario.crash()
+    assert key in scenario.running
+    scenario.settle()
+    assert len(scenario.records(r.FilesUndone)) == len(asked) == 1
