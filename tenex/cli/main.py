@@ -10,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from io import TextIOWrapper
+from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -125,7 +125,8 @@ def _placeholder() -> None:
 
 
 for _name, (_, _help) in COMMANDS.items():
-    app.command(_name, help=_help, hidden=_name in ALIASES)(_placeholder)
+    # as a `short_help` it is wrapped, not cut off
+    app.command(_name, help=_help, short_help=_help, hidden=_name in ALIASES)(_placeholder)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -167,11 +168,10 @@ def _run(arguments: list[str], options: Globals) -> int:
         output.message("tenex: interrupted")
         return _INTERRUPTED
     except typer.TyperException as error:
-        show = getattr(error, "show", None)
+        show, text = getattr(error, "show", None), StringIO()
         if callable(show):
-            show()
-        else:
-            output.message(f"tenex: {error.format_message()}")
+            show(text)
+        output.message(text.getvalue().rstrip("\n") or f"tenex: {error.format_message()}")
         return error.exit_code
     except Exception as error:  # noqa: BLE001 the last place that can report it in one line
         return _failed(error, options)
@@ -195,16 +195,12 @@ def _failed(error: Exception, options: Globals) -> int:
     elif isinstance(error, OSError) and error.errno == errno.ENOSPC:  # a full disk is no internal error
         raise error
     else:
-        from tenex.telemetry import redact
-
         first = next(iter(str(error).splitlines()), "")
-        output.message(redact(f"tenex: unexpected {type(error).__name__}: {first}"))
+        output.message(f"tenex: unexpected {type(error).__name__}: {first}")
         if not options.debug:
             output.message("tenex: this is an internal error; `tenex --debug ...` shows where it happened")
     if options.debug:
-        from tenex.telemetry import redact
-
-        output.message(redact(traceback.format_exc()))
+        output.message(traceback.format_exc())
     return cause.exit_code if isinstance(cause, TenexError) else 1
 
 

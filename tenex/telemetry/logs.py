@@ -6,7 +6,6 @@ the queue is full new lines are dropped and counted.
 
 import logging
 import queue
-import re
 import sys
 import threading
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from typing import Any, Final, Literal, TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from tenex.core.text import printable
+from tenex.core.text import HIDDEN, printable, redact
 
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["auto", "console", "json"]
@@ -33,8 +32,6 @@ CLOSE_TIMEOUT: Final = 2.0
 _SECRET_NAMES: Final = frozenset(
     {"secret", "nsec", "key", "secret_key", "private_key", "api_key", "password", "passphrase", "authorization"}
 )
-_SECRET_TEXT: Final = re.compile(r"(?:nsec1|ncryptsec1)[a-z0-9]{6,}|\bsk-[A-Za-z0-9_-]{16,}", re.IGNORECASE)
-_HIDDEN: Final = "[redacted]"
 
 
 class Telemetry(logging.Handler):
@@ -143,14 +140,9 @@ def redact_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> Ev
     return {name: _redacted(name, value) for name, value in event.items()}
 
 
-def redact(text: str) -> str:
-    """Replace what looks like a secret in a text."""
-    return _SECRET_TEXT.sub(_HIDDEN, text)
-
-
 def _redacted(name: object, value: Any) -> Any:
     if isinstance(name, str) and name.lower() in _SECRET_NAMES and value is not None:
-        return _HIDDEN
+        return HIDDEN
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):

@@ -45,7 +45,7 @@ from tenex.prompting.render import fenced
 from tenex.store import search_words
 from tenex.store.codec import FieldsCodec
 from tenex.store.format import CONVERSATION
-from tenex.telemetry.logs import redact
+from tenex.telemetry import redact
 from tenex.tools import process
 from tenex.tools.arguments import Arguments
 from tenex.tools.tool import Refusal
