@@ -40,6 +40,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "config": ("tenex.cli.config:config", "Show and check the settings."),
     "workflows": ("tenex.cli.workflows:workflows", "Draw, check, add and run workflows."),
     "eval": ("tenex.cli.evaluate:evaluate", "Run scenarios, and show what failed and what models took."),
+    "completion": ("tenex.cli.completion:completion", "Install completion for your shell, and the man page."),
     "graph": ("tenex.cli.workflows:workflows", "The same as `workflows`."),
 }
 """Name -> where its function or typer app is, and its line in the help."""
@@ -139,6 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a limited terminal gets an escape, not a traceback
     options, code = Globals(), 0
     try:
+        if "_TENEX_COMPLETE" in os.environ and arguments is None:
+            return _complete()
         code = _run(sys.argv[1:] if arguments is None else list(arguments), options)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -150,6 +153,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = _null()  # otherwise Python would try again at exit, and print an error
         return code or 1
     return code
+
+
+def _complete() -> int:
+    """Answer the script of a shell; an error is silent, because it would be printed into the line that is typed."""
+    from .completion import complete
+
+    try:
+        return complete(os.environ["_TENEX_COMPLETE"])
+    except Exception:  # noqa: BLE001 any error
+        return 1
 
 
 def _null(mode: Literal["r", "w"] = "w") -> TextIOWrapper:
