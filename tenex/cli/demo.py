@@ -25,6 +25,7 @@ from tenex.core.phases import Phase
 from tenex.operations.conversation_status import is_idle
 from tenex.operations.transcript import TranscriptRenderer
 
+from . import output
 from .chat import Chat
 from .console import OVERDUE, Feed, Screen
 from .nostr_client import ChatClient, connected_client
@@ -242,6 +243,7 @@ class _Demo:
                             folder: Path = app.places.conversations / client.root
                             self._screen.message(f"\nThe conversation: {folder}/conversation.json")
                             self._screen.message(f"What was made:    {app.places.workspace}")
+                            self._screen.message(f"To read it again: {output.command('conversations show')}")
 
     async def _chat(self, app: "Application", client: ChatClient, url: str) -> int:
         agents = ", ".join(agent.name for agent in app.rules.roster.values())

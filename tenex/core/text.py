@@ -44,6 +44,8 @@ _KEY: Final = re.compile(
     r"|(?!npub1)(?=[a-z]*[0-9])(?=[0-9]*[a-z])[a-z0-9]{32,}",
     re.IGNORECASE,
 )
+_PARTS: Final = re.compile(r"[\s:]+")
+_VARIABLE: Final = re.compile(r"^[\"']?[A-Z][A-Z0-9_]*=")
 HIDDEN: Final = "[redacted]"
 
 Value = TypeVar("Value")
@@ -133,8 +135,11 @@ def redact(text: str) -> str:
 
 
 def is_like_key(text: str) -> bool:
-    """Whether a word, or a part of it between colons, is more like a secret key than like a name."""
-    return any(_KEY.fullmatch(part) for part in plain(text).strip().strip("'\"").split(":"))
+    """Whether a word, or a part of it between colons, is more like a secret key than like a name.
+
+    Also one as it is copied from a header or a shell: `Bearer sk-...`, `export OPENAI_API_KEY="sk-..."`.
+    """
+    return any(_KEY.fullmatch(_VARIABLE.sub("", part).strip("'\"")) for part in _PARTS.split(plain(text)))
 
 
 def _normalised(form: Literal["NFC", "NFKC"], text: str) -> str:

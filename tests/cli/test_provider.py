@@ -14,6 +14,7 @@ import pytest
 from tenex.cli.main import main
 from tenex.cli.provider import CALLS, READ, WRITTEN, Chosen, Options, cost, from_options
 from tenex.core.errors import UsageError
+from tenex.core.text import is_like_key
 from tenex.llm.config import Price
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import load
@@ -154,6 +155,26 @@ def test_a_key_in_place_of_a_name_is_refused_and_not_repeated(tenex: Tenex, data
         assert "--api-key-file FILE" in err
         assert secret not in out + err
     assert not [path for path in data.glob("**/*") if path.is_file()]
+
+
+FORMS = ("{}", " '{}' ", "nostr:{}", "Bearer {}", "A_KEY={}")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_key"),
+    [
+        *((form.format(secret), True) for secret in SECRETS for form in FORMS),
+        ('export OPENAI_API_KEY="sk-ant-api03-abcdefghijklmnop"', True),
+        (SecretKey(bytes([7]) * 32).npub, False),
+        (f"nostr:{SecretKey(bytes([7]) * 32).npub}", False),
+        ("wss://a.example ws://127.0.0.1:7447", False),
+        ("wss://relay.example/?token=0123456789abcdefABCDEFGHIJKLMNop", False),
+        ("http://127.0.0.1:8080/v1", False),
+        ("", False),
+    ],
+)
+def test_a_key_is_recognised_as_it_is_copied(text: str, is_key: bool) -> None:
+    assert is_like_key(text) == is_key
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,8 @@ def test_it_works_in_the_current_folder_and_its_settings_are_not_used(tmp_path: 
     assert changed.stdout.splitlines() == ["?? hello.py", "?? notes.txt"]
     (data,) = (state / "tenex" / "workspaces").iterdir()
     assert len(views(data)) == 1
+    *_, again = done.stdout.splitlines()
+    assert again == f"To read it again: tenex --data {data} conversations show"
     assert here(clone, state, "--workspace", str(clone)).returncode == 0
     assert len(views(data)) == 2, "one folder has one data folder, however it is written"
 
