@@ -6,7 +6,6 @@ A traceback is text in each case: a renderer that is given the exception itself 
 """
 
 import logging
-import re
 import sys
 import traceback
 from collections.abc import Mapping
@@ -15,14 +14,14 @@ from typing import Any, Final
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from tenex.core.text import HIDDEN, redact
+
 TEXT_LIMIT: Final = 200
 """Characters of a user's text, enough to recognise a message by."""
 
 _SECRET_NAMES: Final = frozenset(
     {"secret", "nsec", "key", "secret_key", "private_key", "api_key", "password", "passphrase", "authorization"}
 )
-_SECRET_TEXT: Final = re.compile(r"(?:nsec1|ncryptsec1)[a-z0-9]{6,}|\bsk-[A-Za-z0-9_-]{16,}", re.IGNORECASE)
-_HIDDEN: Final = "[redacted]"
 
 logging.getLogger("tenex").addHandler(logging.NullHandler())  # else Python prints warnings that no handler takes
 
@@ -99,14 +98,9 @@ def redact_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> Ev
     return {name: _redacted(name, value) for name, value in event.items()}
 
 
-def redact(text: str) -> str:
-    """Replace what looks like a secret in a text."""
-    return _SECRET_TEXT.sub(_HIDDEN, text)
-
-
 def _redacted(name: object, value: Any) -> Any:
     if isinstance(name, str) and name.lower() in _SECRET_NAMES and value is not None:
-        return _HIDDEN
+        return HIDDEN
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):

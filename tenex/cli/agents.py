@@ -14,7 +14,7 @@ from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.graph import END
 from tenex.core.messages import AgentText, Note, UserText
 from tenex.core.phases import Phase
-from tenex.core.text import decode
+from tenex.core.text import decode, is_like_key
 from tenex.nostr.keys import KeyRing
 from tenex.operations.short_ids import matching
 from tenex.settings import Settings, resolve_paths
@@ -153,6 +153,10 @@ def add(
 
 
 def _check_name(slug: str) -> None:
+    if is_like_key(slug):
+        raise UsageError(
+            "SLUG is the name of an agent, and this looks like a key. Delete it from your shell's history."
+        )
     if not _KEBAB.fullmatch(slug):
         near = "-".join(re.findall(r"[a-z0-9]+", slug.lower()))
         hint = f" Did you mean {near}?" if near else ""

@@ -7,6 +7,7 @@ durable in it is printed: messages, phases, turns, tools.
 import asyncio
 import os
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -18,16 +19,17 @@ import typer
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
-from tenex.core.errors import OperatorError, UsageError
+from tenex.core.errors import ConfigurationError, OperatorError, UsageError
 from tenex.core.messages import ModelRequest
 from tenex.core.phases import Phase
 from tenex.operations.conversation_status import is_idle
 from tenex.operations.transcript import TranscriptRenderer
 
+from . import output
 from .chat import Chat
 from .console import OVERDUE, Feed, Screen
 from .nostr_client import ChatClient, connected_client
-from .options import Globals
+from .options import Globals, current_folder
 
 if TYPE_CHECKING:
     from tenex.app import Application
@@ -57,8 +59,15 @@ def demo(
             metavar="NAME", help='The model, as "openai:gpt-5-mini" or "offline"; else one that is available.'
         ),
     ] = None,
+    workspace: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The folder the agents work in: . is this one; default: one for the demo."),
+    ] = None,
 ) -> None:
     """Try it all on this machine: relay, daemon and chat.
+
+    With --workspace the conversations are kept in the state folder, unless --data or TENEX_DATA names another. The
+    settings that the workspace may hold are not used.
 
     The first line names the model and what it costs: the configured one; else a vendor's, where its key is set (such as
     OPENAI_API_KEY); else one of Ollama on this machine; else the offline model, which is free. Without a terminal only
@@ -74,9 +83,55 @@ def demo(
 
     from .demo_model import demo_model
 
-    settings = given.settings()
-    models, announcement = demo_model(settings, resolve_paths(settings).keys, model, in_terminal=sys.stdin.isatty())
-    hold(given, message, port=port, overrides={"models": models} if models else {}, announcement=announcement)
+    own = _workspace(given, workspace) if workspace is not None else {}
+    settings = given.settings(own)
+    where = resolve_paths(settings)
+    models, announcement = demo_model(settings, where.keys, model, in_terminal=sys.stdin.isatty())
+    announcement += f"\nFolder: {where.workspace}, where the agents work."
+    hold(
+        given,
+        message,
+        port=port,
+        overrides={**own, **({"models": models} if models else {})},
+        announcement=announcement,
+    )
+
+
+def _workspace(given: Globals, folder: Path) -> dict[str, Any]:
+    """The settings for work in a folder; it is made where there is none.
+
+    Raises:
+        UsageError: it contains the data folder, or keys.
+        ConfigurationError: nothing can be written there.
+    """
+    from tenex.settings import NO_CURRENT, workspace_data
+
+    from .files import make_folder
+
+    cwd = current_folder()
+    if cwd is None and not folder.is_absolute():
+        raise ConfigurationError([NO_CURRENT])
+    folder = Path(os.path.abspath((cwd or Path()) / folder))  # noqa: PTH100 `..` as it was typed; links stay
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder; name another one with --workspace.")
+    if given.data is None and not os.environ.get("TENEX_DATA"):
+        given.data = workspace_data(folder, os.environ)
+    data, real = given.folder(), os.path.realpath(folder)
+    if Path(os.path.realpath(data)).is_relative_to(real):
+        raise UsageError(
+            f"{folder} contains the data folder {data}, which agents could change. "
+            "Name the folder of one project, or another data folder with --data."
+        )
+    if (folder / "keys" / "project.nsec").exists():
+        raise UsageError(f"{folder} holds keys of tenex, which agents could read. Name another with --workspace.")
+    make_folder(folder)
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        fault = f"{folder}: cannot be written ({error.strerror}). Choose a folder you own with --workspace."
+        raise ConfigurationError([fault]) from error
+    return {"paths": {"workspace": str(folder)}}
 
 
 def _piped() -> str | None:
@@ -188,6 +243,7 @@ class _Demo:
                             folder: Path = app.places.conversations / client.root
                             self._screen.message(f"\nThe conversation: {folder}/conversation.json")
                             self._screen.message(f"What was made:    {app.places.workspace}")
+                            self._screen.message(f"To read it again: {output.command('conversations show')}")
 
     async def _chat(self, app: "Application", client: ChatClient, url: str) -> int:
         agents = ", ".join(agent.name for agent in app.rules.roster.values())

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -82,8 +83,9 @@ def _as_text(case: "Case", report: "Report") -> Iterator[str]:
     for finding in report.findings:
         mark = "FAULT" if finding.level == "fault" else finding.level
         head = f"{mark:<7}{'*' if finding.repair is not None else ' '} {finding.check:<13} "
-        yield f"{head}{finding.location}{': ' if finding.location else ''}{finding.message}"
+        line = f"{head}{finding.location}{': ' if finding.location else ''}{finding.message}"
+        yield output.fit(line, sys.stdout, len(head))
         if finding.fix:
-            yield f"{' ' * len(head)}-> {output.with_options(finding.fix)}"
+            yield output.fit(f"{' ' * len(head)}-> {output.with_options(finding.fix)}", sys.stdout, 3)
     counted = [(report.count(level), level) for level in ("fault", "warning")]
     yield "\n" + ", ".join(count(found, level) if found else f"no {level}s" for found, level in counted)

@@ -1,4 +1,4 @@
-"""The files that commands write: each one complete or absent, and never over an existing one."""
+"""The files that commands write: each one complete or absent, and never over one of somebody else's."""
 
 import os
 import tempfile
@@ -20,6 +20,26 @@ def make_folder(folder: Path) -> bool:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError([f"{folder}: cannot be made ({error.strerror}). Choose a folder you own"]) from error
+    return True
+
+
+def replace(file: Path, text: str) -> bool:
+    """Write a file that others may read, as a whole, in place of an older one; returns whether it changed.
+
+    Raises:
+        ConfigurationError: it cannot be written.
+    """
+    try:
+        if file.exists() and file.read_bytes() == text.encode():
+            return False
+        make_folder(file.parent)
+        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+        with os.fdopen(handle, "wb") as out:
+            out.write(text.encode())
+            os.fchmod(out.fileno(), 0o644)
+        Path(temporary).replace(file)
+    except OSError as error:
+        raise ConfigurationError([f"{file}: cannot be written ({error.strerror})"]) from error
     return True
 
 

@@ -24,6 +24,7 @@ from . import output
 from .files import make_folder, write_new
 from .options import Globals
 from .provider import Chosen, Options, ask, build, check, from_options, how_to
+from .questions import prompt
 from .relay import is_here
 from .trust import keys_in, report_grants, trust_folder, trusted_files
 from .workspace import proposal
@@ -91,8 +92,9 @@ def init(
 ) -> None:
     """Make the configuration, the keys and the folders.
 
-    Asks in a terminal which model to use. Prints the project's npub, the address that users write to. Existing files
-    are not changed. The project's files may name its commands: those are written as a proposal, and nothing is run.
+    A terminal asks for what no option gives: your npub, the relays and the model. Enter takes the default. Prints the
+    project's npub, the address that users write to. Existing files are not changed. The project's files may name its
+    commands: those are written as a proposal, and nothing is run.
     """
     if given.config is not None:
         raise UsageError("init writes tenex.toml into the data folder; use --dir instead of --config.")
@@ -101,10 +103,19 @@ def init(
     given.data = folder or given.data
     here = given.folder()
     options = Options(model=model, provider=provider, base_url=base_url, key_file=api_key_file)
-    project = workspace.absolute() if workspace is not None else None
-    chosen = _choose(here, options, owner, relay or [], may_ask=not given.as_json, is_checked=check_key)
+    relays = relay or []
+    if not given.as_json and sys.stdin.isatty() and sys.stderr.isatty() and find_config(None, here) is None:
+        _validate(here, owner, relays)
+        owner = _ask_owner(here) if owner is None else owner
+        relays = relays or _ask_relays(here)
+        chosen = _from_options(here, options, owner, relays, is_checked=check_key)
+        if options == Options():
+            chosen = ask(here / "keys")
+    else:
+        chosen = _from_options(here, options, owner, relays, is_checked=check_key)
     is_new = not trusted_files(here) and not keys_in(here)
-    made = prepare(here, owner, relay or [], chosen, trust=given.trust(), workspace=project)
+    project = workspace.absolute() if workspace is not None else None
+    made = prepare(here, owner, relays, chosen, trust=given.trust(), workspace=project)
     if is_new:
         trust_folder(here)
     else:
@@ -118,27 +129,52 @@ def init(
         _print(made)
 
 
-def _choose(
-    data: Path, options: Options, owner: str | None, relays: Sequence[str], *, may_ask: bool, is_checked: bool
+def _from_options(
+    data: Path, options: Options, owner: str | None, relays: Sequence[str], *, is_checked: bool
 ) -> Chosen | None:
-    """The model to set up; None for the offline one, and where a configuration exists and none was named."""
+    """The model that options name; None for the offline one, and where none is named."""
+    if options == Options():
+        return None
     is_new = find_config(None, data) is None
-    if options != Options():
-        chosen = from_options(options, data / "keys", is_new=is_new)
-        if chosen is not None and is_new:
-            _validate(data, owner, relays, chosen)
-            build(chosen)
-            try:
-                if is_checked:
-                    check(chosen)
-            except TenexError:
-                output.message("Nothing was made. Fix this, or add --no-check to continue anyway:")
-                raise
-        return chosen
-    if may_ask and is_new and sys.stdin.isatty() and sys.stderr.isatty():
-        _validate(data, owner, relays)
-        return ask(data / "keys")
-    return None
+    chosen = from_options(options, data / "keys", is_new=is_new)
+    if chosen is not None and is_new:
+        _validate(data, owner, relays, chosen)
+        build(chosen)
+        try:
+            if is_checked:
+                check(chosen)
+        except TenexError:
+            output.message("Nothing was made. Fix this, or add --no-check to continue anyway:")
+            raise
+    return chosen
+
+
+def _ask_owner(data: Path) -> str | None:
+    """The public key of the user; None where they have none, or a key was made for them before."""
+    default = "the key made before" if OWNER in KeyRing(data / "keys").names() else "a new key"
+    output.message("Who may give orders? Paste your npub, as your Nostr client shows it. Without one, press Enter.")
+    while True:
+        answer = prompt("Your npub", shown=default, instead="Paste the npub, which is public.")
+        if not answer:
+            return None
+        try:
+            return npub(parse_public_key(answer))
+        except ValueError as error:
+            output.message(f"That is not your npub: {error}.")
+
+
+def _ask_relays(data: Path) -> list[str]:
+    """Addresses of relays; none for the default."""
+    default = Settings().relays.urls
+    output.message("Which relays? The agents and your client meet there. Separate several by spaces.")
+    while True:
+        answer = prompt("Relays", " ".join(default), instead="Type addresses of relays.").replace(",", " ").split()
+        try:
+            _validate(data, None, answer)
+        except UsageError as error:
+            output.message(f"That does not work: {error}")
+        else:
+            return answer if answer != default else []
 
 
 def _validate(data: Path, owner: str | None, relays: Sequence[str], chosen: Chosen | None = None) -> dict[str, Any]:
@@ -297,6 +333,8 @@ def _print(made: InitResult) -> None:
         return
     output.message(f"Made in {made.data}:")
     for path in made.created:
+        if Path(path) == made.data:
+            continue
         output.message(f"  {Path(path).relative_to(made.data) if Path(path).is_relative_to(made.data) else path}")
     output.message("\nThe project's address; write to it from any Nostr client:")
     output.result(made.npub)
@@ -304,8 +342,8 @@ def _print(made: InitResult) -> None:
         key = "a new key" if str(made.owner_key_file) in made.created else "the key"
         output.message(
             f"\nYou are the owner, with {key} in {made.owner_key_file}.\n"
-            "To write from a phone, open that file, copy its one line (it begins with nsec1) and paste it where the\n"
-            "client asks for your key: in Amethyst, Damus or Primal under Log in. Anyone who has that line can write\n"
+            "To write from a phone, open that file, copy its one line (it begins with nsec1) and paste it where the "
+            "client asks for your key: in Amethyst, Damus or Primal under Log in. Anyone who has that line can write "
             "as you, so keep it secret. If you already have a Nostr key, put its npub under people.owners instead."
         )
     here = [url for url in made.relays if is_here(url)]

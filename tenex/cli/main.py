@@ -10,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from io import TextIOWrapper
+from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -41,6 +41,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "workflows": ("tenex.cli.workflows:workflows", "Draw, check, add and run workflows."),
     "workspace": ("tenex.cli.workspace:workspace", "Show and set up the project that agents work on."),
     "eval": ("tenex.cli.evaluate:evaluate", "Run scenarios, and show what failed and what models took."),
+    "completion": ("tenex.cli.completion:completion", "Install completion for your shell, and the man page."),
     "graph": ("tenex.cli.workflows:workflows", "The same as `workflows`."),
 }
 """Name -> where its function or typer app is, and its line in the help."""
@@ -126,7 +127,8 @@ def _placeholder() -> None:
 
 
 for _name, (_, _help) in COMMANDS.items():
-    app.command(_name, help=_help, hidden=_name in ALIASES)(_placeholder)
+    # as a `short_help` it is wrapped, not cut off
+    app.command(_name, help=_help, short_help=_help, hidden=_name in ALIASES)(_placeholder)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -139,6 +141,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a limited terminal gets an escape, not a traceback
     options, code = Globals(), 0
     try:
+        if "_TENEX_COMPLETE" in os.environ and arguments is None:
+            return _complete()
         code = _run(sys.argv[1:] if arguments is None else list(arguments), options)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -150,6 +154,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = _null()  # otherwise Python would try again at exit, and print an error
         return code or 1
     return code
+
+
+def _complete() -> int:
+    """Answer the script of a shell; an error is silent, because it would be printed into the line that is typed."""
+    from .completion import complete
+
+    try:
+        return complete(os.environ["_TENEX_COMPLETE"])
+    except Exception:  # noqa: BLE001 any error
+        return 1
 
 
 def _null(mode: Literal["r", "w"] = "w") -> TextIOWrapper:
@@ -168,11 +182,10 @@ def _run(arguments: list[str], options: Globals) -> int:
         output.message("tenex: interrupted")
         return _INTERRUPTED
     except typer.TyperException as error:
-        show = getattr(error, "show", None)
+        show, text = getattr(error, "show", None), StringIO()
         if callable(show):
-            show()
-        else:
-            output.message(f"tenex: {error.format_message()}")
+            show(text)
+        output.message(text.getvalue().rstrip("\n") or f"tenex: {error.format_message()}")
         return error.exit_code
     except Exception as error:  # noqa: BLE001 the last place that can report it in one line
         return _failed(error, options)
@@ -196,16 +209,12 @@ def _failed(error: Exception, options: Globals) -> int:
     elif isinstance(error, OSError) and error.errno == errno.ENOSPC:  # a full disk is no internal error
         raise error
     else:
-        from tenex.telemetry import redact
-
         first = next(iter(str(error).splitlines()), "")
-        output.message(redact(f"tenex: unexpected {type(error).__name__}: {first}"))
+        output.message(f"tenex: unexpected {type(error).__name__}: {first}")
         if not options.debug:
             output.message("tenex: this is an internal error; `tenex --debug ...` shows where it happened")
     if options.debug:
-        from tenex.telemetry import redact
-
-        output.message(redact(traceback.format_exc()))
+        output.message(traceback.format_exc())
     return cause.exit_code if isinstance(cause, TenexError) else 1
 
 

@@ -142,7 +142,12 @@ def current_folder() -> Path | None:
 def group(about: str) -> typer.Typer:
     """A command with subcommands."""
     return typer.Typer(
-        help=about, add_completion=False, rich_markup_mode=None, no_args_is_help=True, pretty_exceptions_enable=False
+        help=about,
+        short_help=about,  # it is wrapped where a group is listed, not cut off
+        add_completion=False,
+        rich_markup_mode=None,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
     )
 
 

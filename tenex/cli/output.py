@@ -7,19 +7,23 @@ import select
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TextIO, TypeVar
+from unicodedata import east_asian_width
 
 from tenex.core.errors import ConfigurationError, TenexError
-from tenex.core.text import CONTROL, printable
+from tenex.core.text import CONTROL, printable, redact
 
 T = TypeVar("T")
 
 PROGRESS_AFTER: Final = 1.0
 """Seconds after which a terminal is shown a progress bar."""
 _COMMAND: Final = re.compile(r"`tenex (?=[a-z])(?!\S*\.\.\.)")
+_WORD: Final = re.compile(r"(\s*)((?:`[^`]*`|\S)+)")
+"""A word of a message after its spaces; a command between backticks is one, so that it can be copied."""
 
 _options = ""
 
@@ -57,8 +61,61 @@ def escape_json(text: str) -> str:
 
 
 def message(text: str) -> None:
-    """Print something beside the result, on stderr; control characters are made visible."""
-    sys.stderr.write(f"{printable(with_options(text))}\n")
+    """Print something beside the result, on stderr; control characters are made visible, and keys are left out."""
+    sys.stderr.write(f"{fit(printable(redact(with_options(text))), sys.stderr)}\n")
+
+
+def fit(text: str, stream: TextIO, indent: int = 0) -> str:
+    """Break the lines of a text between words where they are wider than the terminal; elsewhere they stay whole.
+
+    Args:
+        text: the text.
+        stream: where it will be written.
+        indent: the columns before the second line and those after it, added to those of the first.
+    """
+    width = _columns(stream)
+    return text if width is None else "\n".join(_broken(line, width, indent) for line in text.split("\n"))
+
+
+def sentences(lines: Iterable[str]) -> str:
+    """Lines of a result that are read by people, each broken between words where the terminal is narrower."""
+    return "\n".join(fit(line, sys.stdout, 2) for line in lines)
+
+
+def _columns(stream: TextIO) -> int | None:
+    """The width of a terminal, as `--help` takes it; None where the stream is none."""
+    if not stream.isatty():
+        return None
+    with suppress(OSError, ValueError):
+        return int(os.environ.get("COLUMNS") or 0) or os.get_terminal_size(stream.fileno()).columns or None
+    return None
+
+
+def _broken(line: str, width: int, indent: int) -> str:
+    if _cells(line) <= width:
+        return line
+    margin = len(line) - len(line.lstrip(" ")) + indent
+    lines = [""]
+    for gap, word in _words(line, width):
+        if lines[-1].strip() and _cells(lines[-1] + gap + word) > width:
+            lines.append(" " * max(0, min(margin, width - _cells(word))) + word)
+        else:
+            lines[-1] += gap + word
+    return "\n".join(lines)
+
+
+def _words(line: str, width: int) -> Iterator[tuple[str, str]]:
+    """The words of a line, each with the spaces before it."""
+    for gap, word in _WORD.findall(line):
+        if _cells(word) <= width:
+            yield gap, word
+        else:
+            yield from zip(chain((gap,), repeat(" ")), word.split(), strict=False)
+
+
+def _cells(text: str) -> int:
+    """The columns of a text on a terminal."""
+    return len(text) if text.isascii() else sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -17,15 +17,14 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import typer
-
 from tenex.core.errors import ConfigurationError, TenexError, UsageError
-from tenex.core.text import decode
+from tenex.core.text import decode, is_like_key
 from tenex.llm.config import KEY_VARIABLES, OFFLINE, ModelClientConfig, Price, ProviderConfig, read_key
 from tenex.settings import KEY_SUFFIX
 from tenex.settings.sections import Models
 
 from . import output
+from .questions import prompt
 
 CUSTOM: Final = "local"
 """The name suggested for the operator's own server."""
@@ -58,7 +57,7 @@ class Vendor:
 
 
 VENDORS: Final = (
-    Vendor(name=OFFLINE, title="offline", note="fixed rules, no intelligence, no key: to try everything"),
+    Vendor(name=OFFLINE, title="offline", note="fixed rules, no key: to try everything"),
     Vendor(name="openai", title="OpenAI", model="gpt-5-mini"),
     Vendor(name="anthropic", title="Anthropic", model="claude-sonnet-4-5"),
     Vendor(name="google", title="Google", model="gemini-2.5-flash"),
@@ -133,6 +132,7 @@ def from_options(options: Options, keys: Path, *, is_new: bool = True) -> Chosen
     Raises:
         UsageError: they contradict each other, or leave out what is needed.
     """
+    _refuse_keys(options)
     provider, model = _names(options)
     if provider == OFFLINE:
         if options.base_url or options.key_file:
@@ -158,6 +158,26 @@ def from_options(options: Options, keys: Path, *, is_new: bool = True) -> Chosen
         raise UsageError(f"{provider} needs a key: set {' or '.join(KEY_VARIABLES[provider])}, or store it by {setup}.")
     kind = "openai" if provider == CUSTOM or (vendor is None and base_url) else None
     return Chosen(provider=provider, model=model, kind=kind, base_url=base_url, key=key, known_key=known_key)
+
+
+def _refuse_keys(options: Options) -> None:
+    """Refuse a key where a name is expected; the message does not repeat it.
+
+    Raises:
+        UsageError: an option holds one.
+    """
+    for option, value in (
+        ("--model", options.model),
+        ("--provider", options.provider),
+        ("--base-url", options.base_url),
+        ("--api-key-file", options.key_file),
+    ):
+        if value is not None and is_like_key(str(value)):
+            what = "the name of a file" if option == "--api-key-file" else "a name"
+            raise UsageError(
+                f"{option} takes {what}, and this looks like a key. Put the key into a file: --api-key-file FILE. "
+                "Then delete it from the history of your shell."
+            )
 
 
 def _names(options: Options) -> tuple[str, str]:
@@ -227,7 +247,7 @@ def cost(price: Price | None) -> str:
         return "It costs nothing per token."
     return (
         f"It costs ${price.input:.2f} for a million input tokens and ${price.output:.2f} for a million output tokens.\n"
-        f"One request from chat to its end, taken as {CALLS} calls that read {READ:,} tokens each and write\n"
+        f"One request from chat to its end, taken as {CALLS} calls that read {READ:,} tokens each and write "
         f"{WRITTEN}, is then about ${whole:.2f}; long work costs more. At limits.cost_per_cycle_usd it stops and asks."
     )
 
@@ -320,7 +340,7 @@ def ask(keys: Path) -> Chosen | None:
         output.message(f"  {number}  {vendor.title:<12}{vendor.note}".rstrip())
     default = "1"
     while True:
-        answer = _prompt("Choose", default).strip()
+        answer = prompt("Choose", default)
         if not answer.isdecimal() or not 1 <= int(answer) <= len(VENDORS):
             output.message(f"Type a number from 1 to {len(VENDORS)}.")
             continue
@@ -336,7 +356,7 @@ def ask(keys: Path) -> Chosen | None:
             output.message(f"That did not work. {error}")
             wish = ""
             while wish not in ("t", "s", "o"):
-                wish = _prompt("(t)ry again, (s)tore it anyway, or go on (o)ffline", "t")[:1].lower()
+                wish = prompt("(t)ry again, (s)tore it anyway, or go on (o)ffline", "t")[:1].lower()
             if wish != "t":
                 return chosen if wish == "s" else None
         else:
@@ -346,11 +366,11 @@ def ask(keys: Path) -> Chosen | None:
 def _ask_details(vendor: Vendor, keys: Path) -> Chosen | None:
     provider, base_url, kind = vendor.name, vendor.base_url, None
     if vendor.name == CUSTOM:
-        base_url = _prompt("Its address, up to and with /v1", "http://127.0.0.1:8080/v1").strip()
+        base_url = prompt("Its address, up to and with /v1", "http://127.0.0.1:8080/v1")
         if not _is_url(base_url):
             output.message(f"{base_url} is not an address: it must begin with http:// or https://.")
             return None
-        provider, kind = _prompt("A name for it", CUSTOM).strip().lower(), "openai"
+        provider, kind = prompt("A name for it", CUSTOM).lower(), "openai"
         if not _NAME.fullmatch(provider) or (provider in BY_NAME and provider != CUSTOM):
             output.message("Use lower-case letters, digits, '-' and '_', and a name that is not in the list above.")
             return None
@@ -363,7 +383,7 @@ def _ask_details(vendor: Vendor, keys: Path) -> Chosen | None:
         output.message(f"No models listed at {base_url}" + ("; is Ollama running?" if vendor.name == "ollama" else "."))
     if listed:
         output.message(f"It has: {', '.join(listed[:30])}{' ...' if len(listed) > 30 else ''}")
-    model = _prompt("Its model", vendor.model or (listed[0] if listed else "")).strip().removeprefix(f"{provider}:")
+    model = prompt("Its model", vendor.model or (listed[0] if listed else "")).removeprefix(f"{provider}:")
     if not model:
         output.message("A model needs a name.")
         return None
@@ -373,7 +393,9 @@ def _ask_details(vendor: Vendor, keys: Path) -> Chosen | None:
 def _ask_key(provider: str, keys: Path, *, needed: bool) -> tuple[str | None, str | None]:
     """A typed key, or one that is known already."""
     where, known = known_key_of(provider, keys)
-    hint = f"; Enter takes the one in {where}" if known else "" if needed else "; Enter for none"
+    if known:
+        output.message(f"There is a key in {where}; press Enter to use it.")
+    hint = "" if known or needed else "; Enter for none"
     while True:
         try:
             typed = _one_word(getpass(f"Its key (not shown{hint}): ", stream=sys.stderr))
@@ -412,7 +434,3 @@ def _bounded(pieces: Iterable[bytes], deadline: float) -> bytes:
         if time.monotonic() > deadline:
             raise ValueError("the list has not ended in time")
     return bytes(body)
-
-
-def _prompt(question: str, default: str) -> str:
-    return str(typer.prompt(question, default=default, err=True, show_default=bool(default)))

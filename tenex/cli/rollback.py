@@ -69,7 +69,7 @@ def rollback(
 
     request = {"id": plan.id, "to": plan.to, "reason": reason, "files": files}
     done = on_folder(given, lambda folder, disk: _ask_or_run(folder, disk, settings, "rollback", request, here))
-    given.show(done, "\n".join(_result_lines(done, wanted=to)))
+    given.show(done, output.sentences(_result_lines(done, wanted=to)))
 
 
 def fork(given: Globals, id: IdArgument, at: AtOption) -> None:  # noqa: A002
@@ -90,7 +90,9 @@ def fork(given: Globals, id: IdArgument, at: AtOption) -> None:  # noqa: A002
     title, where = output.one_line(made["title"]), f", in {made['phase']}" if made["phase"] else ""
     given.show(
         made,
-        "\n".join((f"{made['id']}: {title}{where}, cycle {made['cycle']}.", *_moved(at, made["forkedFrom"]["seq"]))),
+        output.sentences(
+            (f"{made['id']}: {title}{where}, cycle {made['cycle']}.", *_moved(at, made["forkedFrom"]["seq"]))
+        ),
         f"Reply to its first message, or see `tenex conversations show {made['id'][:12]}`. Both share the workspace.",
     )
 

@@ -9,6 +9,7 @@ a restart would not help.
 """
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 NO_ANSWER: Final = 1
 """The exit code where no daemon answers."""
+VALUES: Final = 15
+"""The column where values begin."""
 _HEADS: Final = {"stopped": "NOT RUNNING", "unresponsive": "NOT ANSWERING", "unknown": "NOT KNOWN"}
 
 
@@ -42,7 +45,8 @@ def status(
     not ask).
     """
     report = asyncio.run(_report(given.paths(), patience))
-    given.show(report, "\n".join(lines(report)))
+    text = "\n".join(output.fit(line, sys.stdout, 4 if line.startswith(" ") else VALUES) for line in lines(report))
+    given.show(report, text)
     if report["state"] in _HEADS:
         raise typer.Exit(NO_ANSWER)
 

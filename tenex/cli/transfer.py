@@ -108,7 +108,7 @@ def import_(given: Globals, file: FileArgument) -> None:
             imported = on_folder(given, import_file)
             records, what, lost, is_new = imported.records, "imported", list(imported.lost), False
     lines = [f"{name}: {records:,} records, {what}.", *_lost(lost)]
-    given.show({"id": name, "records": records, "result": what, "lost": lost}, "\n".join(lines))
+    given.show({"id": name, "records": records, "result": what, "lost": lost}, output.sentences(lines))
     if is_new:
         output.message("Unfinished work in it was closed: nothing runs and nothing is sent until someone writes in it.")
 
@@ -180,7 +180,7 @@ def rebuild(
         f"The old files are in {made.aside}. {go_on}",
     ]
     row = {"id": made.id, "records": made.records, "messages": made.messages, "waiting": made.waiting}
-    given.show({**row, "lost": list(made.lost), "aside": str(made.aside)}, "\n".join(lines))
+    given.show({**row, "lost": list(made.lost), "aside": str(made.aside)}, output.sentences(lines))
 
 
 def _lost(sentences: Iterable[str]) -> list[str]:

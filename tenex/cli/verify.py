@@ -38,7 +38,9 @@ async def verify(given: Globals, folder: ConversationFolder, id: AllIdArgument =
     """Check every line, the state computed from them and conversation.json; exit code 4 where something is damaged."""
     names = [await find(folder, id)] if id else sorted(map(ConversationId, await folder.lengths()))
     verdicts = [await check(folder, name) for name in output.progress(names)]
-    given.show([{**asdict(verdict), "ok": not verdict.faults} for verdict in verdicts], "\n".join(_lines(verdicts)))
+    given.show(
+        [{**asdict(verdict), "ok": not verdict.faults} for verdict in verdicts], output.sentences(_lines(verdicts))
+    )
     foreign = sum(verdict.is_foreign for verdict in verdicts)
     if damaged := sum(bool(verdict.faults) for verdict in verdicts) - foreign:
         raise StoreDamaged(f"{damaged} of {len(verdicts)} conversations are damaged.")

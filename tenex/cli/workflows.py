@@ -114,7 +114,7 @@ def check(given: Globals, name: NameArgument = "") -> None:
         lines += [f"  warning: {warning}" for warning in one.warnings]
     lines += [f"{source}  defines no workflow; it is loaded for what it registers" for source in read.others]
     none = f"There are no workflows in {project.paths.workflows}. `tenex workflows add` lists examples."
-    given.show(rows, "\n".join(lines), "" if read.found or read.disabled or own else none)
+    given.show(rows, output.sentences(lines), "" if read.found or read.disabled or own else none)
     if read.disabled:
         raise ConfigurationError(read.faults)
 

@@ -32,6 +32,22 @@ _PIECE: Final = re.compile(rf"(?s).{{1,{_PIECE_LENGTH}}}(?!\S)|.{{1,{_PIECE_LENG
 
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
+_NOSTR_KEY: Final = r"(?:nsec1|ncryptsec1)"
+_VENDOR_KEY: Final = r"(?:gsk_|csk-|xai-|pplx-|nvapi-|hf_|AIza)(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{16,}"
+"""Keys of Groq, Cerebras, xAI, Perplexity, NVIDIA, Hugging Face and Google; others copy OpenAI's `sk-`."""
+_SECRET: Final = re.compile(
+    rf"{_NOSTR_KEY}[a-z0-9]{{6,}}|(?<![A-Za-z0-9])(?:sk-[A-Za-z0-9_-]{{16,}}|{_VENDOR_KEY})", re.IGNORECASE
+)
+_KEY: Final = re.compile(
+    rf"(?:{_NOSTR_KEY}|sk-).*|{_VENDOR_KEY}|[0-9a-f]{{64}}"
+    # letters and digits without a break, as no name of a model or provider has them; an npub is public
+    r"|(?!npub1)(?=[a-z]*[0-9])(?=[0-9]*[a-z])[a-z0-9]{32,}",
+    re.IGNORECASE,
+)
+_PARTS: Final = re.compile(r"[\s:]+")
+_VARIABLE: Final = re.compile(r"^[\"']?[A-Z][A-Z0-9_]*=")
+HIDDEN: Final = "[redacted]"
+
 Value = TypeVar("Value")
 
 
@@ -111,6 +127,19 @@ def character(char: str) -> str:
 def printable(text: str) -> str:
     """Make characters visible that would steer a terminal; tabs and line feeds stay."""
     return CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)
+
+
+def redact(text: str) -> str:
+    """Replace what looks like a secret key in a text."""
+    return _SECRET.sub(HIDDEN, text)
+
+
+def is_like_key(text: str) -> bool:
+    """Whether a word, or a part of it between colons, is more like a secret key than like a name.
+
+    Also one as it is copied from a header or a shell: `Bearer sk-...`, `export OPENAI_API_KEY="sk-..."`.
+    """
+    return any(_KEY.fullmatch(_VARIABLE.sub("", part).strip("'\"")) for part in _PARTS.split(plain(text)))
 
 
 def _normalised(form: Literal["NFC", "NFKC"], text: str) -> str:

@@ -19,6 +19,7 @@ from .paths import (
     places_outside,
     required_trust,
     resolve_paths,
+    workspace_data,
 )
 from .sections import EMBEDDED_RELAY_PORT, Settings
 from .trust import OUTSIDE, Trust, UntrustedFolder, contents_of, read_trusted, trust_file, write_trusted
@@ -51,5 +52,6 @@ __all__ = [
     "resolve_paths",
     "suggestion",
     "trust_file",
+    "workspace_data",
     "write_trusted",
 ]

@@ -1,6 +1,8 @@
 """Paths on disk: the data folder, its configuration, and the folders named in the settings."""
 
+import hashlib
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -65,6 +67,18 @@ def find_data(explicit: Path | None, env: Mapping[str, str], cwd: Path | None) -
             [f"{found}: this folder is in the workspace {workspace}, where agents write. Choose another with --data."]
         )
     return found
+
+
+def workspace_data(workspace: Path, env: Mapping[str, str]) -> Path:
+    """The data folder for work in a folder that has none of its own: below the state folder, one for each.
+
+    Two workspaces do not share one, because unfinished work of a data folder is continued in its workspace.
+
+    Raises:
+        ConfigurationError: this user has no home folder.
+    """
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", workspace.name)[:20]
+    return _state_folder(env) / "workspaces" / f"{name}-{hashlib.sha256(os.fsencode(_real(workspace))).hexdigest()[:8]}"
 
 
 def required_trust(explicit: Path | None, env: Mapping[str, str], cwd: Path | None) -> Trust | None:

@@ -3,7 +3,7 @@
 Only logs are imported here. `metrics`, `http` and `traces` are imported on demand, because their libraries load slowly.
 """
 
-from tenex.log import redact
+from tenex.core.text import redact
 
 from .logs import Format, Level, Telemetry, configure
 

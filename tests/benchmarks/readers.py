@@ -24,6 +24,7 @@ from tenex.core.errors import TenexError
 from tenex.core.ids import CallId, Millis, PublicKey, Slug
 from tenex.core.messages import CallResult, ModelStep, ToolSpec, Usage, UserText, cut, with_context, without_context
 from tenex.core.state.run import Completion
+from tenex.core.text import redact
 from tenex.core.workflow import variables
 from tenex.llm import compatible, cut_input, errors, markup, thoughts, written_calls
 from tenex.llm.messages import messages
@@ -31,7 +32,6 @@ from tenex.llm.refused_parameters import Parameters, refusal_words
 from tenex.llm.response import refused_call, step_of
 from tenex.llm.scripted import requests
 from tenex.llm.thoughts import ThoughtSplitter
-from tenex.log import redact
 from tenex.nostr import direct, keys, profiles, retry, urls, wire
 from tenex.nostr.events import event_fields, sign, unsigned_event
 from tenex.nostr.threading import base, split

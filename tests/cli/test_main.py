@@ -44,21 +44,29 @@ def test_help_lists_every_command_and_imports_neither_commands_nor_heavy_librari
     assert {name for name in loaded if name.startswith("tenex.")} == {f"tenex.{name}" for name in OURS}
 
 
-def helps(command: Any, words: str) -> list[tuple[str, str]]:
+def helps(command: Any, words: str, width: int | None = None) -> list[tuple[str, str]]:
+    """Each page below a command; without a width in that of the terminal."""
     below = getattr(command, "commands", {})
     context = command.make_context(words, [], resilient_parsing=True)
-    context.terminal_width = 80
-    return [(words, command.get_help(context)), *(pair for name in below for pair in helps(below[name], name))]
+    context.terminal_width = width
+    pages = [pair for name in below for pair in helps(below[name], name, width)]
+    return [(words, command.get_help(context)), *pages]
 
 
-@pytest.mark.parametrize("name", list(COMMANDS))
-def test_every_command_in_the_table_exists_and_its_help_fits_a_terminal_uncut(name: str) -> None:
-    loaded = load_command(name)
-    assert loaded.name == name
-    for words, text in helps(loaded, name):
+@pytest.mark.parametrize("width", [80, 60])
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_every_command_in_the_table_exists_and_its_help_fits_a_terminal_uncut(
+    name: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = load_command(name) if name else typer.main.get_command(main_module.app)
+    assert loaded.name == name or not name
+    unbroken = [set(text.split()) for _, text in helps(loaded, name, 10_000)]
+    monkeypatch.setenv("COLUMNS", str(width))
+    for (words, text), whole in zip(helps(loaded, name), unbroken, strict=True):
         assert loaded.help
-        assert not re.search(r"\w\.\.\.$", text.partition("Commands:")[2], re.MULTILINE), words
-        assert max(map(len, text.splitlines())) <= 80, words
+        assert not re.search(r"\w,?\.\.\.$", text.partition("Commands:")[2], re.MULTILINE), words
+        assert max(map(len, text.splitlines())) <= width, words
+        assert set(text.split()) <= whole, words
 
 
 SECRET = "nsec1vl029mgpspedva04g90vltkh6fvh240zq"

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tenex.cli.main import main
 from tenex.cli.provider import CALLS, READ, WRITTEN, Chosen, Options, cost, from_options
 from tenex.core.errors import UsageError
+from tenex.core.text import is_like_key
 from tenex.llm.config import Price
-from tenex.nostr.keys import KeyRing
+from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import load
 from tests.fakes.forkserver import run
 from tests.fakes.modelprotocol import Answer
@@ -124,6 +126,79 @@ def test_a_key_is_in_no_repr_and_one_of_the_environment_is_not_stored(
     assert named == Chosen(provider="ollama", model="qwen3:4b", base_url="http://127.0.0.1:11434/v1")
 
 
+SECRETS = [
+    SecretKey(bytes([7]) * 32).nsec,
+    "07" * 32,
+    "sk-ant-api03-abcdefghijklmnop",
+    "sk-short",
+    "gsk_abcdefgh1234567890ABCDEF",
+    "AIzaSyA1234567890abcdefghijklmnopqrstuvw",
+    "0123456789abcdefABCDEFGHIJKLMNop",
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--model {}",
+        "--model openai:{}",
+        "--provider {}",
+        "--base-url http://127.0.0.1:1/v1 --model {}",
+        "--model openai:x --api-key-file {}",
+    ],
+)
+def test_a_key_in_place_of_a_name_is_refused_and_not_repeated(tenex: Tenex, data: Path, line: str, secret: str) -> None:
+    for command in ("init", *(["demo --message hello"] if line == "--model {}" else [])):
+        out, err = tenex(f"{command} {line.format(secret)}", code=2)
+        assert "looks like a key" in err
+        assert "--api-key-file FILE" in err
+        assert secret not in out + err
+    assert not [path for path in data.glob("**/*") if path.is_file()]
+
+
+FORMS = ("{}", " '{}' ", "nostr:{}", "Bearer {}", "A_KEY={}")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_key"),
+    [
+        *((form.format(secret), True) for secret in SECRETS for form in FORMS),
+        ('export OPENAI_API_KEY="sk-ant-api03-abcdefghijklmnop"', True),
+        (SecretKey(bytes([7]) * 32).npub, False),
+        (f"nostr:{SecretKey(bytes([7]) * 32).npub}", False),
+        ("wss://a.example ws://127.0.0.1:7447", False),
+        ("wss://relay.example/?token=0123456789abcdefABCDEFGHIJKLMNop", False),
+        ("http://127.0.0.1:8080/v1", False),
+        ("", False),
+    ],
+)
+def test_a_key_is_recognised_as_it_is_copied(text: str, is_key: bool) -> None:
+    assert is_like_key(text) == is_key
+
+
+@pytest.mark.parametrize(
+    "line", ["init --owner {}", "chat --to {}", "agents show {}", "agents add {}", "frob {}", "{}"]
+)
+def test_no_message_of_a_command_repeats_a_key(tenex: Tenex, data: Path, line: str) -> None:
+    for secret in (SECRETS[0], SECRETS[2]):
+        code = main(line.format(secret).split())
+        assert code
+        out, err = tenex(line.format(secret), code=code)
+        assert secret not in out + err
+        assert not [path for path in data.glob("**/*") if secret in path.name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gpt-5-mini", "meta-llama/Llama-3.3-70B-Instruct-Turbo", "qwen3:4b", "deepseek-r1:671b-0528-q4_K_M", "hf_local"],
+)
+def test_names_of_models_are_not_taken_for_keys(name: str, tmp_path: Path) -> None:
+    chosen = from_options(Options(provider="mine", model=name, base_url="http://127.0.0.1:1/v1"), tmp_path)
+    assert chosen is not None
+    assert chosen.model == name
+
+
 @pytest.mark.parametrize("text", ["", "two words\n", "two\nlines\n", "schlüssel"])
 def test_a_file_that_holds_no_key_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "key").write_text(text)
@@ -171,6 +246,8 @@ async def test_a_person_chooses_mistypes_the_key_and_tries_again(
 ) -> None:
     data = tmp_path / "new"
     terminal.start(*command(data))
+    await terminal.shows("Your npub [a new key]:")
+    await answer(terminal, ("", "Relays [ws://127.0.0.1:7447]:"), ("", "[1]:"))
     await terminal.shows("1  offline", "Choose", "[1]:")
     steps = [("6", "Its address"), (server.url, "A name for it [local]:"), ("", "Its key (not shown")]
     await answer(
@@ -190,11 +267,37 @@ async def test_a_person_chooses_mistypes_the_key_and_tries_again(
 
 
 @needs_tmux
+async def test_a_person_is_asked_for_npub_and_relays_and_a_key_is_not_shown(terminal: Terminal, tmp_path: Path) -> None:
+    data, mine = tmp_path / "new", SecretKey.generate()
+    terminal.start(*command(data), "--model offline")
+    await terminal.shows("Your npub [a new key]:")
+    for secret in (mine.nsec, "07" * 32):
+        await answer(terminal, (secret, "looks like a secret key"))
+    await answer(
+        terminal,
+        ("npub1mistyped", "That is not your npub"),
+        (mine.npub, "Relays [ws://127.0.0.1:7447]:"),
+        (mine.nsec, "looks like a secret key"),
+        ("relay.example.com", "must be the address of a relay"),
+    )
+    screen = terminal.screen()
+    terminal.type("wss://a.example, wss://b.example wss://a.example")
+    await terminal.shows("npub1", "ended 0")
+    assert mine.nsec not in screen + terminal.screen()
+    assert "07" * 32 not in screen
+    settings = load(None, data, env={})
+    assert (settings.people.owners, settings.relays.urls) == ([mine.npub], ["wss://a.example", "wss://b.example"])
+    assert not (data / "keys" / "owner.nsec").exists()
+    assert mine.nsec not in (data / "tenex.toml").read_text()
+
+
+@needs_tmux
 async def test_ctrl_c_at_a_question_leaves_nothing_and_a_failed_check_may_go_on_offline(
     server: ModelServer, terminal: Terminal, tmp_path: Path
 ) -> None:
     await server.down()
-    terminal.start("trap : INT;", *command(tmp_path / "new"), ";", *command(tmp_path / "new"))
+    named = [*command(tmp_path / "new"), "--owner", SecretKey.generate().npub, "--relay", "ws://127.0.0.1:7447"]
+    terminal.start("trap : INT;", *named, ";", *named)
     await terminal.shows("[1]:")
     steps = [("6", "Its address"), (server.url, "A name for it"), ("", "Its key")]
     await answer(terminal, *steps)

@@ -10,6 +10,7 @@ import pytest
 
 from tenex.cli.console import Screen
 from tenex.cli.input_line import LONG_PASTE, _Pastes
+from tenex.cli.main import main
 from tenex.core.records import ConversationStarted, MessageRecorded
 from tenex.operations.transcript import Line
 
@@ -125,3 +126,39 @@ def test_a_terminal_shows_every_word_however_narrow_it_is(width: str, monkeypatc
     for tone in ("agent", "notice"):
         screen.show(Line(tone, "tenex", " ".join(words)))
     assert all(file.getvalue().count(word) >= 2 for word in words)
+
+
+@pytest.mark.parametrize("width", [80, 60])
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("init", 0),
+        ("config check", 3),
+        ("doctor", 3),
+        ("status", 1),
+        ("status --data a-folder-that-is-not-there", 1),
+        ("relay --port many", 2),
+        ("conversations rebuild", 2),
+    ],
+)
+def test_no_word_of_a_message_is_broken(
+    line: str, code: int, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tenex: Tenex
+) -> None:
+    """In a terminal lines end between words, also in commands that are wider; elsewhere they stay whole."""
+    monkeypatch.setenv("TENEX_DATA", str(tmp_path / "empty"))
+    (tmp_path / "empty").mkdir()
+    whole = " ".join(tenex(line, code=code))
+    monkeypatch.setenv("TENEX_DATA", str(tmp_path / "other"))
+    (tmp_path / "other").mkdir()
+    monkeypatch.setenv("COLUMNS", str(width))
+    out, err = Terminal(), Terminal()
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setattr("sys.stderr", err)
+    assert main(line.split()) == code
+    shown = out.getvalue() + err.getvalue()
+    assert not [line for line in shown.splitlines() if len(line) > width and len(line.split()) > 1]
+    if line == "doctor":  # what it finds on a busy machine changes
+        return
+    changing = re.compile(r"npub1\w+|\d[\d.,]*")  # new keys, times and free space
+    expected = changing.sub("0", whole.replace("/empty", "/other")).split()
+    assert sorted(changing.sub("0", shown).split()) == sorted(expected)

@@ -12,6 +12,7 @@ from tenex.nostr.keys import KeyRing
 from tests.fakes.forkserver import run
 from tests.fakes.modelscripts import team
 from tests.fakes.modelserver import model_server
+from tests.programs import needs_git
 
 from .kit import FULL_CYCLE, ROOT, TENEX, environment, phases, tenex
 
@@ -41,9 +42,10 @@ async def test_it_makes_what_it_is_asked_for_and_the_next_one_begins_another_con
     for turn in view["orchestratorTurns"]:
         assert turn["completions"][0]["text"].splitlines()[0] in out
     assert "write_file(path=hello.py" in out
-    first, second = out.splitlines()[:2]
+    first, folder, third = out.splitlines()[:3]
     assert first.startswith("Model: offline, fixed rules, free, because this is no terminal.")
-    assert second.startswith("you  "), "the first message is read after its author's name"
+    assert folder == f"Folder: {tmp_path / 'workspace'}, where the agents work."
+    assert third.startswith("you  "), "the first message is read after its author's name"
     assert str(tmp_path / "conversations" / view["id"] / "conversation.json") in out
     assert "\x1b" not in out, "no colours where there is no terminal"
 
@@ -98,3 +100,84 @@ async def test_a_named_model_is_used(tmp_path: Path) -> None:
     assert code == 0, out + err
     assert out.startswith("Model: local:test, as configured.")
     assert (tmp_path / "workspace" / "note-01.txt").read_text() == "note-01.txt: all done\n"
+
+
+def here(cwd: Path, state: Path, *words: str) -> Any:
+    """The demo typed in a folder, by a user whose state folder is `state`."""
+    env = environment(XDG_STATE_HOME=str(state))
+    return run((TENEX[-1], "demo", *words), env, cwd, given=b"Create hello.py that prints hello\n")
+
+
+@needs_git
+def test_it_works_in_the_current_folder_and_its_settings_are_not_used(tmp_path: Path) -> None:
+    """A clone holds what others wrote: settings, agents, and files that are not committed."""
+    clone, state = tmp_path / "a clone ü", tmp_path / "state"
+    (clone / "agents").mkdir(parents=True)
+    (clone / "agents" / "executor.md").write_text("not an agent\n")
+    (clone / "tenex.toml").write_text('[paths]\nworkspace = "/etc"\n[people]\nopen = true\n')
+    (clone / ".gitignore").write_text("*.log\n")
+    for words in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "all"]):
+        subprocess.run(["git", *words], cwd=clone, check=True, timeout=20)
+    (clone / "notes.txt").write_text("mine\n")
+    refused = here(clone, state)
+    assert (refused.returncode, "is not trusted" in refused.stderr) == (3, True)
+    done = here(clone, state, "--workspace", ".")
+    assert done.returncode == 0, done.stderr
+    assert f"Folder: {clone}, where the agents work." in done.stdout.splitlines()[1]
+    assert printed(clone / "hello.py") == "hello\n"
+    changed = subprocess.run(["git", "status", "--short"], cwd=clone, capture_output=True, text=True, check=True)
+    assert changed.stdout.splitlines() == ["?? hello.py", "?? notes.txt"]
+    (data,) = (state / "tenex" / "workspaces").iterdir()
+    assert len(views(data)) == 1
+    *_, again = done.stdout.splitlines()
+    assert again == f"To read it again: tenex --data {data} conversations show"
+    assert here(clone, state, "--workspace", str(clone)).returncode == 0
+    assert len(views(data)) == 2, "one folder has one data folder, however it is written"
+
+
+def test_unfinished_work_of_one_folder_is_not_continued_in_another(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    words = [*TENEX, "demo", "--workspace", "."]
+    env = environment(XDG_STATE_HOME=str(state))
+    nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
+    with subprocess.Popen(words, stdin=nothing, stdout=pipe, text=True, env=env, cwd=tmp_path / "one") as first:
+        assert first.stdout is not None
+        assert next(line for line in first.stdout if "execute" in line)
+        first.kill()
+    done = here(tmp_path / "two", state, "--workspace", ".")
+    assert done.returncode == 0, done.stderr
+    assert "Continuing" not in done.stdout
+    done = here(tmp_path / "one", state, "--workspace", ".")
+    assert "Continuing an unfinished conversation" in done.stdout
+
+
+def test_a_folder_that_agents_must_not_have_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    state, home = tmp_path / "home" / "state", tmp_path / "home"
+    home.mkdir()
+    (tmp_path / "file").write_text("mine\n")
+    (tmp_path / "other" / "keys").mkdir(parents=True)
+    (tmp_path / "other" / "keys" / "project.nsec").write_text("nsec1\n")
+    for folder, code, sentence in (
+        (home, 2, "contains the data folder"),
+        (Path("/"), 2, "contains the data folder"),
+        (tmp_path / "file", 2, "is not a folder; name another one with --workspace"),
+        (tmp_path / "other", 2, "holds keys of tenex"),
+        (Path("/proc"), 3, "/proc: cannot be written"),
+    ):
+        done = here(tmp_path, state, "--workspace", str(folder))
+        assert (done.returncode, done.stdout, sentence in done.stderr) == (code, "", True), done.stderr
+        assert done.stderr.count("\n") == 1
+    named = here(home, state, "--workspace", ".", "--data", ".")
+    assert (named.returncode, "contains the data folder" in named.stderr) == (2, True)
+    assert not state.exists()
+
+
+def test_a_folder_that_is_missing_is_made_and_a_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert here(tmp_path, tmp_path / "state", "--workspace", "new/deep").returncode == 0
+    assert printed(tmp_path / "new" / "deep" / "hello.py") == "hello\n"
+    assert here(tmp_path, tmp_path / "state", "--workspace", "link").returncode == 0
+    assert printed(tmp_path / "real" / "hello.py") == "hello\n"

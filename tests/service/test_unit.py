@@ -3,6 +3,7 @@
 import asyncio
 import re
 import shlex
+import socket
 import subprocess
 from collections import defaultdict
 from contextlib import closing
@@ -13,39 +14,47 @@ import pytest
 from tenex.cli.run import CLOSING
 from tenex.core.errors import ConfigurationError, StoreError, UsageError
 from tenex.service.notify import STATUS_EVERY
-from tenex.settings import Settings
+from tenex.settings import EMBEDDED_RELAY_PORT, Settings
 from tenex.tools.sandbox import clean_environment, wrapped
 from tests.programs import needs_bubblewrap, needs_strace, needs_systemd
 
-from .kit import ROOT, TENEX, Folder, daemon, running
+from . import person
+from .kit import ROOT, TENEX, Folder, Process, daemon, environment, running
 from .test_life import Manager
 
 UNIT = ROOT / "config" / "tenex.service"
+RELAY = ROOT / "config" / "tenex-relay.service"
 EXPOSURE = 3.5
 """Of 10: what `systemd-analyze security` calls OK ends at 4.9; it was 2.9 when this was written."""
 
 
-def directives() -> dict[str, list[str]]:
-    """The directives of the unit, each with its values in order."""
+def directives(unit: Path = UNIT) -> dict[str, list[str]]:
+    """The directives of a unit, each with its values in order."""
     found: dict[str, list[str]] = defaultdict(list)
-    for line in UNIT.read_text().splitlines():
+    for line in unit.read_text().splitlines():
         name, equals, value = line.partition("=")
         if equals and not line.startswith("#"):
             found[name].append(value)
     return found
 
 
-@pytest.fixture
-def installed(tmp_path: Path) -> Path:
-    """The unit as on a machine where the program lies elsewhere: systemd looks whether it is there."""
+@pytest.fixture(params=[UNIT, RELAY], ids=lambda unit: unit.stem)
+def installed(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A unit as on a machine where the program lies elsewhere: systemd looks whether it is there."""
     program = tmp_path / "bin" / "tenex"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    (command,) = directives()["ExecStart"]
-    unit = tmp_path / UNIT.name
-    unit.write_text(UNIT.read_text().replace(f"ExecStart={command.split()[0]}", f"ExecStart={program}"))
+    source: Path = request.param
+    unit = tmp_path / source.name
+    unit.write_text(source.read_text().replace("/opt/tenex/bin/tenex", str(program)))
     return unit
+
+
+def port_here() -> int:
+    """A port on which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 def analyze(*words: str | Path) -> subprocess.CompletedProcess[str]:
@@ -109,13 +118,92 @@ def test_what_would_break_the_sandbox_is_not_set() -> None:
     assert "user" in directives()["RestrictNamespaces"][0].split()
 
 
+async def reload(folder: Folder, process: Process, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run the lines of ExecReload as systemd does: in order, each only if the one before has ended well."""
+    own = {"MAINPID": str(process.pid), "PATH": "/nonexistent", "STATE_DIRECTORY": str(folder.data), **env}
+    own = {name: value for name, value in environment(**own).items() if name != "TENEX_DATA"}
+    for line in directives()["ExecReload"]:
+        line = re.sub(r"(?<!\$)\$(\w+)", lambda name: own.get(name[1], ""), line).replace("$$", "$")
+        words = shlex.split(line.replace("/opt/tenex/bin/tenex", shlex.join(TENEX)))
+        assert words[0] == "/bin/sh", "a minimal Debian has no /bin/kill"
+        done = await asyncio.to_thread(
+            subprocess.run, words, env=own, cwd=folder.data, capture_output=True, text=True, timeout=60, check=False
+        )
+        if done.returncode:
+            break
+    return done
+
+
 async def test_a_reload_needs_no_program_but_the_shell(folder: Folder) -> None:
-    words = shlex.split(directives()["ExecReload"][0])
-    assert words[0] == "/bin/sh"
     async with daemon(folder) as process:
-        env = {"MAINPID": str(process.pid), "PATH": "/nonexistent"}
-        await asyncio.to_thread(subprocess.run, words, env=env, check=True, timeout=10)
+        done = await reload(folder, process)
+        assert done.returncode == 0, done.stderr
         await process.until("configuration.reloaded")
+
+
+async def test_a_reload_of_a_broken_configuration_fails_with_the_sentence_and_sends_the_daemon_nothing(
+    folder: Folder,
+) -> None:
+    file = folder.data / "tenex.toml"
+    async with daemon(folder) as process:
+        good = file.read_text()
+        file.write_text(good.replace("[people]", "[people]\nopne = true", 1))
+        done = await reload(folder, process)
+        assert done.returncode == 3
+        assert "opne: there is no such setting; did you mean `open`?" in done.stderr
+        file.write_text(good)
+        (folder.data / "agents" / "helper.md").write_text("---\nname: Helper\n---\n")
+        done = await reload(folder, process)
+        assert (done.returncode, "helper.md" in done.stderr) == (3, True)
+        (folder.data / "agents" / "helper.md").unlink()
+        assert (await reload(folder, process)).returncode == 0
+        await process.until("configuration.reloaded")
+        assert "configuration.refused" not in process.events()
+        assert process.events().count("configuration.reloaded") == 1
+
+
+async def test_a_check_before_a_reload_finds_the_keys_that_systemd_gives_the_daemon_alone(
+    folder: Folder, tmp_path: Path
+) -> None:
+    """Systemd 252 names their folder to the check, which may not read it; below /proc it is the daemon's."""
+    keys = tmp_path / "credentials"
+    keys.mkdir()
+    (keys / "openai.api-key").write_text("sk-loopback\n")
+    async with daemon(folder) as process:
+        file = folder.data / "tenex.toml"
+        file.write_text(file.read_text().replace("[models]\n", '[models]\ndefault = "openai:gpt-5-mini"\n'))
+        assert "no key" in (await reload(folder, process)).stderr
+        done = await reload(folder, process, CREDENTIALS_DIRECTORY=str(keys))
+        assert done.returncode == 0, done.stderr
+        keys.chmod(0o700)
+        (keys / "openai.api-key").unlink()
+        done = await reload(folder, process, CREDENTIALS_DIRECTORY=str(keys))
+        assert f"/proc/{process.pid}/root{keys}/openai.api-key" in done.stderr
+
+
+async def test_the_relay_listens_where_the_daemon_looks_and_keeps_its_events(tmp_path: Path) -> None:
+    (line,) = directives(RELAY)["ExecStart"]
+    program, *words = line.replace("%S", str(tmp_path)).split()
+    assert program == directives()["ExecStart"][0].split()[0]
+    port = words[words.index("--port") + 1]
+    assert Settings().relays.urls == [f"ws://127.0.0.1:{port}"] == [f"ws://127.0.0.1:{EMBEDDED_RELAY_PORT}"]
+    words[words.index("--port") + 1] = str(port_here())
+    async with running([*TENEX, *words]) as relay:
+        await person.until((tmp_path / "tenex-relay" / "data.mdb").exists)
+        assert await relay.stop() == 0
+
+
+def steps(text: str) -> list[str]:
+    """The commands of an install."""
+    commands = [line.lstrip("# ").rstrip() for line in text.splitlines()]
+    begin = next(number for number, line in enumerate(commands) if line.startswith("apt install"))
+    return [line.partition("   #")[0].rstrip() for line in commands[begin : begin + 5]]
+
+
+def test_the_five_steps_are_the_same_in_the_unit_and_in_the_readme() -> None:
+    assert steps(UNIT.read_text()) == steps((ROOT / "README.md").read_text())
+    assert "'.[relay," in steps(UNIT.read_text())[1]
+    assert "config/tenex*.service" in steps(UNIT.read_text())[4]
 
 
 async def test_its_command_runs_in_its_environment(folder: Folder, tmp_path: Path) -> None:
