@@ -147,7 +147,7 @@ def add(
     examples.print_files(given, files)
     output.message(f"This is {what}. Edit it, check it with `tenex config check`,")
     output.message(f"and see what its model will read with `tenex agents show {slug} --prompt`.")
-    output.message("It takes effect at the daemon's next start or reload (SIGHUP), which also makes its key.")
+    output.message("It takes effect at the daemon's next start or `tenex reload`, which also makes its key.")
     if example is None and slug in examples.agent_examples():
         output.message(f"There is an example of that name too: remove the file, then `tenex agents add --like {slug}`.")
 
