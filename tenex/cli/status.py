@@ -231,6 +231,8 @@ def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:
     if (mission := one.get("mission")) and mission["state"] in ("running", "retrying"):
         steps = f": {', '.join(mission['steps'])}" if mission["steps"] else ""
         yield f"mission {mission['state']}{steps}"
+    elif mission and mission["state"] == "held":
+        yield f"mission is on hold, until `/continue`: {mission['why']}"
     for name, part in [
         *([("orchestrator", one["router"])] if "router" in one else []),
         *((run["agent"], run) for run in one.get("runs", ())),
