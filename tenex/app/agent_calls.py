@@ -43,6 +43,8 @@ class Asker:
         rules, slug = self.rules(), Slug(question.name.strip().removeprefix("@"))
         if slug in rules.disabled:
             raise WorkflowError(f"The workflow {slug} is disabled: {rules.disabled[slug][0]}")
+        if slug in rules.disabled_agents:
+            raise WorkflowError(f"The agent {slug} is disabled: {rules.disabled_agents[slug][0]}")
         agent = None if slug in rules.workflows else rules.find(slug)
         if agent is not None:
             slug = agent.slug

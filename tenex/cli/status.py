@@ -145,9 +145,10 @@ def _head(report: dict[str, Any]) -> Iterator[str]:
     if here.get("readAgainAt"):
         yield f"  reloaded at {here['readAgainAt']}{': REJECTED, the old ones stay' if here['refused'] else ''}"
         yield from (f"  - {sentence}" for sentence in (*here["refused"], *here["needsRestart"]))
-    for slug, faults in here.get("disabledWorkflows", {}).items():
-        yield f"  the workflow {slug} is disabled"
-        yield from (f"  - {sentence}" for sentence in faults)
+    for what in ("agent", "workflow"):
+        for slug, faults in here.get(f"disabled{what.title()}s", {}).items():
+            yield f"  the {what} {slug} is disabled"
+            yield from (f"  - {sentence}" for sentence in faults)
 
 
 def _disk(disk: dict[str, Any]) -> str:

@@ -71,7 +71,8 @@ def reload(given: Globals, timeout: TimeoutOption = 60.0) -> None:
     except OSError as error:
         why = str(error) or f"no answer within {timeout:g} s"
         raise TenexError(f"Process {pid} may not have reloaded: {why}. Look with `tenex status`.") from error
-    given.show(done, "\n".join([f"Reloaded (process {pid}).", *done.get("needsRestart", ())]))
+    disabled = [f"{name} is disabled: {' '.join(faults)}" for name, faults in done.get("disabled", {}).items()]
+    given.show(done, "\n".join([f"Reloaded (process {pid}).", *done.get("needsRestart", ()), *disabled]))
 
 
 def _daemon_of(where: "ProjectPaths", until: float) -> int:

@@ -151,7 +151,8 @@ def _first(text: str) -> str:
 def _callable(draft: Transaction) -> dict[Slug, names.Named | None]:
     """Everyone a message can call: agents, workflows of speakers, missions, also disabled ones."""
     rules = draft.rules
-    return {**{Slug(name): None for name in (*rules.missions, *rules.disabled)}, **rules.workflows, **rules.roster}
+    others = (*rules.missions, *rules.disabled, *rules.disabled_agents)
+    return {**{Slug(name): None for name in others}, **rules.workflows, **rules.roster}
 
 
 def _is_ours_or_a_person(draft: Transaction, signal: MessageReceived, name: str) -> bool:
@@ -173,7 +174,9 @@ def _unknown(draft: Transaction, text: str) -> str:
         known = _callable(draft)
         near = names.nearest(first, known)
         sentence = f"There is no agent @{names.plain(first)}. "
-        sentence += f"Did you mean @{near}?" if near else f"There are: {', '.join(sorted(known))}."
+        disabled = {*draft.rules.disabled, *draft.rules.disabled_agents}
+        there = ", ".join(f"{slug} (disabled)" if slug in disabled else slug for slug in sorted(known))
+        sentence += f"Did you mean @{near}?" if near else f"There are: {there}."
     return f"{sentence} Nothing was started. To send this as text, put a word before it."
 
 
@@ -193,7 +196,10 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
     )
     mode = mode_of(draft.state)
     if command.name == "help":
-        notify(draft, HELP)
+        disabled = sorted({*draft.rules.disabled, *draft.rules.disabled_agents})
+        notify(
+            draft, f"{HELP}\nDisabled, because of a fault in their files: {', '.join(disabled)}" if disabled else HELP
+        )
     elif command.name == "status":
         notify(draft, status(draft))
     elif not is_permitted and decision is Decision.WAIVER:

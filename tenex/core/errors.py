@@ -67,6 +67,10 @@ class ConfigurationError(OperatorError):
         super().__init__("\n".join(self.faults))
 
 
+class UntrustedFolder(ConfigurationError):
+    """The current folder holds settings that the user has not trusted, or that have changed since."""
+
+
 class StoreError(OperatorError):
     """The conversations' folder cannot be used as it is."""
 

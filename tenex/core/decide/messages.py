@@ -137,15 +137,22 @@ def report_elsewhere(draft: Transaction, slug: Slug) -> None:
 
 
 def report_disabled(draft: Transaction, signal: MessageReceived) -> bool:
-    """Notify a user that a workflow they mention is disabled; returns whether they mention one."""
-    slug = next((slug for slug in signal.addressed if slug in draft.rules.disabled), None)
+    """Notify a user that a workflow or an agent they mention is disabled; returns whether nobody else is mentioned."""
+    rules = draft.rules
+    slug = next((slug for slug in signal.addressed if slug in (*rules.disabled, *rules.disabled_agents)), None)
     if slug is None:
         return False
-    first, *others = draft.rules.disabled[slug]
+    notify(draft, why_disabled(draft, slug), error="workflow" if slug in rules.disabled else "agent")
+    return not any(other in rules.routable for other in signal.addressed)
+
+
+def why_disabled(draft: Transaction, slug: Slug) -> str:
+    """The first fault of a disabled workflow or agent, and the command that shows all."""
+    is_workflow = slug in draft.rules.disabled
+    first, *others = (draft.rules.disabled if is_workflow else draft.rules.disabled_agents)[slug]
     more = f" ({len(others)} more.)" if others else ""
-    text = f"The workflow {slug} is disabled: {first}{more} The operator can see all by `tenex workflows check`."
-    notify(draft, text, error="workflow")
-    return True
+    what, check = ("workflow", "workflows check") if is_workflow else ("agent", "config check")
+    return f"The {what} {slug} is disabled: {first}{more} The operator can see all by `tenex {check}`."
 
 
 def _start(draft: Transaction, signal: MessageReceived) -> None:
