@@ -51,6 +51,9 @@ NAMES = ("stop", "status", "help", "new", "continue", "retry", "pause", "approve
 TAKE_ARGUMENT = ("skip", "set", "approve", "reject")
 """`/approve` takes none: its kind of conversation then refuses it, because words after it may be a condition."""
 
+LAST_LINE = ("quick", "skip", "stop", "pause", "status", "help")
+"""What counts as the last line of a message too: it limits or reports. What others refer to is unclear."""
+
 UNKNOWN = "unknown"
 """The command of a message that begins with a command or a mention, and names nothing there is."""
 _EMPHASIS = "*_"
@@ -93,6 +96,25 @@ def parse(text: str) -> Command | None:
     if not any(_says_something(part) for part in rest.split()):
         rest = ""
     return Command(name, rest.strip())
+
+
+def split_last_line(text: str) -> tuple[str, Command | None]:
+    """A message without the command that is its last line, above a signature; None where the line is none.
+
+    In code, a quotation or a list of commands, or before other words, it is text.
+    """
+    body = _SIGNATURE.sub("", trimmed(text))
+    before, _, line = body.rpartition("\n")
+    if not before.strip() or not plain(line).lstrip(_EMPHASIS + " ").startswith("/"):
+        return text, None
+    command = parse(line)
+    if command is None or command.name == UNKNOWN or (command.argument and command.name not in TAKE_ARGUMENT):
+        return text, None
+    above = before.rstrip().rpartition("\n")[2]
+    is_listed = above.endswith(":") or parse(above) is not None
+    if is_listed or not plain(prose(body).rpartition("\n")[2]).lstrip(_EMPHASIS + " ").startswith("/"):
+        return text, None
+    return before.rstrip(), command
 
 
 def _unquoted(text: str) -> str:
