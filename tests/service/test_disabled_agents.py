@@ -8,7 +8,7 @@ from tenex.core import records as r
 from tenex.nostr.keys import KeyRing
 
 from . import person
-from .kit import Folder, daemon, of_kind, tenex, tenex_here
+from .kit import Folder, daemon, of_kind, ordered, tenex, tenex_here
 
 HELPER = "---\nname: Helper\nrole: helps\nkind: worker\nuse_when: help is needed\ntools: [{tool}]\n---\nYou help.\n"
 GOOD, BAD = HELPER.format(tool="read_file"), HELPER.format(tool="read_fiel")
@@ -109,3 +109,20 @@ async def test_without_its_orchestrator_nothing_is_routed_so_a_start_and_a_reloa
         write(folder, BAD, "orchestrator")
         code, _, err = await tenex("run", "--data", folder.data)
         assert (code, "orchestrator.md:6" in err) == (3, True)
+
+
+async def test_an_agent_that_is_disabled_while_it_works_ends_its_part_without_tools_and_the_conversation_goes_on(
+    folder: Folder,
+) -> None:
+    async with ordered(folder, "model", 2, hold=True) as process:
+        name = await folder.write(REQUEST)
+        await folder.held()
+        write(folder, BAD, "executor")
+        await process.reload()
+        folder.let_go()
+        await person.until(lambda: of_kind(folder.records(name), r.RunEnded))
+        await person.until(lambda: folder.state(name).status in ("waiting", "ended"))
+        ended = of_kind(folder.records(name), r.RunEnded)[0]
+        assert ended.run.endswith("executor")
+        assert not (folder.workspace / "hello.py").exists(), "it has no tools any more"
+        assert {log["event"] for log in process.errors} == {"agent.disabled"}
