@@ -25,13 +25,10 @@ def check_configuration(settings: Settings) -> tuple[list[str], list[str]]:
         library = library.without(unusable_models(build_model_client(settings, where, library), library))
     except ConfigurationError as error:
         faults += error.faults
-    faults += [
-        f"{one.source}: the agent {one.slug} is disabled: {sentence.removeprefix(f'{one.source}: ')}"
-        if one.slug
-        else sentence
-        for one in library.disabled
-        for sentence in one.faults
-    ]
+    for one in library.disabled:
+        for sentence in one.faults:
+            place, _, fault = sentence.partition(": ")  # the file, and where it is known the line
+            faults.append(f"{place}: the agent {one.slug} is disabled: {fault}" if one.slug else sentence)
     known = [*library.definitions, *library.faults]
     workflows = load_workflows(settings, where, [agent.slug for agent in library.roster], library.faults)
     faults += [
