@@ -42,11 +42,17 @@ def read_folder(
         tools: every tool of the daemon's, which no method or link may be called after; None leaves names unchecked.
         methods: takes the methods of each agent, as tools that only it has.
         code_refusal: why no Python of the folder may be run; empty where it may.
+
+    Raises:
+        ConfigurationError: there is Python that may not be run: somebody else may have written all of the folder.
     """
+    files = agent_files(folder)
+    if code_refusal and files:
+        raise ConfigurationError([f"{path}: {code_refusal}" for path in files])
     known: dict[Slug, PythonAgent] = {}
     found: dict[Slug, AgentDefinition] = {}
     disabled: list[DisabledAgent] = []
-    for path in agent_files(folder):
+    for path in files:
         faults: list[str] = []
         for one in agents_of(path, faults, code_refusal=code_refusal):
             other = known.get(one.slug)
