@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from tenex.core.config import Policy
 from tenex.core.context.window import CONTEXT_TOKENS
 from tenex.core.conversation import Conversation
-from tenex.core.errors import WorkflowError
+from tenex.core.errors import ModelUnavailable, WorkflowError
 from tenex.core.ids import ConversationId, Slug
 from tenex.core.ports import Clock, Model, Prompter, Tools
+from tenex.core.records import ModelResponded
 from tenex.workflows.agents.standalone import OWNER, dialogue
 from tenex.workflows.local_run import MemoryJournals
 from tenex.workflows.missions.nodes import Answer
@@ -42,6 +43,8 @@ class Asker:
         rules, slug = self.rules(), Slug(question.name.strip().removeprefix("@"))
         if slug in rules.disabled:
             raise WorkflowError(f"The workflow {slug} is disabled: {rules.disabled[slug][0]}")
+        if slug in rules.disabled_agents:
+            raise WorkflowError(f"The agent {slug} is disabled: {rules.disabled_agents[slug][0]}")
         agent = None if slug in rules.workflows else rules.find(slug)
         if agent is not None:
             slug = agent.slug
@@ -50,11 +53,12 @@ class Asker:
             there = ", ".join(sorted([*rules.routable, *rules.workflows]))
             raise WorkflowError(f"There is no agent and no workflow of speakers {slug}. There are: {there}.")
         author, role = question.author, question.role
+        journals = MemoryJournals()
         local = LocalSpeakers(
             ConversationId(hashlib.sha256(question.key.encode()).hexdigest()),
             slug,
             rules,
-            MemoryJournals(),
+            journals,
             self.clock,
             model=self.model,
             tools=self.tools,
@@ -62,7 +66,12 @@ class Asker:
             budget=self.budget,
             person=(author, role) if author is not None and role is not None else OWNER,
         )
-        state = await local.talk(question.message)
+        try:
+            state = await local.talk(question.message)
+        except ModelUnavailable as error:
+            records = journals.records.get(local.id, [])
+            error.nothing_done = not any(isinstance(record, ModelResponded) for record in records)
+            raise
         return _answer(slug, state, local.last_notice, is_agent=agent is not None)
 
 

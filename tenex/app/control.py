@@ -77,7 +77,9 @@ def orders(
 
     async def reload_configuration(_: Mapping[str, Any]) -> dict[str, Any]:
         """`reload`: as SIGHUP; a refused configuration is an error with all its faults."""
-        return {"needsRestart": await reload()}
+        needs_restart = await reload()
+        disabled = {**reporter.disabled_agents(), **reporter.disabled()}
+        return {"needsRestart": needs_restart, "disabled": {slug: list(faults) for slug, faults in disabled.items()}}
 
     async def stop(_: Mapping[str, Any]) -> dict[str, Any]:
         """`stop`: as SIGTERM; answers before it has stopped."""

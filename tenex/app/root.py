@@ -371,6 +371,7 @@ class Application:
             models=current.providers,
             reloaded=lambda: self.reload.last,
             disabled=lambda: current.now.rules.disabled,
+            disabled_agents=lambda: current.now.rules.disabled_agents,
             today=self.daily.today,
         )
         rollback_done = Awaited(self.coordinator)

@@ -12,6 +12,7 @@ import typer
 
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.graph import END
+from tenex.core.ids import Slug
 from tenex.core.messages import AgentText, Note, UserText
 from tenex.core.phases import Phase
 from tenex.core.text import decode, is_like_key
@@ -25,7 +26,6 @@ from .options import Globals, group, parse_phase, register
 
 if TYPE_CHECKING:
     from tenex.core.graph import TransitionGraph
-    from tenex.core.ids import Slug
     from tenex.prompting import AgentDefinition, PromptLibrary
 
 _RESERVED = frozenset({END.lower(), "user", "project", "owner"})
@@ -40,13 +40,18 @@ agents.add_typer(lessons, name="lessons")
 def list_(given: Globals) -> None:
     """List the agents, the orchestrator among them."""
     settings = given.settings()
-    known = load_agents(settings).definitions
+    library = load_agents(settings)
+    known = library.definitions
     npubs = _npubs(settings, known)
     rows = [_row(agent, settings, npubs) for agent in known.values()]
     head = ("slug", "kind", "model", "in_phases", "npub")  # with the tools it would be twice as wide as a terminal
     table = output.table(head, [[_cell(row[name]) for name in head] for row in rows])
     note = "An agent without an npub has no key yet; `tenex init` makes it."
-    given.show(rows, table, note if any(row["npub"] is None for row in rows) else "")
+    if all(row["npub"] is not None for row in rows):
+        note = ""
+    disabled = [f"{one.slug or one.source} is disabled: {' '.join(one.faults)}" for one in library.disabled]
+    rows += [{"slug": one.slug or None, "source": one.source, "faults": one.faults} for one in library.disabled]
+    given.show(rows, table, note, *disabled)
 
 
 @register(agents)
@@ -67,9 +72,12 @@ def show(
 ) -> None:
     """Show one agent, with its own phases and its instructions."""
     settings = given.settings()
-    known = load_agents(settings).definitions
+    library = load_agents(settings)
+    known = library.definitions
     npubs = _npubs(settings, known)
     found = matching(slug.removeprefix("@"), [*map(str, known), *npubs.values()], "agents")
+    if found is None and (faults := library.faults.get(Slug(slug.removeprefix("@")))):
+        raise ConfigurationError(faults)
     if found is None:
         raise UsageError(f"There is no agent {slug!r}. Choose from {', '.join(known)}.")
     agent = next(one for one in known.values() if found in (one.slug, npubs.get(one.slug)))
@@ -130,7 +138,10 @@ def add(
     _check_name(slug)
     settings = given.settings()
     folder = resolve_paths(settings).agents
-    sources = {str(name): agent.source for name, agent in load_agents(settings).definitions.items()}
+    library = load_agents(settings)
+    sources = {str(name): agent.source for name, agent in library.definitions.items()}
+    if broken := [one.source for one in library.disabled if one.slug == slug]:
+        raise UsageError(f"{slug} exists already, in {broken[0]}, and has a fault; `tenex config check` shows it")
     if example is not None:
         for name in (slug, *example.brings):
             if name in sources:
@@ -147,7 +158,7 @@ def add(
     examples.print_files(given, files)
     output.message(f"This is {what}. Edit it, check it with `tenex config check`,")
     output.message(f"and see what its model will read with `tenex agents show {slug} --prompt`.")
-    output.message("It takes effect at the daemon's next start or reload (SIGHUP), which also makes its key.")
+    output.message("It takes effect at the daemon's next start or `tenex reload`, which also makes its key.")
     if example is None and slug in examples.agent_examples():
         output.message(f"There is an example of that name too: remove the file, then `tenex agents add --like {slug}`.")
 

@@ -67,17 +67,17 @@ def chat(
     from tenex.telemetry import configure
 
     settings = given.settings()
-    ring = KeyRing(Path(resolve_paths(settings).keys))
+    keys = resolve_paths(settings).keys
+    ring = KeyRing(keys)
     try:
-        user = ring.get("owner")
+        user = _user_key(ring, keys)
         project = parse_public_key(to) if to else ring.get("project").public
         url = normalise_url(relay or settings.relays.urls[0])
     except ValueError as error:
         raise UsageError(str(error)) from error
     except ConfigurationError as error:
-        raise ConfigurationError(
-            [*error.faults, "`tenex init` makes both keys; `--to` names another project."]
-        ) from error
+        hint = ["`tenex init` makes both keys; `--to` names another project."] if not ring.names() else []
+        raise ConfigurationError([*error.faults, *hint]) from error
     telemetry = configure("error", "auto")  # a lost connection shows in the missing answers
     try:
         chat = Chat(Screen(), resolve_paths(settings).socket)
@@ -85,6 +85,21 @@ def chat(
         asyncio.run(chat.run(url, user, project, wait, known, _agents(ring, project)))
     finally:
         telemetry.close()
+
+
+def _user_key(ring: "KeyRing", folder: Path) -> "SecretKey":
+    """The key that messages are signed with.
+
+    Raises:
+        ConfigurationError: it is missing or cannot be used.
+    """
+    names = ring.names()
+    if names and OWNER not in names:  # a folder without any is one that `init` has to make
+        file = folder / f"{OWNER}.nsec"
+        raise ConfigurationError(
+            [f"{file} is missing. Restore it, or put an owner's nsec there; `tenex init --new-owner` makes another."]
+        )
+    return ring.get(OWNER)
 
 
 def _agents(ring: "KeyRing", project: "PublicKey") -> "list[PublicKey]":

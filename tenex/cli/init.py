@@ -49,6 +49,8 @@ class InitResult:
     npub: str
     owners: list[str]
     owner_key_file: Path | None
+    new_owner: str | None
+    """The npub of a new owner who is not in the settings yet, which are never changed here."""
     relays: list[str]
     models: list[str]
     """The default model, and its fallbacks."""
@@ -65,6 +67,9 @@ def init(
     owner: Annotated[
         str | None, typer.Option(metavar="NPUB", help="Your public key; default: a new key in the keys folder.")
     ] = None,
+    new_owner: Annotated[
+        bool, typer.Option("--new-owner", help="Make a new owner's key, where keys/owner.nsec was lost.")
+    ] = False,
     relay: Annotated[list[str] | None, typer.Option(metavar="URL", help="A relay to use; repeatable.")] = None,
     model: Annotated[
         str | None,
@@ -100,6 +105,8 @@ def init(
         raise UsageError("init writes tenex.toml into the data folder; use --dir instead of --config.")
     if folder and given.data and folder != given.data and folder.absolute() != given.data.absolute():
         raise UsageError("--dir and --data name different folders; give one of them.")
+    if new_owner and owner:
+        raise UsageError("--owner names a key that you have, --new-owner makes one; give one of them.")
     given.data = folder or given.data
     here = given.folder()
     options = Options(model=model, provider=provider, base_url=base_url, key_file=api_key_file)
@@ -115,7 +122,7 @@ def init(
         chosen = _from_options(here, options, owner, relays, is_checked=check_key)
     is_new = not trusted_files(here) and not keys_in(here)
     project = workspace.absolute() if workspace is not None else None
-    made = prepare(here, owner, relays, chosen, trust=given.trust(), workspace=project)
+    made = prepare(here, owner, relays, chosen, new_owner=new_owner, trust=given.trust(), workspace=project)
     if is_new:
         trust_folder(here)
     else:
@@ -205,6 +212,7 @@ def prepare(
     relays: Sequence[str],
     chosen: Chosen | None = None,
     *,
+    new_owner: bool = False,
     trust: Trust | None = None,
     workspace: Path | None = None,
 ) -> InitResult:
@@ -215,6 +223,7 @@ def prepare(
         owner: the owner's public key; None makes one.
         relays: their addresses; none leaves the default.
         chosen: the model to set up; None leaves the offline one.
+        new_owner: make the owner's key where it is missing, though there is a configuration.
         trust: what the folder must be trusted with; None where it was named.
         workspace: the folder that agents work in; None leaves the one in the data folder.
 
@@ -239,7 +248,8 @@ def prepare(
     created = [str(folder) for folder in folders if make_folder(folder)]
     ring = KeyRing(here.keys)
     before = ring.names()
-    names = [PROJECT, *slugs, *([OWNER] if file is None and owner is None else [])]
+    makes_owner = new_owner or (file is None and owner is None)
+    names = [PROJECT, *slugs, *([OWNER] if makes_owner else [])]
     keys = {name: ring.get_or_create(name) for name in names}
     created += [str(here.keys / f"{name}.nsec") for name in names if name not in before]
     if file is None:
@@ -252,7 +262,8 @@ def prepare(
         created.append(str(file))
     else:
         owners = [npub(parse_public_key(key)) for key in settings.people.owners]
-    has_own = OWNER in ring.names() and ring.get(OWNER).npub in owners
+    own = ring.get(OWNER).npub if OWNER in ring.names() else None
+    has_own = own is not None and (own in owners or makes_owner)
     return InitResult(
         data=data,
         config=file,
@@ -261,6 +272,7 @@ def prepare(
         relays=list(settings.relays.urls),
         models=_chain(settings.models.default),
         owner_key_file=here.keys / f"{OWNER}.nsec" if has_own else None,
+        new_owner=own if makes_owner and own not in owners else None,
         agents={slug: keys[slug].npub for slug in slugs},
         created=created,
     )
@@ -327,6 +339,12 @@ def _workspace_text(workspace: Path, *, is_named: bool) -> str:
 
 
 def _print(made: InitResult) -> None:
+    if made.new_owner is not None:
+        kept = f"  owners = {json.dumps([*made.owners, made.new_owner])}"
+        output.message(f"The new owner's key is in {made.owner_key_file}. Under [people] in {made.config} write:")
+        output.message(f"\n{kept}\n\nwithout those that are lost; then: `tenex reload`. The npub of the new owner:")
+        output.result(made.new_owner)
+        return
     if not made.created:
         output.message(f"{made.data} is complete; nothing was changed. The project's address:")
         output.result(made.npub)

@@ -26,6 +26,8 @@ from .options import Globals, current_folder, register
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "demo": ("tenex.cli.demo:demo", "Try everything on this machine: relay, daemon and chat."),
     "run": ("tenex.cli.run:run", "Run the daemon."),
+    "stop": ("tenex.cli.stop_reload:stop", "Stop the daemon, and wait until it has ended."),
+    "reload": ("tenex.cli.stop_reload:reload", "Have the daemon read settings, agents and keys again."),
     "chat": ("tenex.cli.chat:chat", "Talk to the agents from this terminal."),
     "relay": ("tenex.cli.relay:relay", "Run the embedded relay alone."),
     "init": ("tenex.cli.init:init", "Make the configuration, the keys and the folders."),

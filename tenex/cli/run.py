@@ -1,7 +1,11 @@
 """`tenex run`: the daemon.
 
     SIGTERM, SIGINT   stop in stages; a second one exits at once
-    SIGHUP            reload settings and agents; an invalid configuration is rejected, and the old one stays
+    SIGHUP            reload settings and agents; an invalid configuration is rejected, and the old one stays;
+                      but stop, as SIGTERM, where the terminal it was started in has been closed
+
+A terminal that is closed sends SIGHUP as well. It ends the daemon unless `nohup` had SIGHUP ignored; a service or a
+container has no controlling terminal (ADR 52).
 
 None of them loses anything: interrupted work is still pending on disk. A service manager is notified of each
 (`service.notify`).
@@ -141,13 +145,12 @@ class _Signals:
         self._stops = 0
         self._hung_up = asyncio.Event()
         self._start = asyncio.current_task()
-        self._terminal = sys.stderr.fileno() if sys.stderr.isatty() else None
-        """The terminal it was started on."""
+        self._terminal = _controlling_terminal()
 
     def listen(self) -> None:
         """Install the handlers, and let in the signals that arrived before."""
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, self._hung_up.set)
+        loop.add_signal_handler(signal.SIGHUP, self._hang_up)
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stop)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, DEFERRED)
@@ -163,25 +166,41 @@ class _Signals:
             self.has_ended_the_start = True
             self._start.cancel()
 
+    def _hang_up(self) -> None:
+        if self._terminal is None or not output.is_hung_up(self._terminal):
+            self._hung_up.set()
+            return
+        closed = [one.fileno() for one in (sys.stdout, sys.stderr) if output.is_hung_up(one.fileno())]
+        output.redirect_to_null(*closed)
+        if not self._stops:  # the shell and the kernel may both send one
+            self._stop()
+
     async def on_hang_up(self, line: Callable[[], str]) -> None:
-        """Reload the configuration at each SIGHUP, until cancelled; stop where it means that the terminal was closed.
+        """Reload the configuration at each SIGHUP, until cancelled.
 
         `line` gives the status text for the service manager.
         """
         assert self.app is not None
         while await self._hung_up.wait():
             self._hung_up.clear()
-            if self._terminal is not None and output.is_hung_up(self._terminal):  # the original meaning of SIGHUP
-                output.redirect_to_null(sys.stdout.fileno(), sys.stderr.fileno())
-                if not self._stops:
-                    self._stop()
-            elif not self._stops:
-                self._notifier.reloading()
-                try:
-                    await self.app.reload()
-                except TenexError:
-                    pass  # the faults are in the log and in `tenex status`; the old configuration stays
-                except Exception:  # an internal error in reading it must not stop the daemon
-                    log.exception("configuration.failed")
-                if not self._stops:
-                    self._notifier.ready(line())  # also after a failed reload
+            if self._stops:
+                continue
+            self._notifier.reloading()
+            try:
+                await self.app.reload()
+            except TenexError:
+                pass  # the faults are in the log and in `tenex status`; the old configuration stays
+            except Exception:  # an internal error in reading it must not stop the daemon
+                log.exception("configuration.failed")
+            if not self._stops:
+                self._notifier.ready(line())  # also after a failed reload
+
+
+def _controlling_terminal() -> int | None:
+    """A descriptor of the terminal whose end is ours; None where there is none, as in a service, or under `nohup`."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return None
+    try:
+        return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return None

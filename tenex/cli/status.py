@@ -148,9 +148,10 @@ def _head(report: dict[str, Any]) -> Iterator[str]:
     if here.get("readAgainAt"):
         yield f"  reloaded at {here['readAgainAt']}{': REJECTED, the old ones stay' if here['refused'] else ''}"
         yield from (f"  - {sentence}" for sentence in (*here["refused"], *here["needsRestart"]))
-    for slug, faults in here.get("disabledWorkflows", {}).items():
-        yield f"  the workflow {slug} is disabled"
-        yield from (f"  - {sentence}" for sentence in faults)
+    for what in ("agent", "workflow"):
+        for slug, faults in here.get(f"disabled{what.title()}s", {}).items():
+            yield f"  the {what} {slug} is disabled"
+            yield from (f"  - {sentence}" for sentence in faults)
 
 
 def _disk(disk: dict[str, Any]) -> str:
@@ -234,6 +235,8 @@ def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:
     if (mission := one.get("mission")) and mission["state"] in ("running", "retrying"):
         steps = f": {', '.join(mission['steps'])}" if mission["steps"] else ""
         yield f"mission {mission['state']}{steps}"
+    elif mission and mission["state"] == "held":
+        yield f"mission is on hold, until `/continue`: {mission['why']}"
     for name, part in [
         *([("orchestrator", one["router"])] if "router" in one else []),
         *((run["agent"], run) for run in one.get("runs", ())),

@@ -179,7 +179,7 @@ def add(
     examples.print_files(given, examples.copy(example, folder))
     output.message(f"Edit it, check it with `tenex workflows check {example.name}`,")
     output.message(f"and try it with `tenex workflows run {example.name}`.")
-    output.message(f"A daemon knows @{example.name} from its next start or reload (SIGHUP) on.")
+    output.message(f"A daemon knows @{example.name} from its next start or `tenex reload` on.")
 
 
 class _Project:

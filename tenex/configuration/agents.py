@@ -1,6 +1,7 @@
 """Who works here: the agents' files and the keys they speak with."""
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -27,23 +28,23 @@ OWNER: Final = "owner"
 def load_agents(where: ProjectPaths, methods: dict[Slug, tuple[Tool, ...]] | None = None) -> PromptLibrary:
     """Read and check the built-in agents and the operator's own; `methods` takes the tools of those in Python.
 
+    An agent with faults is disabled; so is one that would speak with the key of somebody else.
+
     Raises:
-        ConfigurationError: with every fault; also where an agent would speak with the key of somebody else.
+        ConfigurationError: with every fault of the built-in files and of the orchestrator, without which nothing runs.
     """
     library = read_library(where.agents, TOOL_NAMES, methods, code_refusal=where.code_refusal)
-    taken = [slug for slug in library.definitions if slug in (PROJECT, OWNER)]
-    if taken:
-        raise ConfigurationError(
-            [
-                f"{library.definitions[slug].source}: {slug} cannot be an agent's slug, for the key of that name is not"
-                " an agent's. Rename the file."
-                for slug in taken
-            ]
-        )
+    library = library.without(
+        {
+            slug: [f"{agent.source}: {slug} cannot be an agent's slug, for its key is no agent's. Rename the file."]
+            for slug, agent in library.definitions.items()
+            if slug in (PROJECT, OWNER)
+        }
+    )
     if any(definition.output is not None for definition in library.definitions.values()):
-        from .output_states import outputs_of  # a quarter of a second that most do not need
+        from .output_states import checked_outputs  # a quarter of a second that most do not need
 
-        outputs_of(library, where)
+        library = library.without(checked_outputs(library, where)[1])
     return library
 
 
@@ -70,45 +71,59 @@ def read_library(
 
 
 def only_agent(settings: Settings, library: PromptLibrary) -> Slug:
-    """The agent that new conversations are with; "" where the setting names none.
+    """The agent that new conversations are with, also while it is disabled; "" where the setting names none.
 
     Raises:
         ConfigurationError: there is no such worker or expert.
     """
     name = settings.conversations.agent
     known = [one.slug for one in library.roster if not one.is_called_only]
-    if name and name not in known:
+    if name and name not in (*known, *library.faults):
         sentence = f"there is no agent {name!r}; {suggestion(name, map(str, known))}"
         raise ConfigurationError([f"{settings.file or settings.data}: conversations.agent: {sentence}"])
     return Slug(name)
 
 
-def agent_keys(ring: KeyRing, library: PromptLibrary, workflows: Iterable[str] = ()) -> dict[str, SecretKey]:
-    """The project's key and those of all agents and these workflows, by name; one that is new gets one.
+def project_key(ring: KeyRing) -> SecretKey:
+    """The key people write to, which is never made in passing: they would write to a stranger.
 
     Raises:
-        ConfigurationError: there is no key of the project, or one cannot be read or made; with all faults.
+        ConfigurationError: there is none, or it cannot be read.
     """
+    return ring.get(PROJECT)
+
+
+def keys_of(ring: KeyRing, names: Iterable[Slug], what: str) -> tuple[dict[str, SecretKey], dict[Slug, list[str]]]:
+    """The keys of agents or workflows by name, where one that is new gets one; and the faults of those without."""
     keys: dict[str, SecretKey] = {}
-    faults: list[str] = []
+    faults: dict[Slug, list[str]] = {}
     known = ring.names()
-    try:  # never made in passing: people would write to a stranger
-        keys[PROJECT] = ring.get(PROJECT)
-    except ConfigurationError as error:
-        if PROJECT not in known:
-            raise  # and no other key either: it is no folder of ours
-        faults.extend(error.faults)
-    agents = [definition.slug for definition in library.roster]
-    for name in (*agents, *workflows):
+    for name in names:
         try:
-            if name in agents and name not in known:
+            if what == "agent" and name not in known:
                 log.warning("key.created", name=name)  # a new agent; or one whose key was lost, and who is now another
             keys[name] = ring.get_or_create(name)
         except ConfigurationError as error:
-            faults.extend(error.faults)
-    if faults:
-        raise ConfigurationError(faults)
-    return keys
+            faults[name] = [*error.faults]
+    return keys, faults
+
+
+def disabled_agents(ring: KeyRing, library: PromptLibrary) -> tuple[dict[Slug, tuple[str, ...]], dict[str, SecretKey]]:
+    """The faults of each disabled agent as users read them, and the keys of those that have one and can be called."""
+    faults: dict[Slug, tuple[str, ...]] = {}
+    keys: dict[str, SecretKey] = {}
+    known = ring.names()
+    for one in library.disabled:
+        log.error("agent.disabled", agent=one.slug, file=one.source, faults=list(one.faults))
+        if not one.slug or one.slug in (PROJECT, OWNER):
+            continue
+        # users read this: they need the file's name, and not where on this machine it is
+        named = (fault.replace(one.source, Path(one.source).name) for fault in one.faults)
+        faults[one.slug] = (*faults.get(one.slug, ()), *named)
+        if one.slug in known:
+            with suppress(ConfigurationError):
+                keys[one.slug] = ring.get(one.slug)
+    return faults, keys
 
 
 def former_keys(ring: KeyRing, names: Collection[str], people: Collection[PublicKey]) -> dict[PublicKey, SecretKey]:

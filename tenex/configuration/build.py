@@ -41,9 +41,9 @@ from tenex.workflows.missions.runner import Ask, NodeRunner
 from tenex.workflows.speakers.rules import compiler
 from tenex.workflows.speakers.workflow import Workflow
 
-from .agents import PROJECT, agent_keys, load_agents, only_agent
-from .models import build_model_client, is_offline
-from .workflows import disabled, load_workflows, log_findings
+from .agents import PROJECT, disabled_agents, keys_of, load_agents, only_agent, project_key
+from .models import build_model_client, is_offline, unusable_models
+from .workflows import TAKES_PART, disabled, load_workflows, log_findings
 
 MOST_OWNERS = 3
 """Owners whom a profile names: more would fill it."""
@@ -101,7 +101,8 @@ class Configuration:
         """The agents' and workflows' keys by the name people may call them."""
         keys: dict[str, PublicKey] = {slug: agent.pubkey for slug, agent in self.rules.roster.items()}
         keys |= {slug: workflow.pubkey for slug, workflow in self.rules.workflows.items()}
-        keys |= {slug: self.keys[slug].public for slug in self.rules.disabled}
+        disabled = (*self.rules.disabled, *self.rules.disabled_agents)
+        keys |= {slug: self.keys[slug].public for slug in disabled if slug in self.keys}
         return keys | {slug: mission.pubkey for slug, mission in self.rules.missions.items()}
 
     @property
@@ -113,7 +114,7 @@ class Configuration:
     def workflows(self) -> frozenset[PublicKey]:
         """The keys that are workflows', of speakers and missions, disabled ones too."""
         slugs = (*self.rules.workflows, *self.rules.missions, *self.rules.disabled)
-        return frozenset(self.keys[slug].public for slug in slugs)
+        return frozenset(self.keys[slug].public for slug in slugs if slug in self.keys)
 
     @property
     def identities(self) -> list[Identity]:
@@ -147,26 +148,34 @@ def _about(what: str, words: str) -> str:
 
 
 def configure(settings: Settings, ground: StaticContext) -> Configuration:
-    """Build a configuration; a new agent gets a key.
+    """Build a configuration; a new agent gets a key, and one with a fault is disabled.
 
     Raises:
-        ConfigurationError: with all faults of settings, prompts, agents, models and keys.
+        ConfigurationError: with all faults of settings, prompts, the orchestrator, models and the project's key.
     """
     check_paths(settings)
     people = settings.peer_group(parse_public_key)
     methods: dict[Slug, tuple[Tool, ...]] = {}
     library = load_agents(ground.places, methods)
     model = ground.model or build_model_client(settings, ground.places, library, ground.pace, ground.on_progress)
-    workers = [slug for slug, known in library.definitions.items() if known.kind is not AgentKind.ORCHESTRATOR]
-    read = load_workflows(settings, ground.places, workers)
+    library = library.without(unusable_models(model, library))
+    project_secret = project_key(ground.ring)
+    agent_keys, faults = keys_of(ground.ring, [agent.slug for agent in library.roster], "agent")
+    library = library.without(faults)
+    disabled_slugs, disabled_keys = disabled_agents(ground.ring, library)
+    read = load_workflows(settings, ground.places, [agent.slug for agent in library.roster], library.faults)
+    workflow_keys, faults = keys_of(ground.ring, [one.slug for one in read.found], "workflow")
+    read = read.without(lambda one: faults.get(one.slug, ()))
     log_findings(read)
-    found, unusable = read.found, disabled(read, [*library.definitions])
+    found, unusable = read.found, disabled(read, [*library.definitions, *disabled_slugs])
+    more_keys, _ = keys_of(ground.ring, unusable, "workflow")
+    keys = {PROJECT: project_secret, **agent_keys, **workflow_keys, **disabled_keys, **more_keys}
     speakers = {one.slug: one.workflow for one in found if isinstance(one.workflow, Workflow)}
     missions = {one.slug: one.workflow for one in found if isinstance(one.workflow, MissionWorkflow)}
-    keys = agent_keys(ground.ring, library, [*(one.slug for one in found), *unusable])
     roster = {definition.slug: definition.agent(keys[definition.slug].public) for definition in library.roster}
     only_rules = ground.model is None and is_offline(settings, library)
     check = _check_policy(settings, has_sandbox=ground.has_sandbox, is_offline=only_rules)
+    methods = {slug: own for slug, own in methods.items() if slug in library.definitions}
     shadow = shadow_of(settings, ground.places, ground.workspace)
     tools = _tools(settings, ground, check, roster.get, methods, shadow)
     project = replace(
@@ -185,6 +194,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         workflows={slug: one.configured(slug, keys[slug].public) for slug, one in speakers.items()},
         missions={slug: one.rule(slug, keys[slug].public) for slug, one in missions.items()},
         disabled=unusable,
+        disabled_agents=disabled_slugs,
         compile_graph=compiler(),
     )
     commands, recorded = commands_of(settings), ProjectRuns(ground.places.data)
@@ -239,7 +249,8 @@ def reconfigure(known: Configuration, ground: StaticContext) -> tuple[Configurat
     ]
     found = configure(settings, ground)
     usable = {*known.rules.workflows, *known.rules.missions}
-    if lost := [fault for slug, faults in found.rules.disabled.items() if slug in usable for fault in faults]:
+    lost = [fault for slug, faults in found.rules.disabled.items() if slug in usable for fault in faults]
+    if lost := [fault for fault in lost if TAKES_PART not in fault]:  # of a faulty agent only what needs it is disabled
         raise ConfigurationError(lost)  # what is under way would stop
     return found, [*(f"[{name}] has changed; that takes effect after a restart." for name in kept), *stale]
 

@@ -52,6 +52,8 @@ def build_model_client(
 ) -> ModelClient:
     """A client for the models of the settings and of the agents' files; `on_progress` gets what agents write by states.
 
+    The models that only agents' files name are not checked: see `unusable_models`.
+
     Raises:
         ConfigurationError: a model cannot be used as it is configured; with all faults.
     """
@@ -67,7 +69,7 @@ def build_model_client(
         return OutputModel(model, outputs, provider.grammar, rejects=rejects_form, on_progress=on_progress)
 
     client = ModelClient(config, choice(settings, own), OfflineModel(pace), wrap=by_states)
-    for setting, chain in models_in_use(settings, library).items():
+    for setting, chain in settings.models.named().items():
         try:
             client.check(chain)
         except ConfigurationError as error:
@@ -75,6 +77,19 @@ def build_model_client(
     if faults:
         raise ConfigurationError(faults)
     return client
+
+
+def unusable_models(model: Model, library: PromptLibrary) -> dict[Slug, list[str]]:
+    """The faults of agents whose own files name a model that cannot be used."""
+    if not isinstance(model, ModelClient):
+        return {}
+    found: dict[Slug, list[str]] = {}
+    for slug, agent in library.definitions.items():
+        try:
+            model.check([agent.model] if agent.model else [])
+        except ConfigurationError as error:
+            found[slug] = [f"{agent.source}: model: {fault.removeprefix('models: ')}" for fault in error.faults]
+    return found
 
 
 def get_model(name: str, *, data: Path | str | None = None) -> ModelClient:

@@ -53,7 +53,17 @@ def outputs_of(library: PromptLibrary, where: ProjectPaths) -> dict[Slug, AgentO
     Raises:
         ConfigurationError: a state cannot be found or made, or states are ambiguous; with every fault.
     """
-    faults: list[str] = []
+    found, faults = checked_outputs(library, where)
+    if faults:
+        raise ConfigurationError([sentence for sentences in faults.values() for sentence in sentences])
+    return found
+
+
+def checked_outputs(
+    library: PromptLibrary, where: ProjectPaths
+) -> tuple[dict[Slug, AgentOutput], dict[Slug, list[str]]]:
+    """The same, with the faults of each agent whose states cannot be used."""
+    faults: dict[Slug, list[str]] = {}
     found: dict[Slug, AgentOutput] = {}
     for slug, definition in library.definitions.items():
         if (given := definition.output) is None:
@@ -74,10 +84,9 @@ def outputs_of(library: PromptLibrary, where: ProjectPaths) -> dict[Slug, AgentO
         if not wrong:
             found[slug] = AgentOutput([k for k in planning if k], [k for k in acting if k], given.least, given.most)
             wrong = _faults(found[slug])
-        faults += [f"{definition.source}:{given.line}: {sentence}" for sentence in wrong]
-    if faults:
-        raise ConfigurationError(faults)
-    return found
+        if wrong:
+            faults[slug] = [f"{definition.source}:{given.line}: {sentence}" for sentence in wrong]
+    return found, faults
 
 
 def graph_of(output: AgentOutput) -> TransitionGraph:

@@ -15,11 +15,12 @@ from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.prompting.agents import AgentDefinition, OutputDefinition
 from tenex.prompting.frontmatter import OutputTable
+from tenex.prompting.loader import DisabledAgent
 from tenex.tools.tool import Tool
 from tenex.workflows.agents.definition import ask_now, blueprint, program
 from tenex.workflows.agents.fields import State
 from tenex.workflows.agents.invoke import call_method
-from tenex.workflows.agents.loading import PythonAgent, find_agents
+from tenex.workflows.agents.loading import PythonAgent, agent_files, agents_of, slug_of
 from tenex.workflows.agents.tools import Method
 
 GRACE: Final = 5.0
@@ -29,35 +30,50 @@ _KINDS: Final = tuple(kind for kind in AgentKind if kind is not AgentKind.ORCHES
 
 def read_folder(
     folder: Path,
-    faults: list[str],
     *,
     tools: Collection[str] | None,
     methods: dict[Slug, tuple[Tool, ...]] | None,
     code_refusal: str,
-) -> list[AgentDefinition]:
-    """The agents of a folder's Python files; what is wrong is added to `faults`.
+) -> tuple[list[AgentDefinition], list[DisabledAgent]]:
+    """The agents of a folder's Python files, and the files with faults, which give none.
 
     Args:
         folder: the operator's, which also holds the Markdown agents.
-        faults: grows by one sentence per fault.
         tools: every tool of the daemon's, which no method or link may be called after; None leaves names unchecked.
         methods: takes the methods of each agent, as tools that only it has.
         code_refusal: why no Python of the folder may be run; empty where it may.
+
+    Raises:
+        ConfigurationError: there is Python that may not be run: somebody else may have written all of the folder.
     """
+    files = agent_files(folder)
+    if code_refusal and files:
+        raise ConfigurationError([f"{path}: {code_refusal}" for path in files])
     known: dict[Slug, PythonAgent] = {}
     found: dict[Slug, AgentDefinition] = {}
-    for one in find_agents(folder, faults, code_refusal=code_refusal):
-        other = known.get(one.slug)
-        if other is not None and type(other.agent) is not type(one.agent):  # of a package, several may call one class
-            faults.append(f"{one.source}: {one.slug} is an agent of {other.source} too. Rename one of them.")
-        if (folder / f"{one.slug}.md").exists():
-            faults.append(f"{one.source}: there is {one.slug}.md too, which is the same agent. Keep one.")
-        known[one.slug], found[one.slug] = one, definition_of(one, faults)
-        if tools is not None:
-            faults += _faults_of_names(one, found[one.slug].tools, tools)
-        if methods is not None:
-            methods[one.slug] = tuple(_tool(one, method) for method in blueprint(type(one.agent)).methods.values())
-    return list(found.values())
+    disabled: list[DisabledAgent] = []
+    for path in files:
+        faults: list[str] = []
+        for one in agents_of(path, faults, code_refusal=code_refusal):
+            other = known.get(one.slug)
+            if other is not None and type(other.agent) is not type(one.agent):  # of a package, several may call one
+                faults.append(f"{one.source}: {one.slug} is an agent of {other.source} too. Rename one of them.")
+            if (folder / f"{one.slug}.md").exists():
+                faults.append(f"{one.source}: there is {one.slug}.md too, which is the same agent. Keep one.")
+            try:
+                found[one.slug] = definition_of(one, faults)
+            except ConfigurationError as error:
+                faults.extend(error.faults)
+                continue
+            known[one.slug] = one
+            if tools is not None:
+                faults += _faults_of_names(one, found[one.slug].tools, tools)
+            if methods is not None:
+                methods[one.slug] = tuple(_tool(one, method) for method in blueprint(type(one.agent)).methods.values())
+        if faults:
+            disabled.append(DisabledAgent(slug_of(path), str(path), tuple(faults)))
+    sources = {one.source for one in disabled}
+    return [one for one in found.values() if one.source not in sources], disabled
 
 
 def _faults_of_names(one: PythonAgent, named: Collection[str], tools: Collection[str]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import Final
 
 from tenex.core.ids import Slug
 from tenex.core.workflow_config import PERSON
@@ -11,19 +12,24 @@ from tenex.workflows.speakers.definitions import LoadedWorkflow, LoadedWorkflows
 
 from .agents import OWNER, PROJECT
 
+TAKES_PART: Final = "takes part, and is disabled"
+
 log = get_logger(__name__)
 
 
-def load_workflows(settings: Settings, where: ProjectPaths, agents: Collection[Slug]) -> LoadedWorkflows:
+def load_workflows(
+    settings: Settings, where: ProjectPaths, agents: Collection[Slug], disabled: Collection[Slug] = ()
+) -> LoadedWorkflows:
     """Read every workflow; one with a fault, or in which somebody takes part who is no agent here, is disabled.
 
     Args:
         settings: those that name modules.
         where: the operator's folder.
         agents: the slugs that can take part.
+        disabled: those of agents with faults.
     """
     return find_workflows(where.workflows, settings.workflows, where.code_refusal).without(
-        lambda one: faults_here(one, agents)
+        lambda one: faults_here(one, agents, disabled)
     )
 
 
@@ -36,13 +42,15 @@ def log_findings(read: LoadedWorkflows) -> None:
             log.warning("workflow.warning", workflow=usable.slug, warning=warning)
 
 
-def faults_here(one: LoadedWorkflow, agents: Collection[str]) -> list[str]:
+def faults_here(one: LoadedWorkflow, agents: Collection[str], disabled: Collection[str] = ()) -> list[str]:
     """Why a workflow cannot be held among these agents, each reason as a sentence."""
     known = ", ".join(sorted(agents))
-    is_taken = _is_taken(one.slug, agents)
+    is_taken = _is_taken(one.slug, [*agents, *disabled])
     faults = [f"{one.source}: {one.slug} is the name of somebody else here. Rename the file."] if is_taken else []
     return faults + [
-        f"{one.source}: {name} takes part, and is no agent here. There are: {known}; and {PERSON}."
+        f"{one.source}: {name} {TAKES_PART}. Fix that agent first."
+        if name in disabled
+        else f"{one.source}: {name} takes part, and is no agent here. There are: {known}; and {PERSON}."
         for name in one.workflow.everybody
         if name != PERSON and name not in agents
     ]

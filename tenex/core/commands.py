@@ -71,6 +71,9 @@ NAMES = (
 TAKE_ARGUMENT = ("skip", "set", "approve", "reject", "undo")
 """`/approve` takes none: its kind of conversation then refuses it, because words after it may be a condition."""
 
+LAST_LINE = ("quick", "skip", "stop", "pause", "status", "help")
+"""What counts as the last line of a message too: it limits or reports. What others refer to is unclear."""
+
 UNKNOWN = "unknown"
 """The command of a message that begins with a command or a mention, and names nothing there is."""
 _EMPHASIS = "*_"
@@ -115,6 +118,25 @@ def parse(text: str) -> Command | None:
     if not any(_says_something(part) for part in rest.split()):
         rest = ""
     return Command(name, rest.strip())
+
+
+def split_last_line(text: str) -> tuple[str, Command | None]:
+    """A message without the command that is its last line, above a signature; None where the line is none.
+
+    In code, a quotation or a list of commands, or before other words, it is text.
+    """
+    body = _SIGNATURE.sub("", trimmed(text))
+    before, _, line = body.rpartition("\n")
+    if not before.strip() or not plain(line).lstrip(_EMPHASIS + " ").startswith("/"):
+        return text, None
+    command = parse(line)
+    if command is None or command.name == UNKNOWN or (command.argument and command.name not in TAKE_ARGUMENT):
+        return text, None
+    above = before.rstrip().rpartition("\n")[2]
+    is_listed = above.endswith(":") or parse(above) is not None
+    if is_listed or not plain(prose(body).rpartition("\n")[2]).lstrip(_EMPHASIS + " ").startswith("/"):
+        return text, None
+    return before.rstrip(), command
 
 
 def _unquoted(text: str) -> str:
@@ -173,7 +195,8 @@ def _first(text: str) -> str:
 def _callable(draft: Transaction) -> dict[Slug, names.Named | None]:
     """Everyone a message can call: agents, workflows of speakers, missions, also disabled ones."""
     rules = draft.rules
-    return {**{Slug(name): None for name in (*rules.missions, *rules.disabled)}, **rules.workflows, **rules.roster}
+    others = (*rules.missions, *rules.disabled, *rules.disabled_agents)
+    return {**{Slug(name): None for name in others}, **rules.workflows, **rules.roster}
 
 
 def _is_ours_or_a_person(draft: Transaction, signal: MessageReceived, name: str) -> bool:
@@ -195,7 +218,9 @@ def _unknown(draft: Transaction, text: str) -> str:
         known = _callable(draft)
         near = names.nearest(first, known)
         sentence = f"There is no agent @{names.plain(first)}. "
-        sentence += f"Did you mean @{near}?" if near else f"There are: {', '.join(sorted(known))}."
+        disabled = {*draft.rules.disabled, *draft.rules.disabled_agents}
+        there = ", ".join(f"{slug} (disabled)" if slug in disabled else slug for slug in sorted(known))
+        sentence += f"Did you mean @{near}?" if near else f"There are: {there}."
     return f"{sentence} Nothing was started. To send this as text, put a word before it."
 
 
@@ -353,10 +378,12 @@ def help_text(draft: Transaction) -> str:
     rules = draft.rules
     agents = ", ".join(sorted(rules.routable))
     workflows = ", ".join(sorted((*rules.workflows, *rules.missions)))
-    return HELP.format(
+    disabled = sorted({*rules.disabled, *rules.disabled_agents})
+    text = HELP.format(
         agents=f": {agents}" if agents else "",
         workflows=f"; in a new note it begins a workflow: {workflows}" if workflows else "",
     )
+    return f"{text}\nDisabled, because of a fault in their files: {', '.join(disabled)}" if disabled else text
 
 
 def status(draft: Transaction) -> str:

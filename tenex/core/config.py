@@ -195,6 +195,8 @@ class Policy:
     workflows: Mapping[Slug, Workflow] = field(default_factory=dict)
     disabled: Mapping[Slug, tuple[str, ...]] = field(default_factory=dict)
     """Workflows and missions that cannot be used, each with its faults."""
+    disabled_agents: Mapping[Slug, tuple[str, ...]] = field(default_factory=dict)
+    """Agents whose files have faults, each with them."""
     compile_graph: Compile = no_graphs
     """Of a workflow that is open, whose graph its journal holds: the configured one may have changed since."""
 

@@ -78,6 +78,10 @@ class ConfigurationError(OperatorError):
         super().__init__("\n".join(self.faults))
 
 
+class UntrustedFolder(ConfigurationError):
+    """The current folder holds settings that the user has not trusted, or that have changed since."""
+
+
 class StoreError(OperatorError):
     """The conversations' folder cannot be used as it is."""
 
@@ -104,12 +108,21 @@ class StepFailed(WorkflowError):
     """A durable step of a node failed, now or before the process started again: the same error both times.
 
     `kind` is the name of the exception's class, `may_pass` whether another try may help, `is_unknown` whether no one
-    knows what the step did: check before repeating it.
+    knows what the step did: check before repeating it. `needs_operator`: as of `ModelUnavailable`.
     """
 
-    def __init__(self, step: str, kind: str, message: str, *, may_pass: bool = False, is_unknown: bool = False) -> None:
+    def __init__(
+        self,
+        step: str,
+        kind: str,
+        message: str,
+        *,
+        may_pass: bool = False,
+        is_unknown: bool = False,
+        needs_operator: bool = False,
+    ) -> None:
         self.step, self.kind, self.message = step, kind, message
-        self.may_pass, self.is_unknown = may_pass, is_unknown
+        self.may_pass, self.is_unknown, self.needs_operator = may_pass, is_unknown, needs_operator
         super().__init__(f"step {step}: {message}" if is_unknown else f"step {step}: {kind}: {message}")
 
 
@@ -163,8 +176,11 @@ class ModelUnavailable(TransientError):
 
     `retry_after` is in seconds, where the server sent it; `usage` is what was billed nevertheless, by `model`; `queued`
     are the seconds waited for its turn. `needs_operator`: no try succeeds before somebody has acted, as with a wrong
-    key. `refused_key`: the key is wrong for all models of the provider, or for this model alone.
+    key. `refused_key`: the key is wrong for all models of the provider, or for this model alone. `nothing_done`: it was
+    the first call of what failed, which therefore has had no effect.
     """
+
+    nothing_done = False
 
     def __init__(
         self,

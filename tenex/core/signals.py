@@ -268,6 +268,8 @@ class StepFinished:
     kind: str = ""
     message: str = ""
     may_pass: bool = False
+    needs_operator: bool = False
+    """No try succeeds before somebody has acted."""
     state: Mapping[str, Any]
     spent: Mapping[str, Usage] = field(default_factory=dict)
     """What models that the node asked have cost meanwhile, by model."""
@@ -299,6 +301,8 @@ class NodeFailed:
     message: str
     retry_after: int | None = None
     """ms, where someone asked for it."""
+    needs_operator: bool = False
+    """No try succeeds before somebody has acted, as with a wrong key."""
     spent: Mapping[str, Usage] = field(default_factory=dict)
 
 

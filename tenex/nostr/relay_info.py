@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx2
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from tenex.log import get_logger
 
@@ -18,6 +19,22 @@ log = get_logger(__name__)
 
 _MOST_BYTES: Final = 128 * 1024
 """Real documents have a few KiB."""
+
+
+def _may_pass(fault: BaseException) -> bool:
+    """Whether another try may succeed: the network failed, or the server is busy."""
+    if isinstance(fault, httpx2.HTTPStatusError):
+        return fault.response.status_code == 429 or fault.response.status_code >= 500
+    return isinstance(fault, httpx2.TransportError)
+
+
+_AGAIN: Final = AsyncRetrying(
+    retry=retry_if_exception(_may_pass),
+    stop=stop_after_attempt(3),
+    wait=wait_random_exponential(multiplier=0.25, max=2),
+    reraise=True,
+)
+"""A relay that restarts refuses a connection or two; its limits would be unknown until the next reconnect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +52,7 @@ async def read_limits(url: str, timeout: float) -> RelayLimits | None:  # noqa: 
     """Fetch a relay's document; None if it has none, or not in time."""
     try:
         async with asyncio.timeout(timeout):
-            raw = await _get(url)
+            raw: bytes = await _AGAIN.copy()(_get, url)
         return limits_of(json.loads(raw))
     except Exception as fault:  # noqa: BLE001 optional: whatever is wrong with it, the relay is used without
         log.debug("relay.no_document", relay=url, fault=type(fault).__name__)

@@ -8,7 +8,9 @@ from enum import Enum
 from random import Random
 from typing import Final, assert_never
 
-from .timeouts import Backoff, RelayTimeouts
+from tenex.core.backoff import Backoff
+
+from .timeouts import RelayTimeouts
 
 
 class ReasonAction(Enum):
@@ -92,9 +94,9 @@ class RetryPolicy:
     """Counts how often one request was refused, and waits accordingly."""
 
     def __init__(self, timeouts: RelayTimeouts, rng: Random) -> None:
-        self._again = Backoff(timeouts.redo_first, timeouts.redo_most, rng)
-        self._slower = Backoff(timeouts.rate_limited, timeouts.redo_most, rng)
-        self._refused = Backoff(timeouts.refused_first, timeouts.refused_most, rng)
+        self._again = Backoff(timeouts.redo_first, timeouts.redo_most, rng.uniform)
+        self._slower = Backoff(timeouts.rate_limited, timeouts.redo_most, rng.uniform)
+        self._refused = Backoff(timeouts.refused_first, timeouts.refused_most, rng.uniform)
         self._auths = 0
 
     async def wait_or_report(

@@ -1,9 +1,11 @@
-"""The client's timeouts, and its pure calculations of time: backoff, token bucket, clock skew."""
+"""The client's timeouts, and its pure calculations of time: pauses between connections, token bucket, clock skew."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final
+
+from tenex.core.backoff import Backoff
 
 REFUSED_AHEAD: Final = 900.0
 """Seconds: relays commonly reject events dated more than a quarter of an hour ahead (NIP-11)."""
@@ -69,28 +71,6 @@ class RelayTimeouts:
     """For the relay's NIP-11 document, which is optional."""
 
 
-class Backoff:
-    """Pauses that double up to a ceiling, each drawn from the whole range below (full jitter)."""
-
-    __slots__ = ("_first", "_most", "_rng", "tries")
-
-    def __init__(self, first: float, most: float, rng: Random) -> None:
-        self._first = first
-        self._most = most
-        self._rng = rng
-        self.tries = 0
-
-    def next(self) -> float:
-        """The next pause, in seconds."""
-        ceiling = min(self._most, self._first * 2 ** min(self.tries, 32))  # 2**32 is beyond any ceiling
-        self.tries += 1
-        return self._rng.uniform(0, ceiling)
-
-    def reset(self) -> None:
-        """Start again at the first pause."""
-        self.tries = 0
-
-
 class Reconnecting:
     """Pauses between connections: longer with each loss, reset once the relay has served for long enough."""
 
@@ -98,7 +78,7 @@ class Reconnecting:
 
     def __init__(self, timeouts: RelayTimeouts, rng: Random, now: float) -> None:
         self._timeouts = timeouts
-        self._backoff = Backoff(timeouts.retry_first, timeouts.retry_most, rng)
+        self._backoff = Backoff(timeouts.retry_first, timeouts.retry_most, rng.uniform)
         self._good_until = now
         self._served = 0.0
 

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 
 from tenex.configuration.agents import load_agents, only_agent
-from tenex.configuration.models import build_model_client
+from tenex.configuration.models import build_model_client, unusable_models
 from tenex.configuration.workflows import load_workflows
-from tenex.core.config import AgentKind
 from tenex.core.errors import ConfigurationError
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import Settings, check_paths, resolve_paths, suggestion
@@ -22,15 +21,22 @@ def check_configuration(settings: Settings) -> tuple[list[str], list[str]]:
         library = load_agents(where)
     except ConfigurationError as error:
         return [*faults, *error.faults], []
-    known = library.definitions
-    workers = [slug for slug, agent in known.items() if agent.kind is not AgentKind.ORCHESTRATOR]
-    workflows = load_workflows(settings, where, workers)
+    try:
+        library = library.without(unusable_models(build_model_client(settings, where, library), library))
+    except ConfigurationError as error:
+        faults += error.faults
+    for one in library.disabled:
+        for sentence in one.faults:
+            place, _, fault = sentence.partition(": ")  # the file, and where it is known the line
+            faults.append(f"{place}: the agent {one.slug} is disabled: {fault}" if one.slug else sentence)
+    known = [*library.definitions, *library.faults]
+    workflows = load_workflows(settings, where, [agent.slug for agent in library.roster], library.faults)
     faults += [
         f"{one.source}: the workflow {one.slug} is disabled: {sentence.removeprefix(f'{one.source}: ')}"
         for one in workflows.disabled
         for sentence in one.faults
     ]
-    faults += faults_of(lambda: only_agent(settings, library), lambda: build_model_client(settings, where, library))
+    faults += faults_of(lambda: only_agent(settings, library))
     remarks = [f"{one.source}: {doubt}" for one in workflows.found for doubt in one.warnings]
     remarks += [
         f"models.agents.{slug}: there is no such agent, so this does nothing; {suggestion(slug, map(str, known))}"

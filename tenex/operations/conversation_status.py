@@ -32,7 +32,8 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
     c = conversation
     runs = [_run(run, c, now) for run in c.runs.values()]
     router = _router(c, now)
-    states = {part["state"] for part in (*runs, *([router] if router else []))}
+    mission = _mission(c.mission) if c.mission is not None else None
+    states = {part["state"] for part in (*runs, *filter(None, (router, mission)))}
     kind = next((kind for kind in ("held", "limited") if kind in states), "")
     kind = kind or ("parked" if c.is_parked and router is None else c.status)
     shown: dict[str, Any] = {
@@ -56,8 +57,8 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
         shown["workflow"] = {"name": c.workflow.name, "closeReason": c.workflow.close_reason}
     elif c.workflow is not None and c.workflow.expected is not None:
         shown["workflow"] = {"name": c.workflow.name, "speaker": c.workflow.expected}
-    if c.mission is not None:
-        shown["mission"] = _mission(c.mission)
+    if mission is not None:
+        shown["mission"] = mission
     if router is not None:
         shown["router"] = router
     if runs:
@@ -111,9 +112,11 @@ def _run(run: Run, conversation: Conversation, now: Millis) -> dict[str, Any]:
 
 
 def _mission(mission: Mission) -> dict[str, Any]:
-    """A mission: `state` is running, retrying, paused, or its outcome."""
-    state = "paused" if mission.is_paused else "retrying" if mission.wait else mission.outcome or "running"
-    reason = mission.message or mission.paused
+    """A mission: `state` is running, retrying, held (until somebody acts), paused, or its outcome."""
+    wait = mission.wait
+    waiting = "held" if wait is not None and wait.needs_operator else "retrying" if wait else ""
+    state = "paused" if mission.is_paused else waiting or mission.outcome or "running"
+    reason = mission.message or mission.paused or (wait.message if wait is not None else "")
     return {
         "workflow": mission.workflow,
         "node": mission.node,

@@ -23,7 +23,7 @@ from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import open_turn
 from tenex.core.decider import BY_RULE
 from tenex.core.effects import ModelCall, Route
-from tenex.core.errors import InternalError, UsageError
+from tenex.core.errors import ConfigurationError, InternalError, UsageError
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.pending import pending
@@ -90,6 +90,8 @@ async def preview(
     where = resolve_paths(settings)
     library = load_agents(where)
     definition = library.definitions.get(Slug(slug))
+    if definition is None and (faults := library.faults.get(Slug(slug))):
+        raise ConfigurationError(faults)
     if definition is None:
         raise UsageError(f"there is no agent {slug!r}; there are: {', '.join(library.definitions)}")
     configuration = await load_readonly(settings, where, library)

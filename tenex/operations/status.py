@@ -89,6 +89,7 @@ class Reporter:
     reloaded: Callable[[], Reloaded | None]
     disabled: Callable[[], Mapping[Slug, tuple[str, ...]]]
     """The workflows that are disabled, with their faults."""
+    disabled_agents: Callable[[], Mapping[Slug, tuple[str, ...]]]
     today: Callable[[], Sequence[DayUse]]
 
     def __post_init__(self) -> None:
@@ -177,6 +178,8 @@ class Reporter:
             shown |= {"readAgainAt": iso(last.at), "refused": list(last.faults), "needsRestart": [*last.needs_restart]}
         if faults := self.disabled():
             shown["disabledWorkflows"] = {slug: list(sentences) for slug, sentences in faults.items()}
+        if faults := self.disabled_agents():
+            shown["disabledAgents"] = {slug: list(sentences) for slug, sentences in faults.items()}
         return shown
 
     async def _conversations(self, now: Millis) -> tuple[dict[str, Any], Counter[str]]:

@@ -11,7 +11,7 @@ prompter            the prompts of a conversation: implements the core's port
 """
 
 from .agents import AgentDefinition
-from .loader import PromptLibrary, builtin_prompts
+from .loader import DisabledAgent, PromptLibrary, builtin_prompts
 from .phase_guides import PhaseGuide
 
-__all__ = ["AgentDefinition", "PhaseGuide", "PromptLibrary", "builtin_prompts"]
+__all__ = ["AgentDefinition", "DisabledAgent", "PhaseGuide", "PromptLibrary", "builtin_prompts"]

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from tenex.core.config import AgentKind
-from tenex.core.errors import ConfigurationError, InternalError
+from tenex.core.errors import ConfigurationError, InternalError, UntrustedFolder
 from tenex.core.file_guard import guarded
 from tenex.core.graph import END
 from tenex.core.ids import Slug
@@ -48,6 +48,20 @@ def builtin_prompts(package: Path = _PACKAGE) -> Path:
     raise ConfigurationError([f"The built-in prompts are missing; looked in {looked}. Install tenex again."])
 
 
+@dataclass(frozen=True, slots=True)
+class DisabledAgent:
+    """An agent's file with faults, each a sentence that begins with where it is; no agent is read from it."""
+
+    slug: Slug
+    """Empty where the file can be no agent's."""
+    source: str
+    faults: tuple[str, ...]
+
+
+PythonAgents = Callable[[Path], tuple[Iterable[AgentDefinition], Iterable[DisabledAgent]]]
+"""Reads the agents in the `.py` files of a folder."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptLibrary:
     """All agents, phase guides and templates, read and checked."""
@@ -56,6 +70,8 @@ class PromptLibrary:
     """Every agent, with the orchestrator, sorted by slug."""
     guides: Mapping[Phase, PhaseGuide]
     templates: Templates
+    disabled: tuple[DisabledAgent, ...] = ()
+    """The operator's files with faults; a built-in agent that such a file was to replace is not used instead."""
     _routers: dict[tuple[str, str], str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
@@ -65,7 +81,7 @@ class PromptLibrary:
         overrides: Path | None = None,
         *,
         tools: Collection[str] | None = None,
-        python: Callable[[Path, list[str]], Iterable[AgentDefinition]] | None = None,
+        python: PythonAgents | None = None,
     ) -> "PromptLibrary":
         """Read the built-in prompts and the operator's own agents.
 
@@ -74,14 +90,15 @@ class PromptLibrary:
             overrides: A folder of `<slug>.md`: each adds an agent, or replaces the built-in one of that slug. It may
                 be missing.
             tools: Every tool there is, disabled ones too; None leaves the names in agents unchecked.
-            python: Reads the agents of the `.py` files there, and adds errors to the list.
+            python: Reads the agents of the `.py` files there.
 
         Raises:
-            ConfigurationError: one sentence for every error in any file.
+            ConfigurationError: one sentence for every error in a built-in file, or in the orchestrator's, without which
+                nothing is routed.
         """
         faults: list[str] = []
         guides = _read_guides(builtin / "phases", faults)
-        definitions = _read_agents(builtin, overrides, tools, python, faults)
+        definitions, disabled = _read_agents(builtin, overrides, tools, python, faults)
         templates = _read_templates(builtin, faults)
         if faults:
             raise ConfigurationError(faults)
@@ -89,7 +106,31 @@ class PromptLibrary:
             definitions=MappingProxyType(dict(sorted(definitions.items()))),
             guides=MappingProxyType(guides),
             templates=templates,
+            disabled=disabled,
         )
+
+    def without(self, faults: Mapping[Slug, Sequence[str]]) -> "PromptLibrary":
+        """The same, with those agents disabled, and those that call them.
+
+        Raises:
+            ConfigurationError: the orchestrator is among them, or no other agent is left.
+        """
+        if not faults:
+            return self
+        fatal: list[str] = []
+        found, disabled = _usable(dict(self.definitions), [*self.disabled], faults, fatal)
+        if fatal:
+            raise ConfigurationError(fatal)
+        return replace(self, definitions=MappingProxyType(found), disabled=tuple(disabled))
+
+    @property
+    def faults(self) -> dict[Slug, tuple[str, ...]]:
+        """The faults of each disabled agent."""
+        found: dict[Slug, tuple[str, ...]] = {}
+        for one in self.disabled:
+            if one.slug:
+                found[one.slug] = (*found.get(one.slug, ()), *one.faults)
+        return found
 
     @property
     def orchestrator(self) -> AgentDefinition:
@@ -160,6 +201,8 @@ def _read(file: Traversable | Path, faults: list[str]) -> str | None:
         if len(content) <= LARGEST:
             return decode(guarded(file, content))
         faults.append(f"{file}: is larger than {LARGEST // 1024} KiB. Shorten it: every request holds it.")
+    except UntrustedFolder:  # somebody else may have written it: no part of the folder is used
+        raise
     except ConfigurationError as error:
         faults.extend(error.faults)
     except FileNotFoundError:
@@ -205,45 +248,87 @@ def _read_agents(
     builtin: Traversable | Path,
     overrides: Path | None,
     tools: Collection[str] | None,
-    python: Callable[[Path, list[str]], Iterable[AgentDefinition]] | None,
+    python: PythonAgents | None,
     faults: list[str],
-) -> dict[Slug, AgentDefinition]:
+) -> tuple[dict[Slug, AgentDefinition], tuple[DisabledAgent, ...]]:
+    """The agents that can be used and the operator's files with faults; what no daemon can do without is a fault."""
     known = len(faults)
-    found = _read_folder(_entries(builtin / "agents", faults), tools, faults)
+    found, broken = _read_folder(_entries(builtin / "agents", faults), tools)
+    faults.extend(fault for one in broken for fault in one.faults)
+    disabled: list[DisabledAgent] = []
+    router = next((slug for slug, agent in found.items() if agent.kind is AgentKind.ORCHESTRATOR), None)
     if overrides is not None:
-        found |= _read_folder(_entries(overrides, faults, may_miss=True), tools, faults)
-        for definition in python(overrides, faults) if python is not None else ():
+        own, disabled = _read_folder(_entries(overrides, faults, may_miss=True), tools)
+        written, failed = python(overrides) if python is not None else ((), ())
+        disabled += failed
+        for definition in written:
             if definition.slug in _RESERVED:
-                faults.append(f"{definition.source}: {definition.slug} is a reserved word of routing. Rename the file.")
-            found[definition.slug] = definition
+                sentence = f"{definition.source}: {definition.slug} is a reserved word of routing. Rename the file."
+                disabled.append(DisabledAgent(definition.slug, definition.source, (sentence,)))
+            own[definition.slug] = definition
+        bad = {one.slug for one in disabled}
+        found |= own
+        faults.extend(fault for one in disabled if one.slug == router for fault in one.faults)
+        found = {slug: definition for slug, definition in found.items() if slug not in bad}
     if len(faults) > known:
-        return found  # a file that could not be read may be the one that seems missing
-    routers = [agent for agent in found.values() if agent.kind is AgentKind.ORCHESTRATOR]
+        return found, tuple(disabled)  # a file that could not be read may be the one that seems missing
+    routers = {slug: agent for slug, agent in found.items() if agent.kind is AgentKind.ORCHESTRATOR}
     if not routers:
         faults.append("No agent is of kind orchestrator. Give one of them `kind: orchestrator`.")
-    elif len(routers) > 1:
-        files = ", ".join(agent.source for agent in routers)
-        faults.append(
-            f"There are {len(routers)} orchestrators: {files}. Keep one; use the same file name to replace one."
-        )
-    found |= _linked(found, faults)
-    if len(found) == len(routers):
+    kept = router if router in routers else next(iter(routers), None)
+    surplus = {
+        slug: [
+            f"{agent.source}: {routers[kept].source} is the orchestrator. Keep one; to replace it, use its file name."
+        ]
+        for slug, agent in routers.items()
+        if kept is not None and slug != kept
+    }
+    found, disabled = _usable(found, disabled, surplus, faults)
+    return found, tuple(disabled)
+
+
+def _usable(
+    found: dict[Slug, AgentDefinition],
+    disabled: list[DisabledAgent],
+    wrong: Mapping[Slug, Sequence[str]],
+    faults: list[str],
+) -> tuple[dict[Slug, AgentDefinition], list[DisabledAgent]]:
+    """The agents without those that are wrong, and without those that call one of them; with sub-agents described."""
+    while True:
+        for slug, sentences in wrong.items():
+            definition = found.pop(slug)
+            disabled.append(DisabledAgent(slug, definition.source, tuple(sentences)))
+        linked, wrong = _linked(found, {one.slug for one in disabled})
+        if not wrong:
+            break
+    found |= linked
+    routers = [agent for agent in found.values() if agent.kind is AgentKind.ORCHESTRATOR]
+    if not routers:
+        faults.extend(fault for one in disabled for fault in one.faults if fault not in faults)
+    elif len(found) == len(routers):
         faults.append("There is no worker and no expert to route to. Add an agent.")
-    return found
+        faults.extend(fault for one in disabled for fault in one.faults)
+    return found, disabled
 
 
-def _linked(found: Mapping[Slug, AgentDefinition], faults: list[str]) -> dict[Slug, AgentDefinition]:
-    """The agents that have sub-agents, with a description of each; errors for agents that cannot be one."""
+def _linked(
+    found: Mapping[Slug, AgentDefinition], disabled: Collection[Slug]
+) -> tuple[dict[Slug, AgentDefinition], dict[Slug, list[str]]]:
+    """The agents that have sub-agents, with a description of each; and the faults of those that call who cannot be."""
     linked: dict[Slug, AgentDefinition] = {}
+    wrong: dict[Slug, list[str]] = {}
     for slug, definition in found.items():
         program = definition.program
         if program is None or not program.links:
             continue
         links: dict[str, Link] = {}
+        faults: list[str] = []
         for name, link in program.links.items():
             callee = found.get(link.agent)
             where = f"{definition.source}:{definition.link_lines.get(name, 1)}"
-            if callee is None:
+            if link.agent in disabled:
+                faults.append(f"{where}: its sub-agent {link.agent} is disabled. Fix that one first.")
+            elif callee is None:
                 known = [str(other) for other in found if other != slug]
                 faults.append(f"{where}: there is no agent {str(link.agent)!r}. {choices(link.agent, known)}")
             elif link.agent == slug:
@@ -253,21 +338,27 @@ def _linked(found: Mapping[Slug, AgentDefinition], faults: list[str]) -> dict[Sl
             else:
                 about = f"Asks {callee.name}, who {callee.role}. Use it when {callee.use_when}."
                 links[name] = replace(link, description=link.description or about)
+        if faults:
+            wrong[slug] = faults
         linked[slug] = replace(definition, program=replace(program, links=links))
-    return linked
+    return linked, wrong
 
 
 def _read_folder(
-    entries: Sequence[Traversable], tools: Collection[str] | None, faults: list[str]
-) -> dict[Slug, AgentDefinition]:
+    entries: Sequence[Traversable], tools: Collection[str] | None
+) -> tuple[dict[Slug, AgentDefinition], list[DisabledAgent]]:
+    """The agents of Markdown files; a file with a fault, and another file of the same agent, gives none."""
     found: dict[Slug, AgentDefinition] = {}
+    disabled: list[DisabledAgent] = []
     files: dict[str, str] = {}
     for file in entries:
         if file.name.endswith(".py") or file.name == "__pycache__":  # agents in Python, and states of output
             continue
         if not file.name.endswith(".md"):
-            faults.append(f"{file}: is not an agent. Agents are Markdown files, `<slug>.md`, directly in this folder.")
+            sentence = f"{file}: is not an agent. Agents are Markdown files, `<slug>.md`, directly in this folder."
+            disabled.append(DisabledAgent(Slug(""), str(file), (sentence,)))
             continue
+        faults: list[str] = []
         word = file.name.removesuffix(".md")
         slug = Slug("-".join(re.findall(r"[a-z0-9]+", word.lower())))
         if not _KEBAB.fullmatch(word):
@@ -280,9 +371,12 @@ def _read_folder(
         files[slug] = str(file)
         text = _read(file, faults)
         definition = None if text is None else read_agent(slug, text, str(file), tools, faults)
-        if definition is not None:
+        if faults:
+            disabled.append(DisabledAgent(slug, str(file), tuple(faults)))
+        elif definition is not None:
             found[slug] = definition
-    return found
+    bad = {one.slug for one in disabled}
+    return {slug: definition for slug, definition in found.items() if slug not in bad}, disabled
 
 
 def _read_templates(builtin: Traversable | Path, faults: list[str]) -> Templates:

@@ -16,8 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Final
+
+from tenacity import AsyncRetrying, retry_if_result, wait_exponential
 
 from tenex.core import records as r
+from tenex.core.backoff import Backoff
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import cost_of_call, decide, unwanted_cost
@@ -81,8 +85,10 @@ SHOW_EVERY = 1_000
 """ms between two views while nothing notable happens."""
 SHOWN = (r.TurnClosed, r.Waiting, r.Ended, RolledBack)
 """Records after which the readable view is written."""
-SHOW_AGAIN = (1.0, 30.0)
-"""Seconds until a view that could not be written is tried again: first, and at most; each wait doubles."""
+SHOW_AGAIN: Final = AsyncRetrying(
+    retry=retry_if_result(lambda is_written: not is_written), wait=wait_exponential(multiplier=1, max=30)
+)
+"""A view that could not be written is tried again after 1 s, later after up to 30 s."""
 LEAD = 60
 """Seconds our events may be dated ahead: some relays refuse more than 15 minutes (NIP-22)."""
 
@@ -144,7 +150,8 @@ class ConversationActor:
         self._stopping = asyncio.Event()
         self._durable = asyncio.Event()
         """Set while the journal on disk holds exactly the state."""
-        self._reopen_backoff, self._batch, self._failures = REOPEN_BACKOFF[0], BATCH, 0
+        self._reopening, self._reopens_in = Backoff(*REOPEN_BACKOFF), 0.0
+        self._batch, self._failures = BATCH, 0
         self.is_suspended = False
         self.suspended_since = Millis(0)
         self.suspended_why = ""
@@ -204,9 +211,8 @@ class ConversationActor:
                 if self._is_stopping:
                     return
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self._reopen_backoff):
+                    async with asyncio.timeout(self._reopens_in):
                         await self._stopping.wait()
-                self._reopen_backoff = min(self._reopen_backoff * 2, REOPEN_BACKOFF[1])
         except StoreError as error:
             log.error("conversation.quarantined", conversation=self.id, reason=str(error))
             is_foreign = isinstance(error, StoreOtherVersion)
@@ -224,14 +230,16 @@ class ConversationActor:
             while not await self._step():
                 pass
         except AppendFailed as error:
-            log.error("conversation.suspended", conversation=self.id, reason=str(error), again_in=self._reopen_backoff)
+            self._reopens_in = self._reopening.next()
+            log.error("conversation.suspended", conversation=self.id, reason=str(error), again_in=self._reopens_in)
             self._suspend(str(error))
             if self._deps.clock.now() - self.suspended_since >= NOTIFY_AFTER and not self._is_stopping:
                 self._undeliverable.notify(notices(self.id, DeliveryFailure.DISK, self._signals, self._state))
         except StoreError:
             raise
         except Exception as error:  # an internal error in one conversation must not end the others
-            log.exception("conversation.failed", conversation=self.id, again_in=self._reopen_backoff)
+            self._reopens_in = self._reopening.next()
+            log.exception("conversation.failed", conversation=self.id, again_in=self._reopens_in)
             self._suspend(why := f"an internal error: {type(error).__name__}")
             self._failed(why)
         else:
@@ -319,7 +327,8 @@ class ConversationActor:
         else:
             await self._append(self._state, [*self._deferred, *decisions], wanted)
             self._deferred.clear()
-        self._reopen_backoff, self._batch, self._failures = REOPEN_BACKOFF[0], BATCH, 0
+        self._reopening.reset()
+        self._batch, self._failures = BATCH, 0
         self.suspended_since = Millis(0)
         self._undeliverable.clear(self.id)
         for signal in batch:  # after the append: if it fails they are decided again
@@ -458,10 +467,7 @@ class ConversationActor:
             await asyncio.sleep(wait)
         finally:
             due.discard(self.id)
-        again, most = SHOW_AGAIN
-        while not await self._write_when_durable():
-            await asyncio.sleep(again)
-            again = min(again * 2, most)
+        await SHOW_AGAIN.copy()(self._write_when_durable)
 
     async def _write_when_durable(self) -> bool:
         while not self._durable.is_set():

@@ -45,7 +45,7 @@ class ConversationCoordinator:
                 if retry is not None and retry.on_hold:
                     actor.post(TimerFired(key=Key(Work.TIMER, retry.seq, part)))
             wait = state.mission.wait if state is not None and state.mission is not None else None
-            if wait is not None and wait.limit:
+            if wait is not None and wait.on_hold:
                 actor.post(TimerFired(key=Key(Work.TIMER, wait.seq, "node-retry")))
 
     def report_date(self, message: InboundMessage, *, is_guest: bool) -> None:

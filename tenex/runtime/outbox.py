@@ -10,6 +10,8 @@ meanwhile, because clients order by date.
 import asyncio
 from dataclasses import dataclass, field
 
+from tenacity import AsyncRetrying, RetryCallState, wait_exponential
+
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Publisher, PublishOutcome, UnsignedEvent
 from tenex.log import get_logger
@@ -37,14 +39,14 @@ class Outbox:
 
     async def publish(self, conversation: ConversationId, event: UnsignedEvent, relay: str) -> PublishOutcome:
         """Wait for earlier events of the lane, then send until the relay has accepted or refused. Never raises."""
-        wait, most = AGAIN
-        while True:
-            try:
-                return await self._send(conversation, event, relay)
-            except Exception:
-                log.exception("publish.failed", event_id=event.id, relay=relay, again_in=wait)
-            await asyncio.sleep(wait)
-            wait = min(wait * 2, most)
+
+        def note(state: RetryCallState) -> None:
+            fault = state.outcome.exception() if state.outcome is not None else None
+            log.error("publish.failed", event_id=event.id, relay=relay, again_in=state.upcoming_sleep, exc_info=fault)
+
+        first, most = AGAIN
+        retrying = AsyncRetrying(wait=wait_exponential(multiplier=first, max=most), before_sleep=note)
+        return await retrying(self._send, conversation, event, relay)
 
     async def _send(self, conversation: ConversationId, event: UnsignedEvent, relay: str) -> PublishOutcome:
         lane = self._lanes.setdefault((conversation, relay), _Lane())

@@ -4,6 +4,8 @@ Start at `sections` for the settings, `loading` for reading them, `paths` for th
 `trust` for folders that were not named.
 """
 
+from tenex.core.errors import UntrustedFolder
+
 from .loading import PREFIX, RESERVED, load, reload_settings
 from .paths import (
     CONFIG_NAMES,
@@ -22,7 +24,7 @@ from .paths import (
     workspace_data,
 )
 from .sections import EMBEDDED_RELAY_PORT, Settings
-from .trust import OUTSIDE, Trust, UntrustedFolder, contents_of, read_trusted, trust_file, write_trusted
+from .trust import OUTSIDE, Trust, contents_of, read_trusted, trust_file, write_trusted
 from .validation_errors import suggestion
 
 __all__ = [

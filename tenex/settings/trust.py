@@ -22,7 +22,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from tenex.core.errors import ConfigurationError
+from tenex.core.errors import ConfigurationError, UntrustedFolder
 from tenex.core.file_guard import guard
 
 MOST_FILES: Final = 1_000
@@ -35,10 +35,6 @@ _NO_FILE: Final = "no regular file"
 
 Contents = Mapping[str, str]
 """The hash of each file, by its path: relative in the data folder, absolute outside it. And the places outside."""
-
-
-class UntrustedFolder(ConfigurationError):
-    """The current folder holds settings that the user has not trusted, or that have changed since."""
 
 
 @dataclass(frozen=True, slots=True)

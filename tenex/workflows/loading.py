@@ -12,7 +12,7 @@ from pathlib import Path
 from traceback import extract_tb
 from types import CodeType, ModuleType
 
-from tenex.core.errors import ConfigurationError
+from tenex.core.errors import ConfigurationError, UntrustedFolder
 from tenex.core.file_guard import guarded
 from tenex.core.text import decode
 
@@ -193,6 +193,9 @@ def _loaded(path: Path, prefix: str) -> ModuleType:
     sys.modules[name] = module  # dataclasses look their module up there
     try:
         spec.loader.exec_module(module)
+    except UntrustedFolder:
+        _restore(name, before)
+        raise
     except ConfigurationError as fault:
         _restore(name, before)
         raise ConfigurationError([f"{path}: {sentence}" for sentence in fault.faults]) from fault

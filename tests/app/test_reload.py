@@ -97,13 +97,13 @@ async def test_a_broken_configuration_is_refused_whole_and_a_replaced_model_clie
         closed.append(self)
 
     monkeypatch.setattr(ModelClient, "close", noted)
-    file, agent = tmp_path / "tenex.toml", tmp_path / "agents" / "reviewer.md"
+    file, router = tmp_path / "tenex.toml", tmp_path / "agents" / "orchestrator.md"
     async with serving(tmp_path) as (app, _):
         before, good = app.current.now, file.read_text()
         breaks: list[Any] = [
             lambda: file.write_text(f"{good}\n[limits]\nsame_route = 9\n[shutdown]\ndeadline = -1\n"),
             lambda: file.write_text(f'{good}\n[models.agents.executor]\nmodel = "unknown:model"\n'),
-            lambda: agent.write_text("You review."),
+            lambda: router.write_text("You route."),
             file.unlink,
         ]
         for damage in breaks:
@@ -112,7 +112,7 @@ async def test_a_broken_configuration_is_refused_whole_and_a_replaced_model_clie
                 await app.reload()
             assert raised.value.faults
             assert app.current.now is before
-            agent.unlink(missing_ok=True)
+            router.unlink(missing_ok=True)
             file.write_text(good)
         assert await app.reload() == []
         await person.until(lambda: closed == [before.model])

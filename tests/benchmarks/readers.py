@@ -212,6 +212,7 @@ READERS: Final[Mapping[str, Reader]] = {
     "tools.arguments, of names": lambda written: Arguments("a", _TOOL.parameters).fault(dict.fromkeys(written.split())),
     # of people and relays
     "core.commands.parse": commands.parse,
+    "core.commands.split_last_line": commands.split_last_line,
     "core.names.plain": names.plain,
     "core.names.nearest": lambda written: names.nearest(written, ["executor", "planner"]),
     "core.names.find": lambda written: names.find(written, {Slug("executor"): None}),

@@ -67,7 +67,10 @@ def test_an_agent_of_ones_own_is_shown_and_its_faults_are_named(tenex: Tenex, da
     facts = {"name": "Critic", "kind": "expert", "in_phases": ["plan"], "model": "offline"}
     assert facts.items() <= found.items()
     write(data, MINE.replace("[read_file]", "[read_fiel]"))
-    err = tenex("agents list", code=3).err
+    assert "Did you mean `read_file`?" in tenex("agents show critic", code=3).err
+    assert "the agent critic is disabled" in tenex("config check", code=3).err
+    err = tenex("agents list").err
+    assert "critic is disabled" in err
     assert "critic.md" in err
     assert "Did you mean `read_file`?" in err
 

@@ -47,7 +47,7 @@ def test_all_together_are_copied_unchanged_and_are_right(tenex: Tenex, data: Pat
         assert all(path.stat().st_mode & 0o777 == 0o600 for path in written)
         shipped = example_folder("agents" if name in AGENTS else "workflows")
         assert all(path.read_text() == (shipped / path.name).read_text() for path in written)
-        assert "SIGHUP" in err
+        assert "`tenex reload`" in err
     checked = [line.split()[0] for line in tenex("graph check").out.splitlines()]
     assert checked == ["fact-checker", "researcher", "draft-and-review", "mission", "triage"]
     assert {*AGENTS, "skeptic"} < {line.split()[0] for line in tenex("agents list").out.splitlines()}

@@ -102,6 +102,26 @@ def test_a_run_that_broke_off_is_finished_by_the_next_with_the_same_keys(
     assert not [path for path in data.rglob(".*") if path.is_file()]
 
 
+def test_a_new_owner_is_made_only_when_it_is_asked_for_and_chat_names_the_command(tenex: Tenex, data: Path) -> None:
+    tenex("init")
+    file, key = data / "tenex.toml", data / "keys" / "owner.nsec"
+    before, old = file.read_text(), KeyRing(data / "keys").get("owner")
+    key.unlink()
+    assert "nothing was changed" in tenex("init").err
+    assert not key.exists()
+    assert "`tenex init --new-owner` makes another" in tenex("chat", code=3).err
+    npub, shown = tenex("init --new-owner")
+    new = KeyRing(data / "keys").get("owner")
+    assert (npub, new != old, file.read_text()) == (f"{new.npub}\n", True, before)
+    line = f'owners = ["{old.npub}", "{new.npub}"]'
+    assert line in shown
+    assert json.loads(tenex("init --new-owner --json").out)["new_owner"] == new.npub, "a second run makes no other"
+    file.write_text(re.sub("^owners = .*", line, before, flags=re.MULTILINE))
+    assert "nothing was changed" in tenex("init --new-owner").err
+    assert KeyRing(data / "keys").get("owner") == new
+    assert "give one of them" in tenex(f"init --new-owner --owner {new.npub}", code=2).err
+
+
 @pytest.mark.parametrize("where", ["/proc/tenex-cannot-be", "/dev/null/tenex"])
 def test_a_folder_that_cannot_be_made_or_read_is_a_clear_error(where: str, tenex: Tenex, data: Path) -> None:
     data.write_text("mine")

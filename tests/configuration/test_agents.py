@@ -16,7 +16,6 @@ from tenex.cli.main import main
 from tenex.configuration.agents import read_library
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
-from tenex.core.errors import ConfigurationError
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.phases import Phase
@@ -207,9 +206,10 @@ async def test_files_are_read_again_as_a_whole_or_not_at_all(tmp_path: Path) -> 
         shell = page.read_text().replace("create_plan", "shell").replace("data:", "phase:")
         (agents / "shell_agent.py").write_text(shell)
         kept = app.current.now
-        with pytest.raises(ConfigurationError) as caught:
-            await app.reload()
-        shown = "\n".join(caught.value.faults)
+        await app.reload()
+        now = app.current.now.rules
+        assert set(now.disabled_agents) == {"broken", "empty", "second-agent", "shell-agent"}
+        shown = "\n".join(fault for faults in now.disabled_agents.values() for fault in faults)
         for word in (
             "broken.py: it failed while it was loaded: line 1: ModuleNotFoundError",
             "empty.py: it holds no BaseAgent",
@@ -217,7 +217,7 @@ async def test_files_are_read_again_as_a_whole_or_not_at_all(tmp_path: Path) -> 
             "a field of state cannot be called phase",
         ):
             assert word in shown, word
-        assert app.current.now is kept
+        assert set(now.roster) == set(kept.rules.roster) - {"second-agent"}, "the others are read as they are"
 
 
 # ---- without a daemon ----
@@ -242,10 +242,9 @@ def write(file: Path, link: str = "planning", source: str = OWN, kind: str = "Pl
 
 def test_a_sub_agent_cannot_have_the_name_of_a_tool(tmp_path: Path) -> None:
     write(tmp_path / "lead.py", "shell")
-    with pytest.raises(ConfigurationError) as caught:
-        read_library(tmp_path, TOOL_NAMES, code_refusal="")
+    library = read_library(tmp_path, TOOL_NAMES, code_refusal="")
     fault = f"{tmp_path / 'lead.py'}: shell is a tool of the daemon's. Call the link by another name."
-    assert caught.value.faults == (fault,)
+    assert library.faults == {"lead": (fault,)}
 
 
 @pytest.mark.parametrize("slug", ["lead", "planner"])

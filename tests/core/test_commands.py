@@ -431,6 +431,74 @@ def test_words_after_a_command_that_takes_none_are_not_lost_without_a_sign() -> 
     assert scenario.conversation.waived
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/skip chores",
+        "/skip chores.",
+        "  /Skip **chores**  \n\n",
+        "/skip chores\n-- \nSent by phone",
+        "**/skip chores**",
+    ],
+)
+def test_a_gate_is_waived_by_the_last_line_of_a_request_which_is_no_part_of_it(line: str) -> None:
+    scenario = Scenario(seven_phases, diligent)
+    scenario.user_writes(f"Build the tool.\n{line}")
+    (message,) = scenario.records(r.MessageRecorded)
+    (command,) = scenario.records(r.CommandGiven)
+    assert (message.text, command.command, command.event_id) == ("Build the tool.", "skip", message.event_id)
+    assert set(scenario.conversation.waived) == {Phase.CHORES}
+    assert in_flight(scenario), "the request goes on"
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("/quick", "I skip what follows"),
+        ("/skip lunch", "/skip"),
+        ("/status.", "Used so far"),
+        ("/help", "I also understand these commands"),
+        ("/stop", "Stopped: "),
+        ("/pause", "Only a mission"),
+        ("/new", "/new, as text"),
+        ("/continue", "/continue, as text"),
+        ("/retry", "/retry, as text"),
+        ("/approve", "/approve, as text"),
+        ("/reject it is too long", "/reject, as text"),
+        ("/set x=1", "/set, as text"),
+    ],
+)
+def test_every_command_as_a_last_line_counts_or_is_answered(line: str, answer: str) -> None:
+    scenario = waiting()
+    before = len(scenario.records(r.MessageRecorded))
+    scenario.user_writes(f"Build it.\n{line}")
+    assert answer in scenario.sent_texts()[-1]
+    assert len(scenario.records(r.MessageRecorded)) == before + 1
+    is_stopped = scenario.conversation.question is None and scenario.conversation.turn is None
+    assert is_stopped == (line == "/stop"), "all others are requests as without it"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Write a page on:\n/stop",
+        "Explain\n/quick\n/stop",
+        "What does this do?\n```\n/stop\n```",
+        "What does this do?\n> /stop",
+        "What does it do?\n`/stop`",
+        "Delete\n/etc/hosts",
+        "Look at\n/home",
+        "Explain\n/stop and what it ends",
+        "Do not /stop",
+    ],
+)
+def test_a_last_line_that_is_code_a_list_a_path_or_a_sentence_is_text(text: str) -> None:
+    scenario = waiting()
+    scenario.user_writes(text)
+    assert not [one for one in scenario.records(r.CommandGiven) if one.command == "stop"]
+    assert scenario.records(r.MessageRecorded)[-1].text == text
+
+
 def test_going_on_with_nothing_to_do_reports_it() -> None:
     """After `/stop` the router may well see nothing but a wait; silence would look like a fault."""
     scenario = Scenario(seven_phases, diligent).converse("I want something nice")

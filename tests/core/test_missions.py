@@ -152,6 +152,35 @@ def test_a_transient_failure_is_retried_with_the_configured_delays_and_then_fina
     assert scenario.run.node == "Repair"
 
 
+@pytest.mark.parametrize("by", ["/continue", "restart"])
+def test_a_node_whose_key_is_refused_waits_for_somebody_and_uses_up_no_try(by: str) -> None:
+    scenario = begun()
+    scenario.returns("Second")  # which is never tried again
+    refused = NodeFailed(
+        key=scenario.run.key,
+        who="world",
+        kind="ModelUnavailable",
+        message="no such key: correct it",
+        needs_operator=True,
+    )
+    scenario.handle(refused)
+    assert scenario.sent_texts()[-1] == (
+        "The mission m cannot go on at Second: no such key: correct it. I hold the work until then; after that, send "
+        "`/continue`."
+    )
+    assert (scenario.mission.outcome, scenario.mission.attempt) == (None, 0)
+    assert scenario.left("node-retry") > 50 * 365 * 24 * 3_600_000
+    scenario.user_writes("/status")
+    assert "on hold at Second, until `/continue`: no such key" in scenario.sent_texts()[-1]
+    if by == "restart":
+        scenario.handle(Opened())
+    else:
+        scenario.user_writes("/continue")
+    assert scenario.run.node == "Second"
+    scenario.handle(dataclasses.replace(refused, key=scenario.run.key, who="author"))  # of a step that runs once
+    assert scenario.sent_texts()[-1].endswith("Once the operator has fixed that, mention @m in a new note.")
+
+
 def test_the_deadline_counts_work_and_neither_waits_nor_pauses_nor_time_without_a_process() -> None:
     scenario = MissionScenario().begin()
     first = scenario.missions_timers()["node-close"]

@@ -1,5 +1,7 @@
 """Published limits of relays are clamped, and canonical URLs."""
 
+import asyncio
+
 import pytest
 
 from tenex.nostr.relay_info import RelayLimits, limits_of, read_limits
@@ -25,6 +27,27 @@ async def test_the_document_is_read_over_http(fault: FaultRelay) -> None:
     assert await read_limits(fault.url, 5) == RelayLimits(max_limit=77)
     fault.document = None
     assert await read_limits(fault.url, 5) is None
+
+
+@pytest.mark.parametrize(("answers", "tries"), [([503, 429, 200], 3), ([404, 200], 1), ([503, 503, 503, 200], 3)])
+async def test_a_busy_server_is_asked_again_a_bounded_number_of_times(answers: list[int], tries: int) -> None:
+    asked: list[int] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        asked.append(answers[len(asked)])
+        body = b'{"limitation": {"max_limit": 77}}'
+        writer.write(
+            b"HTTP/1.1 %d X\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (asked[-1], len(body), body)
+        )
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1") as server:
+        host, port = server.sockets[0].getsockname()
+        limits = await read_limits(f"ws://{host}:{port}", 30)
+    assert len(asked) == tries
+    assert limits == (RelayLimits(max_limit=77) if asked[-1] == 200 else None)
 
 
 @pytest.mark.parametrize(

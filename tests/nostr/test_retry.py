@@ -5,8 +5,9 @@ from random import Random
 
 import pytest
 
+from tenex.core.backoff import Backoff
 from tenex.nostr.retry import Authenticate, ReasonAction, RetryPolicy, printable, read_answer
-from tenex.nostr.timeouts import Backoff, TokenBucket
+from tenex.nostr.timeouts import TokenBucket
 from tests.fakes.virtual import virtual_time
 
 from .kit import FAST
@@ -53,12 +54,12 @@ def test_a_relays_text_is_made_fit_for_a_log() -> None:
 
 
 def test_pauses_double_to_the_ceiling_with_full_jitter() -> None:
-    backoff = Backoff(0.25, 60, Random(1))
+    backoff = Backoff(0.25, 60, Random(1).uniform)
     for ceiling in (0.25, 0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60):
         assert 0 <= backoff.next() <= ceiling
     backoff.reset()
-    assert max(Backoff(0.25, 60, Random(seed)).next() for seed in range(200)) > 0.2
-    assert min(Backoff(0.25, 60, Random(seed)).next() for seed in range(200)) < 0.05
+    assert max(Backoff(0.25, 60, Random(seed).uniform).next() for seed in range(200)) > 0.2
+    assert min(Backoff(0.25, 60, Random(seed).uniform).next() for seed in range(200)) < 0.05
     assert backoff.next() <= 0.25
 
 

@@ -26,7 +26,14 @@ def agent(name: str = "Own", kind: str = "worker", tools: str = "tools: [read_fi
     return AGENT.format(name=name, kind=kind, tools="" if kind == "orchestrator" else tools)
 
 
+def disabled(builtin: Path, overrides: Path) -> list[str]:
+    """The faults of the operator's files."""
+    library = PromptLibrary.load(builtin, overrides, tools=TOOLS)
+    return [fault for one in library.disabled for fault in one.faults]
+
+
 def faults(builtin: Path, overrides: Path | None = None) -> tuple[str, ...]:
+    """Those that no daemon can do without."""
     with pytest.raises(ConfigurationError) as caught:
         PromptLibrary.load(builtin, overrides, tools=TOOLS)
     return caught.value.faults
@@ -100,7 +107,7 @@ def test_every_error_in_every_file_is_reported_at_once(copy: Path, own: Path) ->
     }.items():
         (own / name).write_text(text)
     (own / "lawyer.md").mkdir()
-    found = faults(copy, own)
+    found = [*faults(copy, own), *disabled(builtin_prompts(), own)]
     for part in (
         "phases/chat.md: the file is missing",
         "phases/plan.md:9: `## Doing` is not a heading of a phase",
@@ -144,14 +151,19 @@ def test_an_agents_file_is_read_with_the_marks_of_any_editor(copy: Path, own: Pa
 
 def test_an_agents_file_in_utf_16_is_refused_with_the_remedy(copy: Path, own: Path) -> None:
     (own / "reader.md").write_bytes(agent().encode("utf-16"))
-    assert list(faults(copy, own)) == [f"{own / 'reader.md'}: is UTF-16; save the file as UTF-8."]
+    assert disabled(copy, own) == [f"{own / 'reader.md'}: is UTF-16; save the file as UTF-8."]
 
 
 def test_one_orchestrator_and_a_worker_or_expert_are_required(copy: Path, own: Path) -> None:
     (own / "conductor.md").write_text(agent(kind="orchestrator"))
-    (fault,) = faults(copy, own)
+    (fault,) = disabled(copy, own)
     assert str(own / "conductor.md") in fault
     assert "agents/orchestrator.md" in fault
+    (own / "orchestrator.md").write_text("no front matter")
+    assert any("own/orchestrator.md:1: there is no front matter" in fault for fault in faults(copy, own)), (
+        "no other orchestrator takes its place"
+    )
+    (own / "orchestrator.md").unlink()
     (copy / "agents" / "orchestrator.md").unlink()
     assert faults(copy) == ("No agent is of kind orchestrator. Give one of them `kind: orchestrator`.",)
     for slug in ("executor", "planner", "project-manager", "security-expert"):

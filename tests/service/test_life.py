@@ -12,7 +12,7 @@ import sys
 import termios
 import time
 from collections.abc import AsyncIterator
-from contextlib import closing, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 
 import pytest
@@ -195,26 +195,64 @@ async def test_a_broken_configuration_is_refused_whole_and_shown(folder: Folder,
         assert (await folder.facts("status"))["configuration"]["refused"] == []
 
 
-async def test_a_terminal_that_is_closed_stops_it_in_stages(folder: Folder) -> None:
+@asynccontextmanager
+async def in_terminal(
+    folder: Folder, *before: str, log: Path | None = None
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
+    """`tenex run` as the only program of a terminal, once it listens; and our end of that."""
     ours, theirs = pty.openpty()
+    errors = theirs if log is None else os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     process = await asyncio.create_subprocess_exec(
-        *(*TENEX, "run", "--data", str(folder.data)),
+        *(*before, *TENEX, "run", "--data", str(folder.data)),
         cwd=ROOT,
         env=environment(),
         start_new_session=True,
         stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
+        stdout=errors,
+        stderr=errors,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
     try:
-        os.close(theirs)
+        for descriptor in {theirs, errors}:
+            os.close(descriptor)
         await person.until((folder.data / "tenex.sock").exists)
-        os.close(ours)
-        async with asyncio.timeout(PATIENCE):
-            assert await process.wait() == 0
+        yield process, ours
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+@pytest.mark.parametrize("has_log", [False, True])
+async def test_a_terminal_that_is_closed_stops_it_in_stages_wherever_its_log_goes(
+    folder: Folder, tmp_path: Path, *, has_log: bool
+) -> None:
+    log = tmp_path / "log" if has_log else None
+    async with in_terminal(folder, log=log) as (process, terminal):
+        os.close(terminal)
+        async with asyncio.timeout(PATIENCE):
+            assert await process.wait() == 0
     assert not (folder.data / "tenex.sock").exists()
+    assert log is None or "runtime.stopped" in log.read_text()
+
+
+async def test_a_hang_up_reloads_while_the_terminal_is_open_and_under_nohup_when_it_is_closed(
+    folder: Folder, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+
+    def reloads() -> int:
+        return log.read_text().count("configuration.reloaded")
+
+    async with in_terminal(folder, "nohup", log=log) as (process, terminal):
+        process.send_signal(signal.SIGHUP)
+        await person.until(lambda: reloads() == 1)
+        os.close(terminal)
+        await person.until(lambda: reloads() == 2)
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+    async with in_terminal(folder, log=log) as (process, terminal):
+        process.send_signal(signal.SIGHUP)
+        await person.until(lambda: reloads() == 1)
+        os.close(terminal)
+        assert await process.wait() == 0

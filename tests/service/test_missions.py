@@ -23,7 +23,7 @@ from tests.workflows.mission_kit import competition
 
 from . import person
 from .kit import ROOT, Folder, daemon, deaths, of_kind, ordered, tags, tenex, tenex_here
-from .loopback import folder_with_model, serving, settled
+from .loopback import MODEL, folder_with_model, serving, settled
 from .moments import APPENDS, Moment
 
 WORKFLOWS = ROOT / "config" / "workflows"
@@ -274,6 +274,34 @@ async def test_a_node_asks_an_agent_and_a_workflow_by_name(tmp_path: Path, relay
     spent = of_kind(folder.records(name), m.MissionUsageRecorded)
     assert sum(one.usage.input_tokens for one in spent) == sum(exchange.input_tokens for exchange in delivered)
     assert len([*(folder.data / "conversations").glob("*/journal.jsonl")]) == 2, "the mission's, and the daemon's own"
+
+
+@pytest.mark.parametrize("by", ["continue", "reload"])
+async def test_a_mission_whose_key_is_refused_is_held_and_goes_on_once_the_right_one_was_read(
+    tmp_path: Path, relay: str, by: str
+) -> None:
+    async with model_server(replies) as server:
+        folder = folder_with_model(tmp_path / "data", relay, server)
+        folder.put("built.py", example("Has an agent plan"))
+        shutil.copy(WORKFLOWS / "draft-and-review.toml", folder.data / "config" / "workflows")
+        key = folder.data / "keys" / "local.api-key"
+        key.touch(0o600)
+        key.write_text("sk-a-wrong-one")
+        async with daemon(folder, TENEX_MODELS__DEFAULT=MODEL) as process:
+            name = await folder.write("@built hello.py")
+            await person.until(lambda: of_kind(folder.records(name), m.NodeRetryScheduled))
+            (held,) = [one for one in (await folder.facts("status"))["conversations"]["open"] if one["id"] == name]
+            assert (held["kind"], held["mission"]["state"]) == ("held", "held")
+            key.write_text(server.key)
+            if by == "reload":
+                await process.reload()
+            else:
+                await folder.write("/continue", to=name)
+            await settled(folder, name)
+            sent = [event["content"] for event in await folder.replies(name)]
+    (notice,) = [text for text in sent if "cannot go on" in text]
+    assert f"(401, invalid_api_key): it is in {key}; correct it there." in notice
+    assert sent[-1].endswith("Its result: It is built. (built)")
 
 
 def test_the_agent_of_the_documents_is_read_with_its_tools(tmp_path: Path) -> None:

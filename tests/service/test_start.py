@@ -73,10 +73,13 @@ async def test_no_agent_speaks_with_the_key_of_somebody_else(folder: Folder) -> 
     async with daemon(folder) as process:
         file.write_text(HELPER)
         process.signal(signal.SIGHUP)
-        refused = await process.until("configuration.refused")
-        assert str(file) in str(refused["faults"])
-    code, _, err = await tenex("run", "--data", folder.data)
-    assert (code, "owner cannot be an agent's slug" in err) == (3, True)
+        disabled = await process.until("agent.disabled")
+        assert str(file) in str(disabled["faults"])
+        assert folder.owner.public not in str(await folder.facts("agents", "list"))
+    async with daemon(folder) as process:
+        disabled = await process.until("agent.disabled")
+        assert "owner cannot be an agent's slug" in str(disabled["faults"])
+        assert "owner" not in (await folder.facts("status"))["configuration"].get("disabledAgents", {})
 
 
 async def test_what_an_agent_had_begun_is_sent_though_it_has_been_removed(folder: Folder) -> None:

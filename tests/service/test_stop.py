@@ -1,6 +1,9 @@
 """Stopping in stages: what is under way ends, nothing new begins, nothing is lost; a second signal does not wait."""
 
+import asyncio
 import fcntl
+import json
+import os
 import signal
 import time
 from pathlib import Path
@@ -9,10 +12,11 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
+from tenex.store.lock import FolderLock
 from tests.fakes.faultrelay import FaultRelay, Peer
 
 from . import person
-from .kit import Folder, Process, daemon, of_kind, ordered
+from .kit import Folder, Process, daemon, of_kind, ordered, tenex_here
 from .moments import Moment
 
 FORCED = 5
@@ -152,3 +156,45 @@ async def test_a_relay_that_never_answers_does_not_hold_up_the_end(tmp_path: Pat
         assert len(copies) > len(undelivered)
         first = {event["id"]: event for event in reversed(copies)}
         assert all(first[event["id"]] == event for event in copies), "one id, two contents"
+
+
+async def test_the_command_stop_waits_until_it_has_ended_and_never_signals_twice(folder: Folder) -> None:
+    lock = folder.data / "conversations" / ".lock"
+    async with ordered(folder, "model", 2, hold=True) as process:
+        name = await hold(folder)
+        code, _, err = await tenex_here("stop", "--timeout", "1", "--data", folder.data)
+        assert (code, f"Process {process.pid} has not ended within 1 s" in err) == (1, True)
+        assert lock.read_text() == f"{process.pid}\n"
+        again = asyncio.create_task(tenex_here("stop", "--json", "--data", folder.data))
+        await asyncio.sleep(0)
+        folder.let_go()
+        code, out, _ = await again
+        assert (code, json.loads(out)) == (0, {"stopped": process.pid})
+        assert await process.ended() == 0, "the second command forced nothing"
+    assert lock.read_text() == ""
+    assert folder.state(name).turn is not None
+    for word in ("stop", "reload"):
+        code, _, err = await tenex_here(word, "--data", folder.data)
+        assert (code, f"No daemon runs on {folder.data}" in err) == (1, True)
+    lock.write_text(f"{os.getpid()}\n")  # as a killed daemon leaves it, once its id belongs to somebody else
+    code, _, err = await tenex_here("stop", "--data", folder.data)
+    assert (code, "No daemon runs" in err) == (1, True)
+
+
+async def test_stop_signals_no_other_command_that_works_in_the_folder(folder: Folder) -> None:
+    with FolderLock(folder.data / "conversations"):
+        for word in ("stop", "reload"):
+            code, _, err = await tenex_here(word, "--timeout", "0.1", "--data", folder.data)
+            assert (code, f"Process {os.getpid()} holds" in err) == (1, True)
+
+
+async def test_the_command_reload_prints_what_it_did_and_every_fault(folder: Folder) -> None:
+    async with daemon(folder) as process:
+        folder.edit("", '[limits]\nsteps_per_run = 7\n[log]\nlevel = "debug"\n')
+        code, out, _ = await tenex_here("reload", "--data", folder.data)
+        assert (code, f"Reloaded (process {process.pid})" in out, "[log] has changed" in out) == (0, True, True)
+        folder.edit("steps_per_run = 7", "steps_per_run = 'many'\nnonsense = 1")
+        code, out, err = await tenex_here("reload", "--data", folder.data)
+        assert (code, out) == (3, "")
+        assert "the daemon goes on with the configuration it has" in err
+        assert all(word in err for word in ("steps_per_run", "nonsense"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tenex.core.errors import StoreError, StoreLocked
-from tenex.store.lock import FolderLock
+from tenex.store.lock import FolderLock, find_holder
 
 from .kit import mode_of
 
@@ -55,7 +55,10 @@ def test_a_second_lock_of_one_process_is_refused_also_without_a_pid_until_it_is_
     for _ in range(2):
         lock.release()
     with other:
-        pass
+        assert other.path.read_text() == f"{os.getpid()}\n"
+        assert find_holder(folder) == os.getpid()
+    assert other.path.read_text() == "", "no process is named that has let go"
+    assert find_holder(folder) is None
 
 
 def test_a_folder_that_cannot_be_locked_is_not_called_locked(tmp_path: Path) -> None:

@@ -116,6 +116,28 @@ def test_a_read_step_that_failed_runs_again_and_a_once_step_never(replay: Any, t
     assert len(calls) == tries
 
 
+@pytest.mark.parametrize("replay", ["idempotent", "once"])
+def test_a_refused_key_pauses_what_may_run_again_and_fails_what_may_not(replay: Any) -> None:
+    calls: list[str] = []
+
+    def asks() -> str:
+        calls.append("ask")
+        if len(calls) == 1:
+            raise ModelUnavailable("no such key: correct it", needs_operator=True)
+        return "answered"
+
+    async def body(ctx: Ctx) -> str:
+        return str(await ctx.step("ask", asks, replay=replay))
+
+    journal, graph = Journals(), alone(body, retries=0)
+    first = play(graph, journal, mission="m")
+    again = play(graph, journal, mission="m")
+    if replay == "once":
+        assert (first.outcome, again.outcome, calls) == ("failed", "failed", ["ask"])
+    else:
+        assert (first.outcome, "no such key" in first.error, again.output) == ("paused", True, "answered")
+
+
 def test_a_step_fails_with_the_same_error_the_first_time_and_after() -> None:
     seen: list[tuple[str, str]] = []
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tenex.core import records as r
-from tenex.core.commands import Command, execute_command, parse, read
+from tenex.core.commands import LAST_LINE, Command, execute_command, parse, read, split_last_line
 from tenex.core.context.window import in_a_line
 from tenex.core.conversation import Conversation
 from tenex.core.decider import person
@@ -45,24 +45,10 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
         _start(draft, signal)
     command = read(draft, signal)
     if isinstance(command, Command):
-        draft.add(
-            r.CommandGiven,
-            event_id=message.event_id,
-            author=message.author,
-            name=signal.name,
-            role=signal.role,
-            command=command.name,
-            argument=command.argument,
-            created_at=message.created_at,
-            origin=message.origin,
-        )
-        execute_command(draft, command, signal)
-        state = draft.state
-        is_idle = state.status == "active" and state.turn is None and state.question is None
-        if is_idle and mode_of(state).waits_when_idle:
-            draft.add(r.Waiting, reason="user")
+        _give(draft, command, signal)
         return
-    signal, state = command, draft.state
+    signal, last = _without_last_line(command)
+    state = draft.state
     retried = unbegun(draft)
     is_begun = not retried and bool(state.recent or state.turns or state.mission)
     called = retried or next((slug for slug in signal.addressed if can_begin(draft, slug)), Slug(""))
@@ -72,6 +58,44 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
     if called and not is_begun:
         mode = next(mode for mode in all_modes() if mode.begins(draft.rules, called))
     mode.on_message(draft, signal, called)
+    if last is not None and last.name in LAST_LINE:
+        _give(draft, last, signal)
+    elif last is not None and not (called and last.name == "set"):  # the lines that begin a workflow set its variables
+        notify(
+            draft,
+            f"I read the last line, /{last.name}, as text. To give that command, send it as a message of its own.",
+        )
+
+
+def _without_last_line(signal: MessageReceived) -> tuple[MessageReceived, Command | None]:
+    """A message and the command in its last line; one that counts there is no part of the text."""
+    if signal.is_plain:
+        return signal, None
+    text, command = split_last_line(signal.message.text)
+    if command is None or command.name not in LAST_LINE:
+        return signal, command
+    return replace(signal, message=replace(signal.message, text=text)), command
+
+
+def _give(draft: Transaction, command: Command, signal: MessageReceived) -> None:
+    """Record a command and execute it."""
+    message = signal.message
+    draft.add(
+        r.CommandGiven,
+        event_id=message.event_id,
+        author=message.author,
+        name=signal.name,
+        role=signal.role,
+        command=command.name,
+        argument=command.argument,
+        created_at=message.created_at,
+        origin=message.origin,
+    )
+    execute_command(draft, command, signal)
+    state = draft.state
+    is_idle = state.status == "active" and state.turn is None and state.question is None
+    if is_idle and mode_of(state).waits_when_idle:
+        draft.add(r.Waiting, reason="user")
 
 
 def on_deletion(draft: Transaction, signal: MessageDeleted) -> None:
@@ -189,15 +213,22 @@ def report_elsewhere(draft: Transaction, slug: Slug) -> None:
 
 
 def report_disabled(draft: Transaction, signal: MessageReceived) -> bool:
-    """Notify a user that a workflow they mention is disabled; returns whether they mention one."""
-    slug = next((slug for slug in signal.addressed if slug in draft.rules.disabled), None)
+    """Notify a user that a workflow or an agent they mention is disabled; returns whether nobody else is mentioned."""
+    rules = draft.rules
+    slug = next((slug for slug in signal.addressed if slug in (*rules.disabled, *rules.disabled_agents)), None)
     if slug is None:
         return False
-    first, *others = draft.rules.disabled[slug]
+    notify(draft, why_disabled(draft, slug), error="workflow" if slug in rules.disabled else "agent")
+    return not any(other in rules.routable for other in signal.addressed)
+
+
+def why_disabled(draft: Transaction, slug: Slug) -> str:
+    """The first fault of a disabled workflow or agent, and the command that shows all."""
+    is_workflow = slug in draft.rules.disabled
+    first, *others = (draft.rules.disabled if is_workflow else draft.rules.disabled_agents)[slug]
     more = f" ({len(others)} more.)" if others else ""
-    text = f"The workflow {slug} is disabled: {first}{more} The operator can see all by `tenex workflows check`."
-    notify(draft, text, error="workflow")
-    return True
+    what, check = ("workflow", "workflows check") if is_workflow else ("agent", "config check")
+    return f"The {what} {slug} is disabled: {first}{more} The operator can see all by `tenex {check}`."
 
 
 def _start(draft: Transaction, signal: MessageReceived) -> None:

@@ -67,6 +67,7 @@ class StepCompleted(Record):
     kind: str = ""
     message: str = ""
     retryable: bool = False
+    needs_operator: bool = False
     changed: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -89,6 +90,8 @@ class NodeRetryScheduled(Record):
     message: str
     limit: str = ""
     """The limit of a day that keeps the node from running; then nothing failed, and `due` is the end of that day."""
+    needs_operator: bool = False
+    """No try succeeds before somebody has acted, as with a wrong key: it waits for `/continue`, a reload or a start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

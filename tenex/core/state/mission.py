@@ -35,6 +35,7 @@ class Step:
     kind: str = ""
     message: str = ""
     retryable: bool = False
+    needs_operator: bool = False
     changed: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -48,6 +49,13 @@ class Wait:
     message: str = ""
     limit: str = ""
     """The limit of a day that is waited for."""
+    needs_operator: bool = False
+    """It waits until somebody has acted."""
+
+    @property
+    def on_hold(self) -> bool:
+        """Whether a start or a reload may end it."""
+        return bool(self.limit) or self.needs_operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +157,7 @@ class Mission:
             kind=record.kind,
             message=record.message,
             retryable=record.retryable,
+            needs_operator=record.needs_operator,
             changed=record.changed,
         )
         # in the order in which they returned: so the newest value of a field of the state is the last
@@ -159,7 +168,14 @@ class Mission:
     def retrying(self, record: m.NodeRetryScheduled) -> "Mission":
         """The node waits for another try: steps that failed and may run again are forgotten."""
         kept = {key: step for key, step in self.steps.items() if not _runs_again(step)}
-        wait = Wait(seq=record.seq, due=record.due, since=record.at, message=record.message, limit=record.limit)
+        wait = Wait(
+            seq=record.seq,
+            due=record.due,
+            since=record.at,
+            message=record.message,
+            limit=record.limit,
+            needs_operator=record.needs_operator,
+        )
         return replace(self, wants=None, wait=wait, attempt=record.attempt, steps=kept)
 
     def resumed(self, record: m.NodeRetryDue) -> "Mission":
@@ -263,4 +279,4 @@ def mission_view(mission: Mission) -> dict[str, Any]:
 
 
 def _runs_again(step: Step) -> bool:
-    return step.is_done and not step.ok and step.replay is not Replay.ONCE
+    return step.is_done and not step.ok and (step.replay is not Replay.ONCE or step.retryable)

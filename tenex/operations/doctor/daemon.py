@@ -1,8 +1,6 @@
 """Whether a daemon runs on this folder: the lock, the control socket, and problems in the daemon's own status."""
 
 import asyncio
-import fcntl
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -11,7 +9,7 @@ from typing import Any, Final
 
 from tenex.core.errors import ModelUnavailable, RelayUnavailable, StoreError, TenexError, TransientError
 from tenex.service.client import ask
-from tenex.store.lock import NAME
+from tenex.store.lock import find_holder
 
 from .findings import Case, Finding, Repair, fault, ok, url_text, warning
 
@@ -28,34 +26,18 @@ def daemon(case: Case) -> Iterator[Finding]:
 
 
 def lock_holder(folder: Path) -> str:
-    """The process that holds the lock of a folder, found without disturbing it; empty where none does.
-
-    The kernel's list of locks is read. Only if it has none the lock is tried, shared and for an instant: it may be held
-    from another container.
+    """The process that holds the lock of a folder, in words; empty where none does.
 
     Raises:
         OSError: the lock cannot be read.
     """
-    hidden = "a process that cannot be seen from here"
-    try:
-        descriptor = os.open(folder / NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return ""
-    try:
-        found = os.fstat(descriptor)
-        device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
-        with suppress(OSError, ValueError, IndexError):
-            for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
-                fields = line.split()
-                if fields[1] == "FLOCK" and fields[5] == device:
-                    return f"process {fields[4]}" if int(fields[4]) > 0 else hidden
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return hidden
-        return ""
-    finally:
-        os.close(descriptor)
+    match find_holder(folder):
+        case None:
+            return ""
+        case 0:
+            return "a process that cannot be seen from here"
+        case pid:
+            return f"process {pid}"
 
 
 def control(case: Case) -> Iterator[Finding]:
@@ -95,7 +77,9 @@ def problems_in_status(status: Mapping[str, Any]) -> Iterator[Finding]:
         message = (
             f"the configuration was refused at the last reload ({len(refused)} faults); the one before is in force"
         )
-        yield warning(message, file, "fix the faults that the check `settings` reports, then send SIGHUP or restart")
+        yield warning(
+            message, file, "fix the faults that the check `settings` reports, then `tenex reload`, or restart"
+        )
     if needs := settings.get("needsRestart"):
         yield warning(f"changes that need a restart: {', '.join(needs)}", file, "restart the daemon")
     for relay in status["relays"]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from tenex.core.errors import ConfigurationError
+from tenex.core.errors import ConfigurationError, UntrustedFolder
 from tenex.core.ids import Slug
 from tenex.workflows.loading import load_script
 
@@ -38,19 +38,32 @@ def find_agents(folder: Path, faults: list[str], *, code_refusal: str) -> list[P
 
     A file whose name begins with `_` or `.` is no agent's. With a `code_refusal` none is run, and it is their fault.
     """
-    found: list[PythonAgent] = []
+    return [one for path in agent_files(folder) for one in agents_of(path, faults, code_refusal=code_refusal)]
+
+
+def agent_files(folder: Path) -> list[Path]:
+    """The Python files of a folder that may hold agents, in order."""
     paths = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX) if folder.is_dir() else []
-    for path in paths:
-        if path.name.startswith((".", "_")):
-            continue
-        if code_refusal:
-            faults.append(f"{path}: {code_refusal}")
-            continue
-        try:
-            found += read_agents(path)
-        except ConfigurationError as error:
-            faults.extend(error.faults)
-    return found
+    return [path for path in paths if not path.name.startswith((".", "_"))]
+
+
+def agents_of(path: Path, faults: list[str], *, code_refusal: str) -> list[PythonAgent]:
+    """The agents of one file; what is wrong is added to `faults`."""
+    if code_refusal:
+        faults.append(f"{path}: {code_refusal}")
+        return []
+    try:
+        return read_agents(path)
+    except UntrustedFolder:  # somebody else may have written it: no part of the folder is used
+        raise
+    except ConfigurationError as error:
+        faults.extend(error.faults)
+        return []
+
+
+def slug_of(path: Path) -> Slug:
+    """What the agent of a file is called."""
+    return Slug(path.stem.lower().replace("_", "-"))
 
 
 def read_agents(path: Path) -> list[PythonAgent]:
@@ -60,7 +73,7 @@ def read_agents(path: Path) -> list[PythonAgent]:
         ConfigurationError: everything that is wrong, each with the file.
     """
     faults: list[str] = []
-    slug = Slug(path.stem.lower().replace("_", "-"))
+    slug = slug_of(path)
     if not _SLUG.fullmatch(slug):
         faults.append(f"{path.stem!r} cannot be the name of an agent; name the file by words joined with `_` or `-`.")
     module = load_script(path, "tenex_agents")

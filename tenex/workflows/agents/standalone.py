@@ -132,7 +132,8 @@ class LocalAgent(LocalRun):
         state = await self.run_to_rest()
         if pending(state):
             retry = next(run.retry for run in state.runs.values() if run.retry is not None)
-            raise ModelUnavailable(f"{retry.message} What was done is kept: call `run` again to go on.")
+            sentence = f"{retry.message} What was done is kept: call `run` again to go on."
+            raise ModelUnavailable(sentence, needs_operator=retry.needs_operator)
         turn = state.last_turn
         if turn is None or (self._before is not None and turn.seq == self._before.seq):
             raise WorkflowError(" ".join(self._notices) or "Nothing was asked, and nothing is open to go on with.")

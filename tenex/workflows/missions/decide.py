@@ -12,8 +12,9 @@ from tenex.core import records as r
 from tenex.core.config import Replay
 from tenex.core.decide import holds
 from tenex.core.decide.outgoing import notify
+from tenex.core.decide.runs import REASON_CHARACTERS
 from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import spent
+from tenex.core.decide.turns import LIFETIME, spent
 from tenex.core.effects import Key, Work
 from tenex.core.errors import UsageError
 from tenex.core.graph import END
@@ -289,6 +290,7 @@ def _step_done(draft: Transaction, mission: Mission, signal: StepFinished) -> No
         kind=signal.kind,
         message=signal.message,
         retryable=signal.may_pass,
+        needs_operator=signal.needs_operator,
         changed=_changed(mission, signal.state),
     )
     _settle_pause(draft)
@@ -339,21 +341,27 @@ def _failed(draft: Transaction, mission: Mission, failure: NodeFailed) -> None:
     rule = _rule(draft, mission)
     if failure.who == "operator" or rule is None:
         _pause(draft, mission, PROGRAM, failure.message)
-    elif failure.who == "world" and mission.attempt < rule.retries:
+    elif failure.who == "world" and (failure.needs_operator or mission.attempt < rule.retries):
         _forsake(draft, mission, CUT_OFF)
         delays = draft.rules.limits.retry_delays or (0,)
         delay = max(delays[min(mission.attempt, len(delays) - 1)], failure.retry_after or 0)
         draft.add(
             m.NodeRetryScheduled,
-            attempt=mission.attempt + 1,
-            due=Millis(draft.now + delay),
+            attempt=mission.attempt + (not failure.needs_operator),
+            due=Millis(draft.now + (LIFETIME if failure.needs_operator else delay)),
             kind=failure.kind,
             message=failure.message[:500],
+            needs_operator=failure.needs_operator,
         )
+        if failure.needs_operator and not mission.pausing:
+            where = f"The mission {mission.workflow} cannot go on at {mission.node}"
+            why = _sentence(failure.message[:REASON_CHARACTERS])
+            text = f"{where}: {why} I hold the work until then; after that, send `/continue`."
+            notify(draft, text, error="model")
         if mission.pausing:  # its task has ended, and nothing of it is under way
             _pause(draft, mission, mission.pausing_by, mission.pausing)
     else:
-        _fail(draft, mission, failure.kind, failure.message, failure.who)
+        _fail(draft, mission, failure.kind, failure.message, "operator" if failure.needs_operator else failure.who)
 
 
 def _fail(draft: Transaction, mission: Mission, kind: str, message: str, who: Who = "author") -> None:
@@ -477,6 +485,8 @@ def _report_end(draft: Transaction, mission: Mission, who: Who) -> None:
             again = f"mention @{name} in a new note"
             if mission.is_alone and mission.kind == UNKNOWN_KIND:
                 text += f" Somebody has to look at what that step did; then {again}."
+            elif mission.is_alone and who == "operator":
+                text += f" Once the operator has fixed that, {again}."
             elif mission.is_alone and who == "world":
                 text += f" That may pass by itself; to try again, {again}."
             elif mission.is_alone:
@@ -497,6 +507,8 @@ def status_line(mission: Mission) -> str:
         return f"{where} has ended ({mission.outcome})."
     if mission.is_paused:
         return f"{where} is paused at {mission.node}: {_sentence(mission.paused)}"
+    if mission.wait is not None and mission.wait.needs_operator:
+        return f"{where} is on hold at {mission.node}, until `/continue`: {_sentence(mission.wait.message)}"
     if mission.wait is not None and mission.wait.limit:
         return f"{where} is on hold at {mission.node}: {mission.wait.message}"
     return f"{where} tries {mission.node} again soon." if mission.wait else f"{where} is at work in {mission.node}."

@@ -31,6 +31,7 @@ from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.mission_config import MISSION_ID, TRACKED, Beginning, MissionRule, NodeRule
 from tenex.core.ports import Clock, Journals
 from tenex.core.signals import ContinueRequested, MissionRequested, NodeFailed, NodeReturned, Signal
+from tenex.core.state.mission import Mission
 from tenex.runtime.clock import SystemClock
 from tenex.workflows.error_text import sentence_of
 from tenex.workflows.local_run import CALLER, LocalRun, MemoryJournals, check_given
@@ -169,9 +170,9 @@ class Graph(Generic[StateT, DepsT, RunEndT]):
         if (reached := ended.mission) is None:
             raise InternalError(f"the mission {self.name} was not begun")
         return GraphRunResult(
-            outcome=reached.outcome or ("paused" if reached.is_paused else "open"),
+            outcome=reached.outcome or ("paused" if _is_at_rest(reached) else "open"),
             state=self.load_state(reached.state),
-            error=reached.message or reached.paused,
+            error=reached.message or reached.paused or (reached.wait.message if reached.wait is not None else ""),
             kind=reached.kind,
             mission=name,
             _output=self._result.load(reached.result) if reached.outcome == "finished" else _NOTHING,
@@ -353,7 +354,12 @@ class _LocalMission(LocalRun):
         mission = state.mission
         if mission is None:
             return [self._asked]
-        return [ContinueRequested(by=CALLER)] if mission.is_paused else []
+        return [ContinueRequested(by=CALLER)] if _is_at_rest(mission) else []
 
     def _is_active(self, state: Conversation) -> bool:
-        return state.mission is not None and state.mission.is_open and not state.mission.is_paused
+        return state.mission is not None and state.mission.is_open and not _is_at_rest(state.mission)
+
+
+def _is_at_rest(mission: Mission) -> bool:
+    """Whether it goes on only when it is continued: it is paused, or waits for somebody to act."""
+    return mission.is_paused or (mission.wait is not None and mission.wait.needs_operator)

@@ -65,9 +65,9 @@ class MissionsMode(Mode):
         decide.opened(draft)
 
     def retry_on_hold(self, draft: Transaction) -> None:
-        """Run the node again that a daily limit holds back."""
+        """Run the node again that a daily limit or a refused key holds back."""
         mission = draft.state.mission
-        if mission is not None and mission.wait is not None and mission.wait.limit:
+        if mission is not None and mission.wait is not None and mission.wait.on_hold:
             draft.add(m.NodeRetryDue)
 
     def command(self, draft: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:

@@ -413,6 +413,13 @@ def may_pass(error: BaseException) -> bool:
     return isinstance(status, int) and status in _BUSY
 
 
+def needs_operator(error: BaseException) -> bool:
+    """Whether no try succeeds before somebody has acted, as with a wrong key; of a group, with one of them."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(needs_operator, error.exceptions))
+    return getattr(error, "needs_operator", None) is True
+
+
 def retry_after(error: BaseException) -> int | None:
     """Return the ms to wait, an hour at most, where the error has `retry_after` in seconds."""
     after = getattr(error, "retry_after", None)

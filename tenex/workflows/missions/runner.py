@@ -30,7 +30,7 @@ from tenex.log import get_logger
 from tenex.workflows.error_text import cut, sentence_of
 from tenex.workflows.serialization import Typed
 
-from .nodes import CURRENT, METER, Answer, CostMeter, GraphRunContext, ReplayName, may_pass, retry_after
+from .nodes import CURRENT, METER, Answer, CostMeter, GraphRunContext, ReplayName, may_pass, needs_operator, retry_after
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -194,7 +194,8 @@ class NodeTaskOf:
             may_pass=passes,
             exc_info=error,
         )
-        return self._failed("world" if passes else "author", kind, _sentence(error), retry_after(error))
+        failed = self._failed("world" if passes else "author", kind, _sentence(error), retry_after(error))
+        return replace(failed, needs_operator=needs_operator(error))
 
     def _failed(self, who: Any, kind: str, message: str, after: int | None = None) -> NodeFailed:
         return NodeFailed(key=self._effect.key, who=who, kind=kind, message=message, retry_after=after)
@@ -288,8 +289,15 @@ class NodeTaskOf:
             self._report(step, ok=False, kind=type(fault).__name__, message=str(fault))
             return fault
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a step raises is its result
-            passes = may_pass(error) and step.replay is not Replay.ONCE
-            self._report(step, ok=False, kind=type(error).__name__, message=_sentence(error), may_pass=passes)
+            may_repeat = step.replay is not Replay.ONCE or getattr(error, "nothing_done", None) is True
+            self._report(
+                step,
+                ok=False,
+                kind=type(error).__name__,
+                message=_sentence(error),
+                may_pass=may_repeat and may_pass(error),
+                needs_operator=needs_operator(error),
+            )
             return error
         finally:
             CURRENT.reset(ctx_token)
@@ -315,7 +323,14 @@ class NodeTaskOf:
 
 def _error_of(step: Step) -> StepFailed:
     unknown = step.kind == UNKNOWN_KIND
-    return StepFailed(step.id, step.kind, step.message, may_pass=step.retryable, is_unknown=unknown)
+    return StepFailed(
+        step.id,
+        step.kind,
+        step.message,
+        may_pass=step.retryable,
+        is_unknown=unknown,
+        needs_operator=step.needs_operator,
+    )
 
 
 def _sentence(error: BaseException) -> str:

@@ -43,8 +43,10 @@ class PhasesMode(Mode):
         is_begun = bool(draft.state.recent or draft.state.turns or draft.state.mission)
         wrote = record_message(draft, signal)
         if not called and report_disabled(draft, signal) and not is_begun:
-            slug = next(slug for slug in signal.addressed if slug in draft.rules.disabled)
-            draft.add(r.Ended, reason=f"the workflow {slug} is disabled")
+            slug = next(
+                slug for slug in signal.addressed if slug in {**draft.rules.disabled, **draft.rules.disabled_agents}
+            )
+            draft.add(r.Ended, reason=f"{'the workflow ' if slug in draft.rules.disabled else ''}{slug} is disabled")
             return
         is_only = answers.open_questions(draft) == 1
         if (

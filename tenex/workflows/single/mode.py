@@ -6,7 +6,13 @@ from dataclasses import replace
 from tenex.core import records as r
 from tenex.core.commands import activity
 from tenex.core.decide import holds
-from tenex.core.decide.messages import answers_question, record_message, report_disabled, report_elsewhere
+from tenex.core.decide.messages import (
+    answers_question,
+    record_message,
+    report_disabled,
+    report_elsewhere,
+    why_disabled,
+)
 from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import advance, open_turn, spent, wait_at_limit
@@ -54,11 +60,10 @@ class SingleMode(Mode):
         if known:
             open_turn(draft, known, reason, decider)
             return
-        notify(
-            draft,
-            f"There is no agent {agents[0]} any more. Configure it again, or mention another: @NAME.",
-            error="agent",
-        )
+        text = f"There is no agent {agents[0]} any more. Configure it again, or mention another: @NAME."
+        if agents[0] in draft.rules.disabled_agents:
+            text = f"{why_disabled(draft, agents[0])} Write again then, or mention another: @NAME."
+        notify(draft, text, error="agent")
         draft.add(r.Waiting, reason="user")
 
     def command(self, draft: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:

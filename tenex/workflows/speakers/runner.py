@@ -74,7 +74,7 @@ class LocalSpeakers(LocalAgent):
         state = await self.run_to_rest()
         held = next((run.retry for run in state.runs.values() if run.retry is not None), None)
         if held is not None:
-            raise ModelUnavailable(held.message)
+            raise ModelUnavailable(held.message, needs_operator=held.needs_operator)
         if state.workflow is None:
             raise WorkflowError(self.last_notice or "Nothing was asked, and nothing is open to go on with.")
         return state
