@@ -136,7 +136,14 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
         "openGates": list(c.unmet_gates),
         "participants": list(c.participants),
         "waivers": [
-            {"phases": list(w.phases), "by": w.name, "quote": w.quote, "messageId": w.message_id, "at": _time(w.at)}
+            {
+                "phases": list(w.phases),
+                "by": w.name,
+                "quote": w.quote,
+                **({"untried": w.untried} if w.untried else {}),
+                "messageId": w.message_id,
+                "at": _time(w.at),
+            }
             for w in c.waivers
         ],
         "metadata": {"readFiles": dict(c.read_files), "changedFiles": sorted(c.touched), "address": dict(c.address)},
@@ -259,6 +266,7 @@ def _refusal(refusal: RelayRefusal) -> dict[str, Any]:
 
 
 def _turn(turn: OrchestratorTurn) -> dict[str, Any]:
+    ran = [{"agent": one.agent, "command": one.command, "exitStatus": one.status} for one in turn.ran]
     return {
         "turnId": turn.turn_id,
         "timestamp": turn.timestamp,
@@ -267,6 +275,7 @@ def _turn(turn: OrchestratorTurn) -> dict[str, Any]:
         "agents": list(turn.agents),
         "reason": turn.reason,
         "completions": [_completion(done) for done in turn.completions],
+        **({"ran": ran} if ran else {}),
         "isCompleted": turn.is_completed,
     }
 
@@ -278,6 +287,7 @@ def _completion(done: Completion) -> dict[str, Any]:
         "text": done.text,
         "summary": done.summary,
         "verdict": done.verdict,
+        "untried": done.untried,
         "error": done.error,
         "time": _time(done.at),
     }
