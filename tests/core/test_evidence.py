@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.config import Agent, Policy, Replay, ToolRule
+from tenex.core.config import Agent, Policy, Replay, Role, ToolRule
 from tenex.core.conversation import Conversation, fold
 from tenex.core.effects import Effect, ToolCall
 from tenex.core.ids import PublicKey, Slug
@@ -22,7 +22,6 @@ from tests.fakes.scenario import (
     TOOLS,
     VERIFIES,
     WAITS,
-    Role,
     Router,
     Scenario,
     model_by_phase,
@@ -173,12 +172,12 @@ def untried(**more: Any) -> Workplace:
 
 def test_a_yes_accepts_it_untried_and_the_other_gates_follow_without_the_router() -> None:
     scenario = untried()
-    asked = len(scenario.router.asked)
+    asked = len(scenario.records(r.RouteRequested))
     scenario.converse("yes")
     (waiver,) = scenario.records(r.Waived)
     assert (waiver.phases, waiver.untried) == ((Phase.VERIFICATION,), "there is no browser here")
     assert (scenario.conversation.status, scenario.conversation.cycle) == ("ended", 1)
-    assert len(scenario.router.asked) == asked
+    assert len(scenario.records(r.RouteRequested)) == asked
     turns = [one.phase for one in scenario.records(r.TurnOpened)]
     assert turns == [Phase.EXECUTE, *QUALITY_PHASES]
     view = render(scenario.conversation)
@@ -269,7 +268,7 @@ def test_a_repair_that_changed_nothing_is_not_verified_again_by_rule() -> None:
     scenario.worker = model_by_phase(execute=repairs, verification=[finds])
     scenario.converse("build it")
     assert [str(phase) for phase in scenario.phases()] == ["execute", "verification", "execute"]
-    assert (len(scenario.router.asked), scenario.conversation.status) == (2, "waiting")
+    assert (len(scenario.records(r.RouteRequested)), scenario.conversation.status) == (2, "waiting")
 
 
 # ---- gates follow effects ----

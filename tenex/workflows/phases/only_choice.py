@@ -91,7 +91,7 @@ def _is_done(conversation: Conversation, last: OrchestratorTurn) -> bool:
 def _to_next_gate(conversation: Conversation, last: OrchestratorTurn, rules: Policy) -> RoutingDecision | None:
     still_open = gates.open_gates(conversation, rules)
     if not still_open:
-        return RoutingDecision(agents=(END,), reason="all that was asked for is done and checked")
+        return RoutingDecision(agents=(END,), reason=_end_reason(conversation))
     gate = still_open[0]
     if gate is last.phase and gate is not Phase.REFLECTION:  # the turn did not meet it
         return _after_verification(conversation, last, rules) if gate is Phase.VERIFICATION else None
@@ -100,7 +100,22 @@ def _to_next_gate(conversation: Conversation, last: OrchestratorTurn, rules: Pol
     if gate is Phase.REFLECTION:
         agents = gates.yet_to_reflect(conversation, rules)
     reason = _REASONS.get(gate, f"the gate {gate} is open")
+    if gate is Phase.CHORES and Phase.VERIFICATION in conversation.waived:
+        reason = _unchecked(conversation)
     return RoutingDecision(agents=agents, phase=gate, reason=reason) if agents else None
+
+
+def _end_reason(conversation: Conversation) -> str:
+    if Phase.VERIFICATION in conversation.waived:
+        return f"all that was asked for is done; {_unchecked(conversation)}"
+    is_checked = Phase.VERIFICATION in conversation.gates_met
+    return "all that was asked for is done and checked" if is_checked else "it is answered, and nothing was changed"
+
+
+def _unchecked(conversation: Conversation) -> str:
+    """Why the work goes on without a verification, which a user gave up or accepted untried."""
+    waiver = next(waiver for waiver in conversation.waivers if Phase.VERIFICATION in waiver.phases)
+    return f"{waiver.name} accepted it untried" if waiver.untried else f"{waiver.name} waived verification"
 
 
 def _after_verification(conversation: Conversation, last: OrchestratorTurn, rules: Policy) -> RoutingDecision | None:
