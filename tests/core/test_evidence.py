@@ -109,7 +109,7 @@ def test_a_verifier_who_never_runs_anything_ends_with_untried_and_a_person_is_as
     assert verdicts(scenario) == ["untried"]
     assert scenario.conversation.waiting_for == "waiver"
     assert scenario.sent_texts()[-1] == (
-        "Nobody could try it, because: Project-Manager ran nothing that shows whether it works. Accept it untried? "
+        "Nobody could try it, because Project-Manager ran nothing that shows whether it works: accept it untried? "
         "Only “yes” accepts it."
     )
     (question,) = scenario.records(r.WaiverRequested)
@@ -160,7 +160,9 @@ def test_one_who_can_run_nothing_and_is_alone_is_told_to_say_so() -> None:
     known = with_shell(team(), without=("project-manager", "executor", "planner"))
     scenario = work(reply("", SAYS), reply("", UNTRIED), config=known).converse("build it")
     assert "you cannot run anything" in refused(scenario)[0]
-    assert scenario.sent_texts()[-1].startswith("Nobody could try it, because: there is no browser here. Accept it")
+    assert scenario.sent_texts()[-1].startswith(
+        "Nobody could try it, because there is no browser here: accept it untried?"
+    )
 
 
 def untried(**more: Any) -> Workplace:

@@ -14,12 +14,12 @@ class Earned:
         self.has_trial = False
         self.looked_at: set[str] = set()
         self.has_verdict = False
-        self.begins("")
+        self.begins()
         self.words: dict[int, str] = {}
         """What came in a gate, and was neither answered nor read by the router."""
 
-    def begins(self, _: str) -> None:
-        """A cycle."""
+    def begins(self) -> None:
+        """A cycle begins."""
         self.touched: set[str] = set()
         self.is_open = self.is_waived = False
 
@@ -35,7 +35,10 @@ class Earned:
     def _work(self, record: r.Record) -> None:
         match record:
             case r.CycleStarted():
-                self.begins(record.reason)
+                self.begins()
+                self.phase = record.phase
+            case r.PhaseTransition():
+                self.phase = record.to
             case r.TurnOpened():
                 self.phase, self.has_trial, self.looked_at, self.has_verdict = record.phase, False, set(), False
             case r.ModelResponded():
