@@ -312,6 +312,20 @@ class ConversationMachine(RuleBasedStateMachine):
         effect = calls[which % len(calls)]
         self.ends(effect, ModelAnswered(key=effect.key, step=step))
 
+    def verifiers(self) -> list[Effect]:
+        """The model calls of agents who verify."""
+        runs = self.scenario.conversation.runs
+        calls = [effect for effect in self.ready(ModelCall) if isinstance(effect, ModelCall)]
+        return [call for call in calls if runs[call.run].phase is Phase.VERIFICATION and runs[call.run].parent is None]
+
+    @precondition(lambda self: self.verifiers())
+    @rule(verdict=st.sampled_from(["verified", "verified", "untried"]))
+    def a_verifier_only_says_so(self, verdict: str) -> None:
+        """That it works, or that it cannot be tried, without a call that shows it."""
+        effect = self.verifiers()[0]
+        said = {"response": "as it should be", "verdict": verdict, "issues": "there is no screen"}
+        self.ends(effect, ModelAnswered(key=effect.key, step=reply("", ("complete", said))))
+
     @precondition(lambda self: any(not isinstance(effect, Timer) for effect in self.scenario.running.values()))
     @rule(steps=st.integers(1, 30), seed=st.integers(0, 9))
     def work_goes_on(self, steps: int, seed: int) -> None:
