@@ -152,7 +152,11 @@ class _Watch:
             await self._changed.wait()
 
     def _rests(self, messages: int) -> bool:
-        return self._conversation is not None and self._received >= messages and is_idle(self._conversation)
+        """With all that was said delivered: a person replies to the newest of it."""
+        conversation = self._conversation
+        if conversation is None or self._received < messages:
+            return False
+        return is_idle(conversation) and not conversation.outbox
 
 
 def _isolated(settings: Settings, models: Models, data: Path, url: str, *, is_trusted: bool) -> Settings:

@@ -165,7 +165,14 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
         "openGates": list(c.unmet_gates),
         "participants": list(c.participants),
         "waivers": [
-            {"phases": list(w.phases), "by": w.name, "quote": w.quote, "messageId": w.message_id, "at": _time(w.at)}
+            {
+                "phases": list(w.phases),
+                "by": w.name,
+                "quote": w.quote,
+                **({"untried": w.untried} if w.untried else {}),
+                "messageId": w.message_id,
+                "at": _time(w.at),
+            }
             for w in c.waivers
         ],
         "metadata": {"readFiles": dict(c.read_files), "changedFiles": sorted(c.touched), "address": dict(c.address)},
@@ -416,6 +423,7 @@ def _refusal(refusal: RelayRefusal) -> dict[str, Any]:
 
 
 def _turn(turn: OrchestratorTurn) -> dict[str, Any]:
+    ran = [{"agent": one.agent, "command": one.command, "exitStatus": one.status} for one in turn.ran]
     return {
         "turnId": turn.turn_id,
         "timestamp": turn.timestamp,
@@ -426,6 +434,7 @@ def _turn(turn: OrchestratorTurn) -> dict[str, Any]:
         "decidedBy": _decider(turn.decided_by),
         "reason": turn.reason,
         "completions": [_completion(done) for done in turn.completions],
+        **({"ran": ran} if ran else {}),
         "isCompleted": turn.is_completed,
         "workingMs": turn.working,
         "usage": usage_json(sum(turn.models.values(), NO_USAGE)),
@@ -463,6 +472,7 @@ def _completion(done: Completion) -> dict[str, Any]:
         "text": done.text,
         "summary": done.summary,
         "verdict": done.verdict,
+        "untried": done.untried,
         "error": done.error,
         "time": _time(done.at),
     }

@@ -50,8 +50,8 @@ async def measure(place: Path) -> list[Row]:
     return [
         *_rows("simple request", request, sequential=6, tokens=15_000, shared=90),
         *_rows("seven phases", seven, calls=16, tokens=40_000),
-        # one more, because the router chooses the first phase
-        *_rows(f"chat of {MESSAGES} messages", chat, calls=MESSAGES + 1, shared=90),
+        # the router chooses the first phase, and judges after two turns, four, and eight each if it is a talk
+        *_rows(f"chat of {MESSAGES} messages", chat, calls=MESSAGES + 15, shared=87),
     ]
 
 

@@ -136,7 +136,7 @@ def diligent(asked: Asked) -> Answer:
         case "execute":
             return _executing(asked, file, notes, drafts=True)
         case "verification" if "read_file" not in done:
-            return calls(("read_file", {"path": file}))
+            return calls(("read_file", {"path": notes}), ("read_file", {"path": file}))
         case "verification" if UNFINISHED in done["read_file"][-1]:
             return complete(response=f"{file} is unfinished.", verdict="issues", issues=f"{file} says {UNFINISHED}")
         case "verification":

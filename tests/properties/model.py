@@ -127,8 +127,6 @@ class Model:
             self.working, self.done, self.has_turns = set(agents), [], True
             if phase not in GATES:
                 self.is_newer = self.has_request = False
-            if phase == "execute":
-                self.executed, self.met, self.reflected = True, set(), set()
             if phase != "reflection":
                 self.participants |= set(agents)
 
@@ -139,7 +137,12 @@ class Model:
             self.status, self.is_asking = "waiting", False
 
     def ended(self, agent: str, outcome: str) -> None:
-        """An agent came to its end, and who called it goes on; the last one closes the turn."""
+        """An agent came to its end, and who called it goes on; the last one closes the turn.
+
+        In execute, one that finishes has changed a file, which opens the gates.
+        """
+        if self.phase == "execute" and outcome == "finished":
+            self.executed, self.met, self.reflected = True, set(), set()
         if self.callers.pop(agent, None) is not None:
             return
         self.working.discard(agent)

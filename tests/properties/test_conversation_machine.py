@@ -51,6 +51,8 @@ from tests.fakes.scenario import (
 )
 from tests.fakes.subagents import calls_to, link, with_subagents
 
+from .earned import Earned
+
 BOB = PublicKey("b" * 64)
 
 WAYS = {
@@ -111,10 +113,11 @@ _usages = st.builds(
 _arguments = st.fixed_dictionaries(
     {},
     optional={
-        "path": st.sampled_from(["a", "b"]),
+        "path": st.sampled_from(["a", "b", "n.md"]),
         "question": st.sampled_from(["Which?", ""]),
         "response": st.sampled_from(["done", ""]),
-        "verdict": st.sampled_from(["verified", "issues", "maybe"]),
+        "verdict": st.sampled_from(["verified", "verified", "issues", "untried", "maybe"]),
+        "issues": st.just("there is no screen"),
         "summary": st.just("short"),
         "lesson": st.just("test early"),
     },
@@ -198,6 +201,7 @@ class FollowedPlay(Scenario):
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
         self.follower, self.followed = Conversation(id=ID), 0
+        self.earned = Earned()
         self.requests: dict[int, r.MessageRecorded] = {}
         """What people wrote that no turn could work on so far, that was no answer, and that no one has stopped."""
         self.at_rest = 0
@@ -208,6 +212,7 @@ class FollowedPlay(Scenario):
     def refold(self) -> Conversation:
         """The state as the journal gives it, one decision at a time: folding all of it at each step is too slow."""
         for decision in self.journal[self.followed :]:
+            self.earned.follow(decision)
             for record in decision:
                 self._follow_requests(record)
                 self.follower.apply(record)
@@ -307,6 +312,20 @@ class ConversationMachine(RuleBasedStateMachine):
         effect = calls[which % len(calls)]
         self.ends(effect, ModelAnswered(key=effect.key, step=step))
 
+    def verifiers(self) -> list[Effect]:
+        """The model calls of agents who verify."""
+        runs = self.scenario.conversation.runs
+        calls = [effect for effect in self.ready(ModelCall) if isinstance(effect, ModelCall)]
+        return [call for call in calls if runs[call.run].phase is Phase.VERIFICATION and runs[call.run].parent is None]
+
+    @precondition(lambda self: self.verifiers())
+    @rule(verdict=st.sampled_from(["verified", "verified", "untried"]))
+    def a_verifier_only_says_so(self, verdict: str) -> None:
+        """That it works, or that it cannot be tried, without a call that shows it."""
+        effect = self.verifiers()[0]
+        said = {"response": "as it should be", "verdict": verdict, "issues": "there is no screen"}
+        self.ends(effect, ModelAnswered(key=effect.key, step=reply("", ("complete", said))))
+
     @precondition(lambda self: any(not isinstance(effect, Timer) for effect in self.scenario.running.values()))
     @rule(steps=st.integers(1, 30), seed=st.integers(0, 9))
     def work_goes_on(self, steps: int, seed: int) -> None:
@@ -331,14 +350,25 @@ class ConversationMachine(RuleBasedStateMachine):
     @rule(
         which=st.integers(0, 9),
         ok=st.booleans(),
-        touched=st.lists(st.sampled_from(["a", "b"]), max_size=1),
+        touched=st.lists(st.sampled_from(["a", "b", "n.md"]), max_size=1),
+        outside=st.booleans(),
         own=st.sampled_from([{}, {}, {"values": {"n": 1}}, {"values": {"m": 1}}, {"moves": (("second", "first"),)}]),
     )
-    def a_call_returns(self, which: int, ok: bool, touched: list[str], own: dict[str, Any]) -> None:
+    def a_call_returns(self, which: int, touched: list[str], own: dict[str, Any], *, ok: bool, outside: bool) -> None:
         """Calls that run at once return in any order, and may change who made them."""
         calls = self.ready(ToolCall)
         effect = calls[which % len(calls)]
-        result = ToolResult(ok=ok, content="x", read={"a": "0"}, touched=tuple(touched), **own)
+        assert isinstance(effect, ToolCall)
+        status = int(not ok) if effect.request.tool == "check" else None
+        result = ToolResult(
+            ok=ok,
+            content="x",
+            read={"a": "0"},
+            touched=tuple(touched),
+            status=status,
+            has_outside_effect=outside,
+            **own,
+        )
         self.ends(effect, ToolReturned(key=effect.key, result=result))
 
     @precondition(lambda self: self.ready(Publish))

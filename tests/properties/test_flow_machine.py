@@ -208,7 +208,9 @@ class FlowMachine(RuleBasedStateMachine):
             future.set_result(ModelRefused("filtered"))
             self.model.ended(agent, outcome)
         else:
-            future.set_result(reply("", ("complete", {"response": f"{agent} did it", "verdict": "verified"})))
+            done = ("complete", {"response": f"{agent} did it", "verdict": "verified"})
+            tool = {"execute": "write_file", "verification": "check"}.get(self.model.phase)
+            future.set_result(reply("", *([(tool, {"path": "f"})] if tool else []), done))
             self.model.ended(agent, outcome)
         self._settle()
         self.world.refusing.clear()

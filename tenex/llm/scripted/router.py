@@ -60,7 +60,7 @@ def _choose(question: Question) -> str:
         return _answer(question, "the message is answered")
     verdicts = {one["verdict"] for one in done}
     if phase == "verification" and "untried" in verdicts and "verification" not in question["waived"]:
-        return _answer(question, "nobody could try it")
+        return _answer(question, "it could not be tried")
     if phase == "verification" and not verdicts <= {"verified", "untried"}:
         if sum(one["verdict"] == "issues" for turn in turns for one in turn["completions"]) > _REPAIRS:
             return _answer(question, f"there are issues after {_REPAIRS} repairs")

@@ -1,7 +1,7 @@
 """The next step where gates and agents leave one choice: it is taken without asking the router's model.
 
-    chat, brainstorm   the same agent answers the next message, and the router every second one; without `hand_over`
-                       the user is waited for
+    chat, brainstorm   the same agent answers the next message, and the router judges it after two turns, then four,
+                       then eight; without `hand_over` the user is waited for
     execute            what was changed is verified; an answer that changed nothing ends the cycle
     verification       a verdict `issues` goes back to execute, `verified` on to chores; `untried` goes to another agent
                        who can run more, and then a user is asked whether they accept it so
@@ -23,8 +23,10 @@ from tenex.core.state.run import OrchestratorTurn
 from . import evidence, gates
 from .routing import Accepted, check
 
-TALKS = 2
-"""Turns of a talk after which the next message is the router's to judge."""
+LONGEST_TALK = 8
+"""Turns of a talk after which the next message is the router's to judge, at most."""
+GOES_ON = "the talk goes on"
+"""Why an agent has the next turn of a talk, by rule."""
 REPAIRS = 2
 """Times that verification sends work back to execute by rule since a user wrote; then the router is asked."""
 
@@ -49,8 +51,8 @@ def _decision(conversation: Conversation, rules: Policy) -> RoutingDecision | No
     handed_over = next((done.hand_over for done in last.completions if done.hand_over is not None), None)
     if any(not message.is_answer for message in conversation.unanswered):
         goes_on = here in TALK_PHASES and len(last.agents) == 1 and handed_over is None
-        goes_on = goes_on and _talked(conversation) < TALKS
-        return RoutingDecision(agents=last.agents, reason="the talk goes on") if goes_on else None
+        goes_on = goes_on and not _is_to_be_judged(conversation)
+        return RoutingDecision(agents=last.agents, reason=GOES_ON) if goes_on else None
     if any(message.seq > conversation.router_asked for message in conversation.requests):
         return None  # a gate's agents were shown it, who may not carry it out
     if handed_over is not None:
@@ -68,9 +70,15 @@ def _decision(conversation: Conversation, rules: Policy) -> RoutingDecision | No
     return _to_next_gate(conversation, last, rules)
 
 
-def _talked(conversation: Conversation) -> int:
-    """Turns since the router was asked: an agent that goes on talking may not know that work is wanted."""
-    return sum(turn.seq > conversation.router_asked for turn in conversation.turns)
+def _is_to_be_judged(conversation: Conversation) -> bool:
+    """Whether the router is asked again: an agent that goes on talking may not know that work is wanted.
+
+    It is after two turns, then after four, then after eight each, because it has found before that it is a talk.
+    """
+    turns = conversation.turns
+    since = sum(turn.seq > conversation.router_asked for turn in turns)
+    judged = sum(turn.phase in TALK_PHASES and turn.reason != GOES_ON for turn in turns)
+    return since >= (2, 4, LONGEST_TALK)[min(max(judged - 1, 0), 2)]
 
 
 def _answered(conversation: Conversation, last: OrchestratorTurn) -> RoutingDecision | None:
@@ -91,7 +99,7 @@ def _is_done(conversation: Conversation, last: OrchestratorTurn) -> bool:
 def _to_next_gate(conversation: Conversation, last: OrchestratorTurn, rules: Policy) -> RoutingDecision | None:
     still_open = gates.open_gates(conversation, rules)
     if not still_open:
-        return RoutingDecision(agents=(END,), reason="all that was asked for is done and checked")
+        return RoutingDecision(agents=(END,), reason=_end_reason(conversation))
     gate = still_open[0]
     if gate is last.phase and gate is not Phase.REFLECTION:  # the turn did not meet it
         return _after_verification(conversation, last, rules) if gate is Phase.VERIFICATION else None
@@ -100,7 +108,22 @@ def _to_next_gate(conversation: Conversation, last: OrchestratorTurn, rules: Pol
     if gate is Phase.REFLECTION:
         agents = gates.yet_to_reflect(conversation, rules)
     reason = _REASONS.get(gate, f"the gate {gate} is open")
+    if gate is Phase.CHORES and Phase.VERIFICATION in conversation.waived:
+        reason = _unchecked(conversation)
     return RoutingDecision(agents=agents, phase=gate, reason=reason) if agents else None
+
+
+def _end_reason(conversation: Conversation) -> str:
+    if Phase.VERIFICATION in conversation.waived:
+        return f"all that was asked for is done; {_unchecked(conversation)}"
+    is_checked = Phase.VERIFICATION in conversation.gates_met
+    return "all that was asked for is done and checked" if is_checked else "it is answered, and nothing was changed"
+
+
+def _unchecked(conversation: Conversation) -> str:
+    """Why the work goes on without a verification, which a user gave up or accepted untried."""
+    waiver = next(waiver for waiver in conversation.waivers if Phase.VERIFICATION in waiver.phases)
+    return f"{waiver.name} accepted it untried" if waiver.untried else f"{waiver.name} waived verification"
 
 
 def _after_verification(conversation: Conversation, last: OrchestratorTurn, rules: Policy) -> RoutingDecision | None:
