@@ -107,7 +107,13 @@ async def test_a_conversation_is_rebuilt_from_its_readable_file_and_goes_on(work
     assert json.loads((Path(made["aside"]) / "conversation.json").read_text()) == view
     assert [verdict["faults"] for verdict in await verified(worked_in)] == [[]]
     now = worked_in.view(name)
-    assert 0 < len(phases(now)) < len(FULL_CYCLE), "those of the good records"
+    assert phases(now) == phases(view) == FULL_CYCLE
+    from_file = [one["source"] for one in now["phaseTransitions"] if "source" in one]
+    assert from_file, "the good records do not have them all"
+    assert {*from_file} == {"conversation.json"}
+    assert [turn["turnId"] for turn in now["orchestratorTurns"]] == [
+        turn["turnId"] for turn in view["orchestratorTurns"]
+    ]
     for part in ("status", "phase", "cycle", "openGates", "title"):
         assert now[part] == view[part], part
     assert [message["text"] for message in now["messages"]] == [message["text"] for message in view["messages"]]
