@@ -365,7 +365,7 @@ class ConversationMachine(RuleBasedStateMachine):
             content="x",
             read={"a": "0"},
             touched=tuple(touched),
-            status=status,
+            exit_status=status,
             has_outside_effect=outside,
             **own,
         )
