@@ -86,9 +86,8 @@ def _checked(turn: OrchestratorTurn) -> str:
 
 
 def _taken(state: State) -> str:
-    """The time of all turns, which may have waited for a user, and what the models used."""
-    ended = [(turn, max((done.at for done in turn.completions), default=turn.timestamp)) for turn in state.turns]
-    milliseconds = sum(max(0, at - turn.timestamp) for turn, at in ended)
+    """The time of all turns, without that in which somebody was waited for, and what the models used."""
+    milliseconds = sum(turn.working or 0 for turn in state.turns)
     usage = state.cycle_usage
     tokens = usage.input_tokens + usage.output_tokens
     parts = [duration(milliseconds / 1000)]
