@@ -5,16 +5,16 @@ from collections.abc import Callable, Sequence
 from itertools import groupby, pairwise
 from typing import Any
 
+from tenex.core.phases import PHASE_TRANSITIONS
 from tests.service.kit import PATIENCE
 
 from .daemons import Daemon
 
 Answer = dict[str, Any]
 
-CYCLE = ["execute", "verification", "chores", "reflection"]
-"""The phases of a request that is understood, built, tested, tidied and looked back on."""
-REFLECTING = 2
-"""Agents who look back on it: who built it, and who verified it."""
+CYCLE = ["execute", "reflection"]
+"""The phases in which a request that is built, tested, tidied and looked back on is answered: by its result when it was
+built, and by the last word on the cycle."""
 
 
 def tags(answer: Answer, name: str) -> list[list[str]]:
@@ -54,9 +54,8 @@ def is_complete(answer: Answer) -> bool:
 
 
 def closed(cycle: int = 1) -> Callable[[Sequence[Answer]], bool]:
-    """Ask whether that many cycles have been looked back on."""
-    wanted = cycle * REFLECTING
-    return lambda answers: sum(is_complete(a) and value(a, "phase") == "reflection" for a in answers) == wanted
+    """Ask whether the last word on that many cycles has come."""
+    return lambda answers: sum(answer["content"].startswith("Done.\n") for answer in answers) == cycle
 
 
 def answered(root: str) -> Callable[[Sequence[Answer]], bool]:
@@ -74,9 +73,10 @@ def check_transitions(answers: Sequence[Answer], begin: str = "chat") -> None:
     """The first answer after a transition names the phase it came from, and no other does."""
     before = begin
     for answer in answers:
-        phase = value(answer, "phase")
-        moved = (before, phase) if phase != before else ("", "")
-        assert (value(answer, "phase-from"), value(answer, "new-phase")) == moved, answer
+        phase, came_from = value(answer, "phase"), value(answer, "phase-from")
+        assert value(answer, "new-phase") == (phase if phase != before else ""), answer
+        assert bool(came_from) == (phase != before), answer
+        assert not came_from or PHASE_TRANSITIONS.permits(came_from, phase), answer
         before = phase
 
 

@@ -42,7 +42,7 @@ async def test_replies_to_our_answers_go_on(opened: Opening, kind: int, relay: s
                 assert [tag[1] for tag in tags(answer, "p")] == [alice.pubkey]
         check_order(alice.received)
         assert all(output["verified"] for output in alice.outputs)
-        assert {answer["pubkey"] for answer in alice.received} <= set(daemon.agents.values())
+        assert {answer["pubkey"] for answer in alice.received} <= daemon.agent_keys
         assert sorted(path.name for path in daemon.workspace.iterdir()) == ["again.py", "bye.py", "hello.py"]
 
 

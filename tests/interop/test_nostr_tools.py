@@ -43,7 +43,7 @@ async def test_a_thread_from_its_root_to_the_end_and_on_by_a_nested_comment(
         check_order(alice.received)
         for output in alice.outputs:
             _is_a_child_of_the_root(output, root, alice.pubkey, relay)
-        assert {answer["pubkey"] for answer in alice.received} <= set(daemon.agents.values())
+        assert {answer["pubkey"] for answer in alice.received} <= daemon.agent_keys
         assert sorted(path.name for path in daemon.workspace.iterdir()) == ["bye.py", "hello.py"]
 
 
