@@ -7,7 +7,7 @@ approved by them. An entry that cannot be understood is named among what is lost
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+from typing import Annotated, Any, Final, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 from pydantic.alias_generators import to_camel
@@ -16,7 +16,8 @@ from tenex.core.decider import Decider, DeciderKind
 from tenex.core.ids import CallId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import Usage, cut
 from tenex.core.phases import Phase
-from tenex.core.records import Outcome, PhaseTransition, Record
+from tenex.core.records import Outcome, PhaseTransition, Record, WorkVerdict
+from tenex.core.reducers.evidence import RAN
 from tenex.core.state.conversation import State
 from tenex.core.state.history import (
     BLOCK,
@@ -33,7 +34,7 @@ from tenex.core.state.history import (
     RunSummary,
     cut_arguments,
 )
-from tenex.core.state.run import MODELS, Completion, OrchestratorTurn
+from tenex.core.state.run import MODELS, Completion, OrchestratorTurn, ProgramRun
 from tenex.nostr.threading.base import is_hex64
 from tenex.store.view_reader import entries
 
@@ -137,7 +138,6 @@ class _Transition(_Entry):
             agent_name=self.agent_name,
             reason=self.reason,
             summary=self.summary,
-            announce_at=at,
             decided_by=_by(self.decided_by),
             cycle=self.cycle,
             source=source,
@@ -153,7 +153,8 @@ class _Completion(_Entry):
     message: Text = ""
     """Of an older program."""
     summary: Text = ""
-    verdict: Literal["", "verified", "issues"] = ""
+    verdict: WorkVerdict = ""
+    untried: Text = ""
     error: Text = ""
     time: Time | None = None
     timestamp: Time | None = None
@@ -166,9 +167,20 @@ class _Completion(_Entry):
             text=self.text or self.message,
             summary=self.summary,
             verdict=self.verdict,
+            untried=self.untried,
             error=self.error,
             at=Millis(self.time or self.timestamp or at),
         )
+
+
+class _ProgramRun(_Entry):
+    agent: Name
+    command: Text = ""
+    exit_status: int = 0
+
+    def value(self) -> ProgramRun:
+        """The run for readers; what a file says is no trial that a verdict could count on."""
+        return ProgramRun(agent=Slug(self.agent), command=self.command, status=self.exit_status, is_trial=False)
 
 
 class _Turn(_Entry):
@@ -185,6 +197,7 @@ class _Turn(_Entry):
     models: Models = {}
     working_ms: Count | None = None
     changed_files: Paths = []
+    ran: list[_ProgramRun] = []
 
     def value(self, source: str) -> OrchestratorTurn:
         times = [done.time or done.timestamp for done in self.completions]
@@ -203,6 +216,7 @@ class _Turn(_Entry):
             models=_costs(self.models),
             working=self.working_ms,
             changed=tuple(self.changed_files),
+            ran=tuple(one.value() for one in self.ran[:RAN]),
             source=source,
         )
 

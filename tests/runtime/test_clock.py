@@ -174,7 +174,7 @@ async def test_messages_are_dated_in_their_order_and_never_far_ahead(by: int) ->
             await daemon.until("waiting" if text == "think" else "ended")
     assert all(at <= now + 60 for at, now in stamps)
     after = [at for at, _ in stamps[stamps.index((0, 0)) + 1 :]]
-    assert len(after) > 5
+    assert len(after) > 4
     assert after == sorted(set(after))
 
 
