@@ -14,7 +14,7 @@ from tenex.cli.scenario_run import run_scenario
 from tenex.core.messages import Usage
 from tenex.nostr.keys import parse_public_key
 from tenex.operations.evaluation.figures import Call, Figures, figures_of
-from tenex.operations.evaluation.scenario import ROUTER, Scenario
+from tenex.operations.evaluation.scenario import ROUTER, Message, Scenario
 from tenex.settings import Settings, load
 from tests.fakes.modelprotocol import Answer, Json, Reply
 from tests.fakes.modelscripts import Asked, Team, all_phases, brisk
@@ -63,7 +63,8 @@ async def _figures(data: Path, team: Team, messages: list[str]) -> tuple[Figures
         return team(request)
 
     async with model_server(thinks) as server:
-        scenario = Scenario(name=data.name, messages=messages, models="settings", timeout=PATIENCE)
+        said = [Message(text=message) for message in messages]
+        scenario = Scenario(name=data.name, messages=said, models="settings", timeout=PATIENCE)
         result = await run_scenario(scenario, _settings(data, server), None, "test", data / "run")
         assert result["passed"], result["failures"]
         calls = [_call(exchange) for exchange in server.delivered()]
