@@ -108,7 +108,7 @@ def _below(name: str) -> str:
 
 def _message(value: Any) -> Any:
     """Complete a message: a text is one that is sent when work rests."""
-    return value if isinstance(value, dict) else {"text": value}
+    return value if isinstance(value, dict | Message) else {"text": value}
 
 
 Text = Annotated[str, Field(min_length=1)]
