@@ -177,6 +177,7 @@ def test_each_expectation_that_does_not_hold_is_a_sentence(
         ("messages: [hi]\nfiles:\n  ../x: y\n", 3, "must be a path in the workspace"),
         ("messages:\n- {text: hi, when: now}\n", 2, "messages.0.when: there is no such key. There are: after,"),
         ("messages: [hi]\nexpect:\n  ran: {plan: [{a: ok}]}\n", 3, "expect.ran.plan.0.a: must be a whole number"),
+        ("messages: [hi]\nvenv: 'yes'\n", 2, "venv: must be true or false"),
         ("messages: [hi]\nrepository: /tmp\n", 2, "repository: must be a folder below that of the scenario"),
         ("messages: [hi]\nrepository: ../x\n", 2, "repository: must be a folder below that of the scenario"),
         ("messages: [hi]\nrepository: gone\n", 2, "repository: there is no folder"),

@@ -39,6 +39,7 @@ _WANTED: Final[Mapping[str, str]] = {
     "list_type": "must be a list, such as `[a, b]`",
     "dict_type": "must be lines of `key: value`",
     "model_type": "must be lines of `key: value`",
+    "bool_type": "must be true or false",
     "int_type": "must be a whole number",
     "float_type": "must be a number",
     "too_short": "must not be empty",
