@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from tenex.settings.sections import Models
 
 FAILED: Final = 1
-_HEAD: Final = ("scenario", "model", "result", "calls", "sequential", "prompt", "cached", "cost", "seconds")
+_HEAD: Final = ("scenario", "model", "result", "calls", "sequential", "prompt", "cached", "notes", "cost", "seconds")
+_WORDS: Final[dict[bool | None, str]] = {True: "passed", False: "FAILED", None: "skipped"}
 _FIGURES: Final = {
     "calls": "{:,}",
     "sequentialCalls": "{:,}",
     "promptTokens": "{:,}",
     "cached": "{:.0%}",
+    "notes": "{:,}",
     "costUsd": "${:.4f}",
     "seconds": "{:.1f}",
 }
@@ -57,7 +59,7 @@ def evaluate(
     The columns: CALLS are requests to models, with the router's. SEQUENTIAL is the longest chain of calls in which each
     began after the one before had ended. PROMPT are the tokens that models read, as the server reports or estimated
     from the bytes. CACHED: of the bytes of requests of agents that were asked before, how many begin as an earlier
-    request did. COST counts the calls whose price is known.
+    request did. NOTES are the messages published to the person. COST counts the calls whose price is known.
     """
     from tenex.operations.evaluation.scenario import find, read_scenarios
 
@@ -76,7 +78,7 @@ def evaluate(
             for name in chosen or [scenario.answered_by]
         ]
     given.show(results, _as_text(results))
-    if not all(result["passed"] for result in results):
+    if any(result["passed"] is False for result in results):
         raise typer.Exit(FAILED)
 
 
@@ -127,16 +129,18 @@ def _as_text(results: list[dict[str, Any]]) -> str:
         (
             one["scenario"],
             one["model"],
-            "passed" if one["passed"] else "FAILED",
+            _WORDS[one["passed"]],
             *("-" if one[name] is None else shape.format(one[name]) for name, shape in _FIGURES.items()),
         )
         for one in results
     ]
-    failed = sum(not one["passed"] for one in results)
+    passed, failed, skipped = (sum(one["passed"] is value for one in results) for value in _WORDS)
+    ending = [f"{passed:,} passed, {failed:,} failed", *([f"{skipped:,} skipped"] if skipped else [])]
     return "\n".join(
         [
             output.table(_HEAD, rows),
             *(f"{one['scenario']} ({one['model']}): {failure}" for one in results for failure in one["failures"]),
-            f"{len(results) - failed:,} passed, {failed} failed",
+            *(f"{one['scenario']} ({one['model']}): {one['skipped']}" for one in results if one["skipped"]),
+            ", ".join(ending),
         ]
     )

@@ -2,14 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tenex.app import open_application
+from tenex.configuration.build import shell_policy
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.errors import RelayUnavailable
+from tenex.core.messages import CallResult, ModelRequest
 from tenex.core.ports import Model
 from tenex.llm.config import OFFLINE
 from tenex.llm.scripted import OfflineModel
@@ -17,13 +20,19 @@ from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing
 from tenex.operations.conversation_status import is_idle
 from tenex.operations.evaluation.expectations import Run, failures
-from tenex.operations.evaluation.figures import CallRecorder, figures_of
-from tenex.operations.evaluation.scenario import Scenario, Script
-from tenex.operations.evaluation.scripted import Paced, ScriptedModel
+from tenex.operations.evaluation.figures import CallRecorder, Figures, figures_of
+from tenex.operations.evaluation.scenario import Message, Scenario, Script
+from tenex.operations.evaluation.scripted import Held, Paced, ScriptedModel
+from tenex.operations.evaluation.workspace import prepare_workspace
 from tenex.settings import KEY_SUFFIX, Settings, resolve_paths
 from tenex.settings.sections import Metrics, Models, Paths, People, Relays, Traces
+from tenex.tools.sandbox import RunPolicy, probe_bubblewrap
 
 from .nostr_client import ChatClient, connected_client
+
+_NO_SANDBOX: Final = (
+    "its script runs commands, and there is no sandbox here for them; `tenex doctor` says what is missing"
+)
 
 
 async def run_scenario(
@@ -40,15 +49,14 @@ async def run_scenario(
     """
     is_real = models is not None or scenario.answered_by == "settings"
     chosen = models or (settings.models if is_real else Models(default=OFFLINE))
+    if not is_real and scenario.needs_sandbox and not await asyncio.to_thread(_has_sandbox, settings):
+        return _result(scenario, name, skipped=_NO_SANDBOX)
     began = time.monotonic()
     watch = _Watch(scenario, is_real=is_real)
     async with embedded_relay() as url:
         own = _isolated(settings, chosen, data, url, is_trusted=scenario.is_shipped and not is_real)
         places = resolve_paths(own)
-        for file, text in scenario.files.items():
-            path = places.workspace / file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+        prepare_workspace(scenario, places.workspace)
         user, project = (KeyRing(places.keys).get_or_create(one) for one in ("owner", "project"))
         scripted = None if is_real else OfflineModel()  # named here it is not trusted, unlike that of the settings
         async with (
@@ -56,32 +64,61 @@ async def run_scenario(
             app.serving(),
         ):
             try:
-                async with connected_client(url, user, project.public) as client:
-                    await _converse(scenario, client, watch)
+                await _converse(scenario, lambda: connected_client(url, user, project.public), watch)
             except* RelayUnavailable as errors:
                 watch.fault = str(errors.exceptions[0])
     figures = figures_of(watch.recorder.calls)
     found = watch.faults() or failures(scenario.expect, watch.run, figures, places.workspace)
+    return _result(
+        scenario, name, passed=not found, failures=found, figures=figures, notes=watch.run.notes, began=began
+    )
+
+
+def _result(
+    scenario: Scenario,
+    name: str,
+    *,
+    skipped: str = "",
+    passed: bool | None = None,
+    failures: Sequence[str] = (),
+    figures: Figures | None = None,
+    notes: int | None = None,
+    began: float | None = None,
+) -> dict[str, Any]:
+    """How a run went; where it was skipped, `skipped` says why, and nothing was measured."""
     return {
         "scenario": scenario.name,
         "model": name,
-        "passed": not found,
-        "failures": found,
-        "calls": figures.calls,
-        "sequentialCalls": figures.sequential_calls,
-        "promptTokens": figures.prompt_tokens,
-        "cached": figures.cached,
-        "costUsd": figures.cost,
-        "seconds": round(time.monotonic() - began, 2),
+        "passed": passed,
+        "skipped": skipped,
+        "failures": list(failures),
+        "calls": figures and figures.calls,
+        "sequentialCalls": figures and figures.sequential_calls,
+        "promptTokens": figures and figures.prompt_tokens,
+        "cached": figures and figures.cached,
+        "notes": notes,
+        "costUsd": figures and figures.cost,
+        "seconds": None if began is None else round(time.monotonic() - began, 2),
     }
 
 
-async def _converse(scenario: Scenario, client: ChatClient, watch: "_Watch") -> None:
-    """Send the messages, each when the work for the one before it rests, and wait for the end."""
+def _has_sandbox(settings: Settings) -> bool:
+    return shell_policy(settings, has_sandbox=probe_bubblewrap()) is RunPolicy.SANDBOXED
+
+
+async def _converse(
+    scenario: Scenario, connect: Callable[[], AbstractAsyncContextManager[ChatClient]], watch: "_Watch"
+) -> None:
+    """Send the messages, each when the work for the one before it rests or in mid-work, and wait for the end."""
     try:
-        async with asyncio.timeout(scenario.timeout):
-            for number, message in enumerate(scenario.messages, 1):
-                outcome = await client.send(message)
+        async with asyncio.timeout(scenario.timeout), AsyncExitStack() as clients:
+            client = await clients.enter_async_context(connect())
+            following = [*scenario.messages[1:], None]
+            for number, (message, next_message) in enumerate(zip(scenario.messages, following, strict=True), 1):
+                if message.new_thread and number > 1:
+                    client = await clients.enter_async_context(connect())
+                watch.expect(next_message)
+                outcome = await client.send(message.text)
                 if not outcome.accepted:
                     watch.fault = f"the relay refused message {number}: {outcome.detail}"
                     return
@@ -104,6 +141,11 @@ class _Watch:
         self._conversation: Conversation | None = None
         self._received = 0
         self._held = ""
+        self._after: str | None = None
+        """The tool after which the next message is sent."""
+        self._answers = asyncio.Event()
+        """Cleared from then until that message is received: how far work gets before it is no matter of time."""
+        self._answers.set()
         self._changed = asyncio.Event()
 
     def wrapped(self, model: Model) -> Model:
@@ -112,8 +154,17 @@ class _Watch:
         if not self._is_real:
             rest = Paced(OfflineModel()) if scenario.answered_by == "offline" else None
             otherwise = self._scripted(scenario.script, rest)
-        self.recorder = CallRecorder(self._scripted(scenario.given, otherwise))
+        self.recorder = CallRecorder(Held(self._scripted(scenario.given, otherwise), self._before_answer))
         return self.recorder
+
+    async def _before_answer(self, request: ModelRequest) -> None:
+        """Let the next message come first, where it is sent after a tool whose result the request has."""
+        results = (entry for entry in request.entries if isinstance(entry, CallResult))
+        if any(result.ok and result.tool == self._after for result in results):
+            self._after = None
+            self._answers.clear()
+            self._changed.set()
+        await self._answers.wait()
 
     def _scripted(self, script: Script, otherwise: Model | None) -> Model:
         made = ScriptedModel(script, otherwise)
@@ -129,6 +180,7 @@ class _Watch:
             self.run.add(record)
             if isinstance(record, r.MessageRecorded | r.CommandGiven):
                 self._received += 1
+                self._answers.set()
             elif isinstance(record, r.RetryScheduled) and record.on_hold:
                 self._held = f"a model cannot be reached: {record.message}"
         self.run.status = conversation.status
@@ -145,8 +197,12 @@ class _Watch:
         """What kept the run from going on."""
         return [fault for fault in (*(script.missing for script in self._scripts), self._held, self.fault) if fault]
 
+    def expect(self, message: Message | None) -> None:
+        """Take the message that is sent next."""
+        self._after = message.after if message is not None else None
+
     async def rest(self, messages: int) -> None:
-        """Wait until the work for so many messages rests, or the run is over."""
+        """Wait until the work for so many messages rests, the next message is to be sent, or the run is over."""
         while not self.is_over and not self._rests(messages):
             self._changed.clear()
             await self._changed.wait()
@@ -156,6 +212,8 @@ class _Watch:
         conversation = self._conversation
         if conversation is None or self._received < messages:
             return False
+        if not self._answers.is_set():
+            return True
         return is_idle(conversation) and not conversation.outbox
 
 

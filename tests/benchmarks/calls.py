@@ -1,4 +1,4 @@
-"""Calls of models for a message, and what they read: a simple request, all seven phases, and a chat of 100 messages.
+"""Calls of models, the tokens they read, and notes to the person: a simple request, seven phases, and a long chat.
 
 The daemon of `tenex eval` asks a server on loopback that speaks OpenAI's protocol and keeps every request. Its count of
 tokens is of words; vendors count tokens of about four bytes, so an estimate from the bytes is shown too.
@@ -14,7 +14,7 @@ from tenex.cli.scenario_run import run_scenario
 from tenex.core.messages import Usage
 from tenex.nostr.keys import parse_public_key
 from tenex.operations.evaluation.figures import Call, Figures, figures_of
-from tenex.operations.evaluation.scenario import ROUTER, Scenario
+from tenex.operations.evaluation.scenario import ROUTER, Message, Scenario
 from tenex.settings import Settings, load
 from tests.fakes.modelprotocol import Answer, Json, Reply
 from tests.fakes.modelscripts import Asked, Team, all_phases, brisk
@@ -48,26 +48,27 @@ async def measure(place: Path) -> list[Row]:
         place / "chat", Team(_chats, _talks), [f"message {n}: how are you?" for n in range(1, MESSAGES + 1)]
     )
     return [
-        *_rows("simple request", request, sequential=6, tokens=15_000, shared=90),
+        *_rows("simple request", request, calls=7, sequential=6, tokens=15_000, notes=2, shared=90),
         *_rows("seven phases", seven, calls=16, tokens=40_000),
         # the router chooses the first phase, and judges after two turns, four, and eight each if it is a talk
         *_rows(f"chat of {MESSAGES} messages", chat, calls=MESSAGES + 15, shared=87),
     ]
 
 
-async def _figures(data: Path, team: Team, messages: list[str]) -> tuple[Figures, int]:
-    """The figures by the server's log, and the tokens estimated from the bytes."""
+async def _figures(data: Path, team: Team, messages: list[str]) -> tuple[Figures, int, int]:
+    """The figures by the server's log, the tokens estimated from the bytes, and the notes to the person."""
 
     async def thinks(request: Json) -> Reply:
         await asyncio.sleep(THINKING)  # else calls at the same time look as if one came after the other
         return team(request)
 
     async with model_server(thinks) as server:
-        scenario = Scenario(name=data.name, messages=messages, models="settings", timeout=PATIENCE)
+        said = [Message(text=message) for message in messages]
+        scenario = Scenario(name=data.name, messages=said, models="settings", timeout=PATIENCE)
         result = await run_scenario(scenario, _settings(data, server), None, "test", data / "run")
         assert result["passed"], result["failures"]
         calls = [_call(exchange) for exchange in server.delivered()]
-    return figures_of(calls), sum(len(call.sent) for call in calls) // 4
+    return figures_of(calls), sum(len(call.sent) for call in calls) // 4, result["notes"]
 
 
 def _settings(data: Path, server: ModelServer) -> Settings:
@@ -96,18 +97,20 @@ def _call(exchange: Exchange) -> Call:
 
 def _rows(
     work: str,
-    measured: tuple[Figures, int],
+    measured: tuple[Figures, int, int],
     *,
     calls: int | None = None,
     sequential: int | None = None,
     tokens: int | None = None,
+    notes: int | None = None,
     shared: int | None = None,
 ) -> list[Row]:
-    figures, estimated = measured
+    figures, estimated, published = measured
     return [
         Row(f"{work}: calls", figures.calls, "", budget=calls),
         Row(f"{work}: sequential calls", figures.sequential_calls, "", budget=sequential),
         Row(f"{work}: prompt tokens, by the server", figures.prompt_tokens, "", budget=tokens),
         Row(f"{work}: prompt tokens, by the bytes", estimated, ""),
+        Row(f"{work}: notes to the person", published, "", budget=notes),
         Row(f"{work}: shared prefix", 100 * (figures.cached or 0.0), "%", budget=shared, sense="at least"),
     ]

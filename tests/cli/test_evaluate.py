@@ -8,21 +8,27 @@ import pytest
 from tenex.operations.evaluation.scenario import SHIPPED
 from tests.fakes.modelscripts import Team, swift
 from tests.fakes.modelserver import model_server
+from tests.programs import BUBBLEWRAP_WORKS, needs_bubblewrap, needs_git
 from tests.service.kit import tenex as run_tenex
 
 from .conftest import Tenex
 
-FIELDS = "scenario model passed failures calls sequentialCalls promptTokens cached costUsd seconds"
+FIELDS = "scenario model passed skipped failures calls sequentialCalls promptTokens cached notes costUsd seconds"
+
+IN_A_SANDBOX = {"brainstorm-to-work", "broken-test", "change-of-mind", "fault-found-once", "follow-up", "small-fix"}
+"""Shipped scenarios whose verification runs commands."""
 
 
 def test_every_shipped_scenario_holds(tenex: Tenex, data: Path) -> None:
     results = json.loads(tenex("eval --json").out)
     assert {one["scenario"]: one["failures"] for one in results if one["failures"]} == {}
-    assert len(results) == 15
-    assert all(set(one) == set(FIELDS.split()) and one["calls"] and one["costUsd"] == 0 for one in results)
+    assert {one["scenario"] for one in results if one["skipped"]} == (set() if BUBBLEWRAP_WORKS else IN_A_SANDBOX)
+    assert len(results) == 21
+    assert all(set(one) == set(FIELDS.split()) for one in results)
+    assert all(one["calls"] and one["notes"] and one["costUsd"] == 0 for one in results if one["passed"])
     assert list(data.iterdir()) == []
     assert ["repair", "scripted"] in [line.split()[:2] for line in tenex("eval --list").out.splitlines()]
-    assert len(json.loads(tenex("eval --list --json").out)) == 15
+    assert len(json.loads(tenex("eval --list --json").out)) == 21
 
 
 @pytest.mark.parametrize(
@@ -57,6 +63,61 @@ def test_without_a_sandbox_only_shipped_scripts_run_programs(
     out = tenex(f"eval {'repair' if is_shipped else file}", code=0 if is_shipped else 1).out
     is_unproved = "check was called without success" in out or "the script has no further answer" in out
     assert is_unproved is not is_shipped
+
+
+def test_without_a_sandbox_scenarios_that_run_commands_are_skipped(
+    tenex: Tenex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others pass, and the exit code is 0."""
+    for user in ("app.root", "cli.scenario_run"):
+        monkeypatch.setattr(f"tenex.{user}.probe_bubblewrap", lambda: False)
+    results = json.loads(tenex("eval --json").out)
+    assert {one["scenario"] for one in results if one["passed"] is None} == IN_A_SANDBOX
+    assert all(one["passed"] or "there is no sandbox here" in one["skipped"] for one in results)
+    out = tenex("eval small-fix").out
+    assert out.splitlines()[1].split()[:4] == ["small-fix", "scripted", "skipped", "-"]
+    assert out.endswith("\n0 passed, 0 failed, 1 skipped\n")
+
+
+@needs_git
+@needs_bubblewrap
+def test_a_repository_has_its_own_environment_and_one_commit(tenex: Tenex, tmp_path: Path) -> None:
+    """Programs see the workspace's own interpreter; the folder that was copied is not changed."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "lib.py").write_text("print('of the library')\n")
+    (tmp_path / "lib" / ".gitignore").write_text(".venv/\n")
+    (tmp_path / "mine.yaml").write_text(
+        "messages: ['Which interpreter?']\nrepository: lib\nvenv: true\n"
+        "script:\n"
+        "  orchestrator: [execute: executor, END]\n"
+        "  executor:\n"
+        "    - shell: {command: 'command -v python; python lib.py; git log --format=%s; git status --short'}\n"
+        "    - It is shown.\n"
+        "expect:\n"
+        "  ran: {execute: [python lib.py: 0]}\n"
+        '  results: {shell: ".venv/bin/python\\nof the library\\nBegin"}\n'
+        "turns: 1\n"
+    )
+    tenex(f"eval {tmp_path / 'mine.yaml'} --keep {tmp_path / 'kept'}")
+    assert sorted(path.name for path in (tmp_path / "lib").iterdir()) == [".gitignore", "lib.py"]
+    (kept,) = (tmp_path / "kept").iterdir()
+    assert (kept / "workspace" / ".venv" / "pyvenv.cfg").is_file()
+
+
+def test_a_message_comes_in_mid_work_and_another_begins_a_thread(tenex: Tenex, tmp_path: Path) -> None:
+    """After the tool that it names, however fast the agent is; a new thread is another conversation."""
+    (tmp_path / "mine.yaml").write_text(
+        "messages: [Begin, {text: /stop, after: list_files}, {text: Again, new_thread: true}]\n"
+        "script:\n"
+        "  orchestrator: [execute: executor, execute: executor, END]\n"
+        "  executor:\n"
+        "    - list_files: {}\n"
+        "    - This is the answer of the second thread.\n"
+        "expect: {status: ended, phases: [execute], replies: ['Stopped: Executor', of the second thread], notes: 2}\n"
+    )
+    tenex(f"eval {tmp_path / 'mine.yaml'} --keep {tmp_path / 'kept'}")
+    (kept,) = (tmp_path / "kept").iterdir()
+    assert len(list((kept / "conversations").glob("*/conversation.json"))) == 2
 
 
 def test_a_wrong_file_is_refused_before_anything_runs(tenex: Tenex, tmp_path: Path) -> None:

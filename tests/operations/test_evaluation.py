@@ -8,8 +8,8 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.errors import ConfigurationError, ModelRefused
-from tenex.core.ids import CallId, Millis, RunId, Slug, TurnId
-from tenex.core.messages import ModelRequest, Usage
+from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug, TurnId
+from tenex.core.messages import CallRequest, ModelRequest, ModelStep, Usage
 from tenex.core.phases import Phase
 from tenex.operations.evaluation.expectations import Run, failures
 from tenex.operations.evaluation.figures import Call, Figures, figures_of
@@ -66,9 +66,37 @@ def turn(phase: Phase, *agents: str) -> r.Record:
     return r.TurnOpened(seq=1, at=Millis(0), turn_id=TurnId("turn-1"), phase=phase, agents=slugs, reason="")
 
 
+IDS: dict[str, Any] = {"run": RunId("turn-1.a"), "call": CallId("c")}
+
+
 def result(tool: str, content: str, *, ok: bool = True) -> r.Record:
-    ids: dict[str, Any] = {"run": RunId("turn-1.a"), "call": CallId("c")}
-    return r.ToolCallCompleted(seq=1, at=Millis(0), tool=tool, ok=ok, content=content, **ids)
+    return r.ToolCallCompleted(seq=1, at=Millis(0), tool=tool, ok=ok, content=content, **IDS)
+
+
+def program(line: str, status: int) -> list[r.Record]:
+    """What is recorded of a command that an agent ran."""
+    request = CallRequest(id=IDS["call"], tool="shell", arguments={"command": line})
+    return [
+        r.ModelResponded(seq=1, at=Millis(0), run=IDS["run"], step=ModelStep(calls=(request,))),
+        r.ToolCallCompleted(seq=1, at=Millis(0), tool="shell", ok=not status, content="no", exit_status=status, **IDS),
+    ]
+
+
+def verdict(word: Literal["issues", "verified"]) -> r.Record:
+    return r.RunEnded(seq=1, at=Millis(0), run=IDS["run"], outcome="finished", verdict=word)
+
+
+def note(text: str, *, is_published: bool = True) -> r.Record:
+    return r.MessageSent(
+        seq=1,
+        at=Millis(0),
+        speaker=PublicKey("a" * 64),
+        name="Executor",
+        text=text,
+        purpose="completion",
+        phase=Phase.EXECUTE,
+        is_published=is_published,
+    )
 
 
 RUN = Run(status="ended")
@@ -78,7 +106,13 @@ for seen in (
     turn(Phase.VERIFICATION, "planner"),
     result("check", "1 failed", ok=False),
     result("check", "all passed"),
-    result("shell", "no", ok=False),
+    result("git_diff", "no", ok=False),
+    *program("pytest -q", 1),
+    *program("cd pkg", 0),
+    verdict("issues"),
+    verdict("verified"),
+    note("It is done."),
+    note("Nothing to tidy.", is_published=False),
 ):
     RUN.add(seen)
 
@@ -95,7 +129,7 @@ for seen in (
         ({"agents": {"verification": ["planner"]}}, ""),
         ({"agents": {"execute": ["planner"]}}, "agents in execute were executor, not planner"),
         ({"tools": ["check"]}, ""),
-        ({"tools": ["shell"]}, "shell was called without success"),
+        ({"tools": ["git_diff"]}, "git_diff was called without success"),
         ({"tools": ["learn"]}, "learn was not called"),
         ({"results": {"check": "passed"}}, ""),
         ({"results": {"check": "failed"}}, "the last result of check does not contain 'failed': all passed"),
@@ -103,7 +137,19 @@ for seen in (
         ({"files": {"a.txt": "two"}}, "a.txt does not contain 'two': one"),
         ({"files": {"a.txt": None}}, "a.txt exists"),
         ({"files": {"c.txt": ""}}, "c.txt does not exist"),
-        ({"replies": ["May I"]}, "no reply contains 'May I'; the last: none"),
+        ({"replies": ["It is", "Nothing"]}, ""),
+        ({"replies": ["May I"]}, "no reply contains 'May I'; the last: Nothing to tidy."),
+        ({"notes": 1}, ""),
+        ({"notes": 0}, "notes: 1 of at most 0"),
+        ({"verdicts": ["issues", "verified"]}, ""),
+        ({"verdicts": []}, "verdicts were issues, verified, not none"),
+        ({"ran": {"verification": [{"pytest": 1}, {"cd": 0}]}}, ""),
+        ({"ran": {"verification": [{"cd pkg": 0}]}}, ""),
+        (
+            {"ran": {"verification": [{"cd": 0}, {"pytest": 1}]}},  # in another order
+            "programs in verification were `pytest -q`: 1, `cd pkg`: 0; not `cd`: 0, `pytest`: 1",
+        ),
+        ({"ran": {"execute": [{"ruff": 0}]}}, "programs in execute were none; not `ruff`: 0"),
         ({"calls": 7, "sequential_calls": 5, "prompt_tokens": 900, "cost": 0.02, "cached": 0.8}, ""),
         ({"calls": 6}, "calls: 7 of at most 6"),
         ({"prompt_tokens": 899}, "prompt tokens: 900 of at most 899"),
@@ -129,6 +175,12 @@ def test_each_expectation_that_does_not_hold_is_a_sentence(
         ("messages:\n- hi\n- yes\n", 3, "messages.1: must be text; put it in quotes"),
         ("about: nothing\n", 1, "messages: is missing. Add it."),
         ("messages: [hi]\nfiles:\n  ../x: y\n", 3, "must be a path in the workspace"),
+        ("messages:\n- {text: hi, when: now}\n", 2, "messages.0.when: there is no such key. There are: after,"),
+        ("messages: [hi]\nexpect:\n  ran: {plan: [{a: ok}]}\n", 3, "expect.ran.plan.0.a: must be a whole number"),
+        ("messages: [hi]\nvenv: 'yes'\n", 2, "venv: must be true or false"),
+        ("messages: [hi]\nrepository: /tmp\n", 2, "repository: must be a folder below that of the scenario"),
+        ("messages: [hi]\nrepository: ../x\n", 2, "repository: must be a folder below that of the scenario"),
+        ("messages: [hi]\nrepository: gone\n", 2, "repository: there is no folder"),
         ("messages: [hi]\nscript:\n  a:\n    plan:\n    - 3\n", 5, "script.a.plan.0: must be a text, or tools"),
         ("messages: [hi]\nscript:\n  orchestrator: [DONE]\n", 3, "must be END, USER, or a phase with its agents"),
         ("messages: [hi]\nscript:\n  orchestrator: [{plane: a}]\n", 3, "'plane' is not a phase."),

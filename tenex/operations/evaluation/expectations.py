@@ -1,11 +1,13 @@
 """Whether a run is as its scenario expects."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tenex.core import records as r
+from tenex.core.ids import CallId, RunId
+from tenex.core.programs import line_of
 from tenex.operations.transcript import shorten
 
 from .figures import Figures
@@ -26,6 +28,12 @@ class Run:
     """The last result of each tool."""
     succeeded: set[str] = field(default_factory=set)
     replies: list[str] = field(default_factory=list)
+    notes: int = 0
+    """Messages published to the person."""
+    verdicts: list[str] = field(default_factory=list)
+    ran: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    """Commands with their exit status, by phase, in order."""
+    _commands: dict[tuple[RunId, CallId], str] = field(default_factory=dict)
 
     def add(self, record: r.Record) -> None:
         """Take a record."""
@@ -36,18 +44,31 @@ class Run:
                 self.agents.setdefault(str(phase), set()).update(map(str, agents))
             case r.TurnClosed():
                 self.turns += 1
+            case r.ModelResponded(run=run, step=step):
+                self._commands.update({(run, call.id): line_of(call) for call in step.calls})
             case r.ToolCallCompleted(tool=tool, ok=ok, content=content):
                 self.results[tool] = content
                 self.succeeded.update([tool] if ok else [])
+                if record.exit_status is not None:
+                    command = self._commands.get((record.run, record.call), tool)
+                    self.ran.setdefault(self.phases[-1], []).append((command, record.exit_status))
+            case r.RunEnded(verdict=verdict) if verdict:
+                self.verdicts.append(verdict)
             case r.ToolCallRejected(tool=tool, sentence=sentence):
                 self.results[tool] = sentence
-            case r.MessageSent(text=text):
+            case r.MessageSent(text=text, is_published=is_published):
                 self.replies.append(text)
+                self.notes += is_published
 
 
 def failures(expect: Expectations, run: Run, figures: Figures, workspace: Path) -> list[str]:
     """A sentence for each expectation that does not hold."""
-    return [*_course(expect, run), *_files(expect.files, workspace), *_bounds(expect, figures)]
+    return [
+        *_course(expect, run),
+        *_evidence(expect, run),
+        *_files(expect.files, workspace),
+        *_bounds(expect, run, figures),
+    ]
 
 
 def _course(expect: Expectations, run: Run) -> Iterator[str]:
@@ -72,6 +93,22 @@ def _course(expect: Expectations, run: Run) -> Iterator[str]:
             yield f"no reply contains {text!r}; the last: {shorten(next(reversed(run.replies), 'none'))}"
 
 
+def _evidence(expect: Expectations, run: Run) -> Iterator[str]:
+    """What the verdicts were, and which programs ran before them."""
+    if expect.verdicts is not None and run.verdicts != expect.verdicts:
+        yield f"verdicts were {_listed(run.verdicts)}, not {_listed(expect.verdicts)}"
+    for phase, programs in expect.ran.items():
+        wanted = [(text, status) for program in programs for text, status in program.items()]
+        left = iter(run.ran.get(phase, ()))
+        if not all(any(text in line and status == ended for line, ended in left) for text, status in wanted):
+            yield f"programs in {phase} were {_programs(run.ran.get(phase, ()))}; not {_programs(wanted)}"
+
+
+def _programs(ran: Iterable[tuple[str, int]]) -> str:
+    """Commands with their exit status."""
+    return _listed([f"`{shorten(line)}`: {status}" for line, status in ran])
+
+
 def _matches(wanted: Sequence[str], phases: Sequence[str]) -> bool:
     pattern = "".join(r"(\w+,)*" if word == REST else f"{word}," for word in wanted)
     return re.fullmatch(pattern, "".join(f"{phase}," for phase in phases)) is not None
@@ -89,7 +126,9 @@ def _files(wanted: Mapping[str, str | None], workspace: Path) -> Iterator[str]:
             yield f"{name} does not contain {text!r}: {shorten(content)}"
 
 
-def _bounds(expect: Expectations, figures: Figures) -> Iterator[str]:
+def _bounds(expect: Expectations, run: Run, figures: Figures) -> Iterator[str]:
+    if expect.notes is not None and run.notes > expect.notes:
+        yield f"notes: {run.notes:,} of at most {expect.notes:,}"
     for name in ("calls", "sequential_calls", "prompt_tokens", "cost"):
         most, found = getattr(expect, name), getattr(figures, name)
         if most is not None and found is not None and found > most:

@@ -31,12 +31,15 @@ ANY: Final = "any"
 """In a script: all agents, or all phases."""
 REST: Final = "..."
 """In `phases`: any phases, or none."""
+_SANDBOXED: Final = ("shell", "python")
+"""Tools that verification offers only where there is a sandbox."""
 _DECISION: Final = ("agents", "phase", "reason", "waive")
 _WANTED: Final[Mapping[str, str]] = {
     "string_type": "must be text; put it in quotes",
     "list_type": "must be a list, such as `[a, b]`",
     "dict_type": "must be lines of `key: value`",
     "model_type": "must be lines of `key: value`",
+    "bool_type": "must be true or false",
     "int_type": "must be a whole number",
     "float_type": "must be a number",
     "too_short": "must not be empty",
@@ -97,8 +100,21 @@ def _inside(name: str) -> str:
     return name
 
 
+def _below(name: str) -> str:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise ValueError("must be a folder below that of the scenario, such as `repositories/samples`")
+    return name
+
+
+def _message(value: Any) -> Any:
+    """Complete a message: a text is one that is sent when work rests."""
+    return value if isinstance(value, dict | Message) else {"text": value}
+
+
 Text = Annotated[str, Field(min_length=1)]
 FileName = Annotated[str, Field(min_length=1), AfterValidator(_inside)]
+FolderName = Annotated[str, Field(min_length=1), AfterValidator(_below)]
 PhaseName = Annotated[str, AfterValidator(_phase)]
 Step = Annotated[str, AfterValidator(lambda word: word if word == REST else _phase(word))]
 ScriptPhase = Annotated[str, AfterValidator(lambda word: word if word == ANY else _phase(word))]
@@ -110,6 +126,16 @@ class Table(BaseModel):
     """A mapping whose keys are all known, strict about types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Message(Table):
+    """What a person writes, and when."""
+
+    text: Text
+    after: Text | None = None
+    """A tool: it is sent as soon as that was called with success, in mid-work; None: when the work before it rests."""
+    new_thread: bool = False
+    """Whether it begins another conversation."""
 
 
 class Expectations(Table):
@@ -124,12 +150,17 @@ class Expectations(Table):
     """Each was called with success."""
     results: dict[str, str] = {}
     """The last result of a tool contains this."""
+    verdicts: list[str] | None = None
+    """Of all runs, in order."""
+    ran: dict[PhaseName, list[dict[str, int]]] = {}
+    """Programs by phase, in order, among others: what the command contains, and its exit status."""
     files: dict[FileName, str | None] = {}
     """A file of the workspace contains this; null: there is none."""
     replies: list[str] = []
     """Each is in a message that the project or an agent sent."""
+    notes: Bound | None = None
+    """Messages published to the person; at most, like those below. `cached` is at least, as a fraction."""
     calls: Bound | None = None
-    """At most, like those below; `cached` is at least, as a fraction."""
     sequential_calls: Bound | None = None
     prompt_tokens: Bound | None = None
     cost: Annotated[float, Field(ge=0)] | None = None
@@ -141,10 +172,14 @@ class Scenario(Table):
 
     name: Text
     about: str = ""
-    messages: Annotated[list[Text], Field(min_length=1)]
-    """Each is sent when the work for the one before has ended or waits for the person."""
+    messages: Annotated[list[Annotated[Message, BeforeValidator(_message)]], Field(min_length=1)]
+    """Each is sent when the work for the one before has ended or waits for the person, or in mid-work (`after`)."""
+    repository: FolderName | None = None
+    """A folder below that of the scenario: copied to the workspace, which becomes a git repository with one commit."""
+    venv: bool = False
+    """Whether the workspace gets an empty virtual environment, `.venv`."""
     files: dict[FileName, str] = {}
-    """In the workspace at the beginning."""
+    """In the workspace at the beginning; they replace those of the repository."""
     models: Literal["scripted", "offline", "settings"] | None = None
     """Who answers: only `script`, also the offline model, or the models of the settings."""
     script: Script = {}
@@ -158,11 +193,24 @@ class Scenario(Table):
     expect: Expectations = Expectations()
 
     _is_shipped: bool = PrivateAttr(default=False)
+    _folder: Path = PrivateAttr(default=Path())
 
     @property
     def is_shipped(self) -> bool:
         """Whether it comes with the program: what its script writes may be run like what the offline model writes."""
         return self._is_shipped
+
+    @property
+    def source(self) -> Path | None:
+        """The folder of the repository."""
+        return self._folder / self.repository if self.repository is not None else None
+
+    @property
+    def needs_sandbox(self) -> bool:
+        """Whether its script runs command lines."""
+        phases = [answers for agent, one in self.script.items() if agent != ROUTER for answers in one.values()]
+        calls = [call for answers in phases for answer in answers for call in calls_of(answer) or ()]
+        return any(tool in _SANDBOXED for tool, _ in calls)
 
     @property
     def answered_by(self) -> Literal["scripted", "offline", "settings"]:
@@ -213,7 +261,10 @@ def _read(path: Path, faults: list[str]) -> Scenario | None:
             faults += _sentences(path, tree, invalid)
         else:
             faults += _script_faults(path, tree, scenario)
-            scenario._is_shipped = path.parent == SHIPPED
+            scenario._is_shipped, scenario._folder = path.parent == SHIPPED, path.parent
+            if scenario.source is not None and not scenario.source.is_dir():
+                at, _ = _place(tree, ("repository",))
+                faults.append(f"{path}:{at}: repository: there is no folder {scenario.source}; create it.")
             return scenario
     return None
 
@@ -224,8 +275,9 @@ def _sentences(path: Path, tree: yaml.Node, invalid: ValidationError) -> Iterato
         name = ".".join(map(str, keys)) or "the file"
         kind = problem["type"]
         if kind == "extra_forbidden":
-            table = Expectations if keys[0] == "expect" else Scenario
-            sentence = f"there is no such key. {choices(str(keys[-1]), table.model_fields)}"
+            tables: Mapping[str, type[Table]] = {"expect": Expectations, "messages": Message}
+            allowed = tables.get(str(keys[0]), Scenario).model_fields
+            sentence = f"there is no such key. {choices(str(keys[-1]), allowed)}"
         elif kind == "missing":
             name, sentence = str(problem["loc"][-1]), "is missing. Add it."
         elif kind == "value_error":

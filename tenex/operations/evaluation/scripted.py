@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import product
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from tenex.core.ports import Model, OnText, ignore_text
 
 from .scenario import ANY, Script, calls_of, decision_of
 
-PACE: Final = 0.005
+PACE: Final = 0.02
 """Seconds an answer takes, so that calls of parallel agents overlap as those of real models do."""
 
 
@@ -74,4 +74,16 @@ class Paced:
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer after a moment."""
         await asyncio.sleep(PACE)
+        return await self._model.step(request, on_text)
+
+
+class Held:
+    """A `Model` that is asked when a function of the request has returned."""
+
+    def __init__(self, model: Model, before: Callable[[ModelRequest], Awaitable[None]]) -> None:
+        self._model, self._before = model, before
+
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
+        """Wait for the function, then ask."""
+        await self._before(request)
         return await self._model.step(request, on_text)
