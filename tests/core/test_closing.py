@@ -90,6 +90,44 @@ def test_what_was_waived_is_not_called_checked() -> None:
     assert "Checked" not in last
 
 
+def at_chores() -> Scenario:
+    """A verified change, whose chores are under way."""
+    tidies = [reply("", ("read_file", {"path": "a"})), TIDIES]
+    model = model_by_phase(**{**WORK, "chores": tidies})
+    scenario = Scenario(Router(route("execute", "executor")), model, config=team())
+    scenario.user_writes("create hello.py")
+    step_until(scenario, lambda it: it.conversation.phase is Phase.CHORES and bool(it.conversation.runs))
+    return scenario
+
+
+def test_quick_after_a_passed_verification_warns_of_nothing() -> None:
+    """It said that no one would have tried whether it works."""
+    scenario = at_chores()
+    scenario.user_writes("/quick")
+    assert notes(scenario)[-1] == "As you wish, I skip chores and reflection. The work has been verified."
+    (waived,) = scenario.records(r.Waived)
+    assert waived.phases == (Phase.CHORES, Phase.REFLECTION)
+    scenario.settle()
+    assert "Checked: it works" in notes(scenario)[-1]
+    assert "left the verification out" not in notes(scenario)[-1]
+
+
+def test_a_gate_that_is_passed_or_skipped_already_is_not_skipped_again() -> None:
+    scenario = at_chores()
+    scenario.user_writes("/skip verification")
+    assert notes(scenario)[-1] == "There is nothing to skip: verification is done."
+    assert not scenario.records(r.Waived)
+    scenario.user_writes("/skip chores")
+    scenario.user_writes("/skip chores")
+    assert notes(scenario)[-1] == "There is nothing to skip: chores will be skipped already."
+    scenario.user_writes("/quick")
+    scenario.user_writes("/quick")
+    assert notes(scenario)[-1] == (
+        "There is nothing to skip: verification is done, and chores and reflection will be skipped already."
+    )
+    assert [waived.phases for waived in scenario.records(r.Waived)] == [(Phase.CHORES,), (Phase.REFLECTION,)]
+
+
 def test_an_answer_to_what_was_written_in_a_gate_is_published() -> None:
     router = Router(route("execute", "executor"), route(None, "USER"))
     tidies = [reply("", ("read_file", {"path": "a"})), TIDIES]

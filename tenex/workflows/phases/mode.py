@@ -164,7 +164,11 @@ class PhasesMode(Mode):
             sent = f"/skip {phases[0]}" if name == "skip" else "/quick"
             notify(draft, f"This cycle has ended: there is nothing to skip. Write a request, then send `{sent}` again.")
             return
-        waivers.waive(draft, phases, signal)
+        wanted = waivers.still_open(draft.state, phases)
+        if not wanted:
+            notify(draft, waivers.nothing_to_skip(draft.state, phases))
+            return
+        waivers.waive(draft, wanted, signal)
         if draft.state.status == "waiting" and draft.state.messages:
             advance(draft)
 
