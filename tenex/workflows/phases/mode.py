@@ -1,6 +1,6 @@
 """The seven phases as a kind of conversation: every conversation that is of no other kind."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tenex.core import records as r
 from tenex.core.commands import activity
@@ -22,6 +22,7 @@ from tenex.core.state.conversation import State
 from tenex.core.state.run import Call, OrchestratorTurn, Run
 
 from . import answers, approvals, closing, decide, evidence, gates, hand_over, waivers
+from .reflection_note import reflection_notes
 from .router_prompt import question_for
 from .routing import Rejected
 
@@ -104,6 +105,11 @@ class PhasesMode(Mode):
     def gate_met(self, draft: Transaction, turn: OrchestratorTurn) -> Phase | None:
         """The quality gate that a turn meets by closing."""
         return gates.met(draft.state, turn, draft.rules)
+
+    def notes(self, state: State, run: Run, room: int) -> Iterator[Note]:
+        """In reflection what happened in the cycle, and which of the agent's own calls went wrong."""
+        if run.phase is Phase.REFLECTION:
+            yield from reflection_notes(state, run, room)
 
     def on_signal(self, draft: Transaction, signal: Signal) -> bool:
         """Handle the router's answer, its failure and its limit; one that is not waited for gives no record."""
