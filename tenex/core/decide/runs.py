@@ -309,6 +309,7 @@ def returned(draft: Transaction, run: Run, call: Call, result: ToolResult) -> No
         content=result.content,
         read=dict(result.read),
         touched=tuple(result.touched),
+        lines=dict(result.lines),
         lesson=result.lesson,
         reverted=tuple(result.reverted),
         values=dict(result.values),
