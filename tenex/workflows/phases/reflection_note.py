@@ -1,13 +1,14 @@
-"""What an agent in reflection is shown of this cycle: its turns in a line each, and its own calls that went wrong.
+"""What an agent in reflection is shown of a cycle in which something went wrong: its turns, and its own such calls.
 
-It reads `State.history`, which may be cut or missing: then the note is shorter, and no rule depends on it.
+Where all went well the messages and the hand-off say what was done. It reads `State.history`, which may be cut or
+missing: then the note is shorter, and no rule depends on it.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tenex.core.amounts import count, duration
+from tenex.core.amounts import count
 from tenex.core.context.window import cut_bytes, in_a_line
 from tenex.core.messages import Note
 from tenex.core.state.conversation import State
@@ -29,9 +30,12 @@ def reflection_notes(state: State, run: Run, room: int) -> Iterator[Note]:
     if state.history is None:
         return
     calls = [one for one in state.history.calls if one.cycle == state.cycle]
+    has_failed = any(not done.is_finished or done.verdict == "issues" for t in state.turns for done in t.completions)
+    if not has_failed and not any(map(_went_wrong, calls)):
+        return
     parts = []
     if turns := [*_turns(state, calls)][-TURNS:]:
-        parts.append(cut_bytes("\n".join(["The turns of this cycle:", *turns]), room // 3))
+        parts.append(cut_bytes("\n".join(turns), room // 3))
     own = [call for call in calls if call.run.partition(".")[2] == run.agent]
     if wrong := [*_wrong(own)][-CALLS:]:
         head = "Your own calls that failed, were refused, or ended with an error:"
@@ -48,9 +52,8 @@ def _turns(state: State, calls: Sequence[CallSummary]) -> Iterator[str]:
             made = [call for call in calls if call.run == run and call.seq > turn.seq]  # not of one that was undone
             wrong = sum(map(_went_wrong, made))
             facts = [completion.verdict or completion.outcome, *([count(len(made), "call")] if made else [])]
-            done.append(f"{completion.agent}: {', '.join(facts)}" + (f", {wrong} of them went wrong" if wrong else ""))
-        took = f" ({duration(turn.working / 1000)})" if turn.working else ""
-        yield f"- {turn.turn_id}, {turn.phase}{took}: {'; '.join(done)}"
+            done.append(f"{completion.agent} {', '.join(facts)}" + (f", {wrong} of them went wrong" if wrong else ""))
+        yield f"{turn.turn_id}, {turn.phase}: {'; '.join(done)}"
 
 
 def _went_wrong(call: CallSummary) -> bool:
