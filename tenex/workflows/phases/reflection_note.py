@@ -1,4 +1,4 @@
-"""What an agent in reflection is shown of a cycle in which something went wrong: its turns, and its own such calls.
+"""What an agent in reflection is shown of a cycle in which a turn or its own calls went wrong: the turns and those calls.
 
 Where all went well the messages and the hand-off say what was done. It reads `State.history`, which may be cut or
 missing: then the note is shorter, and no rule depends on it.
@@ -30,13 +30,13 @@ def reflection_notes(state: State, run: Run, room: int) -> Iterator[Note]:
     if state.history is None:
         return
     calls = [one for one in state.history.calls if one.cycle == state.cycle]
+    own = [call for call in calls if call.run.partition(".")[2] == run.agent]
     has_failed = any(not done.is_finished or done.verdict == "issues" for t in state.turns for done in t.completions)
-    if not has_failed and not any(map(_went_wrong, calls)):
+    if not has_failed and not any(map(_went_wrong, own)):
         return
     parts = []
     if turns := [*_turns(state, calls)][-TURNS:]:
         parts.append(cut_bytes("\n".join(turns), room // 3))
-    own = [call for call in calls if call.run.partition(".")[2] == run.agent]
     if wrong := [*_wrong(own)][-CALLS:]:
         head = "Your own calls that failed, were refused, or ended with an error:"
         parts.append(cut_bytes("\n".join([head, *wrong]), room // 2))
