@@ -103,7 +103,7 @@ def _wrote(c: State, record: r.MessageRecorded) -> None:
         c.asked_at_rest = record.seq
     if c.agent and c.turn is None:
         c.talk_usage = c.cycle_usage  # its cycle has no end, so each message begins the count
-    c.wrote_since_entry, c.waiver_declined = True, frozenset()
+    c.wrote_since_entry, c.waiver_declined, c.delay_reported = True, frozenset(), False
     c.status, c.waiting_for = "active", ""
     if c.workflow is not None:  # it is no order here, and a speaker learns of it when their round has closed
         c.workflow = c.workflow.message_received(record.seq, record.at)
@@ -205,6 +205,7 @@ def _route_asked(c: State, record: r.RouteRequested) -> None:
 def _route_delayed(c: State, _: r.RouteDelayed) -> None:
     if c.question is not None:
         c.question = replace(c.question, warn_at=Millis(0))
+    c.delay_reported = True
 
 
 def _rejected(c: State, record: r.RouteRejected) -> None:

@@ -171,6 +171,8 @@ class State:
     executed: Restored[bool] = False
     gates_met: Restored[frozenset[Phase]] = frozenset()
     waivers: Restored[tuple[r.Waived, ...]] = ()
+    delay_reported: Reset[bool] = field(default=False, compare=False)
+    """Whether users know that the router is slow, since one of them last wrote; older snapshots lack it."""
     wrote_since_entry: Restored[bool] = False
     """A user has written since the phase was entered."""
     plan_question: Restored[DecisionQuestion | None] = None

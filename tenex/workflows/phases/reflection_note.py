@@ -1,4 +1,4 @@
-"""What an agent in reflection is shown of a cycle in which a turn or its own calls went wrong: the turns and those calls.
+"""What an agent in reflection is shown of a cycle in which a turn or its own calls went wrong: both.
 
 Where all went well the messages and the hand-off say what was done. It reads `State.history`, which may be cut or
 missing: then the note is shorter, and no rule depends on it.
