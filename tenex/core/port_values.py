@@ -145,6 +145,8 @@ class ToolResult:
     """Paths read, relative to the workspace, with the sha256 of their content."""
     touched: tuple[str, ...] = ()
     """Paths changed, relative to the workspace."""
+    lines: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Of some of them: the lines added and removed since the cycle began; (0, 0) where that is not known, too."""
     lesson: str = ""
     """The lesson recorded, if that is what the call did."""
     reverted: tuple[str, ...] = ()

@@ -198,10 +198,6 @@ class DaemonJournal:
         shown = [one for one in self.all_lessons() if one.agent == agent or one.about is LessonSubject.WORKSPACE]
         return tuple(shown[-LESSONS_KEPT:])
 
-    def is_recorded(self, idempotency_key: str) -> bool:
-        """Whether a lesson was recorded with that key."""
-        return idempotency_key in self._keys
-
     def profile(self, pubkey: PublicKey, kind: int) -> ProfilePublished | None:
         """The newest replaceable event of that key and kind that we published."""
         return self._profiles.get((pubkey, kind))
@@ -242,11 +238,16 @@ class DaemonJournal:
         role: Role | None = None,
         about: LessonSubject = LessonSubject.AGENT,
         replaces: Sequence[int] = (),
+        check: Callable[[Sequence[LessonLearned]], None] = lambda _: None,
     ) -> None:
-        """Make a lesson durable, in place of those it replaces; a second call with the same key does nothing."""
+        """Make a lesson durable, in place of those it replaces; a second call with the same key does nothing.
+
+        `check` is called with what the agent is shown, in one step with the append: what it raises prevents that.
+        """
         async with self._turn:
             journal = await self._opened()
             if idempotency_key not in self._keys:
+                check(self.lessons(agent))
                 await self._append(
                     journal,
                     partial(

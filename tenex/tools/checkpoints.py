@@ -23,8 +23,14 @@ from .restore import Stamp
 from .shadow_git import DEADLINE, PATIENCE, CheckpointFailed, GitTooSlow, ShadowGit
 from .snapshots import NEVER_KEPT, NOT_KEPT, Snapshot, Snapshots, reason
 
+MOST_COUNTED: Final = 100
+"""Files of one call whose lines are counted: users are shown fewer."""
+
 TIDY_EVERY: Final = 500
 """Commits between two looks at whether git should pack its objects; a look takes a few milliseconds."""
+
+_TEXT_AT_MOST: Final = "core.bigFileThreshold=2m"
+"""Larger files count as no text: to compare two of 10 MiB can take git many seconds."""
 
 _AT_ONCE: Final = 32  # files put back with one command: two contents of 10 MiB each at most, and all in memory
 _MOST_KNOWN: Final = 256  # conversations whose last tree is remembered; another one costs one command
@@ -98,6 +104,8 @@ class Checkpoints:
         self._root = root
         self._one = threading.Lock()
         self._trees: dict[str, str] = {}
+        self._cycles: dict[tuple[str, int], str] = {}
+        """The tree before the first call of a conversation's cycle."""
         self._count = 0
 
     def take(self, *, exact: bool = False) -> Snapshot:
@@ -127,6 +135,7 @@ class Checkpoints:
         with self._one:
             old = self._git.replace_repository()
             self._trees.clear()
+            self._cycles.clear()
         _log.error("checkpoint.repository_replaced", folder=str(old), reason=reason)
 
     @property
@@ -185,19 +194,54 @@ class Checkpoints:
             return ""
         try:
             with self._git.within(patience if patience > 0 else DEADLINE):
-                raw = self._git.run("log", "-z", "--reverse", "--format=%T%n%B", _ref(conversation))
-                entries = [entry.partition("\n") for entry in raw.decode("utf-8", "replace").split("\0") if entry]
-                lines = {f"{name}: {value}" for name, value in belongs.items()}
-                own = [place for place, (_, _, text) in enumerate(entries) if lines <= set(text.splitlines())]
-                if not own:
+                trees = self._first_and_last(conversation, belongs)
+                if trees is None:
                     return ""
-                first = own[0] if entries[own[0]][2].startswith("before") else max(0, own[0] - 1)
-                trees = entries[first][0], entries[own[-1]][0]
                 options = ("--patch", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-color")
                 patch = self._git.run("diff-tree", *options, *trees, "--", *wanted)
         finally:
             self._one.release()
         return patch.decode("utf-8", "replace")
+
+    def lines_of(self, conversation: str, cycle: int, tree: str, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """The lines added and removed in each path between the beginning of a cycle and a tree.
+
+        They are (0, 0) too where no lines are known: of what is no text, and what no snapshot holds.
+
+        Raises:
+            CheckpointFailed: git failed.
+        """
+        wanted = sorted(paths)[:MOST_COUNTED]
+        if not wanted:
+            return {}
+        with self._one, self._git.within(PATIENCE):
+            key = (conversation, cycle)
+            if key not in self._cycles:
+                trees = self._first_and_last(conversation, {"cycle": str(cycle)})
+                if trees is None:
+                    return {}
+                if len(self._cycles) >= _MOST_KNOWN:
+                    del self._cycles[next(iter(self._cycles))]
+                self._cycles[key] = trees[0]
+            options = ("-r", "-z", "--numstat", "--no-ext-diff", "--no-textconv", "--no-renames")
+            raw = self._git.run("-c", _TEXT_AT_MOST, "diff-tree", *options, self._cycles[key], tree, "--", *wanted)
+        lines = dict.fromkeys(wanted, (0, 0))
+        for entry in filter(None, raw.decode("utf-8", "surrogateescape").split("\0")):
+            added, removed, path = entry.split("\t", 2)
+            if path in lines and added.isdecimal():
+                lines[path] = (int(added), int(removed))
+        return lines
+
+    def _first_and_last(self, conversation: str, belongs: Mapping[str, str]) -> tuple[str, str] | None:
+        """The trees of before the first and after the last call of some turn or cycle; None where none is kept."""
+        raw = self._git.run("log", "-z", "--reverse", "--format=%T%n%B", _ref(conversation))
+        entries = [entry.partition("\n") for entry in raw.decode("utf-8", "replace").split("\0") if entry]
+        lines = {f"{name}: {value}" for name, value in belongs.items()}
+        own = [place for place, (_, _, text) in enumerate(entries) if lines <= set(text.splitlines())]
+        if not own:
+            return None
+        first = own[0] if entries[own[0]][2].startswith("before") else max(0, own[0] - 1)
+        return entries[first][0], entries[own[-1]][0]
 
     def differing(self, before: str, after: str) -> set[bytes]:
         """The paths whose content or kind differs between two trees.

@@ -1,7 +1,7 @@
 """`learn`: an agent records a lesson for later conversations, corrects one, or withdraws it."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from tenex.core.config import LessonSubject, Replay, Role
@@ -63,10 +63,6 @@ class Lessons(Protocol):
         """The lessons that an agent is shown, oldest first."""
         ...
 
-    def is_recorded(self, idempotency_key: str) -> bool:
-        """Whether a lesson was recorded with that key."""
-        ...
-
     async def record(
         self,
         *,
@@ -80,8 +76,13 @@ class Lessons(Protocol):
         role: Role | None,
         about: LessonSubject,
         replaces: Sequence[int],
+        check: Callable[[Sequence[Lesson]], None],
     ) -> None:
-        """Keep a lesson in place of those it replaces, durably; a second call with the same key does nothing."""
+        """Keep a lesson in place of those it replaces, durably; a second call with the same key does nothing.
+
+        `check` is called with what the agent is shown by then, and nothing comes between it and what is kept: agents
+        reflect at the same time. What it raises is raised, and nothing is kept.
+        """
         ...
 
     async def remove_lesson(self, seq: int, /) -> Lesson | None:
@@ -105,10 +106,11 @@ def learn_tool(lessons: Lessons) -> Tool:
                 f"Not recorded: a lesson of fewer than {SHORTEST_LESSON} characters is too short. Write what to do "
                 "differently, when, and why."
             )
-        if not lessons.is_recorded(context.idempotency_key):
-            shown = lessons.lessons(context.agent)
+
+        def check(shown: Sequence[Lesson]) -> None:
             _check_replaced(shown, numbers, context.role)
             _check_new(shown, title, lesson, numbers, context.role)
+
         await lessons.record(
             agent=context.agent,
             conversation_id=context.conversation_id,
@@ -120,6 +122,7 @@ def learn_tool(lessons: Lessons) -> Tool:
             role=context.role,
             about=_ABOUT[arguments.get("about", "workspace")],
             replaces=numbers,
+            check=check,
         )
         instead = f", in place of {_listed(numbers)}" if numbers else ""
         return ToolResult(ok=True, content=f"Recorded the lesson: {title}{instead}", lesson=lesson)
@@ -167,7 +170,10 @@ def _check_replaced(shown: Sequence[Lesson], numbers: Collection[int], role: Rol
     by_number = {one.number: one for one in shown}
     for number in numbers:
         if number not in by_number:
-            raise Refusal(f"Not recorded: you were shown no lesson {number}. Name one by the number before it.")
+            raise Refusal(
+                f"Not recorded: you are shown no lesson {number}, or it was replaced meanwhile. Name one by the number "
+                "before it, or leave `replaces` out."
+            )
         if not may_replace(role, by_number[number].role):
             raise Refusal(
                 f"Not recorded: lesson {number} stays, because it comes from a user who may do more than the one you "

@@ -42,6 +42,8 @@ class _Outcome:
 
     touched: tuple[Change, ...] = ()
     reverted: tuple[Change, ...] = ()
+    lines: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Lines added and removed in what was changed, since the cycle began."""
     left: Mapping[bytes, str] = field(default_factory=dict)
     """What should have been reverted and was left as it is, with the reasons."""
     renamed: tuple[bytes, ...] = ()
@@ -112,7 +114,12 @@ class Transactions:
                 self._can_put_back = False
             if tool.access is Access.CHANGE and not result.ok:
                 return _reminded(result, begun)  # a refusal has changed nothing
-            outcome = await run_uncancellable(lambda: _end(checkpoints, tool, context, before, begun.unsettled))
+            done = result
+            outcome = await run_uncancellable(
+                lambda: _end(checkpoints, tool, context, before, begun.unsettled, done.touched)
+            )
+            if outcome is not None:
+                result = replace(result, lines=outcome.lines)
             return _reminded(_with_changes(result, outcome, context) if tool.access is Access.RUN else result, begun)
 
     def _begin(self, checkpoints: Checkpoints, tool: Tool, context: ExecutionContext) -> _Begun:
@@ -161,7 +168,9 @@ def _end(
     context: ExecutionContext,
     before: Snapshot,
     unsettled: PendingRevert | None,
+    touched: Iterable[str] = (),
 ) -> _Outcome | None:
+    """Keep what a call left; `touched` are the paths that it says it has changed."""
     try:
         if unsettled is not None:
             checkpoints.pending.ended(unsettled)
@@ -174,7 +183,18 @@ def _end(
     except (CheckpointFailed, OSError) as error:
         _log.error("checkpoint.failed", moment="after", error=str(error), **log_fields(context))
         return None
-    return _Outcome(touched=tuple(changed))
+    lines = _lines(checkpoints, context, after, [*touched, *decoded(change.path for change in changed)])
+    return _Outcome(touched=tuple(changed), lines=lines)
+
+
+def _lines(
+    checkpoints: Checkpoints, context: ExecutionContext, after: Snapshot, paths: Iterable[str]
+) -> Mapping[str, tuple[int, int]]:
+    try:
+        return checkpoints.lines_of(context.conversation_id, context.cycle, after.tree, set(paths))
+    except CheckpointFailed as error:  # users are shown the names alone
+        _log.warning("checkpoint.lines_unknown", error=str(error), **log_fields(context))
+        return {}
 
 
 def _confine(
@@ -217,8 +237,10 @@ def _confine(
         count, left = len(reverted) - len(done.left), len(done.left)
         _log.info("workspace.reverted", paths=count, left=left, **log_fields(context))
         checkpoints.keep(checkpoints.take(), context.conversation_id, _message("put back after", tool, context))
+    remaining = tuple(change for change in changed if change.path not in reverted)
     return _Outcome(
-        touched=tuple(change for change in changed if change.path not in reverted),
+        touched=remaining,
+        lines=_lines(checkpoints, context, after, decoded(change.path for change in remaining)),
         reverted=tuple(change for change in reverted.values() if change.path not in done.left),
         left=done.left,
         renamed=tuple(done.renamed.values()),

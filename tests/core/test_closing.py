@@ -1,12 +1,17 @@
 """What users get as messages: one per answer, question and issue, and the last word on what was changed."""
 
+import dataclasses
 from typing import Any
 
 from tenex.core import records as r
+from tenex.core.conversation import fold
+from tenex.core.effects import Effect, ToolCall
 from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
+from tenex.core.port_values import UndoOutcome
+from tenex.core.signals import Signal, ToolReturned
 from tests.core.test_only_choice import BUILDS, FINDS, TIDIES, WORK, hand_over, team
-from tests.fakes.scenario import Router, Scenario, model_by_phase, reply, route, step_until
+from tests.fakes.scenario import ID, Router, Scenario, model_by_phase, reply, route, step_until
 
 
 def notes(scenario: Scenario) -> list[str]:
@@ -32,6 +37,48 @@ def test_a_simple_request_gives_its_answer_and_the_last_word() -> None:
     assert "tokens" in lines[3]
     assert "tidy" in written(scenario)
     assert scenario.conversation.status == "ended"
+
+
+class Counting(Scenario):
+    """A conversation whose calls say how many lines they have changed since the cycle began."""
+
+    def perform(self, effect: Effect) -> Signal:
+        """Give the lines that the call names."""
+        signal = super().perform(effect)
+        if isinstance(signal, ToolReturned) and isinstance(effect, ToolCall) and signal.result.touched:
+            lines = dict.fromkeys(signal.result.touched, effect.request.arguments["lines"])
+            return dataclasses.replace(signal, result=dataclasses.replace(signal.result, lines=lines))
+        return signal
+
+
+def test_the_last_word_names_changed_files_with_their_lines() -> None:
+    """The newest count of a file is right: each is of the whole cycle."""
+    changes = {"calc.py": (4, 0), "new.py": (1_200, 0), "gone.py": (0, 7), "logo.png": (0, 0)}
+    calls = [("write_file", {"path": path, "lines": lines}) for path, lines in changes.items()]
+    builds = [
+        reply("", *calls),
+        reply("", ("write_file", {"path": "calc.py", "lines": (12, 3)})),
+        reply("", ("complete", {"response": "built", "summary": "built"})),
+    ]
+    scenario = Counting(Router(route("execute", "executor")), model_by_phase(**{**WORK, "execute": builds}))
+    scenario.rules = team()
+    scenario.converse("add a calculator")
+    assert "Changed: calc.py +12 −3, gone.py −7, logo.png, new.py +1,200." in notes(scenario)[-1].splitlines()
+    assert (
+        fold(ID, [record for decision in scenario.journal for record in decision]).lines == scenario.conversation.lines
+    )
+
+
+def test_lines_of_a_file_that_was_put_back_are_not_said_any_more() -> None:
+    calls = [("write_file", {"path": path, "lines": (2, 1)}) for path in ("a.py", "b.py")]
+    builds = [reply("", *calls), reply("", ("complete", {"response": "built", "summary": "built"}))]
+    router = Router(route("execute", "executor"), route(None, "USER"))
+    scenario = Counting(router, model_by_phase(execute=builds, verification=[FINDS]), config=team())
+    scenario.undo = lambda undo: UndoOutcome(to=9, since="x", files=("a.py",), restored_tree="t" if undo.to else "")
+    scenario.converse("build").converse("/undo")
+    assert set(scenario.conversation.lines) == {"a.py", "b.py"}
+    scenario.converse("/undo yes")
+    assert set(scenario.conversation.lines) == {"b.py"}
 
 
 def test_an_answer_without_a_change_is_the_only_message() -> None:
@@ -88,6 +135,44 @@ def test_what_was_waived_is_not_called_checked() -> None:
     last = notes(scenario)[-1]
     assert "Not checked: alice left the verification out." in last
     assert "Checked" not in last
+
+
+def at_chores() -> Scenario:
+    """A verified change, whose chores are under way."""
+    tidies = [reply("", ("read_file", {"path": "a"})), TIDIES]
+    model = model_by_phase(**{**WORK, "chores": tidies})
+    scenario = Scenario(Router(route("execute", "executor")), model, config=team())
+    scenario.user_writes("create hello.py")
+    step_until(scenario, lambda it: it.conversation.phase is Phase.CHORES and bool(it.conversation.runs))
+    return scenario
+
+
+def test_quick_after_a_passed_verification_warns_of_nothing() -> None:
+    """It said that no one would have tried whether it works."""
+    scenario = at_chores()
+    scenario.user_writes("/quick")
+    assert notes(scenario)[-1] == "As you wish, I skip chores and reflection. The work has been verified."
+    (waived,) = scenario.records(r.Waived)
+    assert waived.phases == (Phase.CHORES, Phase.REFLECTION)
+    scenario.settle()
+    assert "Checked: it works" in notes(scenario)[-1]
+    assert "left the verification out" not in notes(scenario)[-1]
+
+
+def test_a_gate_that_is_passed_or_skipped_already_is_not_skipped_again() -> None:
+    scenario = at_chores()
+    scenario.user_writes("/skip verification")
+    assert notes(scenario)[-1] == "There is nothing to skip: verification is done."
+    assert not scenario.records(r.Waived)
+    scenario.user_writes("/skip chores")
+    scenario.user_writes("/skip chores")
+    assert notes(scenario)[-1] == "There is nothing to skip: chores will be skipped already."
+    scenario.user_writes("/quick")
+    scenario.user_writes("/quick")
+    assert notes(scenario)[-1] == (
+        "There is nothing to skip: verification is done, and chores and reflection will be skipped already."
+    )
+    assert [waived.phases for waived in scenario.records(r.Waived)] == [(Phase.CHORES,), (Phase.REFLECTION,)]
 
 
 def test_an_answer_to_what_was_written_in_a_gate_is_published() -> None:

@@ -41,6 +41,7 @@ from tests.fakes.scenario import (
     route,
     rules,
     scenario_at,
+    step_until,
 )
 
 BREAKS = ModelFailed(key=Key(Work.ROUTE, 0), message="no such model", retryable=False)
@@ -196,6 +197,20 @@ def test_a_slow_router_is_reported_within_half_a_minute_and_once_for_a_question(
     assert slow(scenario) == []
     reported = [text for text in scenario.sent_texts() if "has not answered" in text]
     assert reported == ["The orchestrator's model has not answered for 25 s. I keep trying; `/stop` ends it."]
+
+
+def test_a_router_that_is_always_slow_is_reported_once_for_a_message() -> None:
+    """A model that takes half a minute gave a message for each question of a cycle."""
+    scenario = Scenario(Router(route("plan", "planner"), route("execute", "executor"), WAITS), plain_model)
+    scenario.user_writes("hello")
+    scenario.fire("route-warn")
+    step_until(scenario, lambda it: it.conversation.phase is Phase.PLAN)
+    step_until(scenario, lambda it: it.conversation.question is not None)
+    assert slow(scenario) == []
+    scenario.settle()
+    scenario.router = Router(WAITS)
+    scenario.user_writes("and now?")
+    assert slow(scenario) != []
 
 
 def test_the_time_no_one_was_there_and_a_hold_until_the_next_day_count_against_no_answer() -> None:

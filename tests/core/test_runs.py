@@ -23,6 +23,7 @@ from tests.fakes.scenario import (
     check_idle,
     in_flight,
     model_by_phase,
+    plain_model,
     reply,
     route,
     rules,
@@ -85,6 +86,20 @@ def test_a_slow_agent_is_mentioned_once_and_then_given_up() -> None:
     assert not any(isinstance(effect, ModelCall) for effect in in_flight(scenario)), "what ran is no longer wanted"
     scenario.settle()
     check_idle(scenario)
+
+
+def test_several_slow_agents_are_mentioned_in_one_message() -> None:
+    """Each that reflected sent one, in the same second."""
+    scenario = Scenario(Router(route("execute", "executor", "helper")), plain_model, config=rules(limits=FAST))
+    scenario.user_writes("create hello.py")
+    step_until(scenario, lambda it: len(it.conversation.runs) == 2)
+    before = len(scenario.sent_texts())
+    scenario.fire("warn")
+    scenario.fire("warn")
+    assert scenario.sent_texts()[before:] == [
+        "Executor and Helper are still working; I give them 1 more min. `/stop` ends it now."
+    ]
+    assert "warn" not in timers(scenario)
 
 
 def answers(scenario: Scenario, step: ModelStep, *, at: int) -> None:

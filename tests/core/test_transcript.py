@@ -410,6 +410,8 @@ def test_commands_that_waive_answers_and_approved_plans_are_decisions_and_the_ol
         ("alice gave up verification: “/skip verification”", True),
     ]
     for _ in range(DECISIONS):
+        scenario.user_writes("/new")
+        scenario.user_writes("the next thing")
         scenario.user_writes("/quick")
     assert len(scenario.conversation.user_decisions) == DECISIONS
     assert not set(decisions) & set(scenario.conversation.user_decisions)

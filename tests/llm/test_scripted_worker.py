@@ -156,3 +156,14 @@ def test_an_agent_s_own_tools_are_named_as_left_alone_with_what_to_set() -> None
         "set a model: `models.default` in tenex.toml."
     )
     assert answered.count("models.default") == 1
+
+
+def test_a_lesson_that_another_agent_has_recorded_meanwhile_is_no_failure() -> None:
+    """In a demo two agents reflect at the same time, and would record the same."""
+    first = work("Create hello.py that prints hello", phase="reflection", tools=("learn",))
+    step = answer_work(first)
+    refused = CallResult(
+        id=step.calls[0].id, tool="learn", ok=False, content="Not recorded: lesson 1 is about the same: x"
+    )
+    then = replace(first, entries=(*first.entries, step, refused))
+    assert answer_work(then).text == "No lesson: it has been recorded already."

@@ -90,11 +90,20 @@ def test_tools_are_named_and_ask_is_explained_only_where_it_is_offered(library: 
     assert library.phase_note(EXECUTOR, Phase.CHORES, tools=("ask",)).text.startswith("You may use all your tools.\n")
 
 
+def test_when_a_verdict_is_given_is_said_in_verification_only(library: PromptLibrary) -> None:
+    """Every request said it, in all phases, and the phase said it again."""
+    rule = "Once you have seen the results of all other calls, call `complete` with `verdict`"
+    for phase in Phase:
+        note = library.phase_note(EXECUTOR, phase, tools=("complete",)).text
+        assert (rule in " ".join(note.split())) == (phase is Phase.VERIFICATION)
+        assert "`verdict`" not in prompt(library, EXECUTOR, phase, tools=("complete",), place=("phases", ""))
+
+
 @pytest.mark.parametrize("place", ["phases", "phase", "conversation"])
 def test_complete_is_explained_where_it_is_offered(library: PromptLibrary, place: str) -> None:
     text = prompt(library, tools=("complete",), place=(place, ""))
     assert "`complete` ends your part." in text
-    assert ("In verification it needs a `verdict`" in text) == (place != "conversation")
+    assert ("Outside verification you may also simply stop" in text) == (place != "conversation")
     assert "`complete` ends" not in prompt(library, tools=("ask",), place=(place, ""))
 
 

@@ -39,11 +39,10 @@ class KeptLessons:
     def lessons(self, agent: str) -> list[Any]:
         return []
 
-    def is_recorded(self, idempotency_key: str) -> bool:
-        return idempotency_key in self.by_key
-
-    async def record(self, *, idempotency_key: str, **lesson: Any) -> None:
-        self.by_key.setdefault(idempotency_key, lesson)
+    async def record(self, *, idempotency_key: str, check: Callable[[list[Any]], None], **lesson: Any) -> None:
+        if idempotency_key not in self.by_key:
+            check([])
+            self.by_key[idempotency_key] = lesson
 
     async def remove_lesson(self, seq: int, /) -> None:
         return None

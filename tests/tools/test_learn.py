@@ -1,6 +1,8 @@
 """A lesson is kept once, and only if it has content."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +49,7 @@ async def test_a_lesson_is_recorded_once_with_whose_and_where(tools: Bench, less
         ({"lesson": "x" * 4_001}, "`lesson` must satisfy `maxLength: 4000`"),
         ({"title": "  "}, "`title` is blank"),
         ({"title": ""}, "`title` is blank"),
-        ({"replaces": [7]}, "you were shown no lesson 7"),
+        ({"replaces": [7]}, "you are shown no lesson 7"),
         ({"replaces": [0]}, "minimum"),
     ],
 )
@@ -96,6 +98,29 @@ async def test_an_opposite_lesson_is_combined_with_the_old_one_or_withdrawn(tmp_
         assert words in (await tools.do("learn", again, replaces=[2])).content
     reopened, _ = await journal_and_tools(tmp_path)
     assert journal.all_lessons() == reopened.all_lessons() == ()
+
+
+async def test_agents_that_reflect_at_the_same_time_do_not_record_one_lesson_twice(tmp_path: Path) -> None:
+    """Each looked for a similar lesson before any was kept; so did two that replaced the same one."""
+    journal, tools = await journal_and_tools(tmp_path)
+
+    async def learn(agent: str, key: str, **given: Any) -> str:
+        context = make_context(
+            Phase.REFLECTION, agent=agent, idempotency_key=key, author=PublicKey("a" * 64), role=Role.MEMBER
+        )
+        return (await tools.do("learn", context, **given)).content
+
+    pair = (("executor", "c:1"), ("security", "c:2"))
+    tox = {"title": "Tests", "lesson": "Run the tests with tox in this repository; pytest alone fails."}
+    answers = await asyncio.gather(*(learn(agent, key, **tox) for agent, key in pair))
+    assert [answer[:12] for answer in answers] == ["Recorded the", "Not recorded"]
+    assert "lesson 1 is about the same" in answers[1]
+    pair = (("executor", "c:3"), ("security", "c:4"))
+    nox = {"title": "Tests", "lesson": "Run the tests with nox in this repository; tox misses the plugins."}
+    answers = await asyncio.gather(*(learn(agent, key, **nox, replaces=[1]) for agent, key in pair))
+    assert "in place of lesson 1" in answers[0]
+    assert "you are shown no lesson 1, or it was replaced meanwhile" in answers[1]
+    assert len(journal.all_lessons()) == 1
 
 
 async def test_work_for_a_guest_takes_nothing_away_that_an_owner_taught(tmp_path: Path) -> None:

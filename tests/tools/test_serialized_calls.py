@@ -161,7 +161,9 @@ async def test_what_cannot_change_anything_is_not_blamed_for_what_others_do(
 
 async def test_file_tools_make_checkpoints_too_and_notice_what_a_command_changed(tools: Bench, folder: Path) -> None:
     written = await tools.do("write_file", path="a", content="1")
-    assert written == ToolResult(ok=True, content="Created a (1 bytes).", touched=("a",), read={"a": digest(b"1")})
+    assert written == ToolResult(
+        ok=True, content="Created a (1 bytes).", touched=("a",), read={"a": digest(b"1")}, lines={"a": (1, 0)}
+    )
     await tools.do("move_file", path="a", to="b")
     context = kit.make_context(read={"b": digest(b"1")})
     await tools.run("echo 2 > b")
@@ -388,3 +390,45 @@ async def test_what_a_cycle_changed_is_shown_with_new_files_and_without_those_of
     assert "old.py" not in (await tools.do("git_diff", context, cycle=True, path="new")).content
     nothing = (await tools.do("git_diff", replace(context, cycle=3), cycle=True)).content
     assert nothing == "This cycle has changed nothing there."
+
+
+async def test_lines_are_counted_from_the_beginning_of_the_cycle(
+    root: Path, workspace: Workspace, folder: Path
+) -> None:
+    """A file that two calls change has their sum, by whatever tool, and after a restart too."""
+    put(root, {"a.py": "1\n2\n3\n", "gone.py": "1\n2\n", "picture": b"\0\1", "same.py": "1\n"})
+    tools = every_tool(workspace, folder)
+    first = kit.make_context()
+    assert (await tools.do("write_file", first, path="before.py", content="x\n")).lines == {"before.py": (1, 0)}
+    second = replace(first, cycle=2)
+    assert (await tools.run("echo 4 >> a.py; sed -i 1d a.py", second)).lines == {"a.py": (1, 1)}
+    assert (await every_tool(workspace, folder).run("echo 5 >> a.py", second)).lines == {"a.py": (2, 1)}
+    read = replace(second, read={"a.py": digest((root / "a.py").read_bytes())})
+    assert (await tools.do("write_file", read, path="a.py", content="1\n2\n3\n")).lines == {"a.py": (0, 0)}
+    result = await tools.run(
+        "rm gone.py; printf '\\0\\2' > picture; mkdir n; echo y > n/ew.py; echo x >> before.py", second
+    )
+    assert result.lines == {"gone.py": (0, 2), "picture": (0, 0), "n/ew.py": (1, 0), "before.py": (1, 0)}
+    assert (await tools.do("move_file", second, path="n/ew.py", to="m.py")).lines == {"n/ew.py": (0, 0), "m.py": (1, 0)}
+
+
+async def test_lines_of_what_no_snapshot_holds_and_of_many_files_are_not_counted(
+    root: Path, workspace: Workspace, folder: Path
+) -> None:
+    put(root, {"large.txt": "x\n" * 1_500_000})
+    tools = every_tool(workspace, folder)
+    assert (await tools.run("echo y >> large.txt")).lines == {"large.txt": (0, 0)}
+    result = await tools.run("for n in $(seq 300); do echo $n > $n.txt; done")
+    assert len(result.touched) == 300
+    assert len(result.lines) == 100
+
+
+async def test_a_call_whose_lines_cannot_be_counted_counts_as_any_other(
+    tools: Bench, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise CheckpointFailed("no such tree")
+
+    monkeypatch.setattr(Checkpoints, "lines_of", fails)
+    result = await tools.run("echo 1 > a")
+    assert (result.ok, result.touched, result.lines) == (True, ("a",), {})

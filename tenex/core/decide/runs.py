@@ -309,6 +309,7 @@ def returned(draft: Transaction, run: Run, call: Call, result: ToolResult) -> No
         content=result.content,
         read=dict(result.read),
         touched=tuple(result.touched),
+        lines=dict(result.lines),
         lesson=result.lesson,
         reverted=tuple(result.reverted),
         values=dict(result.values),
@@ -385,10 +386,20 @@ def end_loops(draft: Transaction) -> None:
 
 
 def warn(draft: Transaction, run: Run) -> None:
-    """A run takes long: the user is informed, once."""
+    """A run takes long: the user is informed, once for all that work at the same time."""
+    at_work = [one for one in draft.state.runs.values() if not one.is_waiting]
+    is_known = any(one.warned for one in at_work)
     draft.add(r.RunWarned, run=run.id)
+    if is_known:
+        return
     left = max(1, round((run.close_at - draft.now) / 60_000))
-    notify(draft, f"{run.name} is still working; I give it {left} more min. `/stop` ends it now.")
+    names = _and(list(dict.fromkeys(one.name for one in at_work))) or run.name
+    are, them = ("are", "them") if len(at_work) > 1 else ("is", "it")
+    notify(draft, f"{names} {are} still working; I give {them} {left} more min. `/stop` ends it now.")
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
 def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> None:

@@ -119,6 +119,8 @@ class ToolCallCompleted(Record):
     """Whether that program did more than read or print."""
     has_outside_effect: bool = False
     """Whether it may have changed something that `touched` does not name."""
+    lines: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Of changed files: the lines added and removed since the cycle began; (0, 0) also where that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from tenex.core.messages import NO_USAGE, CallResult, Usage, UserText, cut, with
 from tenex.core.phases import Phase
 from tenex.core.state.conversation import (
     EARLIER_PLANS,
+    LINES_KEPT,
     READ_FILES,
     ROUTER_LESSONS,
     SEEN,
@@ -71,7 +72,7 @@ def _cycle(c: State, record: r.CycleStarted) -> None:
     c.waiver_asked, c.waiver_asked_of, c.waiver_declined = (), PublicKey(""), frozenset()
     c.waiver_question, c.waiver_untried, c.untried_asked = None, "", False
     c.plan_question, c.earlier_plans, c.approved_turn = None, (), TurnId("")
-    c.touched, c.read_files = frozenset(), {}
+    c.touched, c.lines, c.read_files = frozenset(), {}, {}
     c.cycle_usage = c.talk_usage = NO_USAGE
     c.route_streak, c.streak_of = 0, ()  # turns go on counting: a router must not run in cycles without a user
 
@@ -102,7 +103,7 @@ def _wrote(c: State, record: r.MessageRecorded) -> None:
         c.asked_at_rest = record.seq
     if c.agent and c.turn is None:
         c.talk_usage = c.cycle_usage  # its cycle has no end, so each message begins the count
-    c.wrote_since_entry, c.waiver_declined = True, frozenset()
+    c.wrote_since_entry, c.waiver_declined, c.delay_reported = True, frozenset(), False
     c.status, c.waiting_for = "active", ""
     if c.workflow is not None:  # it is no order here, and a speaker learns of it when their round has closed
         c.workflow = c.workflow.message_received(record.seq, record.at)
@@ -204,6 +205,7 @@ def _route_asked(c: State, record: r.RouteRequested) -> None:
 def _route_delayed(c: State, _: r.RouteDelayed) -> None:
     if c.question is not None:
         c.question = replace(c.question, warn_at=Millis(0))
+    c.delay_reported = True
 
 
 def _rejected(c: State, record: r.RouteRejected) -> None:
@@ -400,6 +402,8 @@ def _call_returned(c: State, record: r.ToolCallCompleted) -> None:
         c.read_files = dict([*known.items(), *record.read.items()][-READ_FILES:])
     if record.touched:
         c.touched = c.touched | frozenset(record.touched)
+        known_lines = {path: lines for path, lines in c.lines.items() if path not in record.touched}
+        c.lines = dict([*known_lines.items(), *record.lines.items()][-LINES_KEPT:])
         c.route_streak, c.streak_of = 0, ()
     if c.turn is not None and c.has_phases:
         c.turn = called(c.turn, c.touched, run, record)
@@ -623,6 +627,8 @@ def _undone(c: State, record: r.FilesUndone) -> None:
     is_list = bool(record.files) and not record.restored_tree and not record.fault
     if c.undo is not None and c.undo.scope == "cycle" and record.restored_tree:
         c.touched -= frozenset(record.files)
+    if record.restored_tree:
+        c.lines = {path: lines for path, lines in c.lines.items() if path not in record.files}
     c.undo = replace(c.undo, to=record.to, is_open=False) if is_list and c.undo is not None else None
 
 

@@ -35,6 +35,8 @@ SEEN = 512
 ROUTER_LESSONS = 10
 EARLIER_PLANS = 100
 """Messages that presented a plan which was changed since: a late `/approve` as a reply to one approves nothing."""
+LINES_KEPT = 500
+"""Changed files whose added and removed lines are remembered; users are shown fewer."""
 READ_FILES = 500
 """Files read in a cycle that are remembered by name: for users to see, so the newest will do."""
 SYSTEMS = 40
@@ -169,6 +171,8 @@ class State:
     executed: Restored[bool] = False
     gates_met: Restored[frozenset[Phase]] = frozenset()
     waivers: Restored[tuple[r.Waived, ...]] = ()
+    delay_reported: Reset[bool] = field(default=False, compare=False)
+    """Whether users know that the router is slow, since one of them last wrote; older snapshots lack it."""
     wrote_since_entry: Restored[bool] = False
     """A user has written since the phase was entered."""
     plan_question: Restored[DecisionQuestion | None] = None
@@ -178,6 +182,8 @@ class State:
     approved_turn: Restored[TurnId] = TurnId("")
     """The turn whose plan a user has approved; "" for none. A later turn makes another plan."""
     touched: Restored[frozenset[str]] = frozenset()
+    lines: Restored[Mapping[str, tuple[int, int]]] = field(default_factory=dict, compare=False)
+    """Lines added and removed in some of them since the cycle began, for readers; older snapshots lack it."""
     read_files: Restored[Mapping[str, str]] = field(default_factory=dict)
     cycle_usage: Restored[Usage] = NO_USAGE
     talk_usage: Restored[Usage] = field(default=NO_USAGE, compare=False)

@@ -99,6 +99,7 @@ def of_then(then: State, now: State, at: Millis, *, with_files: bool) -> State:
     carried |= {name: getattr(rest, name) for name in RESTORED}
     if not with_files:
         carried["touched"] = then.touched | now.touched
+        carried["lines"] = {**then.lines, **now.lines}
     if then.cycle == now.cycle:  # what was spent on it is spent
         carried |= {"cycle_usage": now.cycle_usage, "talk_usage": now.talk_usage}
     return State(id=now.id, **carried)

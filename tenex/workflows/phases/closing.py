@@ -60,7 +60,12 @@ def _changed(state: State) -> str:
     if not paths:
         return ""
     more = f" and {count(len(paths) - FILES, 'other')}" if len(paths) > FILES else ""
-    return f"Changed: {', '.join(paths[:FILES])}{more}."
+    return f"Changed: {', '.join(_with_lines(state, path) for path in paths[:FILES])}{more}."
+
+
+def _with_lines(state: State, path: str) -> str:
+    added, removed = state.lines.get(path, (0, 0))
+    return " ".join([path, *([f"+{added:,}"] if added else []), *([f"−{removed:,}"] if removed else [])])
 
 
 def _checks(state: State) -> Iterator[str]:

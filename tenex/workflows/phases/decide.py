@@ -217,9 +217,11 @@ def _rule_or_agent(draft: Transaction) -> Decider:
 
 
 def want_router(draft: Transaction, attempt: int) -> None:
-    """Want the router's answer; that it is slow is reported once, however often it has to be asked."""
+    """Want the router's answer; that it is slow is reported once for a message, however often it has to be asked."""
     question = draft.state.question
     warn_at = question.warn_at if question else Millis(draft.now + draft.rules.limits.router_warn_after)
+    if draft.state.delay_reported:
+        warn_at = Millis(0)
     draft.add(r.RouteRequested, attempt=attempt, warn_at=warn_at)
 
 

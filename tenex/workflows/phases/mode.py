@@ -1,6 +1,6 @@
 """The seven phases as a kind of conversation: every conversation that is of no other kind."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tenex.core import records as r
 from tenex.core.commands import activity
@@ -22,6 +22,7 @@ from tenex.core.state.conversation import State
 from tenex.core.state.run import Call, OrchestratorTurn, Run
 
 from . import answers, approvals, closing, decide, evidence, gates, hand_over, waivers
+from .reflection_note import reflection_notes
 from .router_prompt import question_for
 from .routing import Rejected
 
@@ -105,6 +106,11 @@ class PhasesMode(Mode):
         """The quality gate that a turn meets by closing."""
         return gates.met(draft.state, turn, draft.rules)
 
+    def notes(self, state: State, run: Run, room: int) -> Iterator[Note]:
+        """In reflection what happened in the cycle, and which of the agent's own calls went wrong."""
+        if run.phase is Phase.REFLECTION:
+            yield from reflection_notes(state, run, room)
+
     def on_signal(self, draft: Transaction, signal: Signal) -> bool:
         """Handle the router's answer, its failure and its limit; one that is not waited for gives no record."""
         if not isinstance(signal, RouteAnswered | ModelFailed | DayLimitReached) or signal.key.work is not Work.ROUTE:
@@ -164,7 +170,11 @@ class PhasesMode(Mode):
             sent = f"/skip {phases[0]}" if name == "skip" else "/quick"
             notify(draft, f"This cycle has ended: there is nothing to skip. Write a request, then send `{sent}` again.")
             return
-        waivers.waive(draft, phases, signal)
+        wanted = waivers.still_open(draft.state, phases)
+        if not wanted:
+            notify(draft, waivers.nothing_to_skip(draft.state, phases))
+            return
+        waivers.waive(draft, wanted, signal)
         if draft.state.status == "waiting" and draft.state.messages:
             advance(draft)
 

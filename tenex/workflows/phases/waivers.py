@@ -15,6 +15,7 @@ from tenex.core.decide.turns import advance
 from tenex.core.ids import PublicKey
 from tenex.core.phases import Phase
 from tenex.core.signals import MessageReceived
+from tenex.core.state.conversation import State
 
 from .answers import is_clear_no, is_clear_yes, why_no_answer
 
@@ -52,6 +53,20 @@ def ask(draft: Transaction, phases: Sequence[Phase], untried: str = "") -> None:
         text = f"Nobody could try it, because {reason}: accept it untried?{owners} Only “yes” accepts it."
     notify(draft, text, "question", asks="waiver")
     draft.add(r.Waiting, reason="waiver")
+
+
+def still_open(state: State, phases: Sequence[Phase]) -> tuple[Phase, ...]:
+    """Those of the gates that this cycle has neither passed nor skipped."""
+    return tuple(phase for phase in phases if phase not in state.gates_met and phase not in state.waived)
+
+
+def nothing_to_skip(state: State, phases: Sequence[Phase]) -> str:
+    """The answer to a command that would skip gates of which none is open."""
+    passed = [phase for phase in phases if phase in state.gates_met]
+    skipped = [phase for phase in phases if phase not in state.gates_met]
+    parts = [f"{_listed(passed)} {'is' if len(passed) == 1 else 'are'} done"] if passed else []
+    parts += [f"{_listed(skipped)} will be skipped already"] if skipped else []
+    return f"There is nothing to skip: {', and '.join(parts)}."
 
 
 def _listed(phases: Sequence[Phase]) -> str:
@@ -105,5 +120,8 @@ def waive(draft: Transaction, phases: Sequence[Phase], signal: MessageReceived) 
     )
     if is_accepted:
         return  # who has just accepted it knows what that means
+    if Phase.VERIFICATION in draft.state.gates_met:
+        notify(draft, f"As you wish, I skip {_listed(phases)}. The work has been verified.")
+        return
     skipped = "; ".join(f"{phase}: {RISK[phase]}" for phase in phases)
     notify(draft, f"As you wish, I skip what follows. {skipped[:1].upper()}{skipped[1:]}.")
