@@ -143,10 +143,12 @@ def lacks(settings: Settings, where: ProjectPaths) -> Iterator[Lack]:
             yield Lack(f"there is no folder {folder}", "workspace.path", "correct it, or install what it is to hold")
     proposed = propose(project.root)
     yield from _lacks_of_environment(project, _how_to_set_up(commands, proposed))
-    test = commands.test or proposed.test
-    if test and (missing := next(filter(None, (missing_program(project, step) for step in test)), "")):
-        message = f"the tests are run by `{line_of(test)}`, and {missing} is not found"
-        yield Lack(message, "workspace.test", _how_to_set_up(commands, proposed))
+    used = {"test": commands.test or proposed.test, "lint": commands.lint, "build": commands.build}
+    for name, steps in used.items():
+        if missing := next(filter(None, (missing_program(project, step) for step in steps)), ""):
+            does = "the tests are run by" if name == "test" else f"the command {name} is"
+            fix = _how_to_set_up(commands, proposed) if name == "test" else f"install it there, or set {name} = []"
+            yield Lack(f"{does} `{line_of(steps)}`, and {missing} is not found", f"workspace.{name}", fix)
     runs = ProjectRuns(where.data)
     last = runs.last("setup", commands.setup)
     if last is not None and last.status != 0:

@@ -6,19 +6,21 @@ It is made while a conversation waits, so it looks at a bounded number of entrie
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Final
 
 from tenex.log import get_logger
 
 from .bounded_read import beginning
+from .files_read import summed_up
 from .project_commands import (
     NOTES,
     UNKNOWN,
     Command,
     ProjectCommands,
     line_of,
+    missing_program,
     packages_wanted,
     propose,
 )
@@ -32,6 +34,8 @@ CHARACTERS: Final = 3_000
 """Of all names together."""
 LOOKED_AT: Final = 1_000
 """Entries of folders: about a millisecond."""
+CACHE_TAG: Final = "CACHEDIR.TAG"
+"""A file that marks a folder as a cache (bford.info/cachedir): pytest, mypy, ruff and cargo write it."""
 LARGEST_NOTES: Final = 128 * 1024
 """Bytes read; prompts show less."""
 
@@ -48,6 +52,8 @@ def overview(
 ) -> str:
     """The files of the workspace in a line, those of its own folder first; `runs` adds what a shell needs to know.
 
+    Where they are too many for it, like files become one entry.
+
     Args:
         workspace: the folder.
         runs: adds the interpreter, and the commands of the project.
@@ -55,22 +61,24 @@ def overview(
         last: gives the last run of its tests, which are the steps of a command.
         path: folders of programs that the operator names.
     """
-    names, is_whole = _names(workspace)
-    shown: list[str] = []
-    room = CHARACTERS
-    for name in names[:NAMED]:
-        room -= len(name) + 2
-        if room < 0:
-            break
-        shown.append(name)
+    found, is_whole = _names(workspace)
+    names = summed_up(found, "", _fitting(found))
+    shown = names[: _fitting(names)]
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
     if not is_whole:
         more = " and more"
     lines = [f"Its files: {', '.join(shown)}{more}." if shown else "It is empty."]
     if runs:
-        lines += _of_environment(ProjectEnvironment(workspace.resolve(), path))
-        lines += _of_commands(workspace, commands, last)
+        project = ProjectEnvironment(workspace.resolve(), path)
+        lines += _of_environment(project)
+        lines += _of_commands(project, commands, last)
     return "\n".join(lines)
+
+
+def _fitting(names: Sequence[str]) -> int:
+    """How many of these names may be shown, from the first on."""
+    ends = accumulate(len(name) + len(", ") for name in names[:NAMED])
+    return sum(end <= CHARACTERS for end in ends)
 
 
 def _of_environment(project: ProjectEnvironment) -> Iterator[str]:
@@ -85,28 +93,32 @@ def _of_environment(project: ProjectEnvironment) -> Iterator[str]:
 
 
 def _of_commands(
-    workspace: Path, commands: ProjectCommands, last: Callable[[Sequence[Command]], LastRun | None]
+    project: ProjectEnvironment, commands: ProjectCommands, last: Callable[[Sequence[Command]], LastRun | None]
 ) -> Iterator[str]:
-    """Sentences on the commands of the project."""
-    test = commands.test or propose(workspace).test
+    """Sentences on the commands of the project; one that cannot run there is not recommended."""
+    test = commands.test or propose(project.root).test
     if test:
         run = last(test)
         when = f" Last run: {run}." if run is not None else ""
         yield f"Its tests are run by `{line_of(test)}`.{when}"
     others = [
-        f"`{line_of(steps)}` {does}" for steps, does in ((commands.lint, "checks"), (commands.build, "builds")) if steps
+        f"`{line_of(steps)}` {does}"
+        for steps, does in ((commands.lint, "checks"), (commands.build, "builds"))
+        if steps and not any(missing_program(project, step) for step in steps)
     ]
     if others:
         yield f"{' and '.join(others)} it."
 
 
 def _names(workspace: Path) -> tuple[list[str], bool]:
-    """Paths of files, folder by folder, and whether these are all; names that are not printable are left out."""
+    """Paths of files, folder by folder, and whether these are all; without caches and unprintable names."""
     found: list[str] = []
     left, folders = LOOKED_AT, deque([""])
     while folders:
         folder = folders.popleft()
         entries = sorted(islice(_entries(workspace / folder), left + 1))
+        if folder and (CACHE_TAG, False) in entries:
+            continue
         for name, is_folder in entries[:left]:
             path = f"{folder}/{name}" if folder else name
             is_hidden = name in HIDDEN or name.startswith(HALF_WRITTEN) or (is_folder and is_venv(workspace / path))

@@ -92,6 +92,17 @@ def test_a_step_that_fails_ends_the_setup_and_doctor_names_the_log(tenex: Tenex,
     }
 
 
+@pytest.mark.parametrize("name", ["lint", "build"])
+def test_doctor_names_a_command_whose_program_is_not_there(
+    tenex: Tenex, tmp_path: Path, project: Path, name: str
+) -> None:
+    data = tmp_path / "data"
+    set_up(tenex, data, project, f'{name} = ["nothing-such", "."]')
+    message = f"the command {name} is `nothing-such .`, and nothing-such is not found"
+    assert message in json.loads(tenex(f"workspace show --json --data {data}").out)["missing"]
+    assert f"install it there, or set {name} = []" in tenex(f"doctor --data {data}", code=1).out
+
+
 @pytest.mark.parametrize(
     ("lines", "words"),
     [

@@ -81,6 +81,17 @@ def test_lines_of_a_file_that_was_put_back_are_not_said_any_more() -> None:
     assert set(scenario.conversation.lines) == {"b.py"}
 
 
+def test_the_last_word_names_each_command_that_tried_it() -> None:
+    """Only the last one was named, with all of a script in its argument."""
+    tries = [reply("", ("check", {"path": path}), ("read_file", {"path": "a"})) for path in ("suite", "b" * 200)]
+    done = reply("", ("complete", {"response": "it works", "verdict": "verified"}))
+    model = model_by_phase(**{**WORK, "verification": [*tries, done]})
+    scenario = Scenario(Router(route("execute", "executor")), model, config=team()).converse("create hello.py")
+    checked = next(line for line in notes(scenario)[-1].splitlines() if line.startswith("Checked"))
+    assert "(`python suite`, `python bbb" in checked
+    assert len(checked) < 200
+
+
 def test_an_answer_without_a_change_is_the_only_message() -> None:
     answers = reply("", ("complete", {"response": "It is in a.py.", "summary": "answered"}))
     scenario = Scenario(Router(route("execute", "executor")), model_by_phase(execute=[answers]), config=team())

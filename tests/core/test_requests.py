@@ -200,6 +200,35 @@ def test_an_answer_to_what_an_agent_asked_in_a_gate_begins_no_cycle(phase: Phase
     assert (scenario.conversation.status, scenario.conversation.cycle) == ("ended", 1)
 
 
+def wishes_to_stop(gates: list[str], then: dict[str, Any], asked: list[list[str]]) -> Any:
+    """A router that takes what is said in verification for a wish to waive these gates, and then decides this."""
+
+    def decide(question: dict[str, Any]) -> dict[str, Any]:
+        if question["phase"] != "verification" or question["cycle"] > 1:
+            return onward(question)
+        asked.append(question["waived"])
+        return then if question["waived"] else {**then, "waive": gates}
+
+    return decide
+
+
+def test_work_that_is_wanted_beside_a_waiver_is_done_after_the_yes() -> None:
+    """A rule went on to the next gate, and the work began only in the next cycle."""
+    asked: list[list[str]] = []
+    scenario = two_steps_routed(wishes_to_stop(["chores"], route("execute", "executor"), asked)).converse("yes")
+    assert asked[:2] == [[], ["chores"]], "it is asked again, as its prompt says"
+    turns = [str(turn.phase) for turn in scenario.records(r.TurnOpened)]
+    assert turns[:3] == ["execute", "verification", "execute"]
+    assert scenario.conversation.cycle == 1
+
+
+def test_a_wish_to_stop_checking_that_was_granted_begins_no_cycle() -> None:
+    router = wishes_to_stop(["chores", "reflection"], ENDS, [])
+    scenario = interrupted(Phase.VERIFICATION, lambda it: it.user_writes("no more checks"), router=router)
+    scenario.converse("yes")
+    assert (scenario.conversation.status, scenario.conversation.cycle) == ("ended", 1)
+
+
 @pytest.mark.parametrize("text", ["no", "Nein, danke", "👎"])
 def test_a_clear_no_to_a_waiver_begins_no_cycle(text: str) -> None:
     wish = {**route("verification", "executor"), "waive": ["verification"]}

@@ -48,6 +48,7 @@ from tests.fakes.scenario import (
 )
 
 from .kit import message, turn
+from .test_only_choice import team
 
 
 def shown(scenario: Scenario) -> tuple[Entry, ...]:
@@ -90,6 +91,16 @@ def test_a_summary_written_to_be_handed_on_is_handed_on_with_its_verdict() -> No
     assert note(entries, "Your part").endswith("Files of this cycle: a, b")
     step_until(scenario, lambda it: it.conversation.phase is Phase.CHORES)
     assert note(shown(scenario), "Hand-off").endswith("\n\nexecutor [verified]: all green")
+
+
+def test_the_reason_of_a_hand_over_is_the_part_and_not_repeated_in_the_hand_off() -> None:
+    hands_over = reply("", ("hand_over", {"phase": "execute", "reason": "create hello.py"}))
+    scenario = Scenario(Router(route("chat", "project-manager")), model_by_phase(chat=[hands_over]), config=team())
+    scenario.user_writes("create hello.py")
+    step_until(scenario, lambda it: it.conversation.phase is Phase.EXECUTE)
+    entries = shown(scenario)
+    assert note(entries, "Your part") == "create hello.py."
+    assert note(entries, "Hand-off") == "From chat to execute."
 
 
 def test_cut_keeps_both_ends() -> None:

@@ -23,7 +23,7 @@ from tenex.core.commands import NAMES
 from tenex.core.config import GateRules, Limits, Policy, Role
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide
-from tenex.core.effects import Effect, ModelCall, Publish, Route, Timer, ToolCall, Work
+from tenex.core.effects import Effect, ModelCall, Publish, Route, Timer, ToolCall, Undo, Work
 from tenex.core.ids import CallId, PublicKey, Slug
 from tenex.core.messages import CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
@@ -433,6 +433,7 @@ class ConversationMachine(RuleBasedStateMachine):
             Work.TOOL: ToolCall,
             Work.PUBLISH: Publish,
             Work.TIMER: Timer,
+            Work.UNDO: Undo,
         }
         assert all(isinstance(effect, kinds[key.work]) for key, effect in self.scenario.running.items())
         assert len(self.ready(Route)) <= 1

@@ -33,6 +33,21 @@ def test_many_files_are_counted_and_very_many_are_not_looked_at(tmp_path: Path) 
     assert overview(tmp_path, runs=False).endswith(" and more.")
 
 
+def test_like_files_that_do_not_fit_are_one_entry(tmp_path: Path) -> None:
+    """Translations filled the list, and sources after them were not named."""
+    names = [f"src/locale/{number:02}/{kind}" for number in range(NAMED) for kind in ("app.mo", "app.po")]
+    put(tmp_path, dict.fromkeys((*names, "src/a.py", "src/z/deep/below/b.py"), ""))
+    assert overview(tmp_path, runs=False) == (
+        "Its files: src/a.py, src/locale/*/app.mo (100 files), src/locale/*/app.po (100 files), src/z/deep/below/b.py."
+    )
+
+
+def test_caches_are_not_listed(tmp_path: Path) -> None:
+    put(tmp_path, dict.fromkeys((".pytest_cache/CACHEDIR.TAG", ".pytest_cache/v/nodeids", "target/CACHEDIR.TAG"), ""))
+    put(tmp_path, {"CACHEDIR.TAG": "", "a.py": ""})
+    assert overview(tmp_path, runs=False) == "Its files: CACHEDIR.TAG, a.py."
+
+
 @pytest.mark.parametrize(
     ("file", "text", "command"),
     [
@@ -68,7 +83,7 @@ def test_an_environment_is_named_and_not_listed(tmp_path: Path) -> None:
 def test_commands_of_the_operator_and_the_last_run_of_tests_are_named(tmp_path: Path) -> None:
     put(tmp_path, {"Makefile": "test:\n\tcc\n"})
     runs = ProjectRuns(tmp_path / "data", lambda: 1_795_000_000)
-    told = ProjectCommands(test=(("pytest", "-x"), ("node", "a b.js")), lint=(("ruff", "check"),), build=(("make",),))
+    told = ProjectCommands(test=(("pytest", "-x"), ("node", "a b.js")), lint=(("./lint", "."),), build=(("./b",),))
 
     def shown() -> list[str]:
         return overview(tmp_path, runs=True, commands=told, last=lambda steps: runs.last("test", steps)).splitlines()[
@@ -76,7 +91,9 @@ def test_commands_of_the_operator_and_the_last_run_of_tests_are_named(tmp_path: 
         ]
 
     named = "Its tests are run by `pytest -x && node 'a b.js'`."
-    assert shown() == [named, "`ruff check` checks and `make` builds it."]
+    assert shown() == [named], "what cannot be run there is not recommended"
+    put(tmp_path, {"lint": "", "b": ""})
+    assert shown() == [named, "`./lint .` checks and `./b` builds it."]
     runs.record("test", told.test, 1, "FAILED a\n== \x1b1 failed, 2 passed ==\n\n")
     assert shown()[0] == f"{named} Last run: 2026-11-18 11:06 UTC, exit status 1 (1 failed, 2 passed)."
     runs.record("test", (("make", "test"),), 0, "")

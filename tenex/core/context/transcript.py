@@ -135,13 +135,14 @@ def _of_unfinished(conversation: Conversation, room: int) -> Iterator[Note]:
 
 
 def _done(conversation: Conversation, hand: Handoff, choice: _Choice | None) -> str:
-    """What the turn before has done; what its agents wrote without a summary is above, and is not repeated."""
+    """What the turn before has done; neither what its agents wrote without a summary, which is above, nor the part."""
     last = conversation.last_turn
     if last is None or last.summary != hand.summary or choice is None or not choice.shows(last):
         return hand.summary
+    part = conversation.turn.reason if conversation.turn is not None else ""
     lines: list[str] = []
     for done in last.completions:
-        text = f": {done.summary}" if done.summary and done.summary != done.text else ""
+        text = f": {done.summary}" if done.summary and done.summary not in (done.text, part) else ""
         verdict = f" [{done.verdict}]" if done.verdict else ""
         if text or verdict:
             lines.append(f"{done.agent}{verdict}{text}")

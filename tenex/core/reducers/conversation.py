@@ -216,6 +216,10 @@ def _rejected(c: State, record: r.RouteRejected) -> None:
 
 def _routed(c: State, record: r.Routed) -> None:
     _spend(c, record.usage, record.at)
+    is_by_router = c.question is not None and record.decided_by is not None and record.decided_by.kind == "router"
+    if is_by_router and c.phase is Phase.VERIFICATION and _granted_a_waiver(c):
+        # it could choose any work: the wish to waive, which began this, holds none that it left for the next cycle
+        c.worked_on = max(c.answered if c.worked_on is None else c.worked_on, c.router_asked)
     c.question = None
 
 
@@ -237,7 +241,15 @@ def _handed_off(c: State, record: r.HandedOff) -> None:
     c.last_transition = record
 
 
+def _granted_a_waiver(c: State) -> bool:
+    """Whether a user has said yes to the router's question, and nothing else with it."""
+    yes = {message.event_id for message in c.messages if message.is_answer}
+    return any(not waiver.untried and waiver.message_id in yes for waiver in c.waivers)
+
+
 def _waiver_asked(c: State, record: r.WaiverRequested) -> None:
+    if not record.untried:
+        c.router_asked = 0  # its answer was this question, and no decision yet on what users want
     c.waiver_asked, c.waiver_asked_of, c.waiver_untried = record.phases, record.of, record.untried
     c.untried_asked = c.untried_asked or bool(record.untried)
 

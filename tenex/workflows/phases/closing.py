@@ -17,7 +17,13 @@ FILES: Final = 12
 """Changed files that are named."""
 
 WORDS: Final = 300
-"""Characters of an agent's summary, and of a command."""
+"""Characters of an agent's summary."""
+
+COMMANDS: Final = 3
+"""Commands that are named: the suite, and what was tried by hand."""
+
+COMMAND: Final = 100
+"""Characters of one of them: a test command with its options; a script in an argument is only hinted at."""
 
 
 def is_published(state: State, run: Run, outcome: Outcome, verdict: WorkVerdict) -> bool:
@@ -85,8 +91,9 @@ def _checks(state: State) -> Iterator[str]:
 
 def _checked(turn: OrchestratorTurn) -> str:
     words = [_line(done.summary or done.text) for done in turn.completions if done.verdict == "verified"]
-    ran = next((one for one in reversed(turn.ran) if one.is_trial and one.status == 0), None)
-    how = f" (`{in_a_line(ran.command, WORDS)}` ended without an error)" if ran is not None else " (it was read)"
+    tried = dict.fromkeys(in_a_line(one.command, COMMAND) for one in turn.ran if one.is_trial and one.status == 0)
+    shown = [f"`{command}`" for command in tried][-COMMANDS:]
+    how = f" ({', '.join(shown)} ended without an error)" if shown else " (it was read)"
     return f"Checked: {'; '.join(words)}{how}."
 
 
