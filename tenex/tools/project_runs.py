@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -21,7 +22,13 @@ LONGEST: Final = 160
 """Characters kept of the last line that a command printed."""
 
 _OPTIONS: Final = ("-q", "-qq", "-v", "-vv", "-s", "-x", "2>&1")
-"""Words after a command that leave it what it is; `--tb=...` is another."""
+"""Words after a command that leave it what it is; so do most that begin with two dashes."""
+_SELECTING: Final = re.compile(
+    r"--(no-?run|co|lf|sw|nf|list|bins?|libs?|docs?|fixtures|markers|help|version)$"
+    r"|--.*(collect|deselect|exclude|failed|filter|grep|ignore|name|only|path|pattern|related|setup|skip|stepwise)"
+    r"|--(changed|package|test)"
+)
+"""Options by which a program runs a part of the tests, or none."""
 
 _log = get_logger(__name__)
 
@@ -95,5 +102,9 @@ def is_whole_run(line: str, steps: Sequence[Command]) -> bool:
     return (
         is_first
         and after[:1] in ("", " ")
-        and all(word in _OPTIONS or word.startswith("--tb=") for word in after.split())
+        and all(word in _OPTIONS or _is_plain_option(word) for word in after.split())
     )
+
+
+def _is_plain_option(word: str) -> bool:
+    return re.match(r"--\w", word) is not None and _SELECTING.match(word) is None and not set(word) & set(";&|<>`$(")
