@@ -178,6 +178,8 @@ class State:
     approved_turn: Restored[TurnId] = TurnId("")
     """The turn whose plan a user has approved; "" for none. A later turn makes another plan."""
     touched: Restored[frozenset[str]] = frozenset()
+    changed_outside: Restored[bool] = field(default=False, compare=False)
+    """Whether execute may have changed something that `touched` does not name; older snapshots lack it."""
     read_files: Restored[Mapping[str, str]] = field(default_factory=dict)
     cycle_usage: Restored[Usage] = NO_USAGE
     talk_usage: Restored[Usage] = field(default=NO_USAGE, compare=False)
