@@ -8,7 +8,7 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.errors import ConfigurationError, ModelRefused
-from tenex.core.ids import CallId, Millis, RunId, Slug, TurnId
+from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import ModelRequest, Usage
 from tenex.core.phases import Phase
 from tenex.operations.evaluation.expectations import Run, failures
@@ -71,6 +71,19 @@ def result(tool: str, content: str, *, ok: bool = True) -> r.Record:
     return r.ToolCallCompleted(seq=1, at=Millis(0), tool=tool, ok=ok, content=content, **ids)
 
 
+def said(text: str, *, is_published: bool = True) -> r.MessageSent:
+    return r.MessageSent(
+        seq=1,
+        at=Millis(0),
+        speaker=PublicKey("a" * 64),
+        name="executor",
+        text=text,
+        purpose="completion",
+        phase=Phase.CHORES,
+        is_published=is_published,
+    )
+
+
 RUN = Run(status="ended")
 for seen in (
     turn(Phase.EXECUTE, "executor"),
@@ -79,6 +92,7 @@ for seen in (
     result("check", "1 failed", ok=False),
     result("check", "all passed"),
     result("shell", "no", ok=False),
+    said("It was only written down.", is_published=False),
 ):
     RUN.add(seen)
 
@@ -104,6 +118,7 @@ for seen in (
         ({"files": {"a.txt": None}}, "a.txt exists"),
         ({"files": {"c.txt": ""}}, "c.txt does not exist"),
         ({"replies": ["May I"]}, "no reply contains 'May I'; the last: none"),
+        ({"replies": ["only written"]}, "no reply contains 'only written'; the last: none"),
         ({"calls": 7, "sequential_calls": 5, "prompt_tokens": 900, "cost": 0.02, "cached": 0.8}, ""),
         ({"calls": 6}, "calls: 7 of at most 6"),
         ({"prompt_tokens": 899}, "prompt tokens: 900 of at most 899"),

@@ -41,7 +41,7 @@ class Run:
                 self.succeeded.update([tool] if ok else [])
             case r.ToolCallRejected(tool=tool, sentence=sentence):
                 self.results[tool] = sentence
-            case r.MessageSent(text=text):
+            case r.MessageSent(text=text, is_published=True):
                 self.replies.append(text)
 
 
