@@ -133,7 +133,7 @@ def undo(
 def _own_changes(
     checkpoints: Checkpoints, chosen: Sequence[_Work], now: Snapshot
 ) -> tuple[list[Change], dict[bytes, str]]:
-    """What calls changed and nobody else did, and the paths that somebody else changed too, with the reason."""
+    """What only calls changed, and the paths that somebody else changed too, with the reason."""
     then = checkpoints.read(chosen[0].before)
     paths = {path for one in chosen for path in checkpoints.differing(one.before, one.after)}
     others = checkpoints.differing(chosen[-1].after, now.tree)
