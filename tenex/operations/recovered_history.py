@@ -7,7 +7,7 @@ approved by them. An entry that cannot be understood is named among what is lost
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+from typing import Annotated, Any, Final, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 from pydantic.alias_generators import to_camel
@@ -16,7 +16,8 @@ from tenex.core.decider import Decider, DeciderKind
 from tenex.core.ids import CallId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import Usage, cut
 from tenex.core.phases import Phase
-from tenex.core.records import Outcome, PhaseTransition, Record
+from tenex.core.records import Outcome, PhaseTransition, Record, WorkVerdict
+from tenex.core.reducers.evidence import RAN
 from tenex.core.state.conversation import State
 from tenex.core.state.history import (
     BLOCK,
@@ -33,7 +34,7 @@ from tenex.core.state.history import (
     RunSummary,
     cut_arguments,
 )
-from tenex.core.state.run import MODELS, Completion, OrchestratorTurn
+from tenex.core.state.run import MODELS, Completion, OrchestratorTurn, ProgramRun
 from tenex.nostr.threading.base import is_hex64
 from tenex.store.view_reader import entries
 
@@ -153,7 +154,8 @@ class _Completion(_Entry):
     message: Text = ""
     """Of an older program."""
     summary: Text = ""
-    verdict: Literal["", "verified", "issues"] = ""
+    verdict: WorkVerdict = ""
+    untried: Text = ""
     error: Text = ""
     time: Time | None = None
     timestamp: Time | None = None
@@ -166,9 +168,20 @@ class _Completion(_Entry):
             text=self.text or self.message,
             summary=self.summary,
             verdict=self.verdict,
+            untried=self.untried,
             error=self.error,
             at=Millis(self.time or self.timestamp or at),
         )
+
+
+class _Program(_Entry):
+    agent: Name
+    command: Text
+    exit_status: int
+
+    def value(self) -> ProgramRun:
+        """The program; never as a trial, so that it proves nothing."""
+        return ProgramRun(agent=Slug(self.agent), command=self.command, status=self.exit_status, is_trial=False)
 
 
 class _Turn(_Entry):
@@ -179,6 +192,7 @@ class _Turn(_Entry):
     agents: list[Name] = []
     reason: Text = ""
     completions: list[_Completion] = []
+    ran: list[_Program] = []
     is_completed: bool = False
     cycle: Count = 0
     decided_by: _Decider | None = None
@@ -197,6 +211,7 @@ class _Turn(_Entry):
             agents=tuple(map(Slug, (self.agents or [done.agent for done in self.completions])[:AGENTS])),
             reason=self.reason,
             completions=tuple(done.value(at) for done in self.completions[:AGENTS]),
+            ran=tuple(program.value() for program in self.ran[-RAN:]),
             is_completed=self.is_completed,
             cycle=self.cycle,
             decided_by=_by(self.decided_by),
