@@ -271,7 +271,7 @@ class _Demo:
         # our client does not listen in the threads of other conversations
         self._feed.queue(lines if is_own else [replace(line, event="") for line in lines])
         for record in records:
-            if isinstance(record, r.MessageSent):
+            if isinstance(record, r.MessageSent) and record.is_published:
                 self._last_text[conversation.id] = record.text
                 if ("error", "workflow") in record.tags:
                     self._refused.add(conversation.id)

@@ -79,7 +79,7 @@ def _daemon_of(where: "ProjectPaths", until: float) -> int:
     """The daemon's process id; one that is starting is waited for.
 
     Raises:
-        TenexError: none runs, it may not be asked, or it cannot be told that the process is a daemon.
+        TenexError: none runs, it may not be asked, or the process may be no daemon.
     """
     from tenex.store.lock import HIDDEN, find_holder
 
@@ -111,7 +111,7 @@ def _daemon_of(where: "ProjectPaths", until: float) -> int:
 
 
 def _not_running(where: "ProjectPaths") -> TenexError:
-    return TenexError(f"No daemon runs on {where.data}. Start it: `tenex run`.")
+    return TenexError(f"No daemon runs on {where.data}. `tenex run` starts one.")
 
 
 def _listener(where: "ProjectPaths") -> int | None:

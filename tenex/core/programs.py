@@ -92,14 +92,14 @@ _NOWHERE: Final = _words("/dev/null /dev/stdout /dev/stderr")
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """A program with its words, as part of a list: `follows` is what stands before it."""
+    """A program with its words, as part of a list: `follows` is what is before it."""
 
     words: tuple[str, ...]
     follows: str
     has_inner: bool = False
     """Whether it is given what another program prints: `$(...)` or `<(...)`."""
     text: str = ""
-    """What stands in the command line for its input."""
+    """What the command line has in place of its input."""
     writes: bool = False
     """Whether its output goes to a file."""
 
@@ -143,7 +143,7 @@ def only_reads(request: CallRequest) -> bool:
 def _tries(line: str) -> bool:
     commands = _parsed(line)
     if commands is None:
-        return True  # a shell has understood it, and the words of it cannot be told apart
+        return True  # a shell has understood it, and its words cannot be separated
     options = [word for one in commands if one.words[:1] == ("set",) for word in one.words[1:]]
     is_strict = any(re.fullmatch(r"-[a-z]*e[a-z]*", word) for word in options)
     sees_all = "pipefail" in options
@@ -260,7 +260,7 @@ def _program_tries(source: str) -> bool:
 
 
 def _parsed(line: str) -> list[_Command] | None:
-    """The programs of a command line, in order; None where it cannot be told apart."""
+    """The programs of a command line, in order; None where they cannot be separated."""
     documents: list[str] = []
 
     def keep(found: re.Match[str]) -> str:

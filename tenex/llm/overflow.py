@@ -98,7 +98,7 @@ def overflow(error: BaseException | None) -> Overflow | None:
 def body_of(error: library.ModelAPIError) -> Mapping[str, Any]:
     """The fields of an error's body, which servers put at the top or under `error`; the beginning of long texts.
 
-    `message` is a text wherever a server put it: in a list, in `detail`, or, of a server behind it, in `metadata`.
+    `message` is a text in any place that servers use: in a list, in `detail`, or, of a server behind it, in `metadata`.
     """
     body: Any = error.body
     if isinstance(body, list) and body and isinstance(body[0], Mapping):

@@ -141,7 +141,7 @@ def _follow(known: Open, c: Conversation, records: Sequence[r.Record]) -> Iterat
                     del known[name]
             case r.Routed():
                 answered = "routed"
-            case r.MessageSent(purpose="completion" | "question" | "error"):
+            case r.MessageSent(purpose="completion" | "question" | "error", is_published=True):
                 answered = "reply"
         if answered is not None and (answered, "") in known:
             one = known.pop((answered, ""))

@@ -117,7 +117,7 @@ def undo(
         CheckpointFailed: git failed, or what there is cannot be kept; nothing was changed.
     """
     now = checkpoints.take(exact=True)
-    work = list(_work(checkpoints.commits(conversation), _gone(records)))
+    work = list(_work(checkpoints.commits(conversation), records))
     if to:
         return _undo(checkpoints, conversation, records, scope, to, [one for one in work if one.call > to], now)
     while work:  # of work that is undone already, by whatever way, nothing is listed
@@ -133,7 +133,7 @@ def undo(
 def _own_changes(
     checkpoints: Checkpoints, chosen: Sequence[_Work], now: Snapshot
 ) -> tuple[list[Change], dict[bytes, str]]:
-    """What calls changed and nobody else did, and the paths that somebody else changed too, with the reason."""
+    """What only calls changed, and the paths that somebody else changed too, with the reason."""
     then = checkpoints.read(chosen[0].before)
     paths = {path for one in chosen for path in checkpoints.differing(one.before, one.after)}
     others = checkpoints.differing(chosen[-1].after, now.tree)
@@ -185,11 +185,17 @@ def _undo(
     )
 
 
-def _work(commits: Sequence[Commit], gone: Sequence[tuple[int, int]]) -> Iterator[_Work]:
-    """The calls that changed something which was not undone since, oldest first."""
+def _work(commits: Sequence[Commit], records: Sequence[Record]) -> Iterator[_Work]:
+    """The calls that changed something which was not undone since, oldest first.
+
+    Of a call that is not on record, as after a rebuild, no one knows the turn: it is somebody else's change.
+    """
+    gone = _gone(records)
+    started = {record.seq for record in records if isinstance(record, ToolCallStarted)}
     for previous, commit in pairwise(commits):
         is_gone = any(first < commit.call < last for first, last in gone)
-        if commit.call and commit.moment != _BEFORE and commit.tree != previous.tree and not is_gone:
+        is_own = commit.call in started and commit.moment != _BEFORE
+        if is_own and commit.tree != previous.tree and not is_gone:
             yield _Work(commit.call, previous.tree, commit.tree)
 
 

@@ -11,7 +11,7 @@ from tenex.core.phases import Phase
 from tenex.core.port_values import UndoOutcome
 from tenex.core.signals import Signal, ToolReturned
 from tests.core.test_only_choice import BUILDS, FINDS, TIDIES, WORK, hand_over, team
-from tests.fakes.scenario import ID, Router, Scenario, model_by_phase, reply, route, step_until
+from tests.fakes.scenario import ID, VERIFIES, Router, Scenario, model_by_phase, reply, route, step_until
 
 
 def notes(scenario: Scenario) -> list[str]:
@@ -115,6 +115,25 @@ def test_after_a_repair_its_result_is_in_the_last_word_and_said_once() -> None:
     answer, issue, last = notes(scenario)
     assert (answer, issue) == ("built", "it fails\n\nit prints nothing")
     assert last.startswith("repaired\n\nChanged: a, b.\nChecked: it works now")
+
+
+def test_a_repairs_result_is_in_the_last_word_also_after_a_message_in_a_gate() -> None:
+    """It was nowhere: not published as a repair, and no repair any more at the end."""
+
+    def build(conversation: Any, call: Any) -> ModelStep:
+        repairs = reply("", ("write_file", {"path": "b"}), ("complete", {"response": "repaired", "summary": "b"}))
+        return repairs if conversation.turns else BUILDS
+
+    def verify(conversation: Any, call: Any) -> ModelStep:
+        return VERIFIES if len(conversation.turns) > 1 else FINDS
+
+    router = Router(route("execute", "executor"), route("chores", "executor"))
+    scenario = Scenario(router, model_by_phase(execute=build, verification=verify, chores=[TIDIES]), config=team())
+    scenario.user_writes("create hello.py")
+    step_until(scenario, lambda it: len(it.conversation.turns) == 3 and bool(it.conversation.runs))
+    scenario.converse("how long does it take?")
+    (last,) = [note for note in notes(scenario) if "Changed: " in note]
+    assert last.startswith("repaired\n\nChanged: a, b.")
 
 
 def test_hand_over_has_words_for_the_user_and_a_reason_for_agents() -> None:

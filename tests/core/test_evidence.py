@@ -1,4 +1,4 @@
-"""A verdict needs a trial, gates follow what was changed, and what nobody can try is accepted by a person or not."""
+"""A verdict needs a trial, gates follow what was changed, and what no one can try is accepted by a person or not."""
 
 import dataclasses
 from typing import Any
@@ -109,7 +109,7 @@ def test_a_verifier_who_never_runs_anything_ends_with_untried_and_a_person_is_as
     assert verdicts(scenario) == ["untried"]
     assert scenario.conversation.waiting_for == "waiver"
     assert scenario.sent_texts()[-1] == (
-        "Nobody could try it, because Project-Manager ran nothing that shows whether it works: accept it untried? "
+        "No one could try it, because Project-Manager ran nothing that shows whether it works: accept it untried? "
         "Only “yes” accepts it."
     )
     (question,) = scenario.records(r.WaiverRequested)
@@ -161,7 +161,7 @@ def test_one_who_can_run_nothing_and_is_alone_is_told_to_say_so() -> None:
     scenario = work(reply("", SAYS), reply("", UNTRIED), config=known).converse("build it")
     assert "you cannot run anything" in refused(scenario)[0]
     assert scenario.sent_texts()[-1].startswith(
-        "Nobody could try it, because there is no browser here: accept it untried?"
+        "No one could try it, because there is no browser here: accept it untried?"
     )
 
 

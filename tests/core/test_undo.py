@@ -1,10 +1,29 @@
 """`/undo`: what was changed is listed first, and put back only as it was listed."""
 
+import dataclasses
+
+import pytest
+
 from tenex.core import records as r
 from tenex.core.effects import Undo, Work
-from tenex.core.phases import Phase
+from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.port_values import UndoOutcome
-from tests.fakes.scenario import WAITS, Router, Scenario, model_by_phase, reply, route, scenario_at, step_until
+from tests.fakes.scenario import (
+    ENDS,
+    VERIFIES,
+    WAITS,
+    Router,
+    Scenario,
+    model_by_phase,
+    reply,
+    route,
+    scenario_at,
+    step_until,
+)
+
+from .test_evidence import Workplace, builds, run, work
+
+BUILT = ("complete", {"response": "built", "summary": "it is new"})
 
 LIST = UndoOutcome(
     to=9, since="turn-1 (execute)", files=("a.py", "b.py"), left={"c.py": "changed by somebody else too"}
@@ -77,3 +96,47 @@ def test_an_undo_goes_on_after_a_restart_and_is_answered_once() -> None:
     assert key in scenario.running
     scenario.settle()
     assert len(scenario.records(r.FilesUndone)) == len(asked) == 1
+
+
+def stopped_in_a_gate(scenario: Workplace) -> Workplace:
+    """Work that was stopped while it was verified, and whose last turn in execute is undone."""
+    scenario.user_writes("build it")
+    step_until(scenario, lambda it: it.conversation.phase is Phase.VERIFICATION and bool(it.conversation.runs))
+    scenario.converse("/stop")
+    to = [one.seq for one in scenario.records(r.TurnOpened) if one.phase is Phase.EXECUTE][-1] - 1
+    there = UndoOutcome(to=to, since="turn-1 (execute)", files=("a.py",))
+    scenario.undo = lambda effect: (
+        dataclasses.replace(there, restored_tree="t", previous_tree="p") if effect.to else there
+    )
+    return scenario
+
+
+@pytest.mark.parametrize("command", ["/undo", "/undo cycle"])
+def test_a_cycle_of_which_no_change_is_left_has_no_gates_and_no_word_on_changes(command: str) -> None:
+    scenario = stopped_in_a_gate(work(VERIFIES)).converse(command)
+    assert scenario.conversation.unmet_gates == QUALITY_PHASES, "it is only listed"
+    scenario.converse("/undo yes")
+    again = scenario.refold()
+    assert (len(again.unmet_gates), len(again.touched)) == (0, 0)
+    scenario.router = Router(ENDS)
+    scenario.converse("/continue")
+    assert scenario.conversation.status == "ended"
+    assert "Changed: " not in "".join(scenario.sent_texts())
+
+
+def test_gates_stay_open_where_something_outside_may_have_changed() -> None:
+    sends = reply("", *run("deploy"), ("write_file", {"path": "a.py"}), BUILT)
+    scenario = work(VERIFIES, execute=[sends])
+    scenario.has_network = True
+    stopped_in_a_gate(scenario).converse("/undo").converse("/undo yes")
+    assert scenario.conversation.unmet_gates == QUALITY_PHASES
+    assert scenario.conversation.touched == frozenset()
+
+
+def test_gates_stay_open_for_what_an_earlier_turn_changed() -> None:
+    half = reply("", ("write_file", {"path": "b.py"}), ("complete", {"response": "half"}))
+    scenario = work(VERIFIES, execute=lambda state, _: builds("a.py") if state.turns else half)
+    scenario.router = Router(route("execute", "executor"), route(None, "executor"), WAITS)
+    stopped_in_a_gate(scenario).converse("/undo").converse("/undo yes")
+    assert scenario.conversation.unmet_gates == QUALITY_PHASES
+    assert scenario.conversation.touched == {"a.py", "b.py"}

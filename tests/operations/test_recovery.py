@@ -25,6 +25,7 @@ from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing, SecretKey, npub, parse_public_key
 from tenex.operations import recovery as module
 from tenex.operations.message_sources import RecoveredMessages, messages_of_view
+from tenex.operations.recovered_history import history_of_view
 from tenex.operations.recovery import Recovery, legacy_file, rebuilt_records
 from tenex.settings import load, resolve_paths
 from tenex.store.atomic_folder import as_one_decision, create
@@ -520,6 +521,17 @@ async def test_a_rebuild_from_the_file_alone_shows_what_the_file_showed(home: Ho
     assert not any("phases and turns" in sentence for sentence in made.lost)
     assert (await verify(home.folder, ID)).faults == ()
     assert render(fold(ID, await home.folder.read(ID, NEWEST))) == (path / VIEW).read_text()
+
+
+def test_why_work_was_not_tried_is_read_from_the_file() -> None:
+    done = {"agent": "executor", "outcome": "finished", "text": "no", "verdict": "untried", "untried": "no browser"}
+    ran = [{"agent": "executor", "command": "python a.py", "exitStatus": 1}]
+    turn = {"turnId": "turn-1", "timestamp": 5, "phase": "verification", "completions": [done], "ran": ran}
+    lost: list[str] = []
+    (found,) = history_of_view({"orchestratorTurns": [turn]}, VIEW, lost).turns
+    assert lost == []
+    assert [(one.verdict, one.untried) for one in found.completions] == [("untried", "no browser")]
+    assert [(one.command, one.status, one.is_trial) for one in found.ran] == [("python a.py", 1, False)]
 
 
 async def test_the_transitions_and_turns_of_an_older_programs_file_are_kept(home: Home) -> None:

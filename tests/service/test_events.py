@@ -80,7 +80,7 @@ async def test_forgeries_odd_shapes_and_a_megabyte_are_dropped_and_valid_message
                     for event in bad:
                         await peer.send("EVENT", sub_id, event)
             long = await folder.write(f'Write notes.txt with "{"lorem ipsum " * 4_000}"')
-            state = await folder.until(long, "waiting")
+            state = await folder.until(long, "ended")
             assert await process.stop() == 0
             assert not process.errors
             assert not [words for words in ("evil", "xxxx") if words in process.stderr]

@@ -78,7 +78,7 @@ async def test_an_index_deleted_beside_a_running_daemon_comes_back_with_everythi
         for file in index_files(folder):
             file.unlink()
         assert await found(folder, "xylophone") == [old], "without one the journals are read"
-        new = await folder.write("Create okapi.py that prints glockenspiel")
+        new = await folder.write("Write okapi.txt with glockenspiel")
         await folder.until(new, "ended")
         await process.until("index.caught_up")
         assert (await found(folder, "xylophone"), await found(folder, "glockenspiel")) == ([old], [new])

@@ -11,7 +11,7 @@ from .kit import of_kind, tenex_here
 from .loopback import at_work, settled
 
 LARGE = b"row\n" * (11 * 1024 * 1024 // 4)
-COMMANDS = {"execute": "echo tiny > b.csv", "chores": "mv a.csv moved.csv"}
+COMMANDS = {"execute": "echo tiny > b.csv", "verification": "cat b.csv", "chores": "mv a.csv moved.csv"}
 
 
 def careless(asked: Asked) -> Reply:
@@ -20,7 +20,7 @@ def careless(asked: Asked) -> Reply:
     if command is not None and "shell" not in asked.results:
         return calls(("shell", {"command": command}))
     if asked.phase == "chores":
-        return complete(response=asked.results["shell"][-1], summary="see above")
+        return complete(response="Tidied.", summary=asked.results["shell"][-1])
     return brisk(asked)
 
 
@@ -36,7 +36,7 @@ async def test_the_model_and_the_person_are_told_which_files_no_checkpoint_holds
         assert "[Changed: b.csv. No checkpoint has what was there before: b.csv.]" in results[0].content
         reason = "a.csv (was 12 MB, not in the checkpoint), moved.csv (may hold what was a.csv)"
         assert f"[Could not be put back: {reason}; name this in your summary.]" in results[1].content
-        assert any(reason in event["content"] for event in await folder.sent()), "the agent repeats it"
+        assert any(reason in event["content"] for event in await folder.sent()), "the last word repeats it"
         assert (folder.workspace / "moved.csv").read_bytes() == LARGE
 
         words = ("conversations", "rollback", name, "--to", "2", "--files", "--yes", "--data", folder.data)

@@ -1,14 +1,16 @@
 """Models behind OpenAI's protocol over real HTTP: what they were sent, what was done, what it cost, to the token."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
+from tenex.core import records as r
 from tests.fakes.modelprotocol import Fails, Json, Reply
 from tests.fakes.modelscripts import Asked, Team, all_phases, brisk, straight
 from tests.fakes.modelserver import Exchange, ModelServer
 
-from .kit import FULL_CYCLE, Folder, phases
+from .kit import FULL_CYCLE, Folder, of_kind, phases
 from .loopback import QUICK, agree, at_work, billed, priced, rounded, settled, spent
 
 WISH, IDEA, CHOICE = "I want a note-01.txt.", "Give me ideas for note-01.txt.", "Take the first one."
@@ -66,13 +68,22 @@ def check_router(server: ModelServer) -> None:
             assert all(done["outcome"] == "finished" and done["text"] for done in turn["completions"])
 
 
+def figures_in(messages: Iterable[Iterable[Sequence[str]]]) -> list[dict[str, str]]:
+    """The tags with figures of each message that has some."""
+    found = ({tag[0]: tag[1] for tag in tags if tag[0].startswith("llm-")} for tags in messages)
+    return [figures for figures in found if figures]
+
+
 async def check_figures(folder: Folder, server: ModelServer, name: str) -> None:
     """The server's log, the journal, the view, the tags on the relay and the statistics agree."""
     view = folder.view(name)
     assert rounded(view["usage"]) == billed(server.delivered())
-    # the relay: each run's completion carries what the run cost; the router never speaks
-    tags = [{tag[0]: tag[1] for tag in event["tags"] if tag[0][:4] == "llm-"} for event in await folder.sent()]
-    tagged = [tag for tag in tags if tag]
+    # each run's completion carries what the run cost, on the relay where it is published; the router never speaks
+    messages = of_kind(folder.records(name), r.MessageSent)
+    tagged = figures_in(message.tags for message in messages)
+    published = figures_in(message.tags for message in messages if message.is_published)
+    assert sorted(figures_in(event["tags"] for event in await folder.sent()), key=str) == sorted(published, key=str)
+    assert 0 < len(published) < len(tagged)
     worked = [exchange for _, exchange in of_agents(server)]
     assert sum(int(tag["llm-prompt-tokens"]) for tag in tagged) == sum(e.input_tokens for e in worked)
     assert sum(int(tag["llm-completion-tokens"]) for tag in tagged) == sum(e.output_tokens for e in worked)

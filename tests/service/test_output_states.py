@@ -122,11 +122,13 @@ async def test_1_2_a_conversation_by_states_outlives_a_kill_and_publishes_no_tho
         folder = folder_with_model(tmp_path / "data", relay, server)
         folder.edit('kind = "openai"', 'kind = "openai"\ngrammar = "structural_tag"')
         put(folder)
-        async with serving(folder, server) as process:
+        # by rule a call with an unknown result would have to be verified
+        routed = {"TENEX_CONVERSATIONS__ROUTE_BY_RULE": "false"}
+        async with serving(folder, server, **routed) as process:
             name = await folder.write("What is six times seven?")
             await person.until(lambda: (folder.workspace / "started").is_file())
             await process.die()
-        async with serving(folder, server) as process:
+        async with serving(folder, server, **routed) as process:
             seen: list[Json] = []
             watched = asyncio.create_task(watch(folder, seen))
             await settled(folder, name, "waiting")

@@ -175,7 +175,10 @@ async def test_the_command_stop_waits_until_it_has_ended_and_never_signals_twice
     assert folder.state(name).turn is not None
     for word in ("stop", "reload"):
         code, _, err = await tenex_here(word, "--data", folder.data)
-        assert (code, f"No daemon runs on {folder.data}" in err) == (1, True)
+        assert (code, f"No daemon runs on {folder.data}. `tenex --data {folder.data} run` starts one." in err) == (
+            1,
+            True,
+        )
     lock.write_text(f"{os.getpid()}\n")  # as a killed daemon leaves it, once its id belongs to somebody else
     code, _, err = await tenex_here("stop", "--data", folder.data)
     assert (code, "No daemon runs" in err) == (1, True)

@@ -11,9 +11,22 @@ from tenex.core.decide.runs import UNKNOWN
 from tenex.core.effects import Key, Work
 from tenex.core.ids import Millis
 from tenex.core.messages import Usage
+from tenex.core.phases import Phase
 from tenex.core.signals import ModelFailed
 from tenex.telemetry.durations import Interval, Intervals
-from tests.fakes.scenario import Scenario, diligent, reply, rules, seven_phases
+from tests.core.test_only_choice import WORK, team
+from tests.fakes.scenario import (
+    WAITS,
+    Router,
+    Scenario,
+    diligent,
+    model_by_phase,
+    reply,
+    route,
+    rules,
+    seven_phases,
+    step_until,
+)
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 
 from .kit import REFUSED, answering, decisions, restarted, whole_conversation
@@ -73,6 +86,17 @@ def test_a_message_is_followed_to_its_decision_and_to_the_first_words_for_it() -
     first = next(sent.at for sent in scenario.records(r.MessageSent) if sent.purpose == "completion")
     assert (routed.began, routed.ended) == (began, scenario.records(r.Routed)[0].at)
     assert (answer.began, answer.ended) == (began, first)
+
+
+def test_words_that_users_do_not_get_are_no_reply() -> None:
+    scenario = Scenario(Router(route("execute", "executor"), WAITS), model_by_phase(**WORK), config=team())
+    scenario.user_writes("create hello.py")
+    step_until(scenario, lambda it: it.conversation.phase is Phase.CHORES and bool(it.conversation.runs))
+    scenario.converse("thank you")
+    sent = scenario.records(r.MessageSent)
+    assert not next(one for one in sent if one.text == "tidy").is_published
+    (reply_,) = by_stage(of(scenario), "reply")
+    assert reply_.ended == next(one.at for one in sent if one.text == "built")
 
 
 def test_failed_tries_and_useless_answers_are_model_intervals_of_their_own() -> None:

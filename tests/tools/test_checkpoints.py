@@ -14,15 +14,15 @@ import pytest
 
 from tenex.core.config import Replay
 from tenex.core.errors import UsageError
-from tenex.core.ids import CallId, ConversationId, Millis, RunId
+from tenex.core.ids import CallId, ConversationId, Millis, RunId, Slug, TurnId
 from tenex.core.phases import Phase
-from tenex.core.records import ToolCallCompleted, ToolCallStarted
+from tenex.core.records import ToolCallCompleted, ToolCallStarted, TurnOpened
 from tenex.core.records.base import Record
 from tenex.core.state.conversation import State
 from tenex.core.state.rollback import RolledBack
 from tenex.tools import snapshots
 from tenex.tools.checkpoints import Checkpoints, PutBack
-from tenex.tools.rollback import Returned, put_back, tree_after
+from tenex.tools.rollback import Returned, put_back, tree_after, undo
 from tenex.tools.shadow_git import CheckpointFailed
 from tenex.tools.workspace import Workspace
 from tests.programs import needs_git
@@ -426,6 +426,29 @@ def test_what_has_no_copy_is_left_alone_and_named(work: Work, monkeypatch: pytes
     }
     assert {name: (work.root / name).read_text() for name in mine} == mine
     assert done.changed == (".gitignore", "b")
+
+
+def test_an_undo_leaves_what_calls_changed_that_are_not_on_record(work: Work) -> None:
+    """A rebuilt journal has other records at the numbers of those that were lost."""
+    opened = TurnOpened(
+        seq=1,
+        at=Millis(0),
+        turn_id=TurnId("turn-1"),
+        phase=Phase.EXECUTE,
+        agents=(Slug("x"),),
+        reason="",
+        handoff=None,
+    )
+    work.records.append(opened)
+    work.call(a="1", both="1")
+    rebuilt = work.records[:]
+    work.call(b="2", both="2")
+    listed = undo(work.checkpoints, CONVERSATION, rebuilt, "turn", 0)
+    assert (listed.files, listed.left) == (("a",), {"both": "changed by somebody else too"})
+    done = undo(work.checkpoints, CONVERSATION, rebuilt, "turn", listed.to)
+    assert done.files == ("a",)
+    assert not (work.root / "a").exists()
+    assert {name: (work.root / name).read_text() for name in ("b", "both")} == {"b": "2", "both": "2"}
 
 
 def test_a_link_in_the_way_is_not_followed(work: Work, outside: Path) -> None:

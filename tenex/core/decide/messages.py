@@ -213,7 +213,7 @@ def report_elsewhere(draft: Transaction, slug: Slug) -> None:
 
 
 def report_disabled(draft: Transaction, signal: MessageReceived) -> bool:
-    """Notify a user that a workflow or an agent they mention is disabled; returns whether nobody else is mentioned."""
+    """Notify a user that a workflow or an agent they mention is disabled; returns whether no other is mentioned."""
     rules = draft.rules
     slug = next((slug for slug in signal.addressed if slug in (*rules.disabled, *rules.disabled_agents)), None)
     if slug is None:

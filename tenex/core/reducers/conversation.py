@@ -73,6 +73,7 @@ def _cycle(c: State, record: r.CycleStarted) -> None:
     c.waiver_question, c.waiver_untried, c.untried_asked = None, "", False
     c.plan_question, c.earlier_plans, c.approved_turn = None, (), TurnId("")
     c.touched, c.lines, c.read_files = frozenset(), {}, {}
+    c.changed_outside = False
     c.cycle_usage = c.talk_usage = NO_USAGE
     c.route_streak, c.streak_of = 0, ()  # turns go on counting: a router must not run in cycles without a user
 
@@ -422,6 +423,7 @@ def _call_returned(c: State, record: r.ToolCallCompleted) -> None:
         if record.touched or record.has_outside_effect:
             c.turn = replace(c.turn, has_effect=True)
             if c.turn.phase is Phase.EXECUTE:
+                c.changed_outside = c.changed_outside or record.has_outside_effect
                 _open_gates(c)
 
 
@@ -635,11 +637,22 @@ def _undo_asked(c: State, record: r.UndoRequested) -> None:
     c.undo = UndoState(seq=record.seq, scope=record.scope, to=record.to)
 
 
+def _put_back(c: State, record: r.FilesUndone) -> None:
+    """The files count as changed no more, and without changes no gate is open.
+
+    Where an earlier turn of the cycle changed something, they may be its files too, so nothing changes.
+    """
+    if any(turn.seq <= record.to and turn.has_effect for turn in c.turns):
+        return
+    c.touched -= frozenset(record.files)
+    if not c.touched and not c.changed_outside and c.status != "ended":
+        c.executed, c.gates_met = False, frozenset()
+
+
 def _undone(c: State, record: r.FilesUndone) -> None:
     is_list = bool(record.files) and not record.restored_tree and not record.fault
-    if c.undo is not None and c.undo.scope == "cycle" and record.restored_tree:
-        c.touched -= frozenset(record.files)
     if record.restored_tree:
+        _put_back(c, record)
         c.lines = {path: lines for path, lines in c.lines.items() if path not in record.files}
     c.undo = replace(c.undo, to=record.to, is_open=False) if is_list and c.undo is not None else None
 

@@ -184,6 +184,8 @@ class State:
     touched: Restored[frozenset[str]] = frozenset()
     lines: Restored[Mapping[str, tuple[int, int]]] = field(default_factory=dict, compare=False)
     """Lines added and removed in some of them since the cycle began, for readers; older snapshots lack it."""
+    changed_outside: Restored[bool] = field(default=False, compare=False)
+    """Whether execute may have changed something that `touched` does not name; older snapshots lack it."""
     read_files: Restored[Mapping[str, str]] = field(default_factory=dict)
     cycle_usage: Restored[Usage] = NO_USAGE
     talk_usage: Restored[Usage] = field(default=NO_USAGE, compare=False)

@@ -38,7 +38,7 @@ _FENCE_LINE: Final = re.compile(
 )
 """The first or last line of a block of code."""
 _MARKERS: Final = re.compile(r"[^ \t>]")
-"""Of items in what stands before a block."""
+"""Of items in what is before a block."""
 _QUOTATION: Final = re.compile(r"[ \t]{0,3}(?:>[ \t]?){1,20}")
 _DELIMITERS: Final = re.compile(r"[ \t>]{0,40}\|?(?: *:?-+:? *\|)+ *(?::?-+:?)? *\r?|[ \t>]{0,40}\|? *:?-+:? *\|")
 """The second line of a table."""

@@ -56,9 +56,9 @@ class Run:
                 self.verdicts.append(verdict)
             case r.ToolCallRejected(tool=tool, sentence=sentence):
                 self.results[tool] = sentence
-            case r.MessageSent(text=text, is_published=is_published):
+            case r.MessageSent(text=text, is_published=True):
                 self.replies.append(text)
-                self.notes += is_published
+                self.notes += 1
 
 
 def failures(expect: Expectations, run: Run, figures: Figures, workspace: Path) -> list[str]:

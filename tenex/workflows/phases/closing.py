@@ -47,16 +47,19 @@ def last_word(state: State) -> str:
     return "\n".join(filter(None, [_result(state) or "Done.", *facts]))
 
 
-def _is_repair(state: State) -> bool:
-    """Whether work goes on after a verification that found issues, with no new message since."""
-    newest = state.messages[-1].seq if state.messages else 0
+def _is_repair(state: State, until: int | None = None) -> bool:
+    """Whether work goes on after a verification that found issues, with no new message since, or before a record."""
+    newest = max((message.seq for message in state.messages if until is None or message.seq < until), default=0)
     return any(done.verdict == "issues" for turn in state.turns if turn.seq > newest for done in turn.completions)
 
 
 def _result(state: State) -> str:
     """The words of those who built, where they were not published: those of the last repair."""
-    built = next((turn for turn in reversed(state.turns) if turn.phase is Phase.EXECUTE), None)
-    if built is None or not _is_repair(state):
+    place = max((place for place, turn in enumerate(state.turns) if turn.phase is Phase.EXECUTE), default=None)
+    if place is None:
+        return ""
+    built, *later = state.turns[place:]
+    if not _is_repair(state, until=later[0].seq if later else None):
         return ""
     return "\n\n".join(done.text for done in built.completions if done.outcome == "finished") + "\n"
 

@@ -50,7 +50,7 @@ def ask(draft: Transaction, phases: Sequence[Phase], untried: str = "") -> None:
     )
     if untried:
         reason = in_a_line(untried, REASON_CHARACTERS).rstrip(" .")
-        text = f"Nobody could try it, because {reason}: accept it untried?{owners} Only “yes” accepts it."
+        text = f"No one could try it, because {reason}: accept it untried?{owners} Only “yes” accepts it."
     notify(draft, text, "question", asks="waiver")
     draft.add(r.Waiting, reason="waiver")
 
