@@ -167,6 +167,8 @@ def brisk(asked: Asked) -> Answer:
         case "execute":
             done = {"response": f"{asked.file} is there.", "summary": f"{asked.file} is new; read it"}
             return calls(("write_file", {"path": asked.file, "content": "all done\n"}), ("complete", done))
+        case "verification" if "read_file" not in asked.results:
+            return calls(("read_file", {"path": asked.file}))
         case "chores":
             return complete(response="Nothing is left to tidy.", summary="nothing to do")
         case "reflection":
