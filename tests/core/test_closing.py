@@ -214,3 +214,37 @@ def test_an_answer_to_what_was_written_in_a_gate_is_published() -> None:
     scenario.user_writes("is it tidy?")
     scenario.settle()
     assert "tidy" in notes(scenario)
+
+
+def test_a_trial_that_failed_is_named_though_another_passed() -> None:
+    """The whole suite failed, then one file passed: the last word called the work checked."""
+
+    class Failing(Scenario):
+        def perform(self, effect: Effect) -> Signal:
+            signal = super().perform(effect)
+            if isinstance(signal, ToolReturned) and isinstance(effect, ToolCall):
+                fails = effect.request.arguments.get("path") == "suite"
+                if fails:
+                    return dataclasses.replace(signal, result=dataclasses.replace(signal.result, exit_status=1))
+            return signal
+
+    tries = [reply("", ("check", {"path": "suite"})), reply("", ("check", {"path": "one"}))]
+    done = reply("", ("complete", {"response": "it works", "verdict": "verified"}))
+    model = model_by_phase(**{**WORK, "verification": [*tries, done]})
+    scenario = Failing(Router(route("execute", "executor")), model, config=team()).converse("create hello.py")
+    checked = next(line for line in notes(scenario)[-1].splitlines() if line.startswith("Checked"))
+    ran = "`python one` ended without an error; `python suite` ended with exit status 1"
+    assert checked == f"Checked: it works ({ran})."
+
+
+def test_the_last_word_says_that_a_newer_request_is_next() -> None:
+    """It said that all was done while a second request was open."""
+    router = Router(route("execute", "executor"))
+    scenario = Scenario(router, model_by_phase(**WORK), config=team())
+    scenario.user_writes("create hello.py")
+    step_until(scenario, lambda it: it.conversation.phase is Phase.REFLECTION and bool(it.conversation.runs))
+    scenario.user_writes("and bye.py")
+    router.answers = [route(None, "END"), route("execute", "executor")]
+    scenario.settle()
+    assert notes(scenario)[1].splitlines()[-1] == "What you wrote meanwhile is next."
+    assert "What you wrote" not in notes(scenario)[-1]

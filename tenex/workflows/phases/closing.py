@@ -44,6 +44,8 @@ def is_published(state: State, run: Run, outcome: Outcome, verdict: WorkVerdict)
 def last_word(state: State) -> str:
     """The message at the end of a cycle that changed something."""
     facts = [_changed(state), *_checks(state), _taken(state)]
+    if state.requests:
+        facts.append("What you wrote meanwhile is next.")
     return "\n".join(filter(None, [_result(state) or "Done.", *facts]))
 
 
@@ -94,10 +96,17 @@ def _checks(state: State) -> Iterator[str]:
 
 def _checked(turn: OrchestratorTurn) -> str:
     words = [_line(done.summary or done.text) for done in turn.completions if done.verdict == "verified"]
-    tried = dict.fromkeys(in_a_line(one.command, COMMAND) for one in turn.ran if one.is_trial and one.status == 0)
-    shown = [f"`{command}`" for command in tried][-COMMANDS:]
-    how = f" ({', '.join(shown)} ended without an error)" if shown else " (it was read)"
-    return f"Checked: {'; '.join(words)}{how}."
+    latest: dict[str, int] = {}
+    for one in turn.ran:
+        if one.is_trial:
+            command = in_a_line(one.command, COMMAND)
+            latest.pop(command, None)  # to the end, as the newest
+            latest[command] = one.status
+    passed = [f"`{command}`" for command, status in latest.items() if status == 0][-COMMANDS:]
+    failed = [f"`{command}` ended with exit status {status}" for command, status in latest.items() if status]
+    how = [f"{', '.join(passed)} ended without an error"] if passed else []
+    how += failed[-COMMANDS:]
+    return f"Checked: {'; '.join(words)} ({'; '.join(how) or 'it was read'})."
 
 
 def _taken(state: State) -> str:
