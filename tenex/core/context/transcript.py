@@ -109,7 +109,9 @@ def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | No
         summary = f"\n\n{cut_bytes(done, min(HANDED_ON, room // 3))}" if done else ""
         # the reason is the part's too, where this turn is the first in its phase
         reason = f": {cut_bytes(hand.reason, room // 8)}" if hand.reason != turn.reason else "."
-        yield Note(title="Hand-off", text=f"From {hand.from_} to {hand.to}{reason}{summary}")
+        says_something = hand.from_ is not hand.to or hand.reason != turn.reason or bool(summary)
+        if says_something:
+            yield Note(title="Hand-off", text=f"From {hand.from_} to {hand.to}{reason}{summary}")
     if run.parent is None:
         yield from _of_unfinished(conversation, room // 4)
     yield from mode_of(conversation).notes(conversation, run, room // 2)
