@@ -1,7 +1,9 @@
 """`tenex relay`: the embedded relay alone, on the loopback interface only."""
 
 import asyncio
+import os
 import signal
+import sys
 from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import urlsplit
@@ -53,3 +55,6 @@ async def _serve(port: int, events: Path | None) -> None:
         output.result(url)
         output.message(f"Events are stored {f'in {events}' if events else 'in memory only'}. Ctrl-C stops the relay.")
         await stop.wait()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # threads of the relay's library may still run, and crash in an interpreter that is ending

@@ -35,15 +35,20 @@ def stop(given: Globals, timeout: TimeoutOption = 60.0) -> None:
 
     It finishes running steps (shutdown.deadline); what is unfinished continues at the next start.
     """
+    from tenex.store.lock import find_holder
+
     where, until = given.paths(), time.monotonic() + timeout
     pid = _daemon_of(where, until)
+    stopped = {"stopped": pid}, f"Stopped (process {pid})."
     try:
         process = os.pidfd_open(pid)
-    except ProcessLookupError:
-        raise _not_running(where) from None
+    except ProcessLookupError:  # it has just ended
+        given.show(*stopped)
+        return
     try:
-        if _daemon_of(where, until) != pid:  # another process may have got the id before it was opened
-            raise _not_running(where)
+        if find_holder(where.conversations) != pid:  # it has just ended, and another process may have got its id
+            given.show(*stopped)
+            return
         if not _is_stopping(where):  # a second signal would not wait for steps
             _terminate(process, pid)
         if not select.select([process], [], [], max(0.0, until - time.monotonic()))[0]:
@@ -53,7 +58,7 @@ def stop(given: Globals, timeout: TimeoutOption = 60.0) -> None:
             )
     finally:
         os.close(process)
-    given.show({"stopped": pid}, f"Stopped (process {pid}).")
+    given.show(*stopped)
 
 
 def reload(given: Globals, timeout: TimeoutOption = 60.0) -> None:
@@ -132,10 +137,13 @@ def _listener(where: "ProjectPaths") -> int | None:
 
 
 def _is_stopping(where: "ProjectPaths") -> bool:
+    """Whether the daemon stops already; one that has closed its socket does, one that does not answer may hang."""
     try:
         report = asyncio.run(_ask(where, "status", ALIVE))
-    except (OSError, TenexError):  # it hangs: the signal may still end it
+    except TimeoutError:
         return False
+    except (OSError, TenexError):
+        return True
     return bool(report.get("state") == "stopping")
 
 

@@ -129,6 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
             for name, value in headers.items():
                 self.send_header(name, value)
             self.send_header("transfer-encoding", "chunked")
+            self.send_header("connection", "close")  # else a client may send its next request into the closed socket
             self.end_headers()
             sent = 0
             for piece in body:

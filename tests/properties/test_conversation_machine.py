@@ -488,8 +488,10 @@ class ConversationMachine(RuleBasedStateMachine):
         left = [one.text for one in self.scenario.requests.values()]
         if self.scenario.conversation.status == "ended":
             assert not left
-        is_gone = self.only_agent and self.only_agent not in self.scenario.rules.routable  # then the notice says so
-        if self.scenario.conversation.waiting_for == "user" and not is_gone:
+        is_gone = self.only_agent and self.only_agent not in self.scenario.rules.routable
+        if self.scenario.conversation.waiting_for == "user" and is_gone:
+            self.scenario.requests.clear()  # they were answered by the notice, and stay so when the agent comes back
+        elif self.scenario.conversation.waiting_for == "user":
             # a yes that does not count is answered with the reason
             assert not [text for text in left if not is_clear_yes(text)]
 

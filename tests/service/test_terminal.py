@@ -162,7 +162,9 @@ async def test_tools_the_end_and_whose_turn_it_is_are_shown(terminal: Terminal, 
         again = Terminal(folder.data)
         try:
             chat(again, folder, "--conversation", name[:8])
-            await again.shows("Connected to", "chat → execute", "Changed: hello.py.", "it is your turn", "model calls")
+            await again.shows(
+                "Connected to", "chat → execute", "Changed: hello.py +1.", "it is your turn", "model calls"
+            )
         finally:
             again.close()
 
@@ -175,7 +177,7 @@ async def test_the_end_and_whose_turn_it_is_are_shown_of_a_daemon_elsewhere(
         chat(terminal, folder, "--to", npub(other.project.public))
         await terminal.shows("Connected to", "you ›")
         terminal.type("Create hello.py that prints hello")
-        await terminal.shows("chat → execute", "Changed: hello.py.")
+        await terminal.shows("chat → execute", "Changed: hello.py +1.")
         screen = await terminal.shows("this cycle has ended")
         assert "stranger" not in screen
 
