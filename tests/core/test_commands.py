@@ -531,7 +531,7 @@ def answered_messages(scenario: Scenario) -> list[tuple[str, Any]]:
     state, answers = Conversation(id=ID), list[tuple[str, Any]]()
     for record in scenario.records():
         if isinstance(record, r.MessageSent):
-            answers.append((record.text, (state.command_origin or state.origin)["id"]))
+            answers.append((record.text, (state.command_origin or state.origin)["number"]))
         state.apply(record)
     return answers
 

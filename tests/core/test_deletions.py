@@ -135,3 +135,18 @@ def test_an_answer_that_is_deleted_has_been_read() -> None:
     scenario.user_writes("teal")
     assert [type(record) for record in delete(scenario)] == [r.MessageWithdrawn, r.MessageSent]
     assert scenario.records(r.MessageWithdrawn)[0].was_read
+
+
+@pytest.mark.parametrize("was_read", [False, True])
+def test_answers_do_not_hang_below_a_message_that_was_deleted(*, was_read: bool) -> None:
+    """Clients showed "2 replies" and none of them: the result answered what the relay had removed."""
+    scenario = asked()
+    step_until(scenario, lambda it: it.conversation.turn is not None)
+    scenario.user_writes("and a second one")
+    if was_read:
+        scenario.settle()
+    delete(scenario)
+    assert scenario.conversation.origin["number"] == 1
+    assert scenario.refold().origin["number"] == 1
+    scenario.user_writes("a third one")
+    assert scenario.conversation.origin["number"] == 3

@@ -243,8 +243,9 @@ class Scenario:
     ) -> list[r.Record]:
         """Someone writes; `late` is by how many seconds their message is older than now."""
         self.count += 1
+        event = event_id or f"{self.count:064d}"
         message = InboundMessage(
-            event_id=EventId(event_id or f"{self.count:064d}"),
+            event_id=EventId(event),
             author=author,
             text=text,
             created_at=self.now // 1000 - late,
@@ -252,7 +253,7 @@ class Scenario:
             starts=True,
             reply_to=EventId(reply_to) if reply_to else None,
             address={"form": "notes"},
-            origin={"id": self.count},
+            origin={"id": event, "number": self.count},
         )
         return self.handle(
             MessageReceived(message=message, role=role, name=name, addressed=tuple(map(Slug, addressed)))

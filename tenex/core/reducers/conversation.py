@@ -99,6 +99,7 @@ def _wrote(c: State, record: r.MessageRecorded) -> None:
     c.title = c.title or title_of(record.text)
     _remember(c, record, record.event_id, record.author, record.name, record.text, record.role, record.context)
     c.origin, c.origin_at, c.command_origin = record.origin, record.created_at, {}
+    c.first_origin = c.first_origin or record.origin
     c.turns_since_user, c.route_streak, c.streak_of = 0, 0, ()
     if c.status == "waiting" and c.waiting_for != "waiver" and c.phase is Phase.EXECUTE:
         c.asked_at_rest = record.seq
@@ -150,6 +151,9 @@ def _remember(
 def _withdrawn(c: State, record: r.MessageWithdrawn) -> None:
     if record.was_title:
         c.title = ""  # the next message names it
+    deleted = next((one.event_id for one in (*c.recent, *c.messages) if one.seq == record.message), "")
+    if deleted and c.origin.get("id") == deleted:  # clients show no answers to what is gone
+        c.origin = c.first_origin or c.origin
     if record.was_read:
         memory.blanked(c, record.message)
         return
@@ -168,6 +172,7 @@ def _command(c: State, record: r.CommandGiven) -> None:
     _see(c, record.event_id)
     c.origin, c.origin_at = c.origin or record.origin, record.created_at
     c.command_origin = record.origin
+    c.first_origin = c.first_origin or record.origin
 
 
 def _waiting(c: State, record: r.Waiting) -> None:

@@ -243,6 +243,8 @@ class State:
     """The phase before this one."""
     origin: Kept[Mapping[str, Any]] = field(default_factory=dict)
     """The message we answer: a user's newest that is no command."""
+    first_origin: Kept[Mapping[str, Any]] = field(default_factory=dict, compare=False)
+    """The message that began the conversation, answered where the newest was deleted; older snapshots lack it."""
     command_origin: Reset[Mapping[str, Any]] = field(default_factory=dict)
     """The command that the next message answers, where one was given last."""
     origin_at: Kept[int] = 0

@@ -129,6 +129,7 @@ def of_fork(
         title=title,
         address=dict(address),
         origin={},
+        first_origin={},
         origin_at=0,
         last_created_at=0,
         seen={},
