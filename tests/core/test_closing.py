@@ -32,9 +32,9 @@ def test_a_simple_request_gives_its_answer_and_the_last_word() -> None:
     assert answer == "built"
     lines = last.splitlines()
     assert lines[0] == "Done."
-    assert lines[1:3] == ["Changed: a.", "Checked: it works (`python a` ended without an error)."]
-    assert lines[3].startswith("It took ")
-    assert "tokens" in lines[3]
+    assert lines[1:4] == ["", "- Changed: a.", "- Checked: it works (`python a` ended without an error)."]
+    assert lines[4].startswith("- It took ")
+    assert "tokens" in lines[4]
     assert "tidy" in written(scenario)
     assert scenario.conversation.status == "ended"
 
@@ -63,7 +63,7 @@ def test_the_last_word_names_changed_files_with_their_lines() -> None:
     scenario = Counting(Router(route("execute", "executor")), model_by_phase(**{**WORK, "execute": builds}))
     scenario.rules = team()
     scenario.converse("add a calculator")
-    assert "Changed: calc.py +12 −3, gone.py −7, logo.png, new.py +1,200." in notes(scenario)[-1].splitlines()
+    assert "- Changed: calc.py +12 −3, gone.py −7, logo.png, new.py +1,200." in notes(scenario)[-1].splitlines()
     assert (
         fold(ID, [record for decision in scenario.journal for record in decision]).lines == scenario.conversation.lines
     )
@@ -87,7 +87,7 @@ def test_the_last_word_names_each_command_that_tried_it() -> None:
     done = reply("", ("complete", {"response": "it works", "verdict": "verified"}))
     model = model_by_phase(**{**WORK, "verification": [*tries, done]})
     scenario = Scenario(Router(route("execute", "executor")), model, config=team()).converse("create hello.py")
-    checked = next(line for line in notes(scenario)[-1].splitlines() if line.startswith("Checked"))
+    checked = next(line for line in notes(scenario)[-1].splitlines() if line.startswith("- Checked"))
     assert "(`python suite`, `python bbb" in checked
     assert len(checked) < 200
 
@@ -114,7 +114,7 @@ def test_after_a_repair_its_result_is_in_the_last_word_and_said_once() -> None:
     scenario = Scenario(Router(route("execute", "executor")), model, config=team()).converse("create hello.py")
     answer, issue, last = notes(scenario)
     assert (answer, issue) == ("built", "it fails\n\nit prints nothing")
-    assert last.startswith("repaired\n\nChanged: a, b.\nChecked: it works now")
+    assert last.startswith("repaired\n\n- Changed: a, b.\n- Checked: it works now")
 
 
 def test_a_repairs_result_is_in_the_last_word_also_after_a_message_in_a_gate() -> None:
@@ -133,7 +133,7 @@ def test_a_repairs_result_is_in_the_last_word_also_after_a_message_in_a_gate() -
     step_until(scenario, lambda it: len(it.conversation.turns) == 3 and bool(it.conversation.runs))
     scenario.converse("how long does it take?")
     (last,) = [note for note in notes(scenario) if "Changed: " in note]
-    assert last.startswith("repaired\n\nChanged: a, b.")
+    assert last.startswith("repaired\n\n- Changed: a, b.")
 
 
 def test_hand_over_has_words_for_the_user_and_a_reason_for_agents() -> None:
@@ -232,9 +232,9 @@ def test_a_trial_that_failed_is_named_though_another_passed() -> None:
     done = reply("", ("complete", {"response": "it works", "verdict": "verified"}))
     model = model_by_phase(**{**WORK, "verification": [*tries, done]})
     scenario = Failing(Router(route("execute", "executor")), model, config=team()).converse("create hello.py")
-    checked = next(line for line in notes(scenario)[-1].splitlines() if line.startswith("Checked"))
+    checked = next(line for line in notes(scenario)[-1].splitlines() if line.startswith("- Checked"))
     ran = "`python one` ended without an error; `python suite` ended with exit status 1"
-    assert checked == f"Checked: it works ({ran})."
+    assert checked == f"- Checked: it works ({ran})."
 
 
 def test_the_last_word_says_that_a_newer_request_is_next() -> None:
@@ -246,5 +246,5 @@ def test_the_last_word_says_that_a_newer_request_is_next() -> None:
     scenario.user_writes("and bye.py")
     router.answers = [route(None, "END"), route("execute", "executor")]
     scenario.settle()
-    assert notes(scenario)[1].splitlines()[-1] == "What you wrote meanwhile is next."
+    assert notes(scenario)[1].splitlines()[-1] == "- What you wrote meanwhile is next."
     assert "What you wrote" not in notes(scenario)[-1]

@@ -10,6 +10,7 @@ from tenex.core.amounts import count, dollars, duration
 from tenex.core.context.window import in_a_line
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.records import Outcome, WorkVerdict
+from tenex.core.reducers.history import so_far
 from tenex.core.state.conversation import State
 from tenex.core.state.run import OrchestratorTurn, Run
 
@@ -46,7 +47,8 @@ def last_word(state: State) -> str:
     facts = [_changed(state), *_checks(state), _taken(state)]
     if state.requests:
         facts.append("What you wrote meanwhile is next.")
-    return "\n".join(filter(None, [_result(state) or "Done.", *facts]))
+    listed = "\n".join(f"- {fact}" for fact in facts if fact)  # clients that draw Markdown would join plain lines
+    return f"{_result(state) or 'Done.'}\n\n{listed}"
 
 
 def _is_repair(state: State, until: int | None = None) -> bool:
@@ -63,7 +65,7 @@ def _result(state: State) -> str:
     built, *later = state.turns[place:]
     if not _is_repair(state, until=later[0].seq if later else None):
         return ""
-    return "\n\n".join(done.text for done in built.completions if done.outcome == "finished") + "\n"
+    return "\n\n".join(done.text for done in built.completions if done.outcome == "finished")
 
 
 def _changed(state: State) -> str:
@@ -106,15 +108,20 @@ def _checked(turn: OrchestratorTurn) -> str:
     failed = [f"`{command}` ended with exit status {status}" for command, status in latest.items() if status]
     how = [f"{', '.join(passed)} ended without an error"] if passed else []
     how += failed[-COMMANDS:]
-    return f"Checked: {'; '.join(words)} ({'; '.join(how) or 'it was read'})."
+    said = "; ".join(words)
+    if len(passed) == 1 and not failed and passed[0] in said:
+        return f"Checked: {said}."
+    return f"Checked: {said} ({'; '.join(how) or 'it was read'})."
 
 
 def _taken(state: State) -> str:
-    """The time of all turns, without that in which somebody was waited for, and what the models used."""
-    milliseconds = sum(turn.working or 0 for turn in state.turns)
-    usage = state.cycle_usage
+    """The time of the work, without that in which somebody was waited for, and what the models used."""
+    milliseconds, usage = sum(turn.working or 0 for turn in state.turns), state.cycle_usage
+    if state.history is not None and state.history.open_cycle is not None:  # with what came between the turns
+        cycle = so_far(state, state.history.open_cycle)
+        milliseconds, usage = cycle.working, cycle.usage
     tokens = usage.input_tokens + usage.output_tokens
-    parts = [duration(milliseconds / 1000)]
+    parts = [duration(milliseconds / 1000) if milliseconds >= 1_000 else "less than a second"]
     if tokens:
         parts.append(count(tokens, "token"))
     if cost := dollars(usage.cost_usd):
