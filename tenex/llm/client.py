@@ -151,7 +151,7 @@ class ModelClient:
         """Take the key of a model's provider as it is now, if its server has refused the one before.
 
         Raises:
-            ModelUnavailable: it is the same, and nobody wants it to be tried all the same.
+            ModelUnavailable: it is the same, and no user wants it to be tried all the same.
         """
         provider = name.partition(":")[0]
         refused_to_all, refused_to_it = self._refused_keys.pop(provider, None), self._refused_keys.pop(name, None)

@@ -103,7 +103,7 @@ def agents_in(event: PublishedProfile) -> list[PublicKey]:
 
 
 def name_in(event: PublishedProfile) -> str:
-    """The author's name in a kind 0, on one line, without what nobody sees, and shortened; empty if there is none."""
+    """The author's name in a kind 0, on one line, without invisible characters, shortened; empty if there is none."""
     fields = _fields(event)
     for key in _NAME_KEYS:
         name = fields.get(key)

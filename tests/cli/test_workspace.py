@@ -1,4 +1,4 @@
-"""`tenex workspace`: the project's environment is made in the sandbox, and what is missing is told."""
+"""`tenex workspace`: the project's environment is made in the sandbox, and what is missing is named."""
 
 import json
 import subprocess
