@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 WAIT: Final = 10.0
 """Seconds without an answer after which a user is shown where to look."""
+LOOK: Final = 1.0
+"""Seconds after which a chat without a terminal looks whether agents are at work."""
 REPORT_DELAY: Final = 1.0
 """Seconds a message waits for the daemon's report of what came before it."""
 _ID: Final = re.compile(r"[0-9a-f]{64}")
@@ -163,7 +165,7 @@ class Chat:
             TransientError: nothing answered within `wait` seconds, and there is no terminal.
         """
         is_chat = sys.stdin.isatty() and sys.stdout.isatty()
-        async with connected_client(url, user, project, agents=agents, indicators=is_chat) as talk:
+        async with connected_client(url, user, project, agents=agents, indicators=True) as talk:
             if conversation:
                 await talk.resume(conversation)
             if is_chat:
@@ -225,8 +227,10 @@ class Chat:
             if line.strip():
                 await self._send(talk, line.strip())
         self._last = loop.time()
-        while (remaining := self._last + wait - loop.time()) > 0:  # noqa: ASYNC110 every answer postpones the end
-            await asyncio.sleep(remaining)
+        while (remaining := self._last + wait - loop.time()) > 0:
+            await asyncio.sleep(min(remaining, LOOK))
+            if talk.activities:  # somebody is at work, as indicators say that go out of date by themselves
+                self._last = loop.time()
 
     async def _send(self, talk: ChatClient, text: str) -> None:
         self._awaits_answer = True
@@ -249,8 +253,7 @@ class Chat:
             self._show(message)
         else:
             self._waiting[line.event] = message
-            if not (message.is_by_project and message.phase_from):  # an announcement: the report has the transition
-                loop.call_later(REPORT_DELAY, self._show_waiting, line.event)
+            loop.call_later(REPORT_DELAY, self._show_waiting, line.event)
         self._feed.on_delivered(line.event)
 
     def _show_waiting(self, event: str) -> None:

@@ -42,7 +42,6 @@ class ReceivedMessage:
     """Tokens of the agent's run so far; 0 where unknown."""
     cost: float | None = None
     """The same in US dollars; None where no price is known."""
-    is_by_project: bool = False
     is_past: bool = False
     """Whether it was there before the client continued the conversation."""
 
@@ -194,7 +193,6 @@ class ChatClient:
             tags.get("phase-from", ""),
             tokens=int(_number(tags.get("llm-total-tokens")) or 0),
             cost=_number(tags.get("llm-cost-usd")),
-            is_by_project=event.pubkey == self._project,
             is_past=event.id in self._past or event.created_at < self._past_since,
         )
 

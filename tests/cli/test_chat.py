@@ -13,6 +13,7 @@ from tenex.cli.chat import Chat, _agents
 from tenex.cli.console import Screen
 from tenex.cli.nostr_client import Activity, ReceivedMessage
 from tenex.core.errors import TransientError
+from tenex.core.ports import PublishOutcome
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import Event
 from tenex.nostr.keys import KeyRing, SecretKey
@@ -50,6 +51,27 @@ async def test_a_message_without_an_answer_is_an_error_that_names_where_to_look(
     async with embedded_relay() as url:
         with pytest.raises(TransientError, match=r"No answer within 0 s.*tenex status.*people"):
             await chat.run(url, PERSON, PROJECT.public, 0.0, "")
+
+
+async def test_without_a_terminal_it_waits_while_agents_are_at_work(
+    chat: Chat, may_end: Flag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended after some seconds, though the daemon was at work."""
+    may_end.set()
+    monkeypatch.setattr("tenex.cli.chat.LOOK", 0.01)
+    looks = [["Executor"]] * 5
+
+    class Talk:
+        @property
+        def activities(self) -> list[str]:
+            return looks.pop() if looks else []
+
+        async def send(self, text: str) -> PublishOutcome:
+            return PublishOutcome(accepted=True)
+
+    talk: Any = Talk()
+    await chat._pipe(talk, 0.02)
+    assert not looks
 
 
 async def test_any_answer_is_one(chat: Chat, may_end: Flag, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,21 +136,18 @@ async def test_messages_of_the_relay_wait_for_the_report_of_what_came_before(cha
     assert shown.count("It is done") == 1
 
 
-async def test_messages_that_the_daemon_does_not_report_are_shown_soon_unless_they_announce_a_phase(
+async def test_messages_that_the_daemon_does_not_report_are_shown_soon(
     chat: Chat, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenex.cli.chat.REPORT_DELAY", 0.0)
     chat._on_lines([Line("phase", "chat → execute")], STATUS)
     chat._on_message(ReceivedMessage(Line("agent", "Executor", "The disk is full", 0, "e1"), "execute"))
-    announced = Line("agent", "tenex", "Now in execute", 0, "e2")
-    chat._on_message(ReceivedMessage(announced, "execute", "chat", is_by_project=True))
+    last_word = Line("agent", "tenex", "Done.", 0, "e2")
+    chat._on_message(ReceivedMessage(last_word, "reflection", "chores"))
     await asyncio.sleep(0.01)
     out = capsys.readouterr().out
     assert "The disk is full" in out
-    assert "Now in execute" not in out
-    chat._on_gone()
-    chat._on_message(ReceivedMessage(announced, "execute", "chat", is_by_project=True))
-    assert "Now in execute" in capsys.readouterr().out
+    assert out.count("Done.") == 1
 
 
 def test_the_agents_of_the_folder_are_known_but_for_a_key_that_is_broken(tmp_path: Path) -> None:
