@@ -18,7 +18,7 @@ from pydantic_ai.profiles import merge_profile
 from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.usage import RequestUsage
 
-from .refused_parameters import REFUSALS, AdaptedClient, Parameters, refusal_words
+from .refused_parameters import REFUSALS, AdaptedClient, Parameters, refusal_words, sent_request
 
 MOST: Final = 2**53
 """Tokens: what JSON numbers hold exactly; a larger count is a server's mistake."""
@@ -70,12 +70,20 @@ class CompatibleChatModel(OpenAIChatModel):
         """Take from an error what the server does not take; the name of what is sent otherwise from now on, or ""."""
         if not isinstance(error, library.ModelHTTPError) or error.status_code not in REFUSALS:
             return ""
+        sent = sent_request(error)
+        if self._parameters is None or sent is None:
+            return ""
+        if sent.learnt < self._parameters.learnt:
+            return "what was learnt since it was sent"
         words = refusal_words(error)
         thoughts = _thoughts_refused(words)
         if thoughts is not None and self._profile_learnt != thoughts:
             self._profile_learnt = thoughts
-            return "thoughts"
-        return self._parameters.refused(words) if self._parameters is not None else ""
+            found = "thoughts"
+        else:
+            found = self._parameters.refused(words, sent.names)
+        self._parameters.learnt += bool(found)
+        return found
 
     @property
     def _streamed_response_cls(self) -> type[OpenAIStreamedResponse]:

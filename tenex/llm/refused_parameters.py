@@ -8,7 +8,8 @@ refuse are in the messages: a system prompt of its own, and an answer without te
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from openai import NOT_GIVEN, Omit
@@ -72,6 +73,9 @@ _OF_VALUE: Final = re.compile(
 )
 """A refusal of how much is asked for, which the operator has set."""
 
+_SENT: Final = "_tenex_sent_request"
+"""Where an exception of the library holds the `SentRequest`."""
+
 _log = get_logger(__name__)
 
 
@@ -88,7 +92,8 @@ class Parameters:
     def __init__(self) -> None:
         self._changed: dict[str, str] = {}
         """The other name of a parameter, or "" where it is left out."""
-        self._sent: frozenset[str] = frozenset()
+        self.learnt = 0
+        """How often something was learnt. A request that was sent before says nothing new about the server."""
         self._system_as_user = False
         """Whether the system prompt is sent at the beginning of the first message of a user."""
         self._text_as_empty = False
@@ -102,18 +107,20 @@ class Parameters:
                 value = sent.pop(name)
                 if other:
                     sent.setdefault(other, value)
-        self._sent = frozenset(sent)
         if self._text_as_empty:
             sent["messages"] = [{**message, "content": message.get("content") or ""} for message in sent["messages"]]
         if self._system_as_user:
             sent["messages"] = _without_system(sent["messages"])
         return sent
 
-    def refused(self, words: str) -> str:
-        """Note what a refusal in these words is about; its name, or "" where nothing can be sent otherwise."""
-        if name := self._named(words):
+    def refused(self, words: str, sent: Collection[str]) -> str:
+        """Note what a refusal in these words is about; its name, or "" where nothing can be sent otherwise.
+
+        `sent` are the names of the fields of that request: others are under way at the same time.
+        """
+        if name := self._named(words, sent):
             return name
-        optional = [name for name in OPTIONAL if name in self._sent]
+        optional = [name for name in OPTIONAL if name in sent]
         if optional and _UNNAMED.search(words):
             self._changed.update(dict.fromkeys(optional, ""))
             _log.info("model.parameter_refused", parameter=", ".join(optional))
@@ -128,12 +135,12 @@ class Parameters:
             return "content"
         return ""
 
-    def _named(self, words: str) -> str:
+    def _named(self, words: str, sent: Collection[str]) -> str:
         """Note the parameter that a refusal names, and that was sent."""
         if not _REFUSED.search(words):
             return ""
         places = {
-            name: re.search(rf"(?<![\w.]){name.replace('_', '_?')}\b", words) for name in OPTIONAL if name in self._sent
+            name: re.search(rf"(?<![\w.]){name.replace('_', '_?')}\b", words) for name in OPTIONAL if name in sent
         }
         named = {name: place.start() for name, place in places.items() if place is not None}
         if not named:
@@ -163,6 +170,27 @@ def _without_system(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, 
     return rest
 
 
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """What is known of a request when its refusal is looked at."""
+
+    names: frozenset[str]
+    """Of its fields."""
+    learnt: int
+    """`Parameters.learnt` when it was sent."""
+
+
+def sent_request(error: BaseException) -> SentRequest | None:
+    """The request that an error, or the one that it was raised from, is about."""
+    cause: BaseException | None = error
+    while cause is not None:
+        found = cause.__dict__.get(_SENT)
+        if isinstance(found, SentRequest):
+            return found
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
 class AdaptedClient:
     """A client of OpenAI's library whose requests have the parameters that their server takes."""
 
@@ -182,7 +210,12 @@ class AdaptedClient:
 
     async def create(self, **fields: Any) -> Any:
         """As `AsyncOpenAI.chat.completions.create`."""
-        return await self._adapted.chat.completions.create(**self._parameters.as_permitted(fields))
+        sent, learnt = self._parameters.as_permitted(fields), self._parameters.learnt
+        try:
+            return await self._adapted.chat.completions.create(**sent)
+        except Exception as error:
+            error.__dict__[_SENT] = SentRequest(names=frozenset(sent), learnt=learnt)
+            raise
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._adapted, name)

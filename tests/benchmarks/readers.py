@@ -92,12 +92,6 @@ def _failed(written: str) -> library.ModelHTTPError:
     return library.ModelHTTPError(400, "m", body=_body(f"unsupported {written}"))
 
 
-def _parameters() -> Parameters:
-    made = Parameters()
-    made.as_permitted({"max_tokens": 1, "temperature": 1})
-    return made
-
-
 def _body(written: str) -> dict[str, dict[str, str]]:
     return {"error": {"message": written, "code": written, "param": written}}
 
@@ -169,7 +163,9 @@ READERS: Final[Mapping[str, Reader]] = {
     "llm.markup.rewritten, of a message": lambda written: markup.rewritten(f"<|channel|>{written}<|message|>"),
     "llm.markup.has_mark": markup.has_mark,
     "llm.thoughts.without_tags": thoughts.without_tags,
-    "llm.refused_parameters": lambda written: _parameters().refused(refusal_words(_failed(written))),
+    "llm.refused_parameters": lambda written: Parameters().refused(
+        refusal_words(_failed(written)), ["max_tokens", "temperature"]
+    ),
     "llm.compatible, of thoughts": lambda written: compatible._thoughts_refused(refusal_words(_failed(written))),
     "llm.cut_input": lambda written: cut_input._RUN.sub(rb"\1\1", written.encode("utf-8", "replace")),
     "llm.response.refused_call": lambda written: refused_call(

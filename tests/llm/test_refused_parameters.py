@@ -1,5 +1,6 @@
 """What a server refuses to be sent is left out or renamed, once, and remembered; real servers' answers, over HTTP."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -8,8 +9,9 @@ import pytest
 from tenex.core.errors import ModelUnavailable
 from tenex.core.messages import ModelStep
 from tests.fakes.modelprotocol import Answer, Call, Fails, Json, Reply, Sends
+from tests.fakes.modelserver import model_server
 
-from .clients import WRITE, asked, called, result, route, work
+from .clients import WRITE, asked, called, client_for, provider, result, route, work
 
 OK = Answer(text="Hello")
 REQUEST = work(tools=(WRITE,))
@@ -93,6 +95,29 @@ async def test_a_refused_parameter_is_left_out_or_renamed_once_and_remembered(
     assert all({"messages", "model", "tools"} <= request.keys() for request in sent)
     if sent_instead:
         assert [request.get(sent_instead) for request in sent[1:]] == [500, 500]
+
+
+async def test_requests_that_are_refused_at_the_same_time_are_all_sent_otherwise() -> None:
+    """The first learnt it; to the others nothing was left to learn, so that their model counted as out of reach."""
+    together, waiting = 3, asyncio.Event()
+    arrived = 0
+
+    async def respond(request: Json) -> Reply:
+        nonlocal arrived
+        if "max_tokens" not in request:
+            return OK
+        arrived += 1
+        if arrived == together:
+            waiting.set()
+        await waiting.wait()
+        return Fails(status=400, body=RENAMED)
+
+    async with model_server(respond) as server:
+        client = client_for(provider(server), max_output_tokens=500)
+        steps = await asyncio.gather(*(client.step(REQUEST) for _ in range(together)))
+        await client.close()
+    assert [step.text for step in steps] == ["Hello"] * together
+    assert len(server.exchanges) == 2 * together
 
 
 async def test_a_parameter_that_is_refused_under_both_names_is_left_out() -> None:
