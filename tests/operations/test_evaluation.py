@@ -99,19 +99,6 @@ def note(text: str, *, is_published: bool = True) -> r.Record:
     )
 
 
-def said(text: str, *, is_published: bool = True) -> r.MessageSent:
-    return r.MessageSent(
-        seq=1,
-        at=Millis(0),
-        speaker=PublicKey("a" * 64),
-        name="executor",
-        text=text,
-        purpose="completion",
-        phase=Phase.CHORES,
-        is_published=is_published,
-    )
-
-
 RUN = Run(status="ended")
 for seen in (
     turn(Phase.EXECUTE, "executor"),
@@ -152,6 +139,7 @@ for seen in (
         ({"files": {"c.txt": ""}}, "c.txt does not exist"),
         ({"replies": ["It is"]}, ""),
         ({"replies": ["May I"]}, "no reply contains 'May I'; the last: It is done."),
+        ({"replies": ["Nothing"]}, "no reply contains 'Nothing'; the last: It is done."),
         ({"notes": 1}, ""),
         ({"notes": 0}, "notes: 1 of at most 0"),
         ({"verdicts": ["issues", "verified"]}, ""),

@@ -107,12 +107,12 @@ def test_a_transition_by_a_rule_by_a_hand_over_and_by_a_person_names_them() -> N
 
 
 def test_what_was_refused_and_why() -> None:
-    refused = route("execute", "nobody-here")
+    refused = route("execute", "absent-agent")
     scenario = WithFailures(Router(refused, route("execute", "executor"), WAITS), worker).converse("build it")
     view = shown(scenario)
     (decision,) = [one for one in view["decisions"] if one["kind"] == "refused"]
-    assert "nobody-here" in decision["reason"]
-    assert "nobody-here" in decision["refusedAnswer"]
+    assert "absent-agent" in decision["reason"]
+    assert "absent-agent" in decision["refusedAnswer"]
     assert decision["by"] == {"kind": "router", "model": "router"}
     (call,) = [one for one in view["toolCalls"] if one["outcome"] == "refused"]
     assert (call["tool"], call["agent"], call["turn"], call["arguments"]) == (
