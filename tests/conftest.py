@@ -5,6 +5,7 @@ No example of a property has a deadline: on a machine with other work to do it w
 
 import os
 import re
+import signal
 from collections.abc import Generator
 from typing import Any, TypeVar
 
@@ -20,6 +21,9 @@ NO_SKIPS = bool(os.environ.pop("TENEX_NO_SKIPS", ""))  # taken out, because prog
 
 settings.register_profile("unhurried", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+"""Programs under test inherit it: under `nohup` none of them would reload, and their tests would wait for ever."""
 
 
 @pytest.hookimpl(optionalhook=True)
