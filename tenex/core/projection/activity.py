@@ -1,0 +1,210 @@
+"""What is under way in a conversation, and what it waits for."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from tenex.core.conversation import Conversation
+from tenex.core.costs import ROUTER, run_agent
+from tenex.core.ids import Millis, PublicKey, RunId, Slug
+from tenex.core.messages import Usage
+from tenex.core.pending import pending
+from tenex.core.phases import Phase
+from tenex.core.state.conversation import State, Status
+from tenex.core.state.run import CallState, OrchestratorTurn, Retry, Run
+
+from .kinds import KindShare, kind_shares
+
+RetryState = Literal["retrying", "held", "limited"]
+RunState = Literal["model", "tools", "parked", "calling", "retrying", "held", "limited"]
+"""What a run does: it waits for its model, for tools, for a user's answer, for sub-agents; for the next try of a model
+call, for a model that cannot be reached, or for the end of a day whose limit is reached."""
+
+Condition = Literal["held", "limited", "parked"] | Status
+
+_STUCK: Final[tuple[Condition, ...]] = ("held", "limited")
+"""States of a part that are the condition of the whole: an operator has to look, or another day has to begin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunActivity:
+    """An agent at work."""
+
+    id: RunId
+    agent: Slug
+    name: str
+    pubkey: PublicKey
+    phase: Phase
+    caller: Slug | None
+    """The agent that called it, if it is a sub-agent."""
+    state: RunState
+    began: Millis
+    since: Millis
+    """Since when it waits; where it works, `began`."""
+    steps: int
+    model: str
+    """The one that answered last."""
+    models: Mapping[str, Usage]
+    closes_at: Millis
+    open_calls: tuple[str, ...]
+    """The tools of all calls that have no result."""
+    tools: tuple[str, ...]
+    """Those that run now."""
+    questions: tuple[str, ...]
+    """To users, that are not answered."""
+    callees: tuple[Run, ...]
+    """The open runs of the sub-agents that it has called."""
+    retry: Retry | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterActivity:
+    """The router is asked who is next."""
+
+    attempt: int
+    state: Literal["model"] | RetryState
+    retry: Retry | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """What is under way in a conversation."""
+
+    condition: Condition
+    """`held` or `limited` where a part of the work is; `parked` where only a user's answer is waited for."""
+    turn: OrchestratorTurn | None
+    """The open one, with its work until now."""
+    runs: tuple[RunActivity, ...]
+    router: RouterActivity | None
+    shares: tuple[KindShare, ...]
+    """What its kind adds."""
+    undelivered: Mapping[str, int]
+    """By relay the number of events that it has neither accepted nor refused for good."""
+
+    @property
+    def undelivered_count(self) -> int:
+        """The same for all relays."""
+        return sum(self.undelivered.values())
+
+
+def activity_of(state: State) -> Activity:
+    """What is under way in a conversation."""
+    runs = tuple(_run(state, run) for run in state.runs.values())
+    router = _router(state)
+    shares = kind_shares(state)
+    turn = state.turn
+    if turn is not None:
+        turn = replace(turn, working=state.working - turn.worked_before)
+    return Activity(
+        condition=_condition(state, runs, router, shares),
+        turn=turn,
+        runs=runs,
+        router=router,
+        shares=shares,
+        undelivered=_undelivered(state),
+    )
+
+
+def run_state(run: Run) -> RunState:
+    """What a run does or waits for."""
+    if run.is_parked:
+        return "parked"
+    if run.is_waiting:
+        return "calling"
+    if run.retry is not None:
+        return _retry_state(run.retry)
+    return "model" if run.wants is not None else "tools"
+
+
+def run_began(state: State, run: Run) -> Millis:
+    """When a run began; with its turn, where the state is of a program that did not keep it."""
+    if run.started:
+        return run.started
+    return state.turn.timestamp if state.turn is not None else state.updated_at
+
+
+def is_idle(state: State) -> bool:
+    """Whether nothing happens before a user writes, or a model can be reached again."""
+    is_held = any(run.is_held for run in state.runs.values())
+    return state.status in ("waiting", "ended") or state.is_parked or is_held
+
+
+def is_settled(conversation: Conversation) -> bool:
+    """Whether nothing is in flight, no turn waits for an answer, and every message was delivered."""
+    return conversation.status in ("waiting", "ended") and not pending(conversation)
+
+
+def actor(run: RunId | None) -> str:
+    """Who works in a run, for a sentence; the router where there is no run."""
+    return f"the {ROUTER}" if run is None else run_agent(run)
+
+
+def _run(state: State, run: Run) -> RunActivity:
+    what = run_state(run)
+    began = run_began(state, run)
+    since = began
+    if what in ("parked", "calling"):
+        since = run.parked_at or began
+    elif what not in ("model", "tools") and run.retry is not None:
+        since = run.retry.since
+    open_calls = run.open_calls
+    return RunActivity(
+        id=run.id,
+        agent=run.agent,
+        name=run.name,
+        pubkey=run.pubkey,
+        phase=run.phase,
+        caller=run_agent(run.parent) if run.parent is not None else None,
+        state=what,
+        began=began,
+        since=since,
+        steps=run.steps,
+        model=run.model,
+        models=run.models,
+        closes_at=run.close_at,
+        open_calls=tuple(call.request.tool for call in open_calls),
+        tools=tuple(call.request.tool for call in open_calls if call.state is CallState.PERMITTED),
+        questions=tuple(
+            str(call.request.arguments.get("question") or "") for call in open_calls if call.state is CallState.PARKED
+        ),
+        callees=state.called_by(run.id) if what == "calling" else (),
+        retry=run.retry,
+    )
+
+
+def _router(state: State) -> RouterActivity | None:
+    question = state.question
+    if question is None:
+        return None
+    retry = question.retry
+    return RouterActivity(
+        attempt=question.attempt, state="model" if retry is None else _retry_state(retry), retry=retry
+    )
+
+
+def _undelivered(state: State) -> Mapping[str, int]:
+    counts: dict[str, int] = {}
+    for row in state.outbox.values():
+        for _, relay in row.open:
+            counts[relay] = counts.get(relay, 0) + 1
+    return counts
+
+
+def _retry_state(retry: Retry) -> RetryState:
+    if retry.limit:
+        return "limited"
+    return "held" if retry.on_hold else "retrying"
+
+
+def _condition(
+    state: State, runs: Iterable[RunActivity], router: RouterActivity | None, shares: Iterable[KindShare]
+) -> Condition:
+    """The most pressing state of a part; else the status, a question to a user apart."""
+    parts: set[str] = {run.state for run in runs}
+    parts.update(share.state for share in shares)
+    if router is not None:
+        parts.add(router.state)
+    for condition in _STUCK:
+        if condition in parts:
+            return condition
+    return "parked" if state.is_parked and router is None else state.status
