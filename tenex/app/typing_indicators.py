@@ -18,6 +18,7 @@ from tenex.core.effects import ModelCall
 from tenex.core.ids import ConversationId, PublicKey, RunId, Slug
 from tenex.core.phases import Phase
 from tenex.core.ports import Clock, OnText, OutgoingMessage, Sealer, UnsignedEvent, ignore_text
+from tenex.core.projection import glance_of, run_state
 from tenex.core.records import Record
 from tenex.core.state.run import CallState
 from tenex.log import get_logger
@@ -235,7 +236,7 @@ class _ConversationIndicators:
                 who = EphemeralPublisher(speaker=speaker, address=address, origin=origin, phase=phase.value)
                 indicator = self.runs[id_] = RunIndicator(who, self._channel)
             indicator.set_activity(activity, is_writing=is_writing)
-        self._status = conversation.status
+        self._status = glance_of(conversation).status
         author = PublicKey(str(conversation.origin.get("author", "")))
         self._users = tuple(dict.fromkeys(key for key in (conversation.starter, author) if key))
         self._active.set(tuple(dict.fromkeys([each[0] for each in doing.values()])))
@@ -372,8 +373,8 @@ def project_status(configuration: Configuration, at: int) -> UnsignedEvent:
 
 
 def _activity_of(run: Run) -> str:
-    """What a run does, as text; "" while it waits for a user, a sub-agent or an unavailable model."""
-    if run.is_waiting or run.is_held:
+    """What a run does, as text; "" while it waits for a user, a sub-agent, an unavailable model or another day."""
+    if run_state(run) in ("parked", "calling", "held", "limited"):
         return ""
     tools = [call.request.tool for call in run.calls if call.state is CallState.PERMITTED]
     return f"{run.name} uses {', '.join(dict.fromkeys(tools))}" if tools else f"{run.name} is typing"

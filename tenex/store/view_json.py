@@ -481,7 +481,7 @@ def _run(run: RunActivity) -> dict[str, Any]:
         "pubkey": run.pubkey,
         "steps": run.steps,
         "parked": run.state == "parked",
-        "openCalls": list(run.open_calls),
+        "openCalls": [call.tool for call in run.open_calls],
         "closesAt": _time(run.closes_at),
         "models": _models(run.models),
     }

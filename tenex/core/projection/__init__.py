@@ -21,11 +21,13 @@ from .activity import (
     RunActivity,
     RunState,
     activity_of,
-    actor,
+    condition_of,
     is_idle,
     is_settled,
     run_began,
     run_state,
+    undelivered,
+    worker_of,
 )
 from .glance import Glance, glance_of, partner
 from .kinds import KindShare, PhasesShare, mission_condition, phase_of
@@ -42,7 +44,7 @@ __all__ = [
     "RunActivity",
     "RunState",
     "activity_of",
-    "actor",
+    "condition_of",
     "glance_of",
     "is_idle",
     "is_settled",
@@ -52,4 +54,6 @@ __all__ = [
     "project",
     "run_began",
     "run_state",
+    "undelivered",
+    "worker_of",
 ]

@@ -1,19 +1,19 @@
 """What is under way in a conversation, and what it waits for."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from tenex.core.conversation import Conversation
 from tenex.core.costs import ROUTER, run_agent
 from tenex.core.ids import Millis, PublicKey, RunId, Slug
-from tenex.core.messages import Usage
+from tenex.core.messages import CallRequest, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.state.conversation import State, Status
 from tenex.core.state.run import CallState, OrchestratorTurn, Retry, Run
 
-from .kinds import KindShare, kind_shares
+from .kinds import KindShare, kind_conditions, kind_shares
 
 RetryState = Literal["retrying", "held", "limited"]
 RunState = Literal["model", "tools", "parked", "calling", "retrying", "held", "limited"]
@@ -46,10 +46,10 @@ class RunActivity:
     """The one that answered last."""
     models: Mapping[str, Usage]
     closes_at: Millis
-    open_calls: tuple[str, ...]
-    """The tools of all calls that have no result."""
+    open_calls: tuple[CallRequest, ...]
+    """All that have no result."""
     tools: tuple[str, ...]
-    """Those that run now."""
+    """Of those that run now."""
     questions: tuple[str, ...]
     """To users, that are not answered."""
     callees: tuple[Run, ...]
@@ -79,7 +79,7 @@ class Activity:
     shares: tuple[KindShare, ...]
     """What its kind adds."""
     undelivered: Mapping[str, int]
-    """By relay the number of events that it has neither accepted nor refused for good."""
+    """The number of events by relay."""
 
     @property
     def undelivered_count(self) -> int:
@@ -89,20 +89,38 @@ class Activity:
 
 def activity_of(state: State) -> Activity:
     """What is under way in a conversation."""
-    runs = tuple(_run(state, run) for run in state.runs.values())
-    router = _router(state)
-    shares = kind_shares(state)
     turn = state.turn
     if turn is not None:
         turn = replace(turn, working=state.working - turn.worked_before)
     return Activity(
-        condition=_condition(state, runs, router, shares),
+        condition=condition_of(state),
         turn=turn,
-        runs=runs,
-        router=router,
-        shares=shares,
-        undelivered=_undelivered(state),
+        runs=tuple(_run(state, run) for run in state.runs.values()),
+        router=_router(state),
+        shares=kind_shares(state),
+        undelivered=undelivered(state),
     )
+
+
+def condition_of(state: State) -> Condition:
+    """The most pressing state of a part; else the status, but for a conversation that waits for an answer."""
+    parts = {*map(run_state, state.runs.values()), *kind_conditions(state)}
+    question = state.question
+    if question is not None and question.retry is not None:
+        parts.add(_retry_state(question.retry))
+    for condition in _STUCK:
+        if condition in parts:
+            return condition
+    return "parked" if state.is_parked and question is None else state.status
+
+
+def undelivered(state: State) -> Mapping[str, int]:
+    """By relay the number of events that it has neither accepted nor refused for good."""
+    counts: dict[str, int] = {}
+    for row in state.outbox.values():
+        for _, relay in row.open:
+            counts[relay] = counts.get(relay, 0) + 1
+    return counts
 
 
 def run_state(run: Run) -> RunState:
@@ -134,7 +152,7 @@ def is_settled(conversation: Conversation) -> bool:
     return conversation.status in ("waiting", "ended") and not pending(conversation)
 
 
-def actor(run: RunId | None) -> str:
+def worker_of(run: RunId | None) -> str:
     """Who works in a run, for a sentence; the router where there is no run."""
     return f"the {ROUTER}" if run is None else run_agent(run)
 
@@ -162,7 +180,7 @@ def _run(state: State, run: Run) -> RunActivity:
         model=run.model,
         models=run.models,
         closes_at=run.close_at,
-        open_calls=tuple(call.request.tool for call in open_calls),
+        open_calls=tuple(call.request for call in open_calls),
         tools=tuple(call.request.tool for call in open_calls if call.state is CallState.PERMITTED),
         questions=tuple(
             str(call.request.arguments.get("question") or "") for call in open_calls if call.state is CallState.PARKED
@@ -182,29 +200,7 @@ def _router(state: State) -> RouterActivity | None:
     )
 
 
-def _undelivered(state: State) -> Mapping[str, int]:
-    counts: dict[str, int] = {}
-    for row in state.outbox.values():
-        for _, relay in row.open:
-            counts[relay] = counts.get(relay, 0) + 1
-    return counts
-
-
 def _retry_state(retry: Retry) -> RetryState:
     if retry.limit:
         return "limited"
     return "held" if retry.on_hold else "retrying"
-
-
-def _condition(
-    state: State, runs: Iterable[RunActivity], router: RouterActivity | None, shares: Iterable[KindShare]
-) -> Condition:
-    """The most pressing state of a part; else the status, a question to a user apart."""
-    parts: set[str] = {run.state for run in runs}
-    parts.update(share.state for share in shares)
-    if router is not None:
-        parts.add(router.state)
-    for condition in _STUCK:
-        if condition in parts:
-            return condition
-    return "parked" if state.is_parked and router is None else state.status

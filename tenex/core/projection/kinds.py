@@ -4,7 +4,7 @@ A share is named, and readers that do not know the kind show it under its name. 
 facts have fields of their own in every form.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,8 +27,6 @@ class KindShare:
     """Whole, for `conversation.json`."""
     status: Mapping[str, Any] | None
     """Where it is, for `status`; None where that says nothing."""
-    state: str = ""
-    """What its own work does: `held` and `limited` are the conversation's condition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,17 +82,16 @@ def of_mission(state: State) -> KindShare | None:
     mission = state.mission
     if mission is None:
         return None
-    condition = mission_condition(mission)
     status: dict[str, Any] = {
         "workflow": mission.workflow,
         "node": mission.node,
-        "state": condition,
+        "state": mission_condition(mission),
         "steps": [step.id for step in mission.open_steps],
     }
     reason = mission.message or mission.paused or (mission.wait.message if mission.wait is not None else "")
     if reason:
         status["why"] = reason
-    return KindShare(name="mission", view=mission_view(mission), status=status, state=condition)
+    return KindShare(name="mission", view=mission_view(mission), status=status)
 
 
 def mission_condition(mission: Mission) -> str:
@@ -117,3 +114,9 @@ _SHARES: Final[tuple[Callable[[State], KindShare | None], ...]] = (of_speakers, 
 def kind_shares(state: State) -> tuple[KindShare, ...]:
     """What the kinds add; one agent alone adds nothing."""
     return tuple(share for each in _SHARES if (share := each(state)) is not None)
+
+
+def kind_conditions(state: State) -> Iterator[str]:
+    """What work does that belongs to a kind and not to a run: where it is `held` or `limited`, the conversation is."""
+    if state.mission is not None:
+        yield mission_condition(state.mission)
