@@ -24,7 +24,7 @@ from .ids import Millis, RunId, Slug
 from .messages import cut
 from .mode import mode_of, unbegun
 from .port_values import UndoOutcome
-from .projection import RouterActivity, RunActivity, activity_of
+from .projection import Activity, RouterActivity, RunActivity, activity_of
 from .prose import prose
 from .signals import MessageReceived
 from .text import plain, trimmed
@@ -402,11 +402,11 @@ def status(draft: Transaction) -> str:
 
 def activity(draft: Transaction, ended: str) -> list[str]:
     """What the runs and the router do now, as lines of `/status`; `ended` where the conversation has ended."""
-    now = activity_of(draft.state)
-    if now.turn is not None:
-        lines = [f"{run.name}: {_doing(run, draft.now)}" for run in now.runs]
-    elif now.router is not None:
-        lines = [f"The orchestrator{_deciding(now.router)}"]
+    doing = activity_of(draft.state)
+    if doing.turn is not None:
+        lines = [f"{run.name}: {_doing(run, doing, draft.now)}" for run in doing.runs]
+    elif doing.router is not None:
+        lines = [_routing(doing.router)]
     else:
         lines = [ended if draft.state.status == "ended" else "I wait for you."]
     if sentence := holds.on_hold(draft.state):
@@ -414,12 +414,12 @@ def activity(draft: Transaction, ended: str) -> list[str]:
     return lines
 
 
-def _doing(run: RunActivity, now: Millis) -> str:
+def _doing(run: RunActivity, activity: Activity, now: Millis) -> str:
     match run.state:
         case "parked":
             return "waits for your answer"
         case "calling":
-            return f"waits for {', '.join(callee.name for callee in run.callees)}"
+            return f"waits for {', '.join(called.name for called in activity.called_by(run))}"
         case "limited":
             return "on hold"
         case "held" if run.retry is not None and run.retry.needs_operator:
@@ -431,13 +431,13 @@ def _doing(run: RunActivity, now: Millis) -> str:
             return f"at work for {duration((now - run.began) / 1000)}, {count(run.steps, 'step')}"
 
 
-def _deciding(router: RouterActivity) -> str:
+def _routing(router: RouterActivity) -> str:
     match router.state:
         case "limited":
-            return " is on hold."
+            return "The orchestrator is on hold."
         case "held" if router.retry is not None and router.retry.needs_operator:
-            return f" is on hold, until `/continue`: {router.retry.message}"
+            return f"The orchestrator is on hold, until `/continue`: {router.retry.message}"
         case "held":
-            return "'s model cannot be used."
+            return "The orchestrator's model cannot be used."
         case _:
-            return " is deciding."
+            return "The orchestrator is deciding."

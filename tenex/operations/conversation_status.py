@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from tenex.core.conversation import Conversation
 from tenex.core.ids import Millis
-from tenex.core.projection import RouterActivity, RunActivity, activity_of, glance_of, phase_of
+from tenex.core.projection import Activity, RouterActivity, RunActivity, activity_of, glance_of, phase_of
 from tenex.core.state.run import Retry
 from tenex.store.view_json import iso, usage_json
 
@@ -47,7 +47,7 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
     if activity.router is not None:
         shown["router"] = _router(activity.router, now)
     if activity.runs:
-        shown["runs"] = [_run(run, now) for run in activity.runs]
+        shown["runs"] = [_run(run, activity, now) for run in activity.runs]
     return shown
 
 
@@ -67,7 +67,7 @@ def _share(status: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _run(run: RunActivity, now: Millis) -> dict[str, Any]:
+def _run(run: RunActivity, activity: Activity, now: Millis) -> dict[str, Any]:
     """A run: `state` is model, tools, parked, calling (sub-agents), retrying, held or limited."""
     shown: dict[str, Any] = {"agent": run.agent, "phase": run.phase, "steps": run.steps}
     if run.caller is not None:
@@ -77,7 +77,7 @@ def _run(run: RunActivity, now: Millis) -> dict[str, Any]:
         case "parked":
             shown["questions"] = [shorten(question, QUESTION_CHARACTERS) for question in run.questions]
         case "calling":
-            shown["sub_agents"] = [callee.agent for callee in run.callees]
+            shown["sub_agents"] = [called.agent for called in activity.called_by(run)]
         case "tools":
             shown["tools"] = list(run.tools)
     if run.state in ("retrying", "held", "limited") and run.retry is not None:

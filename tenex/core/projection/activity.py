@@ -35,8 +35,8 @@ class RunActivity:
     name: str
     pubkey: PublicKey
     phase: Phase
-    caller: Slug | None
-    """The agent that called it, if it is a sub-agent."""
+    parent: RunId | None
+    """The run that called it, if it is a sub-agent's."""
     state: RunState
     began: Millis
     since: Millis
@@ -52,9 +52,12 @@ class RunActivity:
     """Of those that run now."""
     questions: tuple[str, ...]
     """To users, that are not answered."""
-    callees: tuple[Run, ...]
-    """The open runs of the sub-agents that it has called."""
     retry: Retry | None
+
+    @property
+    def caller(self) -> Slug | None:
+        """The agent that called it, if it is a sub-agent."""
+        return run_agent(self.parent) if self.parent is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +88,10 @@ class Activity:
     def undelivered_count(self) -> int:
         """The same for all relays."""
         return sum(self.undelivered.values())
+
+    def called_by(self, run: RunActivity) -> tuple[RunActivity, ...]:
+        """The sub-agents that work for a run."""
+        return tuple(other for other in self.runs if other.parent == run.id)
 
 
 def activity_of(state: State) -> Activity:
@@ -172,7 +179,7 @@ def _run(state: State, run: Run) -> RunActivity:
         name=run.name,
         pubkey=run.pubkey,
         phase=run.phase,
-        caller=run_agent(run.parent) if run.parent is not None else None,
+        parent=run.parent,
         state=what,
         began=began,
         since=since,
@@ -185,7 +192,6 @@ def _run(state: State, run: Run) -> RunActivity:
         questions=tuple(
             str(call.request.arguments.get("question") or "") for call in open_calls if call.state is CallState.PARKED
         ),
-        callees=state.called_by(run.id) if what == "calling" else (),
         retry=run.retry,
     )
 
