@@ -182,7 +182,7 @@ def _tail(projection: Projection) -> dict[str, Any]:
     phases = projection.phases
     return {
         "openCycle": _cycle(projection.open_cycle) if projection.open_cycle is not None else None,
-        "openTurn": _turn(activity.turn) if activity.turn is not None else None,
+        "openTurn": _turn(projection.open_turn) if projection.open_turn is not None else None,
         "running": [_run(run) for run in activity.runs],
         "openGates": [phase.value for phase in phases.open_gates],
         "participants": list(projection.participants),

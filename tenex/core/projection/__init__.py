@@ -24,8 +24,10 @@ from .activity import (
     condition_of,
     is_idle,
     is_settled,
+    router_of,
     run_began,
     run_state,
+    tools_of,
     undelivered,
     worker_of,
 )
@@ -52,8 +54,10 @@ __all__ = [
     "partner",
     "phase_of",
     "project",
+    "router_of",
     "run_began",
     "run_state",
+    "tools_of",
     "undelivered",
     "worker_of",
 ]

@@ -1,7 +1,7 @@
 """What is under way in a conversation, and what it waits for."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from tenex.core.conversation import Conversation
@@ -49,7 +49,7 @@ class RunActivity:
     open_calls: tuple[CallRequest, ...]
     """All that have no result."""
     tools: tuple[str, ...]
-    """Of those that run now."""
+    """As `tools_of`."""
     questions: tuple[str, ...]
     """To users, that are not answered."""
     retry: Retry | None
@@ -76,7 +76,7 @@ class Activity:
     condition: Condition
     """`held` or `limited` where a part of the work is; `parked` where only a user's answer is waited for."""
     turn: OrchestratorTurn | None
-    """The open one, with its work until now."""
+    """The open one."""
     runs: tuple[RunActivity, ...]
     router: RouterActivity | None
     shares: tuple[KindShare, ...]
@@ -96,29 +96,21 @@ class Activity:
 
 def activity_of(state: State) -> Activity:
     """What is under way in a conversation."""
-    turn = state.turn
-    if turn is not None:
-        turn = replace(turn, working=state.working - turn.worked_before)
+    runs = tuple(_run(state, run) for run in state.runs.values())
+    router = router_of(state)
     return Activity(
-        condition=condition_of(state),
-        turn=turn,
-        runs=tuple(_run(state, run) for run in state.runs.values()),
-        router=_router(state),
+        condition=_condition(state, [run.state for run in runs], router),
+        turn=state.turn,
+        runs=runs,
+        router=router,
         shares=kind_shares(state),
         undelivered=undelivered(state),
     )
 
 
 def condition_of(state: State) -> Condition:
-    """The most pressing state of a part; else the status, but for a conversation that waits for an answer."""
-    parts = {*map(run_state, state.runs.values()), *kind_conditions(state)}
-    question = state.question
-    if question is not None and question.retry is not None:
-        parts.add(_retry_state(question.retry))
-    for condition in _STUCK:
-        if condition in parts:
-            return condition
-    return "parked" if state.is_parked and question is None else state.status
+    """`Activity.condition` alone."""
+    return _condition(state, [run_state(run) for run in state.runs.values()], router_of(state))
 
 
 def undelivered(state: State) -> Mapping[str, int]:
@@ -139,6 +131,22 @@ def run_state(run: Run) -> RunState:
     if run.retry is not None:
         return _retry_state(run.retry)
     return "model" if run.wants is not None else "tools"
+
+
+def tools_of(run: Run) -> tuple[str, ...]:
+    """The tools of a run that work now, in the order of its calls."""
+    return tuple(call.request.tool for call in run.calls if call.state is CallState.PERMITTED)
+
+
+def router_of(state: State) -> RouterActivity | None:
+    """What the router does or waits for; None where it is not asked."""
+    question = state.question
+    if question is None:
+        return None
+    retry = question.retry
+    return RouterActivity(
+        attempt=question.attempt, state="model" if retry is None else _retry_state(retry), retry=retry
+    )
 
 
 def run_began(state: State, run: Run) -> Millis:
@@ -188,7 +196,7 @@ def _run(state: State, run: Run) -> RunActivity:
         models=run.models,
         closes_at=run.close_at,
         open_calls=tuple(call.request for call in open_calls),
-        tools=tuple(call.request.tool for call in open_calls if call.state is CallState.PERMITTED),
+        tools=tools_of(run),
         questions=tuple(
             str(call.request.arguments.get("question") or "") for call in open_calls if call.state is CallState.PARKED
         ),
@@ -196,17 +204,19 @@ def _run(state: State, run: Run) -> RunActivity:
     )
 
 
-def _router(state: State) -> RouterActivity | None:
-    question = state.question
-    if question is None:
-        return None
-    retry = question.retry
-    return RouterActivity(
-        attempt=question.attempt, state="model" if retry is None else _retry_state(retry), retry=retry
-    )
-
-
 def _retry_state(retry: Retry) -> RetryState:
     if retry.limit:
         return "limited"
     return "held" if retry.on_hold else "retrying"
+
+
+def _condition(state: State, runs: Sequence[RunState], router: RouterActivity | None) -> Condition:
+    """The most pressing state of a part; else the status, but for a conversation that waits for an answer."""
+    parts = {*runs, *kind_conditions(state)}
+    if router is not None:
+        parts.add(router.state)
+    for condition in _STUCK:
+        if condition in parts:
+            return condition
+    is_parked = router is None and bool(runs) and all(what in ("parked", "calling") for what in runs)
+    return "parked" if is_parked else state.status

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -56,6 +56,8 @@ class Projection:
     usage: Usage
     open_cycle: CycleSummary | None
     """With what it has taken until now."""
+    open_turn: OrchestratorTurn | None
+    """With its work until now."""
     history: History
     messages: tuple[PlacedMessage, ...]
     """The newest."""
@@ -65,6 +67,7 @@ def project(state: State) -> Projection:
     """All that readers are shown of a conversation."""
     history = state.history or _NO_HISTORY
     open_cycle = history.open_cycle
+    turn = state.turn
     now = activity_of(state)
     return Projection(
         glance=glance_of(state),
@@ -83,6 +86,7 @@ def project(state: State) -> Projection:
         working=state.working,
         usage=state.usage,
         open_cycle=so_far(state, open_cycle) if open_cycle is not None else None,
+        open_turn=replace(turn, working=state.working - turn.worked_before) if turn is not None else None,
         history=history,
         messages=tuple(_placed(state, history)),
     )
