@@ -71,10 +71,9 @@ class TranscriptRenderer:
         """Go on in this state: the records that led to it are not rendered."""
         activity = activity_of(state)
         self._partner = partner(glance_of(state).place)
-        for share in activity.shares:
-            if share.name == "mission":
-                self._mission = share.view["workflow"]
-                self._node = share.view["node"]
+        mission = next((share.view for share in activity.shares if share.name == "mission"), {})
+        self._mission = mission.get("workflow", "")
+        self._node = mission.get("node", "")
         self._calls = {(run.id, call.id): _fields(call.arguments) for run in activity.runs for call in run.open_calls}
 
     def render(self, record: r.Record) -> Iterator[Line]:

@@ -11,8 +11,8 @@ A glance is taken at each append, and the whole at most once a second, so both c
 immutable: a reader may keep them while the conversation goes on. Times are milliseconds.
 
 What has happened is noted in the state (`core.state.history`) and passed on here. `store.stats` and
-`telemetry.durations` add up records instead: they share with the state the rules of what is work (`phase_metrics`) and
-what it costs (`core.costs`).
+`telemetry.durations` add up records instead, also those that the state has dropped, as an import's. They share with the
+state the rules of what is work (`phase_metrics`) and what it costs (`core.costs`).
 """
 
 from .activity import (

@@ -1,4 +1,21 @@
-"""What is under way in a conversation, and what it waits for."""
+"""What is under way in a conversation, and what it waits for.
+
+A run is in the first of these states that holds:
+
+    parked     its open calls are questions, and a user has not answered
+    calling    it waits for sub-agents whom it has called
+    limited    a daily limit holds its next model call back, until 00:00 UTC
+    held       its model cannot be reached, and users know; it is tried every five minutes, or when somebody has acted
+    retrying   a model call has failed, and is tried again within seconds
+    model      its model is asked
+    tools      its calls run, or wait their turn
+
+The router and a mission's node are limited, held or retrying in the same way. The condition of the whole conversation
+is held or limited as soon as one part is: the others may go on, but an operator has to look, or the day has to end,
+before the turn can close. It is parked only if every run waits for an answer and the router is not asked: else
+something happens without a user. In all other cases it is the status. A parked conversation has the status `waiting`
+for readers, and `active` for the rules, because its turn is open.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
