@@ -7,6 +7,7 @@ from typing import Any, Final
 from tenex.core.conversation import Conversation
 from tenex.core.errors import TenexError, UsageError
 from tenex.core.ids import ConversationId
+from tenex.core.projection import phase_of
 from tenex.core.records import Record
 from tenex.core.signals import RollBack
 from tenex.core.state.rollback import RolledBack
@@ -133,7 +134,7 @@ def rollback_json(done: RollbackResult) -> dict[str, Any]:
         "at": record.seq,
         "undone": list(plan.undone),
         "status": record.state.status,
-        "phase": record.state.phase.value if record.state.has_phases else None,
+        "phase": phase_of(record.state),
         "cycle": record.state.cycle,
         "files": None
         if files is None
@@ -148,7 +149,7 @@ def fork_json(made: ForkResult) -> dict[str, Any]:
     return {
         "id": state.id,
         "title": state.title,
-        "phase": state.phase.value if state.has_phases else None,
+        "phase": phase_of(state),
         "cycle": state.cycle,
         "forkedFrom": {"id": made.origin, "seq": made.at},
     }

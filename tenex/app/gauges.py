@@ -9,6 +9,7 @@ from prometheus_client.registry import Collector
 
 from tenex.core.conversation import Conversation
 from tenex.core.messages import Usage
+from tenex.core.projection import condition_of, undelivered
 from tenex.nostr.pool import RelayPool
 from tenex.runtime.actor import ConversationActor
 
@@ -38,11 +39,11 @@ class Gauges(Collector):
         known = [c for actor in actors if (c := actor.conversation) is not None]
         states = Counter({"active": 0, "waiting": 0, "parked": 0, "held": 0, "limited": 0, "suspended": 0})
         states.update("suspended" if actor.is_suspended else _state(actor.conversation) for actor in actors)
-        undelivered = sum(len(row.open) for c in known for row in c.outbox.values())
+        open_events = sum(sum(undelivered(c).values()) for c in known)
         today = self._today()
         yield _labelled("conversations", "Conversations in memory, by state.", "state", states)
         yield _gauge("runs", "Open runs of agents.", sum(len(c.runs) for c in known))
-        yield _gauge("undelivered", "Events that no relay has accepted or refused.", undelivered)
+        yield _gauge("undelivered", "Events that no relay has accepted or refused.", open_events)
         yield _gauge("today_tokens", "Tokens used since 00:00 UTC.", today.tokens)
         about = "Dollars spent since 00:00 UTC, as far as prices are known."
         yield _gauge("today_cost_usd", about, today.cost_usd or 0.0)
@@ -67,15 +68,12 @@ class Gauges(Collector):
         yield counted
 
 
-def _state(c: Conversation | None) -> str:
-    if c is None:
+def _state(conversation: Conversation | None) -> str:
+    """The condition; what waits for a user to write is `waiting`, whether or not its cycle has ended."""
+    if conversation is None:
         return "active"  # being read
-    if c.is_parked:
-        return "parked"
-    retries = [run.retry for run in c.runs.values()] if c.runs else [c.question.retry] if c.question else []
-    if retries and all(retry is not None and retry.on_hold for retry in retries):
-        return "limited" if all(retry.limit for retry in retries if retry is not None) else "held"
-    return "active" if c.status == "active" else "waiting"
+    condition = condition_of(conversation)
+    return condition if condition in ("active", "parked", "held", "limited") else "waiting"
 
 
 def _gauge(name: str, about: str, value: float) -> GaugeMetricFamily:

@@ -18,8 +18,8 @@ from tenex.core.effects import ModelCall
 from tenex.core.ids import ConversationId, PublicKey, RunId, Slug
 from tenex.core.phases import Phase
 from tenex.core.ports import Clock, OnText, OutgoingMessage, Sealer, UnsignedEvent, ignore_text
+from tenex.core.projection import glance_of, router_of, run_state, tools_of
 from tenex.core.records import Record
-from tenex.core.state.run import CallState
 from tenex.log import get_logger
 from tenex.nostr.ephemeral import (
     EphemeralPublisher,
@@ -50,6 +50,8 @@ PULSE: Final = 30.0
 """Seconds between two project statuses; clients take a project for gone after 45."""
 LEAD: Final = 60
 """Seconds an event may be dated ahead, so that two of the same second stay two, in order."""
+_IDLE: Final = ("parked", "calling", "held", "limited")
+"""States of a run or the router in which none is at work: a user, a sub-agent, a model or another day is waited for."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -220,9 +222,9 @@ class _ConversationIndicators:
 
     def update(self, conversation: Conversation) -> None:
         """Publish what has changed in the state."""
-        question = conversation.question
+        router = router_of(conversation)
         doing: dict[RunId | None, tuple[PublicKey, Phase, str, bool]] = {}
-        if question is not None and not (question.retry is not None and question.retry.on_hold):
+        if router is not None and router.state not in _IDLE:
             doing[None] = self._who.speaker, conversation.phase, ROUTING, False
         for run in conversation.runs.values():
             if activity := _activity_of(run):
@@ -235,7 +237,7 @@ class _ConversationIndicators:
                 who = EphemeralPublisher(speaker=speaker, address=address, origin=origin, phase=phase.value)
                 indicator = self.runs[id_] = RunIndicator(who, self._channel)
             indicator.set_activity(activity, is_writing=is_writing)
-        self._status = conversation.status
+        self._status = glance_of(conversation).status
         author = PublicKey(str(conversation.origin.get("author", "")))
         self._users = tuple(dict.fromkeys(key for key in (conversation.starter, author) if key))
         self._active.set(tuple(dict.fromkeys([each[0] for each in doing.values()])))
@@ -372,8 +374,8 @@ def project_status(configuration: Configuration, at: int) -> UnsignedEvent:
 
 
 def _activity_of(run: Run) -> str:
-    """What a run does, as text; "" while it waits for a user, a sub-agent or an unavailable model."""
-    if run.is_waiting or run.is_held:
+    """What a run does, as text; "" while it waits for a user, a sub-agent, an unavailable model or another day."""
+    if run_state(run) in _IDLE:
         return ""
-    tools = [call.request.tool for call in run.calls if call.state is CallState.PERMITTED]
-    return f"{run.name} uses {', '.join(dict.fromkeys(tools))}" if tools else f"{run.name} is typing"
+    tools = dict.fromkeys(tools_of(run))
+    return f"{run.name} uses {', '.join(tools)}" if tools else f"{run.name} is typing"

@@ -65,7 +65,10 @@ class WatchStream:
         if not self.is_watched:
             self._transcripts.clear()
             return
-        transcript = self._transcripts.setdefault(conversation.id, TranscriptRenderer())
+        transcript = self._transcripts.get(conversation.id)
+        if transcript is None:
+            transcript = self._transcripts[conversation.id] = TranscriptRenderer()
+            transcript.follow(conversation)
         lines = [line for record in records for line in transcript.render(record)]
         shown = [{**asdict(line), "text": line.text[:LINE_LENGTH]} for line in lines]
         status = status_with_usage(conversation, self._clock.now())

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tenex.core.conversation import fold
+from tenex.core.projection import glance_of
 from tenex.operations.transcript import TranscriptRenderer
 from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
@@ -105,13 +106,15 @@ async def show(
     if given.as_json:
         output.result(output.escape_json(render(conversation).rstrip("\n")))
         return
-    screen, renderer = Screen(), TranscriptRenderer(thoughts=thoughts)
-    imported = " (imported)" if conversation.imported else ""
-    screen.message(f"{conversation.title}{imported}\n{name}", "bold")
+    screen = Screen()
+    renderer = TranscriptRenderer(thoughts=thoughts)
+    glance = glance_of(conversation)
+    imported = " (imported)" if glance.imported else ""
+    screen.message(f"{glance.title}{imported}\n{name}", "bold")
     for record in records:
         for line in renderer.render(record):
             screen.show(line)
-    screen.message(f"{conversation.status} {conversation.position} · {folder.path(name)}")
+    screen.message(f"{glance.status} {glance.position} · {folder.path(name)}")
 
 
 @register(conversations)

@@ -22,7 +22,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError, OperatorError, UsageError
 from tenex.core.messages import ModelRequest
 from tenex.core.phases import Phase
-from tenex.operations.conversation_status import is_idle
+from tenex.core.projection import is_idle
 from tenex.operations.transcript import TranscriptRenderer
 
 from . import output

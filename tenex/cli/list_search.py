@@ -7,6 +7,7 @@ from typing import Any, Final, get_args
 from tenex.core.errors import StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.port_values import Passage
+from tenex.core.projection import partner
 from tenex.core.state.conversation import Status
 from tenex.nostr.keys import parse_public_key
 from tenex.store.index_reader import Catalogue, open_catalogue
@@ -88,12 +89,12 @@ async def rows(folder: ConversationFolder, wanted: Filter, limit: int = -1) -> l
 
 
 def _row(row: Row) -> dict[str, Any]:
-    is_phase = not row.place.startswith("@")
+    name = partner(row.place)
     return {
         "id": row.id,
         "status": row.status,
-        "phase": row.place if is_phase else None,
-        **({} if is_phase else {"with": row.place.removeprefix("@")}),
+        "phase": None if name else row.place,
+        **({"with": name} if name else {}),
         "cycle": row.cycle,
         "title": row.title,
         **({"imported": True} if row.imported else {}),
@@ -189,7 +190,7 @@ def as_text(found: list[Found]) -> str:
 
 def _lines(found: Found) -> Iterator[str]:
     row = found.row
-    where = f"{'with' if row.place.startswith('@') else 'in'} {row.place}"
+    where = f"{'with' if partner(row.place) else 'in'} {row.place}"
     title = _title(row.title, is_import=bool(row.imported))
     yield f"{row.id[:12]}  {row.status} {where}  {local_time(row.updated)}  {title}"
     for each in found.excerpts:

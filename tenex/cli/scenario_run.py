@@ -14,11 +14,11 @@ from tenex.core.conversation import Conversation
 from tenex.core.errors import RelayUnavailable
 from tenex.core.messages import CallResult, ModelRequest
 from tenex.core.ports import Model
+from tenex.core.projection import glance_of, is_idle
 from tenex.llm.config import OFFLINE
 from tenex.llm.scripted import OfflineModel
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing
-from tenex.operations.conversation_status import is_idle
 from tenex.operations.evaluation.expectations import Run, failures
 from tenex.operations.evaluation.figures import CallRecorder, Figures, figures_of
 from tenex.operations.evaluation.scenario import Message, Scenario, Script
@@ -183,7 +183,7 @@ class _Watch:
                 self._answers.set()
             elif isinstance(record, r.RetryScheduled) and record.on_hold:
                 self._held = f"a model cannot be reached: {record.message}"
-        self.run.status = conversation.status
+        self.run.status = glance_of(conversation).status
         self.recorder.is_closed = self.is_over
         self._changed.set()
 

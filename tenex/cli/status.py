@@ -237,6 +237,8 @@ def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:
         yield f"mission {mission['state']}{steps}"
     elif mission and mission["state"] == "held":
         yield f"mission is on hold, until `/continue`: {mission['why']}"
+    elif mission and mission["state"] == "limited":
+        yield f"mission is on hold: {mission['why']}"
     for name, part in [
         *([("orchestrator", one["router"])] if "router" in one else []),
         *((run["agent"], run) for run in one.get("runs", ())),

@@ -15,6 +15,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.errors import StoreDamaged, StoreOtherVersion, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.pending import pending
+from tenex.core.projection import glance_of, partner, phase_of, project
 from tenex.core.records import ConversationImported, Record
 from tenex.operations.conversation_status import conversation_status
 from tenex.store.archive import plain
@@ -84,8 +85,8 @@ async def replay(
                     "seq": record.seq,
                     "time": local_time(record.at, seconds=True),
                     "record": type(record).__name__,
-                    "status": state.status,
-                    "phase": state.phase.value if state.has_phases else None,
+                    "status": glance_of(state).status,
+                    "phase": phase_of(state),
                     "inFlight": len(pending(state)),
                 }
             )
@@ -104,18 +105,20 @@ async def replay(
 
 def _state(state: Conversation, record: Record, last: int) -> dict[str, Any]:
     """The state as JSON; durations end at its last record, not now."""
+    projection = project(state)
+    phases = projection.phases
     return {
         **conversation_status(state, state.updated_at),
         "seq": record.seq,
         "lastSeq": last,
         "record": type(record).__name__,
-        "previousPhase": state.phase_from,
-        "openGates": list(state.unmet_gates),
-        "waived": sorted(state.waived),
-        "participants": list(state.participants),
-        "turns": state.turn_count,
-        "changedFiles": sorted(state.touched),
-        "usage": usage_json(state.usage),
+        "previousPhase": phases.previous,
+        "openGates": list(phases.open_gates),
+        "waived": sorted(phases.waived),
+        "participants": list(projection.participants),
+        "turns": projection.turn_count,
+        "changedFiles": list(projection.changed_files),
+        "usage": usage_json(projection.usage),
         "pending": [" ".join(str(part) for part in key if part != "") for key in pending(state)],
     }
 
@@ -125,7 +128,8 @@ def _as_text(state: dict[str, Any], path: Path) -> Iterator[str]:
     yield str(path)
     yield f"after record {state['seq']} of {state['lastSeq']}, {state['record']}, at {state['updatedAt']}:"
     turns = count(state["turns"], "turn")
-    place = f"in {state['phase']}" if state["phase"] else f"with {state['place'].removeprefix('@')}"
+    name = partner(state["place"])
+    place = f"with {name}" if name else f"in {state['phase']}"
     yield f"  {state['status']} {place}, cycle {state['cycle']}, {turns} so far"
     if workflow := state.get("workflow"):
         speaks = f"{workflow['speaker']} is next" if "speaker" in workflow else f"ended, {workflow['closeReason']}"

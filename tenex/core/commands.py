@@ -24,6 +24,7 @@ from .ids import Millis, RunId, Slug
 from .messages import cut
 from .mode import mode_of, unbegun
 from .port_values import UndoOutcome
+from .projection import Activity, RouterActivity, RunActivity, activity_of
 from .prose import prose
 from .signals import MessageReceived
 from .text import plain, trimmed
@@ -401,33 +402,42 @@ def status(draft: Transaction) -> str:
 
 def activity(draft: Transaction, ended: str) -> list[str]:
     """What the runs and the router do now, as lines of `/status`; `ended` where the conversation has ended."""
-    state, lines = draft.state, list[str]()
-    if state.turn is not None:
-        for run in state.runs.values():
-            doing = f"at work for {duration((draft.now - state.turn.timestamp) / 1000)}, {count(run.steps, 'step')}"
-            if run.is_parked:
-                doing = "waits for your answer"
-            elif run.is_waiting:
-                doing = f"waits for {', '.join(called.name for called in state.called_by(run.id))}"
-            elif run.retry is not None and run.retry.limit:
-                doing = "on hold"
-            elif run.retry is not None and run.retry.needs_operator:
-                doing = f"on hold, until `/continue`: {run.retry.message}"
-            elif run.is_held and run.retry is not None:
-                seconds = max(0, round((run.retry.due - draft.now) / 1000))
-                doing = f"its model cannot be used; the next try is in {seconds} s"
-            lines.append(f"{run.name}: {doing}")
-    elif state.question is not None:
-        retry = state.question.retry
-        if retry is not None and retry.limit:
-            lines.append("The orchestrator is on hold.")
-        elif retry is not None and retry.needs_operator:
-            lines.append(f"The orchestrator is on hold, until `/continue`: {retry.message}")
-        else:
-            held = retry is not None and retry.on_hold
-            lines.append("The orchestrator's model cannot be used." if held else "The orchestrator is deciding.")
+    doing = activity_of(draft.state)
+    if doing.turn is not None:
+        lines = [f"{run.name}: {_doing(run, doing, draft.now)}" for run in doing.runs]
+    elif doing.router is not None:
+        lines = [_routing(doing.router)]
     else:
-        lines.append(ended if state.status == "ended" else "I wait for you.")
-    if sentence := holds.on_hold(state):
+        lines = [ended if draft.state.status == "ended" else "I wait for you."]
+    if sentence := holds.on_hold(draft.state):
         lines.append(sentence)
     return lines
+
+
+def _doing(run: RunActivity, activity: Activity, now: Millis) -> str:
+    match run.state:
+        case "parked":
+            return "waits for your answer"
+        case "calling":
+            return f"waits for {', '.join(called.name for called in activity.called_by(run))}"
+        case "limited":
+            return "on hold"
+        case "held" if run.retry is not None and run.retry.needs_operator:
+            return f"on hold, until `/continue`: {run.retry.message}"
+        case "held" if run.retry is not None:
+            seconds = max(0, round((run.retry.due - now) / 1000))
+            return f"its model cannot be used; the next try is in {seconds} s"
+        case _:
+            return f"at work for {duration((now - run.began) / 1000)}, {count(run.steps, 'step')}"
+
+
+def _routing(router: RouterActivity) -> str:
+    match router.state:
+        case "limited":
+            return "The orchestrator is on hold."
+        case "held" if router.retry is not None and router.retry.needs_operator:
+            return f"The orchestrator is on hold, until `/continue`: {router.retry.message}"
+        case "held":
+            return "The orchestrator's model cannot be used."
+        case _:
+            return "The orchestrator is deciding."

@@ -1,14 +1,12 @@
-"""The state of a conversation for an operator: what runs, what waits for what, and since when."""
+"""The state of a conversation for an operator as JSON: what runs, what waits for what, and since when."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any, Final
 
 from tenex.core.conversation import Conversation
-from tenex.core.costs import run_agent
 from tenex.core.ids import Millis
-from tenex.core.pending import pending
-from tenex.core.state.mission import Mission
-from tenex.core.state.run import Call, CallState, Retry, Run
+from tenex.core.projection import Activity, RouterActivity, RunActivity, activity_of, glance_of, phase_of
+from tenex.core.state.run import Retry
 from tenex.store.view_json import iso, usage_json
 
 from .transcript import shorten
@@ -18,51 +16,38 @@ QUESTION_CHARACTERS: Final = 300
 """Of a question to a user: enough to recognise it."""
 
 
-def is_idle(conversation: Conversation) -> bool:
-    """Whether nothing happens before a user writes, or a model can be reached again."""
-    is_held = any(run.is_held for run in conversation.runs.values())
-    return conversation.status in ("waiting", "ended") or conversation.is_parked or is_held
-
-
 def conversation_status(conversation: Conversation, now: Millis) -> dict[str, Any]:
     """One conversation; `kind` is held, limited (by a limit of the day), parked, or its status.
 
     Times are ISO 8601 in UTC, ages in seconds.
     """
-    c = conversation
-    runs = [_run(run, c, now) for run in c.runs.values()]
-    router = _router(c, now)
-    mission = _mission(c.mission) if c.mission is not None else None
-    states = {part["state"] for part in (*runs, *filter(None, (router, mission)))}
-    kind = next((kind for kind in ("held", "limited") if kind in states), "")
-    kind = kind or ("parked" if c.is_parked and router is None else c.status)
+    glance = glance_of(conversation)
+    activity = activity_of(conversation)
     shown: dict[str, Any] = {
-        "id": c.id,
-        "kind": kind,
-        "title": shorten(c.title, TITLE_CHARACTERS),
-        "status": c.status,
-        "phase": c.phase if c.has_phases else None,
-        "place": c.place,
-        "cycle": c.cycle,
-        "updatedAt": iso(c.updated_at),
-        "undelivered": sum(len(row.open) for row in c.outbox.values()),
+        "id": glance.id,
+        "kind": activity.condition,
+        "title": shorten(glance.title, TITLE_CHARACTERS),
+        "status": glance.status,
+        "phase": phase_of(conversation),
+        "place": glance.place,
+        "cycle": glance.cycle,
+        "updatedAt": iso(glance.updated_at),
+        "undelivered": activity.undelivered_count,
     }
-    if c.imported:
+    if glance.imported:
         shown["imported"] = True
-    if c.status == "waiting":
-        shown["waitingFor"] = c.waiting_for or "you"
-    if c.turn is not None:
-        shown["turn"] = {"id": c.turn.turn_id, "phase": c.turn.phase, **_since(c.turn.timestamp, now)}
-    if c.workflow is not None and c.workflow.is_closed:
-        shown["workflow"] = {"name": c.workflow.name, "closeReason": c.workflow.close_reason}
-    elif c.workflow is not None and c.workflow.expected is not None:
-        shown["workflow"] = {"name": c.workflow.name, "speaker": c.workflow.expected}
-    if mission is not None:
-        shown["mission"] = mission
-    if router is not None:
-        shown["router"] = router
-    if runs:
-        shown["runs"] = runs
+    if glance.status == "waiting":
+        shown["waitingFor"] = glance.waiting_for or "you"
+    turn = activity.turn
+    if turn is not None:
+        shown["turn"] = {"id": turn.turn_id, "phase": turn.phase, **_since(turn.timestamp, now)}
+    for share in activity.shares:
+        if share.status is not None:
+            shown[share.name] = _share(share.status)
+    if activity.router is not None:
+        shown["router"] = _router(activity.router, now)
+    if activity.runs:
+        shown["runs"] = [_run(run, activity, now) for run in activity.runs]
     return shown
 
 
@@ -71,80 +56,50 @@ def status_with_usage(conversation: Conversation, now: Millis) -> dict[str, Any]
     return {**conversation_status(conversation, now), "usage": usage_json(conversation.usage)}
 
 
-def is_settled(conversation: Conversation) -> bool:
-    """Whether nothing is in flight, no turn waits for an answer, and every message was delivered."""
-    return conversation.status in ("waiting", "ended") and not pending(conversation)
-
-
-def undelivered(conversation: Conversation) -> Iterator[str]:
-    """The relay of each undelivered event, once for each event."""
-    for row in conversation.outbox.values():
-        for _, relay in row.open:
-            yield relay
-
-
 def _since(at: Millis, now: Millis) -> dict[str, Any]:
     return {"since": iso(at), "seconds": max(0, now - at) // 1000}
 
 
-def _run(run: Run, conversation: Conversation, now: Millis) -> dict[str, Any]:
+def _share(status: Mapping[str, Any]) -> dict[str, Any]:
+    shown = dict(status)
+    if "why" in shown:
+        shown["why"] = shorten(shown["why"], QUESTION_CHARACTERS)
+    return shown
+
+
+def _run(run: RunActivity, activity: Activity, now: Millis) -> dict[str, Any]:
     """A run: `state` is model, tools, parked, calling (sub-agents), retrying, held or limited."""
-    began = conversation.turn.timestamp if conversation.turn is not None else conversation.updated_at
     shown: dict[str, Any] = {"agent": run.agent, "phase": run.phase, "steps": run.steps}
-    if run.parent is not None:
-        shown["calledBy"] = run_agent(run.parent)
-    if run.is_parked:
-        questions = [_question(call) for call in run.open_calls if call.state is CallState.PARKED]
-        shown |= {"state": "parked", "questions": questions, **_since(run.parked_at or began, now)}
-    elif run.is_waiting:
-        callees = [called.agent for called in conversation.called_by(run.id)]
-        shown |= {"state": "calling", "sub_agents": callees, **_since(run.parked_at or began, now)}
-    elif run.retry is not None:
-        shown |= _retry(run.retry, now)
-    elif run.wants is not None:
-        shown |= {"state": "model", **_since(began, now), "closesAt": iso(run.close_at)}
-    else:
-        tools = [call.request.tool for call in run.open_calls if call.state is CallState.PERMITTED]
-        shown |= {"state": "tools", "tools": tools, **_since(began, now), "closesAt": iso(run.close_at)}
+    if run.caller is not None:
+        shown["calledBy"] = run.caller
+    shown["state"] = run.state
+    match run.state:
+        case "parked":
+            shown["questions"] = [shorten(question, QUESTION_CHARACTERS) for question in run.questions]
+        case "calling":
+            shown["sub_agents"] = [called.agent for called in activity.called_by(run)]
+        case "tools":
+            shown["tools"] = list(run.tools)
+    if run.state in ("retrying", "held", "limited") and run.retry is not None:
+        shown |= _retry(run.retry)
+    shown |= _since(run.since, now)
+    if run.state in ("model", "tools"):
+        shown["closesAt"] = iso(run.closes_at)
     if run.model:
         shown["model"] = run.model
     return shown
 
 
-def _mission(mission: Mission) -> dict[str, Any]:
-    """A mission: `state` is running, retrying, held (until somebody acts), paused, or its outcome."""
-    wait = mission.wait
-    waiting = "held" if wait is not None and wait.needs_operator else "retrying" if wait else ""
-    state = "paused" if mission.is_paused else waiting or mission.outcome or "running"
-    reason = mission.message or mission.paused or (wait.message if wait is not None else "")
-    return {
-        "workflow": mission.workflow,
-        "node": mission.node,
-        "state": state,
-        "steps": [step.id for step in mission.open_steps],
-        **({"why": shorten(reason, QUESTION_CHARACTERS)} if reason else {}),
-    }
+def _router(router: RouterActivity, now: Millis) -> dict[str, Any]:
+    shown: dict[str, Any] = {"attempt": router.attempt, "state": router.state}
+    if router.retry is not None:
+        shown |= _retry(router.retry)
+        shown |= _since(router.retry.since, now)
+    return shown
 
 
-def _router(conversation: Conversation, now: Millis) -> dict[str, Any] | None:
-    question = conversation.question
-    if question is None:
-        return None
-    shown: dict[str, Any] = {"attempt": question.attempt}
-    if question.retry is None:
-        return {**shown, "state": "model"}
-    return shown | _retry(question.retry, now)
-
-
-def _retry(retry: Retry, now: Millis) -> dict[str, Any]:
-    return {
-        "state": "limited" if retry.limit else "held" if retry.on_hold else "retrying",
-        "failures": retry.attempt,
-        "why": retry.message,
-        **({} if retry.needs_operator else {"nextTry": iso(retry.due)}),
-        **_since(retry.since, now),
-    }
-
-
-def _question(call: Call) -> str:
-    return shorten(str(call.request.arguments.get("question", "")), QUESTION_CHARACTERS)
+def _retry(retry: Retry) -> dict[str, Any]:
+    shown: dict[str, Any] = {"failures": retry.attempt, "why": retry.message}
+    if not retry.needs_operator:
+        shown["nextTry"] = iso(retry.due)
+    return shown

@@ -25,6 +25,7 @@ from tenex.core.costs import DAY
 from tenex.core.errors import TenexError, UsageError
 from tenex.core.ids import ConversationId, Millis, Slug
 from tenex.core.ports import Clock
+from tenex.core.projection import is_settled, undelivered, worker_of
 from tenex.nostr.keys import npub
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.relay import RelayStatus
@@ -36,7 +37,7 @@ from tenex.store.index_row import Row
 from tenex.store.repository import NEWEST, ConversationFolder
 from tenex.store.view_json import iso
 
-from .conversation_status import conversation_status, is_settled, status_with_usage, undelivered
+from .conversation_status import conversation_status, status_with_usage
 from .stored_conversations import LastRead, StoredConversations, settled_views
 
 LISTED: Final = 100
@@ -113,12 +114,10 @@ class Reporter:
                     "reason": record.detail,
                 }
             if isinstance(record, r.RetryScheduled) and not record.limit:
-                run = conversation.runs.get(record.run) if record.run is not None else None
-                who = "the orchestrator" if record.run is None else run.agent if run is not None else "an agent"
                 self._failure = {
                     "at": iso(record.at),
                     "conversation": conversation.id,
-                    "who": who,
+                    "who": worker_of(record.run),
                     "why": record.message,
                 }
 
@@ -233,7 +232,7 @@ class _ByKind:
         self.undelivered_to.update(undelivered(conversation))
         if not is_settled(conversation):
             self.open.append(shown)
-        elif conversation.status == "waiting":
+        elif shown["status"] == "waiting":
             self.waiting.append(shown)
 
     def add_settled(self, shown: dict[str, Any]) -> None:

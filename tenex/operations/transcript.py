@@ -12,7 +12,10 @@ from tenex.core.costs import run_agent
 from tenex.core.ids import RunId
 from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
+from tenex.core.projection import activity_of, glance_of, partner, worker_of
+from tenex.core.state.conversation import State
 from tenex.core.state.rollback import ConversationForked, RolledBack
+from tenex.core.state.snapshot import StateSnapshot
 
 Tone = Literal["person", "agent", "stranger", "phase", "turn", "tool", "refused", "notice", "error", "end", "dim"]
 
@@ -53,14 +56,25 @@ class Line:
 
 
 class TranscriptRenderer:
-    """Renders records one after the other; keeps only the arguments of open calls."""
+    """Renders records one after the other; keeps only where the conversation is and the arguments of open calls."""
 
     def __init__(self, *, thoughts: bool = False) -> None:
         """Begin; with `thoughts` what agents wrote for themselves is shown too."""
         self._thoughts = thoughts
         self._calls: dict[tuple[str, str], str] = {}
-        self._workflow = ""
+        self._partner = ""
+        """The agent or workflow that it is with, where there are no phases."""
+        self._mission = ""
         self._node = ""
+
+    def follow(self, state: State) -> None:
+        """Go on in this state: the records that led to it are not rendered."""
+        activity = activity_of(state)
+        self._partner = partner(glance_of(state).place)
+        mission = next((share.view for share in activity.shares if share.name == "mission"), {})
+        self._mission = mission.get("workflow", "")
+        self._node = mission.get("node", "")
+        self._calls = {(run.id, call.id): _fields(call.arguments) for run in activity.runs for call in run.open_calls}
 
     def render(self, record: r.Record) -> Iterator[Line]:
         """The lines of a record; none for what only the machinery needs."""
@@ -70,22 +84,24 @@ class TranscriptRenderer:
     def _rows(self, record: r.Record) -> Iterator[tuple[Any, ...]]:  # noqa: C901 one case a record: flat, and complete
         match record:
             case r.ConversationStarted():
-                self._workflow = record.agent
+                self._partner = record.agent
             case r.WorkflowOpened():
-                self._workflow = record.workflow
+                self._partner = record.workflow
                 yield "phase", f"🗣 {record.name}", f"{', '.join(record.participants)}"
             case r.ContextSet():
                 given = [f"{key} = {value!r}" for key, value in record.set_.items()]
                 changes = ", ".join([*given, *(f"no {key}" for key in record.delete)])
                 yield "dim", "variable", f"{changes} (by {record.by})"
             case r.MissionOpened():
-                self._workflow = record.workflow
+                self._mission = record.workflow
+                if record.pubkey:
+                    self._partner = record.workflow
                 yield "phase", f"🧭 {record.workflow}", f"begun by {record.by}"
             case r.MissionRefused():
                 yield "notice", record.workflow, "could not begin"
             case r.NodeEntered():
                 self._node = record.node
-                yield "turn", f"{self._workflow} · {record.node}", _fields(record.data)
+                yield "turn", f"{self._mission} · {record.node}", _fields(record.data)
             case r.StepCompleted():
                 shown = _value(record.result) if record.ok else f"{record.kind}: {record.message}"
                 yield "tool" if record.ok else "refused", f"{self._node} · {record.step}", shown
@@ -111,7 +127,7 @@ class TranscriptRenderer:
                 yield "phase", f"{ICONS[record.to]} {record.from_} → {record.to}", record.reason
             case r.TurnOpened():
                 agents = ", ".join(record.agents)
-                yield "turn", f"{record.turn_id} · {self._workflow or record.phase}", f"{agents} — {record.reason}"
+                yield "turn", f"{record.turn_id} · {self._partner or record.phase}", f"{agents} — {record.reason}"
             case r.RunStarted():
                 if record.parent is not None:
                     yield "tool", f"{run_agent(record.parent)} calls {record.agent}", ""
@@ -144,15 +160,18 @@ class TranscriptRenderer:
             case r.PlanApproved():
                 yield "notice", "approved", f"the plan of {record.turn_id} by {record.name}"
             case r.RetryScheduled(limit=""):
-                who = run_agent(record.run) if record.run else "the orchestrator"
-                yield "dim", "model", f"{who} is tried again: {record.message}"
+                yield "dim", "model", f"{worker_of(record.run)} is tried again: {record.message}"
             case r.ProcessRestarted():
                 yield "dim", "restart", "the daemon goes on with this conversation"
             case r.ClockAdjusted():
                 yield "dim", "clock", f"it was set {'on' if record.by > 0 else 'back'} by {abs(record.by) // 1000} s"
+            case StateSnapshot():
+                self.follow(record.state)
             case RolledBack():
+                self.follow(record.state)
                 yield "turn", f"back to record {record.to}", record.reason or f"{record.by} asked for it"
             case ConversationForked():
+                self.follow(record.state)
                 yield "turn", f"fork of {record.origin[:12]}", f"as of its record {record.at_seq}"
             case r.JournalRebuilt():
                 lost = "; ".join(record.missing) or "nothing known"

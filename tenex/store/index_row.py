@@ -8,9 +8,9 @@ from tenex.core.config import Role
 from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.messages import Usage
-from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.port_values import Passage
+from tenex.core.projection import glance_of, is_settled
 from tenex.core.records import (
     CommandGiven,
     ConversationImported,
@@ -44,7 +44,7 @@ class Row:
     """Nothing is in flight: a start need not read it."""
     status: str
     place: str
-    """As `State.place`."""
+    """As `Glance.place`."""
     cycle: int
     title: str
     started: Millis
@@ -93,19 +93,20 @@ class News:
 
 def summarise(conversation: Conversation, length: int) -> Row:
     """The row of a conversation whose journal has that many bytes."""
+    shown = glance_of(conversation)
     return Row(
-        id=conversation.id,
+        id=shown.id,
         bytes=length,
-        seq=conversation.next_seq - 1,
-        settled=conversation.status in ("waiting", "ended") and not pending(conversation),
-        status="waiting" if conversation.is_parked else conversation.status,
-        place=conversation.place,
-        cycle=conversation.cycle,
-        title=conversation.title,
-        started=conversation.started_at,
-        updated=conversation.updated_at,
+        seq=shown.seq,
+        settled=is_settled(conversation),
+        status=shown.status,
+        place=shown.place,
+        cycle=shown.cycle,
+        title=shown.title,
+        started=shown.started_at,
+        updated=shown.updated_at,
         spending=conversation.spending,
-        imported=conversation.imported,
+        imported=shown.imported,
     )
 
 

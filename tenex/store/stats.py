@@ -15,6 +15,7 @@ from tenex.core.costs import cost_of, model_of, spender_of
 from tenex.core.ids import ConversationId
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
+from tenex.core.projection import partner
 from tenex.core.reducers.phase_metrics import is_work, passed
 from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.run import CallState
@@ -115,7 +116,7 @@ class Stats:
             if c.phase is not before and not isinstance(record, ConversationForked | StateSnapshot):
                 stats._phase(c.phase).visits += 1
         for phase, found in stats.phases.items():
-            if not c.place.startswith("@"):
+            if not partner(c.place):
                 stats.places[str(phase)] = deepcopy(found)
             elif found.turns or found.duration:  # not the phase in which every conversation begins
                 _merge(stats.places.setdefault(c.place, PhaseStats()), found)

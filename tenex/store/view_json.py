@@ -1,7 +1,6 @@
 """`conversation.json` as text: readable values, and the lists rendered once."""
 
 import json
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -14,15 +13,13 @@ from tenex.core.conversation import Conversation
 from tenex.core.costs import run_agent
 from tenex.core.decider import Decider
 from tenex.core.ids import ConversationId, Millis, PublicKey, RunId
-from tenex.core.messages import NO_USAGE, Usage, cut
-from tenex.core.records import PhaseTransition, Record
-from tenex.core.reducers.history import so_far
-from tenex.core.reducers.phase_metrics import phase_metrics
+from tenex.core.messages import NO_USAGE, Usage
+from tenex.core.projection import PlacedMessage, Projection, RunActivity, project
+from tenex.core.records import PhaseTransition, Record, Waived
 from tenex.core.state.agent import AgentPhaseState
-from tenex.core.state.conversation import RelayRefusal
+from tenex.core.state.conversation import PhaseMetrics, RelayRefusal
 from tenex.core.state.history import (
     BLOCK,
-    REASON_CHARACTERS,
     CallSummary,
     CycleSummary,
     DecisionSummary,
@@ -30,10 +27,7 @@ from tenex.core.state.history import (
     Rollback,
     RunSummary,
 )
-from tenex.core.state.memory import LEAST_RECENT
-from tenex.core.state.mission import mission_view
-from tenex.core.state.run import CallState, Completion, Message, OrchestratorTurn, Run
-from tenex.core.state.workflow import session_view
+from tenex.core.state.run import Completion, OrchestratorTurn
 
 SEGMENT: Final = BLOCK
 """Entries in a file of their own: the view then stays below some 500 KB, which a disk replaces in some ms."""
@@ -69,8 +63,15 @@ class RenderedList:
     def catch_up(self, items: Sequence[Any], before: int, text: Callable[[Any], str]) -> None:
         """Render what is new."""
         known = self.before + len(self.texts) - before
-        if not 0 <= known <= len(items) or (known and items[known - 1] != self.last):
-            self.texts, self.before, known = [], before, 0  # it has gone on, or back, unseen
+        if 0 <= known <= len(items):
+            last = items[known - 1] if known else self.last
+            is_next = last is self.last or last == self.last  # the first alone is quick
+        else:
+            is_next = False
+        if not is_next:  # it has gone on, or back, unseen
+            self.texts = []
+            self.before = before
+            known = 0
         self.texts.extend(text(item) for item in items[known:])
         self.last = items[-1] if items else None
 
@@ -79,9 +80,9 @@ class RenderedList:
         """How many files there must be."""
         return max(0, (self.before + len(self.texts)) // SEGMENT - 1)
 
-    def kept(self) -> list[str]:
-        """The texts the view holds."""
-        return self.texts[max(0, self.whole * SEGMENT - self.before) :]
+    def kept(self, files: int) -> list[str]:
+        """The texts the view holds beside so many files."""
+        return self.texts[max(0, files * SEGMENT - self.before) :]
 
     def file(self, number: int) -> list[str] | None:
         """The texts of a file, from 0; None if they are not known any more."""
@@ -104,17 +105,17 @@ class Rendered:
     """By the seq of the record that holds the message, its cycle and its turn."""
     lists: dict[str, RenderedList] = field(default_factory=lambda: {name: RenderedList() for name in LISTS})
 
-    def catch_up(self, conversation: Conversation) -> None:
+    def catch_up(self, projection: Projection) -> None:
         """Render what is new since the last view."""
-        history = conversation.history or History()
+        history = projection.history
         for name, attribute in LISTS.items():
             items, before = getattr(history, attribute), getattr(history, f"{attribute}_before")
             self.lists[name].catch_up(items, before, _TEXTS[name])
-        known, self.messages = self.messages, {}
-        for message in conversation.recent[-LEAST_RECENT:]:
-            turn = _turn_of(message, conversation)
-            key = (message.seq, message.cycle, turn)
-            self.messages[key] = known.get(key) or _indented(_message(message, turn))
+        earlier = self.messages
+        self.messages = {}
+        for placed in projection.messages:
+            key = (placed.message.seq, placed.message.cycle, placed.turn)
+            self.messages[key] = earlier.get(key) or _indented(_message(placed))
 
 
 def _agent(state: AgentPhaseState) -> dict[str, Any]:
@@ -128,78 +129,74 @@ def _agent(state: AgentPhaseState) -> dict[str, Any]:
 
 def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
     """The view as JSON text; what has been rendered before is used again."""
-    c = conversation
+    projection = project(conversation)
     if rendered is None:
         rendered = Rendered()
-    rendered.catch_up(c)
-    head: dict[str, Any] = {
-        "id": c.id,
-        "title": c.title,
-        "status": "waiting" if c.is_parked else c.status,
-        "waitingFor": "answer" if c.is_parked else c.waiting_for or None,
-        "statusReason": _status_reason(c),
-        **({"phase": c.phase, "phaseStartedAt": c.phase_started_at} if c.has_phases else {}),
-        "cycle": c.cycle,
-        "createdAt": _time(c.started_at),
-        "updatedAt": _time(c.updated_at),
-        "seq": c.next_seq - 1,
-    }
-    if c.imported:
-        head["imported"] = True
-    if c.agent:
-        head["agent"] = c.agent
-    if (origin := c.forked_from) is not None:
-        head["forkedFrom"] = {"id": origin.id, "seq": origin.seq, "title": origin.title}
-    if c.workflow is not None:
-        head["workflow"] = session_view(c.workflow)
-    if c.mission is not None:
-        head["mission"] = mission_view(c.mission)
-    if c.agent_states:
-        head["agents"] = {name: _agent(state) for name, state in c.agent_states.items()}
-    if c.history is not None and c.history.rollbacks:
-        head["rollbacks"] = [_rollback(one) for one in c.history.rollbacks]
-    tail = {
-        "openCycle": _open_cycle(c),
-        "openTurn": _turn(replace(c.turn, working=c.working - c.turn.worked_before)) if c.turn else None,
-        "running": [_run(run) for run in c.runs.values()],
-        "openGates": list(c.unmet_gates),
-        "participants": list(c.participants),
-        "waivers": [
-            {
-                "phases": list(w.phases),
-                "by": w.name,
-                "quote": w.quote,
-                **({"untried": w.untried} if w.untried else {}),
-                "messageId": w.message_id,
-                "at": _time(w.at),
-            }
-            for w in c.waivers
-        ],
-        "metadata": {"readFiles": dict(c.read_files), "changedFiles": sorted(c.touched), "address": dict(c.address)},
-        "undelivered": sum(len(row.open) for row in c.outbox.values()),
-        "phaseMetrics": {
-            phase: {
-                "visits": m.visits,
-                "durationMs": m.duration,
-                "workingMs": m.working,
-                "usage": usage_json(m.usage),
-            }
-            for phase, m in phase_metrics(c).items()
-        },
-        "workingMs": c.working,
-        "usage": usage_json(c.usage),
-    }
-    if c.refusals:
-        head["refusals"] = [_refusal(one) for one in c.refusals]
-    parts = [_text(head)[:-2]]
-    for name, known in rendered.lists.items():
-        first = max(0, known.whole - LISTED)
-        if earlier := [file_name(name, number) for number in range(first, known.whole)]:
-            parts.append(f',\n  "earlier{name[0].upper()}{name[1:]}": {json.dumps(earlier)}')
-        parts.append(f',\n  "{name}": {_list(known.kept())}')
+    rendered.catch_up(projection)
+    parts = [_text(_head(projection))[:-2]]
+    parts.extend(_part(name, known) for name, known in rendered.lists.items())
     parts.append(f',\n  "messages": {_list(list(rendered.messages.values()))}')
-    parts.append(",\n" + _text(tail)[2:])
-    return "".join(parts).encode("utf-8", "replace").decode() + "\n"
+    parts.append(",\n" + _text(_tail(projection))[2:])
+    parts.append("\n")
+    return "".join(parts)
+
+
+def _head(projection: Projection) -> dict[str, Any]:
+    """What comes before the lists."""
+    glance = projection.glance
+    phases = projection.phases
+    head: dict[str, Any] = {
+        "id": glance.id,
+        "title": glance.title,
+        "status": glance.status,
+        "waitingFor": glance.waiting_for or None,
+        "statusReason": projection.reason or None,
+    }
+    if phases.phase is not None:
+        head["phase"] = phases.phase.value
+        head["phaseStartedAt"] = phases.started_at
+    head["cycle"] = glance.cycle
+    head["createdAt"] = _time(glance.started_at)
+    head["updatedAt"] = _time(glance.updated_at)
+    head["seq"] = glance.seq
+    if glance.imported:
+        head["imported"] = True
+    if projection.agent:
+        head["agent"] = projection.agent
+    if (origin := projection.forked_from) is not None:
+        head["forkedFrom"] = {"id": origin.id, "seq": origin.seq, "title": origin.title}
+    for share in projection.activity.shares:
+        head[share.name] = share.view
+    if projection.agent_states:
+        head["agents"] = {name: _agent(state) for name, state in projection.agent_states.items()}
+    if projection.history.rollbacks:
+        head["rollbacks"] = [_rollback(rollback) for rollback in projection.history.rollbacks]
+    if projection.refusals:
+        head["refusals"] = [_refusal(refusal) for refusal in projection.refusals]
+    return head
+
+
+def _tail(projection: Projection) -> dict[str, Any]:
+    """What comes after the lists."""
+    activity = projection.activity
+    phases = projection.phases
+    return {
+        "openCycle": _cycle(projection.open_cycle) if projection.open_cycle is not None else None,
+        "openTurn": _turn(projection.open_turn) if projection.open_turn is not None else None,
+        "running": [_run(run) for run in activity.runs],
+        "openGates": [phase.value for phase in phases.open_gates],
+        "participants": list(projection.participants),
+        "waivers": [_waiver(waiver) for waiver in phases.waivers],
+        "metadata": {
+            "readFiles": dict(projection.read_files),
+            "changedFiles": list(projection.changed_files),
+            "address": dict(projection.address),
+        },
+        "undelivered": activity.undelivered_count,
+        "phaseMetrics": {phase.value: _metrics(metrics) for phase, metrics in phases.metrics.items()},
+        "workingMs": projection.working,
+        "usage": usage_json(projection.usage),
+    }
 
 
 def everything(conversation: ConversationId, records: Iterable[Record]) -> dict[str, list[str]]:
@@ -230,7 +227,17 @@ def file_name(name: str, number: int) -> str:
 
 def file_of(texts: Sequence[str]) -> bytes:
     """The content of a file of a list."""
-    return (f"[\n    {_join(texts)}\n]\n" if texts else "[]\n").encode("utf-8", "replace")
+    return (f"[\n    {_join(texts)}\n]\n" if texts else "[]\n").encode()
+
+
+def _part(name: str, known: RenderedList) -> str:
+    """A list of the view, after the names of the files that hold what was before it."""
+    whole = known.whole
+    text = f',\n  "{name}": {_list(known.kept(whole))}'
+    if not whole:
+        return text
+    earlier = json.dumps([file_name(name, number) for number in range(max(0, whole - LISTED), whole)])
+    return f',\n  "earlier{name[0].upper()}{name[1:]}": {earlier}{text}'
 
 
 def _list(texts: Sequence[str]) -> str:
@@ -250,11 +257,11 @@ def _line(value: dict[str, Any]) -> str:
 
 
 def _text(value: dict[str, Any], indent: int | None = 2) -> str:
-    """JSON, in an eighth of the time that `json` takes for it."""
+    """JSON, in an eighth of the time that `json` takes for it. Enums are slow here: give it their values."""
     try:
         return to_json(value, indent=indent).decode()
     except PydanticSerializationError:  # half of a surrogate pair, which a model may write
-        return json.dumps(value, ensure_ascii=False, indent=indent)
+        return json.dumps(value, ensure_ascii=False, indent=indent).encode("utf-8", "replace").decode()
 
 
 def iso(at: Millis, timespec: str = "seconds") -> str:
@@ -368,37 +375,24 @@ def _cycle(cycle: CycleSummary) -> dict[str, Any]:
     }
 
 
-def _open_cycle(c: Conversation) -> dict[str, Any] | None:
-    cycle = c.history.open_cycle if c.history is not None else None
-    return _cycle(so_far(c, cycle)) if cycle is not None else None
+def _waiver(waiver: Waived) -> dict[str, Any]:
+    return {
+        "phases": list(waiver.phases),
+        "by": waiver.name,
+        "quote": waiver.quote,
+        **({"untried": waiver.untried} if waiver.untried else {}),
+        "messageId": waiver.message_id,
+        "at": _time(waiver.at),
+    }
 
 
-def _status_reason(c: Conversation) -> str | None:
-    """Why the conversation is not active; None where it is."""
-    if c.is_parked:
-        asked = [f"{run.name} asks: {_question(run)}" for run in c.runs.values() if run.has_parked]
-        return "; ".join(asked) or None
-    reason = c.history.reason if c.history is not None else ""
-    return reason or None if c.status in ("waiting", "ended") else None
-
-
-def _question(run: Run) -> str:
-    questions = [
-        str(call.request.arguments.get("question") or "") for call in run.calls if call.state is CallState.PARKED
-    ]
-    return cut(" / ".join(questions), REASON_CHARACTERS)
-
-
-def _turn_of(message: Message, c: Conversation) -> str:
-    """The turn in which a message was written, or the first one after it, which works on it; "" for none."""
-    if message.turn is not None:
-        return message.turn
-    history = c.history or History()
-    turns = [turn for turn in (*history.turns, *([c.turn] if c.turn else [])) if not turn.source]
-    place = bisect_right(turns, message.seq, key=lambda turn: turn.seq)
-    if place == len(turns) or (not place and history.turns_before):
-        return ""
-    return turns[place].turn_id if turns[place].cycle == message.cycle else ""
+def _metrics(metrics: PhaseMetrics) -> dict[str, Any]:
+    return {
+        "visits": metrics.visits,
+        "durationMs": metrics.duration,
+        "workingMs": metrics.working,
+        "usage": usage_json(metrics.usage),
+    }
 
 
 def _rollback(rollback: Rollback) -> dict[str, Any]:
@@ -429,7 +423,7 @@ def _turn(turn: OrchestratorTurn) -> dict[str, Any]:
         "timestamp": turn.timestamp,
         "time": _time(turn.timestamp),
         "cycle": turn.cycle,
-        "phase": turn.phase,
+        "phase": turn.phase.value,
         "agents": list(turn.agents),
         "decidedBy": _decider(turn.decided_by),
         "reason": turn.reason,
@@ -479,29 +473,30 @@ def _completion(done: Completion) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if value}
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: RunActivity) -> dict[str, Any]:
     return {
         "run": run.id,
         "agent": run.agent,
         "name": run.name,
         "pubkey": run.pubkey,
         "steps": run.steps,
-        "parked": run.is_parked,
-        "openCalls": [call.request.tool for call in run.open_calls],
-        "closesAt": _time(run.close_at),
+        "parked": run.state == "parked",
+        "openCalls": [call.tool for call in run.open_calls],
+        "closesAt": _time(run.closes_at),
         "models": _models(run.models),
     }
 
 
-def _message(message: Message, turn: str) -> dict[str, Any]:
+def _message(placed: PlacedMessage) -> dict[str, Any]:
+    message = placed.message
     shown = {
         "time": _time(message.at),
         "cycle": message.cycle,
-        "turn": turn,
+        "turn": placed.turn,
         "from": message.name,
         "role": message.role or "agent",
         "author": message.author,
-        "phase": message.phase,
+        "phase": message.phase.value,
         "text": message.text,
         "eventId": message.event_id or message.sent_as,
     }
@@ -510,18 +505,19 @@ def _message(message: Message, turn: str) -> dict[str, Any]:
 
 def usage_json(usage: Usage) -> dict[str, Any]:
     """What model calls have taken, as JSON: counts that few servers give only where they are not 0."""
-    rare = {
-        "estimatedTokens": usage.estimated,
-        "cacheReadTokens": usage.cache_read_tokens,
-        "cacheWriteTokens": usage.cache_write_tokens,
-    }
-    return {
+    shown: dict[str, Any] = {
         "calls": usage.calls,
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,
         "costUsd": usage.cost_usd,
-        **{name: count for name, count in rare.items() if count},
     }
+    if usage.estimated:
+        shown["estimatedTokens"] = usage.estimated
+    if usage.cache_read_tokens:
+        shown["cacheReadTokens"] = usage.cache_read_tokens
+    if usage.cache_write_tokens:
+        shown["cacheWriteTokens"] = usage.cache_write_tokens
+    return shown
 
 
 _TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {

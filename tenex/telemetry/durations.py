@@ -19,6 +19,7 @@ from tenex.core.costs import cost_of
 from tenex.core.ids import ConversationId, Millis, RunId, Slug
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
+from tenex.core.projection import run_began
 from tenex.core.state.rollback import RolledBack
 from tenex.core.state.run import Call, CallState, Run
 
@@ -163,14 +164,12 @@ def _open_work(known: Open, c: Conversation, records: Sequence[r.Record]) -> Ope
         began = times.get(since, otherwise or c.updated_at) if before is None else before.began
         now[stage, key] = Interval(stage, key, c.id, c.cycle, c.phase, began, parent, *run)
 
-    opened = None
     if c.turn is not None:
-        opened = c.turn.timestamp
-        add("turn", c.turn.turn_id, c.turn.seq, opened)
+        add("turn", c.turn.turn_id, c.turn.seq, c.turn.timestamp)
     for run in c.runs.values():
         parent = run.id.partition(".")[0] if run.parent is None else f"{run.parent} {run.call}"
         who = run.agent, run.id
-        add("run", run.id, run.id, opened, parent, *who, run.usage, run)
+        add("run", run.id, run.id, run_began(c, run), parent, *who, run.usage, run)
         if run.wants is not None:
             add("model", f"{run.id} {run.wants}", run.wants, None, run.id, *who)
         for call in run.open_calls:

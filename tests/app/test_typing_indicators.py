@@ -26,10 +26,11 @@ from tenex.app.typing_indicators import (
 from tenex.cli.init import prepare
 from tenex.core.conversation import Conversation
 from tenex.core.effects import ModelCall
-from tenex.core.ids import PublicKey, Slug
+from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.messages import ModelStep
 from tenex.core.pending import pending
 from tenex.core.ports import UnsignedEvent, ignore_text
+from tenex.core.signals import DayLimitReached
 from tenex.nostr.compose import NostrSealer
 from tenex.nostr.ephemeral import EphemeralPublisher, status_event
 from tenex.nostr.events import Event
@@ -266,6 +267,8 @@ async def test_a_run_is_shown_from_its_start_over_a_question_to_its_end() -> Non
     count = len(scene.relay.received)
     await asyncio.sleep(60)
     assert len(scene.relay.received) == count, "nothing is published while it waits for a user"
+    (*_, last) = [event for _, event in scene.relay.received if event.kind == OPERATIONS]
+    assert ("status", "waiting") in last.tags
     scene.scenario.user_writes("greeter.py")
     await scene.appended()
     await scene.step()
@@ -274,6 +277,17 @@ async def test_a_run_is_shown_from_its_start_over_a_question_to_its_end() -> Non
     first = [(STARTS, TYPING), (TEXT, "One mo"), (STOPS, "")]
     second = [(STARTS, TYPING), (STARTS, "Executor uses write_file"), (STOPS, "")]
     assert scene.relay.published(STARTS, STOPS, TEXT) == [*ROUTED, *first, *second]
+
+
+@virtual_time
+async def test_an_agent_that_waits_for_the_next_day_is_not_shown_as_typing() -> None:
+    scene = Scene()
+    await scene.routed()
+    (call,) = (effect for effect in pending(scene.scenario.conversation).values() if isinstance(effect, ModelCall))
+    until = Millis(scene.scenario.now + 3_600_000)
+    scene.scenario.handle(DayLimitReached(key=call.key, limit="cost_per_day_usd", sentence="Enough.", until=until))
+    await scene.appended()
+    assert scene.relay.published(STARTS, STOPS) == [*ROUTED, (STARTS, TYPING), (STOPS, "")]
 
 
 @virtual_time

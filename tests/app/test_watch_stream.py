@@ -10,11 +10,15 @@ from tenex.app import watch_stream as module
 from tenex.app.watch_stream import WatchStream
 from tenex.core.errors import UsageError
 from tenex.core.ids import Slug
+from tenex.core.records import TurnOpened
 from tenex.output_states import OutputProgress
 from tenex.runtime.clock import SystemClock
 from tenex.service import control
 from tenex.service.client import ask
 from tenex.service.control import control_socket
+from tenex.workflows.speakers import TransitionGraph
+from tests.fakes.scenario import step_until
+from tests.fakes.workflows import started
 
 
 def progress(text: str, kind: Literal["piece", "closed", "refused"] = "piece") -> OutputProgress:
@@ -88,3 +92,16 @@ async def test_watchers_leave_room_at_the_socket_for_orders(stream: WatchStream,
 async def test_a_number_is_required(stream: WatchStream) -> None:
     with pytest.raises(UsageError):
         await stream.watch({"after": "x"})
+
+
+async def test_a_client_that_comes_late_is_shown_where_the_conversation_is(stream: WatchStream) -> None:
+    """The turn of a workflow is shown as one of that workflow, though its beginning was not watched."""
+    scenario = started(TransitionGraph.sequence(["writer", "editor"]))
+    after = (await stream.watch({}))["after"]
+    first = len(scenario.records())
+    step_until(scenario, lambda it: any(isinstance(record, TurnOpened) for record in it.records()[first:]))
+    (opened,) = (record for record in scenario.records()[first:] if isinstance(record, TurnOpened))
+    stream.on_records(scenario.conversation, [opened])
+    (entry,) = (await stream.watch({"after": after}))["entries"]
+    assert [line["head"] for line in entry["lines"]] == [f"{opened.turn_id} · review"]
+    assert entry["status"]["place"] == "@review"

@@ -2,14 +2,18 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from tenex.cli.activity import toolbar
+from tenex.cli.status import _parts
 from tenex.core import records as r
 from tenex.core.conversation import fold
 from tenex.core.ids import Millis, Slug
+from tenex.core.signals import DayLimitReached
 from tenex.operations.conversation_status import conversation_status, status_with_usage
 from tenex.store.view_json import render
 from tenex.workflows.speakers import TransitionGraph
+from tests.core.test_missions import MissionScenario
 from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 from tests.fakes.workflows import session, started
@@ -32,11 +36,23 @@ def test_a_waiting_caller_and_its_sub_agent_are_shown() -> None:
     assert (called["agent"], called["calledBy"], called["state"]) == ("helper", "executor", "model")
     assert scenario.conversation.turn is not None
     later = conversation_status(scenario.conversation, Millis(scenario.conversation.turn.timestamp + 65_000))
-    assert (later["turn"]["seconds"], later["runs"][1]["seconds"]) == (65, 65)
+    assert (later["turn"]["seconds"], later["runs"][1]["seconds"]) == (65, 64), "each since its own beginning"
     scenario.settle()
     status = conversation_status(scenario.conversation, scenario.now)
     assert [run["state"] for run in status["runs"]] == ["calling", "parked"]
-    assert status["kind"] == "parked"
+    assert (status["kind"], status["status"], status["waitingFor"]) == ("parked", "waiting", "answer")
+
+
+def test_a_mission_that_waits_for_the_next_day_is_limited() -> None:
+    """As a run is whose next call a limit of the day holds back; `/status` says the same."""
+    scenario = MissionScenario().begin()
+    until = Millis(scenario.now + 3_600_000)
+    scenario.handle(DayLimitReached(key=scenario.run.key, limit="cost_per_day_usd", sentence="Enough.", until=until))
+    status = conversation_status(scenario.conversation, scenario.now)
+    assert (status["kind"], status["mission"]["state"], status["mission"]["why"]) == ("limited", "limited", "Enough.")
+    assert "mission is on hold: Enough." in list(_parts({**status, "runs": []}, datetime.now(UTC)))
+    scenario.user_writes("/status")
+    assert "The mission m is on hold at First: Enough." in scenario.sent_texts()[-1]
 
 
 def test_a_conversation_with_one_agent_is_shown_with_the_agent_in_place_of_a_phase() -> None:

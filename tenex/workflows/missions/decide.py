@@ -21,6 +21,7 @@ from tenex.core.graph import END
 from tenex.core.ids import Millis, Slug
 from tenex.core.messages import Usage
 from tenex.core.mission_config import CURRENT_PHASE, MISSION_ID, PHASES_COMPLETED, Begin, MissionRule, NodeRule
+from tenex.core.projection import mission_condition
 from tenex.core.records import mission as m
 from tenex.core.signals import (
     ContinueRequested,
@@ -503,15 +504,20 @@ def _sentence(sentence: str) -> str:
 def status_line(mission: Mission) -> str:
     """Where a mission is, as one line."""
     where = f"The mission {mission.workflow}"
-    if not mission.is_open:
-        return f"{where} has ended ({mission.outcome})."
-    if mission.is_paused:
-        return f"{where} is paused at {mission.node}: {_sentence(mission.paused)}"
-    if mission.wait is not None and mission.wait.needs_operator:
-        return f"{where} is on hold at {mission.node}, until `/continue`: {_sentence(mission.wait.message)}"
-    if mission.wait is not None and mission.wait.limit:
-        return f"{where} is on hold at {mission.node}: {mission.wait.message}"
-    return f"{where} tries {mission.node} again soon." if mission.wait else f"{where} is at work in {mission.node}."
+    message = mission.wait.message if mission.wait is not None else ""
+    match mission_condition(mission):
+        case "paused":
+            return f"{where} is paused at {mission.node}: {_sentence(mission.paused)}"
+        case "held":
+            return f"{where} is on hold at {mission.node}, until `/continue`: {_sentence(message)}"
+        case "limited":
+            return f"{where} is on hold at {mission.node}: {message}"
+        case "retrying":
+            return f"{where} tries {mission.node} again soon."
+        case "running":
+            return f"{where} is at work in {mission.node}."
+        case outcome:
+            return f"{where} has ended ({outcome})."
 
 
 def over(mission: Mission) -> str:

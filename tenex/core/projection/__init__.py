@@ -1,0 +1,63 @@
+"""The facts about a conversation that readers are shown. Each is computed here, once; readers only format it.
+
+A reader takes the smallest of these values that has what it shows:
+
+    glance    a conversation in a line                    the index, and with it `list` and `search`; `show`
+    activity  what is under way, what is waited for       `status`, `watch`, `/status`, metrics, typing indicators
+    kinds     what only conversations of one kind have    conversation.json, `status`
+    whole     all of it                                   conversation.json, `replay`
+
+A glance is taken at each append, and the whole at most once a second, so both cost some microseconds. The values are
+immutable: a reader may keep them while the conversation goes on. Times are milliseconds.
+
+What has happened is noted in the state (`core.state.history`) and passed on here. `store.stats` and
+`telemetry.durations` add up records instead, also those that the state has dropped, as an import's. They share with the
+state the rules of what is work (`phase_metrics`) and what it costs (`core.costs`).
+"""
+
+from .activity import (
+    Activity,
+    RouterActivity,
+    RunActivity,
+    RunState,
+    activity_of,
+    condition_of,
+    is_idle,
+    is_settled,
+    router_of,
+    run_began,
+    run_state,
+    tools_of,
+    undelivered,
+    worker_of,
+)
+from .glance import Glance, glance_of, partner
+from .kinds import KindShare, PhasesShare, mission_condition, phase_of
+from .whole import PlacedMessage, Projection, project
+
+__all__ = [
+    "Activity",
+    "Glance",
+    "KindShare",
+    "PhasesShare",
+    "PlacedMessage",
+    "Projection",
+    "RouterActivity",
+    "RunActivity",
+    "RunState",
+    "activity_of",
+    "condition_of",
+    "glance_of",
+    "is_idle",
+    "is_settled",
+    "mission_condition",
+    "partner",
+    "phase_of",
+    "project",
+    "router_of",
+    "run_began",
+    "run_state",
+    "tools_of",
+    "undelivered",
+    "worker_of",
+]

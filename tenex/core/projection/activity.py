@@ -1,0 +1,239 @@
+"""What is under way in a conversation, and what it waits for.
+
+A run is in the first of these states that holds:
+
+    parked     its open calls are questions, and a user has not answered
+    calling    it waits for sub-agents whom it has called
+    limited    a daily limit holds its next model call back, until 00:00 UTC
+    held       its model cannot be reached, and users know; it is tried every five minutes, or when somebody has acted
+    retrying   a model call has failed, and is tried again within seconds
+    model      its model is asked
+    tools      its calls run, or wait their turn
+
+The router and a mission's node are limited, held or retrying in the same way. The condition of the whole conversation
+is held or limited as soon as one part is: the others may go on, but an operator has to look, or the day has to end,
+before the turn can close. It is parked only if every run waits for an answer and the router is not asked: else
+something happens without a user. In all other cases it is the status. A parked conversation has the status `waiting`
+for readers, and `active` for the rules, because its turn is open.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from tenex.core.conversation import Conversation
+from tenex.core.costs import ROUTER, run_agent
+from tenex.core.ids import Millis, PublicKey, RunId, Slug
+from tenex.core.messages import CallRequest, Usage
+from tenex.core.pending import pending
+from tenex.core.phases import Phase
+from tenex.core.state.conversation import State, Status
+from tenex.core.state.run import CallState, OrchestratorTurn, Retry, Run
+
+from .kinds import KindShare, kind_conditions, kind_shares
+
+RetryState = Literal["retrying", "held", "limited"]
+RunState = Literal["model", "tools", "parked", "calling", "retrying", "held", "limited"]
+"""What a run does: it waits for its model, for tools, for a user's answer, for sub-agents; for the next try of a model
+call, for a model that cannot be reached, or for the end of a day whose limit is reached."""
+
+Condition = Literal["held", "limited", "parked"] | Status
+
+_STUCK: Final[tuple[Condition, ...]] = ("held", "limited")
+"""States of a part that are the condition of the whole: an operator has to look, or another day has to begin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunActivity:
+    """An agent at work."""
+
+    id: RunId
+    agent: Slug
+    name: str
+    pubkey: PublicKey
+    phase: Phase
+    parent: RunId | None
+    """The run that called it, if it is a sub-agent's."""
+    state: RunState
+    began: Millis
+    since: Millis
+    """Since when it waits; where it works, `began`."""
+    steps: int
+    model: str
+    """The one that answered last."""
+    models: Mapping[str, Usage]
+    closes_at: Millis
+    open_calls: tuple[CallRequest, ...]
+    """All that have no result."""
+    tools: tuple[str, ...]
+    """As `tools_of`."""
+    questions: tuple[str, ...]
+    """To users, that are not answered."""
+    retry: Retry | None
+
+    @property
+    def caller(self) -> Slug | None:
+        """The agent that called it, if it is a sub-agent."""
+        return run_agent(self.parent) if self.parent is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterActivity:
+    """The router is asked who is next."""
+
+    attempt: int
+    state: Literal["model"] | RetryState
+    retry: Retry | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """What is under way in a conversation."""
+
+    condition: Condition
+    """`held` or `limited` where a part of the work is; `parked` where only a user's answer is waited for."""
+    turn: OrchestratorTurn | None
+    """The open one."""
+    runs: tuple[RunActivity, ...]
+    router: RouterActivity | None
+    shares: tuple[KindShare, ...]
+    """What its kind adds."""
+    undelivered: Mapping[str, int]
+    """The number of events by relay."""
+
+    @property
+    def undelivered_count(self) -> int:
+        """The same for all relays."""
+        return sum(self.undelivered.values())
+
+    def called_by(self, run: RunActivity) -> tuple[RunActivity, ...]:
+        """The sub-agents that work for a run."""
+        return tuple(other for other in self.runs if other.parent == run.id)
+
+
+def activity_of(state: State) -> Activity:
+    """What is under way in a conversation."""
+    runs = tuple(_run(state, run) for run in state.runs.values())
+    router = router_of(state)
+    return Activity(
+        condition=_condition(state, [run.state for run in runs], router),
+        turn=state.turn,
+        runs=runs,
+        router=router,
+        shares=kind_shares(state),
+        undelivered=undelivered(state),
+    )
+
+
+def condition_of(state: State) -> Condition:
+    """`Activity.condition` alone."""
+    return _condition(state, [run_state(run) for run in state.runs.values()], router_of(state))
+
+
+def undelivered(state: State) -> Mapping[str, int]:
+    """By relay the number of events that it has neither accepted nor refused for good."""
+    counts: dict[str, int] = {}
+    for row in state.outbox.values():
+        for _, relay in row.open:
+            counts[relay] = counts.get(relay, 0) + 1
+    return counts
+
+
+def run_state(run: Run) -> RunState:
+    """What a run does or waits for."""
+    if run.is_parked:
+        return "parked"
+    if run.is_waiting:
+        return "calling"
+    if run.retry is not None:
+        return _retry_state(run.retry)
+    return "model" if run.wants is not None else "tools"
+
+
+def tools_of(run: Run) -> tuple[str, ...]:
+    """The tools of a run that work now, in the order of its calls."""
+    return tuple(call.request.tool for call in run.calls if call.state is CallState.PERMITTED)
+
+
+def router_of(state: State) -> RouterActivity | None:
+    """What the router does or waits for; None where it is not asked."""
+    question = state.question
+    if question is None:
+        return None
+    retry = question.retry
+    return RouterActivity(
+        attempt=question.attempt, state="model" if retry is None else _retry_state(retry), retry=retry
+    )
+
+
+def run_began(state: State, run: Run) -> Millis:
+    """When a run began; with its turn, where the state is of a program that did not keep it."""
+    if run.started:
+        return run.started
+    return state.turn.timestamp if state.turn is not None else state.updated_at
+
+
+def is_idle(state: State) -> bool:
+    """Whether nothing happens before a user writes, or a model can be reached again."""
+    is_held = any(run.is_held for run in state.runs.values())
+    return state.status in ("waiting", "ended") or state.is_parked or is_held
+
+
+def is_settled(conversation: Conversation) -> bool:
+    """Whether nothing is in flight, no turn waits for an answer, and every message was delivered."""
+    return conversation.status in ("waiting", "ended") and not pending(conversation)
+
+
+def worker_of(run: RunId | None) -> str:
+    """Who works in a run, for a sentence; the router where there is no run."""
+    return f"the {ROUTER}" if run is None else run_agent(run)
+
+
+def _run(state: State, run: Run) -> RunActivity:
+    what = run_state(run)
+    began = run_began(state, run)
+    since = began
+    if what in ("parked", "calling"):
+        since = run.parked_at or began
+    elif what not in ("model", "tools") and run.retry is not None:
+        since = run.retry.since
+    open_calls = run.open_calls
+    return RunActivity(
+        id=run.id,
+        agent=run.agent,
+        name=run.name,
+        pubkey=run.pubkey,
+        phase=run.phase,
+        parent=run.parent,
+        state=what,
+        began=began,
+        since=since,
+        steps=run.steps,
+        model=run.model,
+        models=run.models,
+        closes_at=run.close_at,
+        open_calls=tuple(call.request for call in open_calls),
+        tools=tools_of(run),
+        questions=tuple(
+            str(call.request.arguments.get("question") or "") for call in open_calls if call.state is CallState.PARKED
+        ),
+        retry=run.retry,
+    )
+
+
+def _retry_state(retry: Retry) -> RetryState:
+    if retry.limit:
+        return "limited"
+    return "held" if retry.on_hold else "retrying"
+
+
+def _condition(state: State, runs: Sequence[RunState], router: RouterActivity | None) -> Condition:
+    """The most pressing state of a part; else the status, but for a conversation that waits for an answer."""
+    parts = {*runs, *kind_conditions(state)}
+    if router is not None:
+        parts.add(router.state)
+    for condition in _STUCK:
+        if condition in parts:
+            return condition
+    is_parked = router is None and bool(runs) and all(what in ("parked", "calling") for what in runs)
+    return "parked" if is_parked else state.status

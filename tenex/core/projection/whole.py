@@ -1,0 +1,116 @@
+"""All that readers are shown of a conversation."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+from tenex.core.ids import Slug
+from tenex.core.messages import Usage, cut
+from tenex.core.reducers.history import so_far
+from tenex.core.state.agent import AgentPhaseState
+from tenex.core.state.conversation import ForkOrigin, RelayRefusal, State
+from tenex.core.state.history import REASON_CHARACTERS, CycleSummary, History
+from tenex.core.state.memory import LEAST_RECENT
+from tenex.core.state.run import Message, OrchestratorTurn
+
+from .activity import Activity, activity_of
+from .glance import Glance, glance_of
+from .kinds import PhasesShare, of_phases
+
+_NO_HISTORY: Final = History()
+_SEQ: Final = attrgetter("seq")
+
+
+class PlacedMessage(NamedTuple):
+    """A message and the turn in which it was written, or the first one after it, which works on it; "" for none."""
+
+    message: Message
+    turn: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """All that readers are shown of a conversation."""
+
+    glance: Glance
+    activity: Activity
+    phases: PhasesShare
+    reason: str
+    """Why it is not active; "" where it is, or where that is not known."""
+    agent: Slug
+    """The one that answers alone; "" for none."""
+    agent_states: Mapping[str, AgentPhaseState]
+    """Of agents with phases of their own."""
+    forked_from: ForkOrigin | None
+    address: Mapping[str, object]
+    participants: tuple[Slug, ...]
+    read_files: Mapping[str, str]
+    changed_files: tuple[str, ...]
+    """In the open cycle."""
+    refusals: tuple[RelayRefusal, ...]
+    turn_count: int
+    working: int
+    """ms in which an agent or the router worked."""
+    usage: Usage
+    open_cycle: CycleSummary | None
+    """With what it has taken until now."""
+    open_turn: OrchestratorTurn | None
+    """With its work until now."""
+    history: History
+    messages: tuple[PlacedMessage, ...]
+    """The newest."""
+
+
+def project(state: State) -> Projection:
+    """All that readers are shown of a conversation."""
+    history = state.history or _NO_HISTORY
+    open_cycle = history.open_cycle
+    turn = state.turn
+    now = activity_of(state)
+    return Projection(
+        glance=glance_of(state),
+        activity=now,
+        phases=of_phases(state),
+        reason=_reason(state, now, history),
+        agent=state.agent,
+        agent_states=state.agent_states,
+        forked_from=state.forked_from,
+        address=state.address,
+        participants=state.participants,
+        read_files=state.read_files,
+        changed_files=tuple(sorted(state.touched)),
+        refusals=state.refusals,
+        turn_count=state.turn_count,
+        working=state.working,
+        usage=state.usage,
+        open_cycle=so_far(state, open_cycle) if open_cycle is not None else None,
+        open_turn=replace(turn, working=state.working - turn.worked_before) if turn is not None else None,
+        history=history,
+        messages=tuple(_placed(state, history)),
+    )
+
+
+def _reason(state: State, now: Activity, history: History) -> str:
+    if state.is_parked:
+        asked = [
+            f"{run.name} asks: {cut(' / '.join(run.questions), REASON_CHARACTERS)}" for run in now.runs if run.questions
+        ]
+        return "; ".join(asked)
+    return history.reason if state.status in ("waiting", "ended") else ""
+
+
+def _placed(state: State, history: History) -> Iterator[PlacedMessage]:
+    turns: list[OrchestratorTurn] | None = None
+    for message in state.recent[-LEAST_RECENT:]:
+        if message.turn is not None:
+            yield PlacedMessage(message, message.turn)
+            continue
+        if turns is None:
+            turns = [turn for turn in history.turns if not turn.source]
+            turns.extend([state.turn] if state.turn is not None else [])
+        place = bisect_right(turns, message.seq, key=_SEQ)
+        is_known = place < len(turns) and (place > 0 or not history.turns_before)
+        is_same_cycle = is_known and turns[place].cycle == message.cycle
+        yield PlacedMessage(message, turns[place].turn_id if is_same_cycle else "")
