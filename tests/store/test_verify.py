@@ -236,6 +236,15 @@ async def test_an_end_that_was_lost_is_reported_and_what_the_view_knew_of_it_is_
     assert not (folder.path(ID) / "QUARANTINED").exists()
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+async def test_an_end_of_one_record_that_was_lost_is_reported(folder: ConversationFolder, lost: int) -> None:
+    journal = [[record] for record in RECORDS[: len(RECORDS) - lost]]
+    (folder.path(ID) / JOURNAL).write_bytes(CONVERSATION.encode_decisions(journal))
+    logs, _ = await truncations(folder)
+    assert [(log["seq"], log["view"]) for log in logs] == [(len(RECORDS) - 1, len(RECORDS))] * lost
+    assert [path.name for path in views_ahead(folder.path(ID))] == [KEPT] * lost
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"{", b'{\n  "seq": "9"\n}', b'{\n  "seq": 1,\n', b'{"text": "\\n  \\"seq\\": 999,"}']
 )
