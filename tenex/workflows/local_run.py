@@ -231,7 +231,7 @@ class LocalRun(ConversationActor):
             # cancelled work reports its cost
             state, decisions = self._decide(state, tuple(self._signals))
             await self._append(state, decisions, {})
-            await self._show(state)
+            await self._view.write_now(state)
         finally:
             await self._cancel()
             await self._close()
