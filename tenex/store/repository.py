@@ -23,7 +23,7 @@ from . import atomic, segments
 from .disk import Disk
 from .format import CONVERSATION
 from .journal import FILE_BYTES, FileJournal
-from .journal_reader import JOURNAL, MARK, NEWEST, VIEW, mark_of, peek_left
+from .journal_reader import JOURNAL, MARK, NEWEST, VIEW, mark_of, read_surviving
 
 __all__ = ["NEWEST", "REBUILD", "RENAME", "ConversationFolder", "misnamed"]
 
@@ -103,9 +103,9 @@ class ConversationFolder:
             StoreDamaged: the file holds what we did not write.
             UsageError: there is no such conversation.
         """
-        records, gone = await self.read_left(conversation, since)
-        if gone:
-            raise StoreDamaged(f"{gone} Nothing was changed.")
+        records, loss = await self.read_left(conversation, since)
+        if loss:
+            raise StoreDamaged(f"{loss} Nothing was changed.")
         return records
 
     async def read_left(self, conversation: ConversationId, since: int = 0) -> tuple[list[Record], str]:
@@ -118,9 +118,10 @@ class ConversationFolder:
             StoreDamaged: the file holds what we did not write.
             UsageError: there is no such conversation.
         """
-        path, remedy = self.path(conversation) / JOURNAL, REBUILD.replace("ID", conversation[:12])
+        path = self.path(conversation) / JOURNAL
+        remedy = REBUILD.replace("ID", conversation[:12])
         try:
-            records, gone = await self._disk.run(peek_left, path, CONVERSATION, since)
+            records, loss = await self._disk.run(read_surviving, path, CONVERSATION, since)
         except FileNotFoundError as fault:
             raise UsageError(f"There is no conversation {path.parent.name} in {self.root}.") from fault
         except OSError as fault:
@@ -132,7 +133,7 @@ class ConversationFolder:
             raise StoreDamaged(f"{fault} {remedy}") from fault
         if what := misnamed(conversation, records):
             raise StoreDamaged(f"{path}: {what}. Nothing was changed. {RENAME}")
-        return records, gone
+        return records, loss
 
     async def rotate(self, conversation: Conversation) -> bool:
         """Have a journal that is open here, and long, go on in a new file; else do nothing.

@@ -98,7 +98,7 @@ async def test_a_folder_that_cannot_be_used_is_named_with_what_to_do(
     (fault,) = (await verify(folder, other)).faults
     assert "give it its name back" in fault
     assert "rebuild" not in fault
-    for reader, remedy in (("verify.read_view", "Check its owner"), ("repository.peek_left", "Look who owns it")):
+    for reader, remedy in (("verify.read_view", "Check its owner"), ("repository.read_surviving", "Look who owns it")):
         with monkeypatch.context() as patch:
             patch.setattr(f"tenex.store.{reader}", fails(errno.EACCES))
             assert f"cannot be read: Permission denied. {remedy}" in await faults(folder)
