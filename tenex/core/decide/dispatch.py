@@ -128,10 +128,10 @@ def _consequences(draft: Transaction, signal: Signal) -> Transaction:  # noqa: C
             on_deletion(draft, signal)
         case ModelAnswered(key=key, step=step):
             if (run := _waiting_for_model(draft, key)) is not None:
-                runs.stepped(draft, run, step)
+                runs.stepped(draft, run.id, step)
         case ModelFailed(key=key) if key.work is Work.MODEL:
             if (run := _waiting_for_model(draft, key)) is not None:
-                runs.model_failed(draft, run, signal)
+                runs.model_failed(draft, run.id, signal)
         case ModelCallInterrupted(run=name, usage=usage, model=model):
             if draft.state.next_seq > 1:  # else the append of its first records failed, and they were not decided again
                 draft.add(r.ModelCallCancelled, run=name, usage=usage, model=model)
@@ -139,9 +139,10 @@ def _consequences(draft: Transaction, signal: Signal) -> Transaction:  # noqa: C
             if (run := _waiting_for_model(draft, key)) is not None:
                 holds.hold(draft, run, signal)
         case ToolReturned(key=key, result=result):
-            found = _running(draft, key)
-            if found is not None:
-                runs.returned(draft, *found, result)
+            running = _running(draft, key)
+            if running is not None:
+                run, call = running
+                runs.returned(draft, run.id, call, result)
         case TimerFired(key=key):
             _timer(draft, key)
         case UndoReturned(key=key, outcome=undone):
@@ -230,7 +231,7 @@ def _on_restart(draft: Transaction, signal: Opened) -> None:
         before = draft.state.next_seq
         close_calls(draft, run, runs.UNKNOWN, only=Replay.ONCE)
         if draft.state.next_seq != before:
-            runs.after_result(draft, run)
+            runs.after_result(draft, run.id)
     runs.recheck_queued_calls(draft)
     mode_of(draft.state).on_opened(draft)
 
@@ -240,6 +241,7 @@ def _waiting_for_model(draft: Transaction, key: Key) -> Run | None:
 
 
 def _running(draft: Transaction, key: Key) -> tuple[Run, Call] | None:
+    """The call that an effect carries out, with its run; None where the effect is no longer wanted."""
     for run in draft.state.runs.values():
         for call in run.open_calls:
             if call.seq and key == (Work.TOOL, call.seq, ""):
@@ -257,9 +259,9 @@ def _timer(draft: Transaction, key: Key) -> None:
     if run is None:
         any(mode.on_timer(draft, key) for mode in all_modes())
     elif key.part == "warn":
-        runs.warn(draft, run)
+        runs.warn(draft, run.id)
     elif key.part == "close":
-        runs.time_out(draft, run)
+        runs.time_out(draft, run.id)
     else:
         draft.add(r.RetryDue, run=run.id)
 

@@ -320,4 +320,4 @@ def _answer(draft: Transaction, run: Run, call: str, wrote: r.MessageRecorded) -
         warn_at=Millis(run.warn_at + parked_for),
         close_at=Millis(run.close_at + parked_for),
     )
-    after_result(draft, run)
+    after_result(draft, run.id)

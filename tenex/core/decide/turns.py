@@ -87,7 +87,7 @@ def spent(draft: Transaction) -> tuple[str, str] | None:
     )
 
 
-def run_spent(draft: Transaction, run: Run) -> tuple[str, str] | None:
+def limit_reached(draft: Transaction, run: Run) -> tuple[str, str] | None:
     """The limit of a single run that is reached, and the sentence about it."""
     limits = draft.rules.limits
     return _over("run", f"{run.name}'s run", run.usage, limits.tokens_per_run, limits.cost_per_run_usd)
