@@ -184,16 +184,17 @@ class DailyLimits:
 
     def today(self) -> list[DayUse]:
         """Usage of today: of everyone, then of each user with usage; guests count as one."""
-        circle, today = self._people(), self._today
-        known = circle.owners | circle.members
+        peers = self._people()
+        today = self._today
+        members = peers.owners | peers.members
         counted = [person for person, account in self._accounts.items() if today in account.recorded]
-        people = {person if person in known else None for person in counted}
-        found = [self._use("everyone", None, self._scope("day", self._everyone))]
-        for person in sorted(people, key=lambda one: one or ""):
-            role = circle.role(person) if person is not None else None
+        people = {person if person in members else None for person in counted}
+        uses = [self._use("everyone", None, self._scope("day", self._everyone))]
+        for person in sorted(people, key=lambda key: key or ""):
+            role = peers.role(person) if person is not None else None
             scope = self._scopes(person or PublicKey(""))[0]
-            found.append(self._use(str(role) if role in PRIORITY else "guests", person, scope))
-        return found
+            uses.append(self._use(str(role) if role in PRIORITY else "guests", person, scope))
+        return uses
 
     def _use(self, who: str, person: PublicKey | None, scope: _Scope) -> DayUse:
         return DayUse(who, person, scope.used, tuple(self._bounds(scope.name, scope.used)))
@@ -315,13 +316,13 @@ class DailyLimits:
         return fits
 
     def _scopes(self, person: PublicKey) -> list[_Scope]:
-        circle = self._people()
-        role = circle.role(person)
+        peers = self._people()
+        role = peers.role(person)
         if role in PRIORITY:
             own = self._scope(f"{role}_day", self._accounts.get(person, _Account()))
         else:
-            known = [self._accounts[one] for one in circle.owners | circle.members if one in self._accounts]
-            own = self._scope("guests_day", self._everyone, without=known)
+            members = [self._accounts[person] for person in peers.owners | peers.members if person in self._accounts]
+            own = self._scope("guests_day", self._everyone, without=members)
         return [own, self._scope("day", self._everyone)]
 
     def _scope(self, name: str, account: _Account, without: Sequence[_Account] = ()) -> _Scope:

@@ -69,7 +69,7 @@ class Inbox:
         self,
         coordinator: ConversationCoordinator,
         directory: Directory,
-        circle: PeerGroup,
+        peers: PeerGroup,
         clock: Clock,
         *,
         names: Mapping[PublicKey, str],
@@ -83,7 +83,7 @@ class Inbox:
         Args:
             coordinator: takes what is admitted.
             directory: knows which events and conversations there are.
-            circle: the authorized users and their roles.
+            peers: the authorized users and their roles.
             clock: for the rate limit.
             names: display names by key; may grow.
             slugs: which of our keys is which agent or workflow.
@@ -94,7 +94,7 @@ class Inbox:
         self._oldest = oldest
         self._coordinator = coordinator
         self._directory = directory
-        self._circle = circle
+        self._peers = peers
         self._clock = clock
         self._names = names
         self._slugs = slugs
@@ -111,13 +111,15 @@ class Inbox:
         self.counts: Counter[Admission] = Counter()
         self.is_closed = False
 
-    def change(self, circle: PeerGroup, slugs: Mapping[PublicKey, Slug], workflows: Collection[PublicKey] = ()) -> None:
+    def change(self, peers: PeerGroup, slugs: Mapping[PublicKey, Slug], workflows: Collection[PublicKey] = ()) -> None:
         """Use other users, agents and workflows from the next message on."""
-        self._circle, self._slugs, self._workflows = circle, slugs, workflows
+        self._peers = peers
+        self._slugs = slugs
+        self._workflows = workflows
 
     def knows(self, author: PublicKey) -> bool:
         """Whether this author is authorized."""
-        return self._circle.role(author) is not None
+        return self._peers.role(author) is not None
 
     async def run(self) -> None:
         """Receive queued messages within the rate, until cancelled."""
@@ -141,7 +143,7 @@ class Inbox:
         is_deleted = (message.event_id, message.author) in self._deleted
         verdict = Admission.DELETED if is_deleted else self._receive(message, has_turn=has_turn)
         if verdict is Admission.TOO_OLD and is_new:
-            self._coordinator.report_date(message, is_guest=self._circle.role(message.author) is Role.GUEST)
+            self._coordinator.report_date(message, is_guest=self._peers.role(message.author) is Role.GUEST)
         self.counts[verdict] += 1
         log.debug("message.received", verdict=verdict, event_id=message.event_id)
         if verdict is Admission.ELSEWHERE:
@@ -167,7 +169,7 @@ class Inbox:
             self._coordinator.deliver(conversation, MessageDeleted(event_id=event_id, author=author))
 
     def _receive(self, message: InboundMessage, *, has_turn: bool) -> Admission:
-        role = self._circle.role(message.author)
+        role = self._peers.role(message.author)
         if role is None:
             return Admission.STRANGER
         if message.by_machine and not message.mentions:
