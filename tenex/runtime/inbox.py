@@ -178,9 +178,9 @@ class Inbox:
             return Admission.CLOSED
         if message.event_id in self._conversations or self._directory.conversation_of(message.event_id) is not None:
             return Admission.DUPLICATE
-        known = self._known(message)
-        is_root = known == ConversationId(message.event_id)
-        if known is not None and not is_root and self._directory.imported(message.event_id) == known:
+        existing = self._existing(message)
+        is_root = existing == ConversationId(message.event_id)
+        if existing is not None and not is_root and self._directory.imported(message.event_id) == existing:
             return Admission.DUPLICATE
         if message.has_expired(self._clock.now()):
             return Admission.EXPIRED
@@ -189,16 +189,17 @@ class Inbox:
         if len(message.text) > LARGEST:
             log.warning("message.too_large", event_id=message.event_id, characters=len(message.text))
             return Admission.TOO_LARGE
-        conversation = known or (message.conversation if message.starts else None)
+        conversation = existing or (message.conversation if message.starts else None)
         # a crash may have left an empty folder, which is not a conversation
-        is_new = known is None or str(known) == message.event_id
+        is_new = existing is None or str(existing) == message.event_id
         if conversation is None:
             return Admission.ELSEWHERE
         if message.created_at < self._oldest(message):
             log.warning("message.too_old", event_id=message.event_id, created_at=message.created_at)
             return Admission.TOO_OLD
-        if role is not Role.OWNER and not has_turn and (refused := self._queue(message)) is not None:
-            return refused
+        queued = self._queue(message) if role is not Role.OWNER and not has_turn else None
+        if queued is not None:
+            return queued
         called = [*message.mentions, *(key for key in message.tagged if key in self._workflows and is_new)]
         addressed = tuple(dict.fromkeys(self._slugs[key] for key in called if key in self._slugs))
         name = self._names.get(message.author) or f"person-{message.author[:8]}"
@@ -207,19 +208,19 @@ class Inbox:
         self._coordinator.deliver(conversation, signal)
         return Admission.ADMITTED
 
-    def _known(self, message: InboundMessage) -> ConversationId | None:
+    def _existing(self, message: InboundMessage) -> ConversationId | None:
         """The conversation of a referenced event, then of the root; None if there is none.
 
         What was received or sent here comes first: an import may name any id.
         """
         for reference in message.references:
-            known = self._conversations.get(reference) or self._directory.conversation_of(reference)
-            known = known or self._named(reference)
-            if known is not None:
-                return known
-        known = self._named(message.conversation)
+            conversation = self._conversations.get(reference) or self._directory.conversation_of(reference)
+            conversation = conversation or self._named(reference)
+            if conversation is not None:
+                return conversation
+        conversation = self._named(message.conversation)
         imported = map(self._directory.imported, (*message.references, message.conversation))
-        return known or next((name for name in imported if name is not None), None)
+        return conversation or next((name for name in imported if name is not None), None)
 
     def _named(self, root: str) -> ConversationId | None:
         """The conversation of that id, whose first event may not have arrived; None for none, or an imported one."""

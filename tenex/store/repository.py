@@ -144,7 +144,8 @@ class ConversationFolder:
         Returns:
             Whether the journal goes on in a new file, and still ends with the last record of that state.
         """
-        journal, seq = self._journals.get(conversation.id), conversation.next_seq
+        journal = self._journals.get(conversation.id)
+        seq = conversation.next_seq
         if journal is None or not journal.is_long or journal.next_seq != seq:
             return False
         if conversation.runs and journal.file_length < WORKING * FILE_BYTES:
@@ -210,21 +211,21 @@ def _ids(root: Path) -> list[ConversationId]:
 
 
 def _lengths(root: Path) -> dict[ConversationId, int]:
-    found: dict[ConversationId, int] = {}
+    lengths: dict[ConversationId, int] = {}
     base = os.fspath(root)
     for name in _ids(root):
         try:
-            found[name] = segments.stat_all(f"{base}/{name}")[0]
+            lengths[name] = segments.stat_all(f"{base}/{name}")[0]
         except FileNotFoundError:
             if (root / name / VIEW).exists():  # it had a journal once: opening it reports that
-                found[name] = 0
+                lengths[name] = 0
         except OSError:
-            found[name] = 0
-    return found
+            lengths[name] = 0
+    return lengths
 
 
 def _behind(root: Path) -> list[ConversationId]:
-    found: list[ConversationId] = []
+    behind: list[ConversationId] = []
     base = os.fspath(root)
     for name in _ids(root):
         written = shown = 0
@@ -232,8 +233,8 @@ def _behind(root: Path) -> list[ConversationId]:
             written = segments.stat_all(f"{base}/{name}")[1]
             shown = os.stat(f"{base}/{name}/{VIEW}").st_mtime_ns  # noqa: PTH116 - at every start for each conversation
         if shown < written:
-            found.append(name)
-    return found
+            behind.append(name)
+    return behind
 
 
 def _marks(root: Path) -> dict[ConversationId, str]:

@@ -205,9 +205,11 @@ def cost_of_call(signal: Signal) -> ModelCallInterrupted | None:
     run: RunId | None = None
     match signal:
         case RouteAnswered(step=step):
-            usage, model = step.usage, step.model
+            usage = step.usage
+            model = step.model
         case ModelAnswered(step=step, run=run):
-            usage, model = step.usage, step.model
+            usage = step.usage
+            model = step.model
         case ModelFailed(run=run, usage=usage, model=model):
             pass
         case _:
