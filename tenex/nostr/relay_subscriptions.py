@@ -156,10 +156,12 @@ class RelaySubscriptions:
         """
         if name not in self._subscriptions:
             raise ValueError(f"there is no subscription {name!r}")
-        while waiting := [
-            subscription for subscription in self._subscriptions.get(name, ()) if not subscription.listening.is_set()
-        ]:
-            await waiting[0].listening.wait()
+        while True:
+            subscriptions = self._subscriptions[name]
+            waiting = [subscription for subscription in subscriptions if not subscription.listening.is_set()]
+            if not waiting:
+                return
+            await waiting[0].listening.wait()  # after which another may have taken its place
 
     # ---- on a connection ----
 

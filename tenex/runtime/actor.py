@@ -223,7 +223,7 @@ class ConversationActor:
         self.is_suspended = True
         self.suspended_why = why
         self._deferred = []  # deliveries that are not recorded are repeated: relays drop the duplicate
-        self._view.hold()
+        self._view.mark_not_durable()
 
     def _recovered(self) -> None:
         """A batch was decided without an error: the opposite of `_suspend` and `_failed`."""
@@ -270,7 +270,7 @@ class ConversationActor:
         if not self._look_at_clock() and not waits:
             self._reconciler.reconcile(pending(self._state))
         if records:  # the process that wrote the last of them may have ended before it wrote the view
-            self._view.schedule()
+            self._view.write_soon()
 
     def _reconcile_after_failed_append(self, state: Conversation, records: Sequence[r.Record]) -> None:
         """Acknowledge signals whose records are durable although their append failed, and notify the observers.
@@ -303,7 +303,7 @@ class ConversationActor:
             return await self._wait_for_signal()
         await self._look_up_quotations(self._state)
         batch = list(islice(self._signals, self._batch))
-        self._view.hold()
+        self._view.mark_not_durable()
         self._state, decisions = self._decide(self._state, batch)
         wanted = pending(self._state)
         if self._is_stopping or any(not isinstance(signal, Published) for signal in batch):
@@ -353,7 +353,7 @@ class ConversationActor:
         assert self._state is not None
         self._wakeup.clear()
         if not self._deferred:
-            self._view.allow(self._state)
+            self._view.mark_durable(self._state)
         if self._is_stopping:
             await self._flush(self._state)
             await self._view.write_now(self._state)
@@ -365,7 +365,7 @@ class ConversationActor:
             if not self._deferred:
                 return await self._idle(self._state)
             await self._flush(self._state)
-            self._view.schedule()
+            self._view.write_soon()
         return False
 
     def _decide(self, state: Conversation, batch: Sequence[Signal]) -> tuple[Conversation, list[list[r.Record]]]:
@@ -420,7 +420,7 @@ class ConversationActor:
         _log_notable(self.id, written)
         for observer in self._deps.observers:
             observer.on_records(state, written)
-        self._view.note(written)
+        self._view.records_appended(written)
 
     async def _flush(self, state: Conversation) -> None:
         deferred = self._deferred

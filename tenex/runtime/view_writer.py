@@ -44,7 +44,7 @@ class ViewWriter:
         spawn: Spawn,
         due: set[ConversationId],
     ) -> None:
-        """Prepare; nothing is written before `schedule` or `write_now`.
+        """Prepare; nothing is written before `write_soon` or `write_now`.
 
         Args:
             conversation: whose view it is.
@@ -68,25 +68,25 @@ class ViewWriter:
         self._is_durable = asyncio.Event()
         """Set while there is a durable state."""
 
-    def allow(self, state: Conversation) -> None:
+    def mark_durable(self, state: Conversation) -> None:
         """The journal on disk holds exactly this state: a scheduled view may be written of it."""
         self._durable_state = state
         self._is_durable.set()
 
-    def hold(self) -> None:
-        """The state is no longer what the disk holds: a scheduled view waits."""
+    def mark_not_durable(self) -> None:
+        """The state is no longer known to be what the disk holds: a scheduled view waits."""
         self._durable_state = None
         self._is_durable.clear()
 
-    def note(self, records: Sequence[r.Record]) -> None:
+    def records_appended(self, records: Sequence[r.Record]) -> None:
         """Schedule the view if one of these new records is notable, or if none was scheduled for `SHOW_EVERY`."""
         now = self._clock.now()
         is_recent = 0 <= now - self._scheduled_at < SHOW_EVERY
         if not is_recent or any(isinstance(record, SHOWN) for record in records):
             self._scheduled_at = now
-            self.schedule()
+            self.write_soon()
 
-    def schedule(self) -> None:
+    def write_soon(self) -> None:
         """Write the view soon; changes until then are included."""
         if self._task is None or self._task.done():
             self._task = self._spawn(f"{self._conversation[:8]} view", self._write_later())

@@ -375,22 +375,24 @@ def _make_durable(file: _NewestFile, flushed: FsyncTracker) -> None:
     flushed.note(file.path, file.path.stat())
 
 
-def _is_newest(here: Path, file: os.stat_result, number: int) -> bool:
+def _is_newest(path: Path, status: os.stat_result, number: int) -> bool:
     """Whether the file still has its name, and is the newest, since we looked."""
     try:
-        named = here.lstat()
+        named = path.lstat()
     except FileNotFoundError:
         return False
-    is_ours = (named.st_dev, named.st_ino) == (file.st_dev, file.st_ino)
-    return is_ours and not os.path.lexists(here.with_name(segments.name_of(number + 1)))
+    is_ours = (named.st_dev, named.st_ino) == (status.st_dev, status.st_ino)
+    return is_ours and not os.path.lexists(path.with_name(segments.name_of(number + 1)))
 
 
 def _misplaced(records: list[Record], number: int) -> str:
     """Why a file cannot have its number: the first begins with seq 1, every other with a snapshot."""
-    begins = bool(records) and isinstance(records[0], SnapshotRecord)
-    if number == 1:
-        return "line 1 cannot be right: it is a snapshot of files that are not there" if begins else ""
-    return "" if begins else "line 1 cannot be right: it is no snapshot of the files before it"
+    begins_with_snapshot = bool(records) and isinstance(records[0], SnapshotRecord)
+    if number == 1 and begins_with_snapshot:
+        return "line 1 cannot be right: it is a snapshot of files that are not there"
+    if number > 1 and not begins_with_snapshot:
+        return "line 1 cannot be right: it is no snapshot of the files before it"
+    return ""
 
 
 def _last_seq(path: Path) -> int | None:
