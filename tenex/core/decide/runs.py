@@ -161,10 +161,8 @@ def _schedule(run: LiveRun) -> None:
     """Decide the run's calls in their order, as far as that is possible now; end it if only `complete` is left."""
     draft = run.draft
     agent = run.agent
-    calls = run.now.calls
-    is_changing = any(call.state is CallState.PERMITTED and call.replay is not Replay.READ for call in calls)
-    held_back = _EVERYTHING if is_changing else frozenset()
-    too_many = {call.request.id for call in calls[CALLS:]}
+    held_back: frozenset[_Kind] = frozenset()
+    too_many = {call.request.id for call in run.now.calls[CALLS:]}
     for call in run.now.open_calls:
         if call.has_begun or call.request.tool == "complete":
             held_back |= _held_back_by_begun(call)
@@ -188,11 +186,11 @@ def _schedule(run: LiveRun) -> None:
 
 
 def _held_back_by_begun(call: Call) -> frozenset[_Kind]:
-    """What a call that has begun holds back; a question to a user nothing, and a change is known before the first."""
+    """What a call that has begun holds back; nothing where it is a question to a user, or the end of the run."""
     if call.state is CallState.LINKED:
         return _HELD_BACK_BY[_Kind.SUBAGENT]
     if call.state is CallState.PERMITTED:
-        return _HELD_BACK_BY[_Kind.READ]
+        return _HELD_BACK_BY[_Kind.READ if call.replay is Replay.READ else _Kind.CHANGE]
     return frozenset()
 
 
