@@ -1,6 +1,6 @@
 """A run's steps: what its model answered, what its calls gave back, what failed.
 
-The order of calls. A model answers with any number of calls, and its kind decides when each of them begins. Each is
+The order of calls. A model answers with any number of calls, and when each begins depends on what it does. Each is
 judged when it is about to begin, and not when it was asked for, so that it meets the phase and the files as those
 before it have left them. A call goes through these states (`CallState`):
 
@@ -9,7 +9,7 @@ before it have left them. A call goes through these states (`CallState`):
            ├─ a tool ───────► PERMITTED ── returns ───► DONE    ToolCallStarted, ToolCallCompleted
            ├─ `ask` ────────► PARKED ── is answered ──► DONE    QuestionAsked, QuestionAnswered
            ├─ a sub-agent ──► LINKED ── its run ends ─► DONE    RunStarted, ToolCallCompleted
-           └─ a busy one ───► QUEUED ── as if ASKED            ToolCallQueued
+           └─ a busy one ───► QUEUED ── as if ASKED             ToolCallQueued
     from any of them, where the run is stopped or too late ──► DONE    ToolCallCompleted
 
 `_schedule` goes through the open calls after each answer and each result, and decides as many as it can now. A call
@@ -75,7 +75,7 @@ EMPTY = "its model gave empty answers: look at the log of its server, or choose 
 UNKNOWN = "unknown: the process stopped while this ran; check before repeating"
 
 
-class _Kind(Enum):
+class _CallKind(Enum):
     """What a call is, for the order in which calls begin."""
 
     READ = "a tool that changes nothing"
@@ -84,12 +84,14 @@ class _Kind(Enum):
     OWN = "a call about the agent's own phase or state"
 
 
-_EVERYTHING: Final = frozenset(_Kind)
+_EVERYTHING: Final = frozenset(_CallKind)
 
 _HELD_BACK_BY: Final = {
-    _Kind.READ: frozenset({_Kind.CHANGE}),  # while it runs: it would see the change
-    _Kind.CHANGE: _EVERYTHING,  # while it runs or waits: what is after it would miss the change
-    _Kind.SUBAGENT: frozenset({_Kind.CHANGE, _Kind.OWN}),  # while it is open: as after a change, but they share time
+    _CallKind.READ: frozenset({_CallKind.CHANGE}),  # while it runs: it would see the change
+    _CallKind.CHANGE: _EVERYTHING,  # while it runs or waits: what is after it would miss the change
+    _CallKind.SUBAGENT: frozenset(
+        {_CallKind.CHANGE, _CallKind.OWN}
+    ),  # while it is open: as after a change, but they share time
 }
 """The kinds of calls that do not begin while one of this kind, before them in the same answer, is not done.
 
@@ -161,7 +163,7 @@ def _schedule(run: LiveRun) -> None:
     """Decide the run's calls in their order, as far as that is possible now; end it if only `complete` is left."""
     draft = run.draft
     agent = run.agent
-    held_back: frozenset[_Kind] = frozenset()
+    held_back: frozenset[_CallKind] = frozenset()
     too_many = {call.request.id for call in run.now.calls[CALLS:]}
     for call in run.now.open_calls:
         if call.has_begun or call.request.tool == "complete":
@@ -177,7 +179,9 @@ def _schedule(run: LiveRun) -> None:
         elif link_of(agent, call.request.tool) is not None:
             held_back |= _call_subagent(run, agent, call, held_back)
         elif agent_phases.is_own(agent, call):
-            if _Kind.OWN in held_back:  # calls before it need the phase as it is, calls after it the phase it leads to
+            if (
+                _CallKind.OWN in held_back
+            ):  # calls before it need the phase as it is, calls after it the phase it leads to
                 break
             agent_phases.decide(draft, run.now, agent, call)
         else:
@@ -185,12 +189,12 @@ def _schedule(run: LiveRun) -> None:
     _complete_if_last(run, agent)
 
 
-def _held_back_by_begun(call: Call) -> frozenset[_Kind]:
+def _held_back_by_begun(call: Call) -> frozenset[_CallKind]:
     """What a call that has begun holds back; nothing where it is a question to a user, or the end of the run."""
     if call.state is CallState.LINKED:
-        return _HELD_BACK_BY[_Kind.SUBAGENT]
+        return _HELD_BACK_BY[_CallKind.SUBAGENT]
     if call.state is CallState.PERMITTED:
-        return _HELD_BACK_BY[_Kind.READ if call.replay is Replay.READ else _Kind.CHANGE]
+        return _HELD_BACK_BY[_CallKind.READ if call.replay is Replay.READ else _CallKind.CHANGE]
     return frozenset()
 
 
@@ -215,15 +219,15 @@ def _waits_for_agent_phase(run: LiveRun, agent: Agent, call: Call) -> bool:
     return any(other.state is not CallState.DONE and other.request.tool != "complete" for other in before)
 
 
-def _call_subagent(run: LiveRun, agent: Agent, call: Call, held_back: frozenset[_Kind]) -> frozenset[_Kind]:
+def _call_subagent(run: LiveRun, agent: Agent, call: Call, held_back: frozenset[_CallKind]) -> frozenset[_CallKind]:
     """Refuse the call of a sub-agent, or begin it if it may; returns what it holds back."""
-    if _Kind.SUBAGENT not in held_back:  # else it is judged when that has returned, which may change the phase
+    if _CallKind.SUBAGENT not in held_back:  # else it is judged when that has returned, which may change the phase
         subagents.decide(run.draft, run.now, agent, call)
     is_open = run.now.find(call.request.id) is not None
-    return _HELD_BACK_BY[_Kind.SUBAGENT] if is_open else frozenset()
+    return _HELD_BACK_BY[_CallKind.SUBAGENT] if is_open else frozenset()
 
 
-def _call_tool(run: LiveRun, agent: Agent, call: Call, held_back: frozenset[_Kind]) -> frozenset[_Kind]:
+def _call_tool(run: LiveRun, agent: Agent, call: Call, held_back: frozenset[_CallKind]) -> frozenset[_CallKind]:
     """Refuse a tool call, park it, or begin it if it may; returns what it holds back."""
     draft = run.draft
     refusal = agent_phases.refusal(draft, run.now, agent, call.request.tool) or call.request.fault
@@ -234,7 +238,7 @@ def _call_tool(run: LiveRun, agent: Agent, call: Call, held_back: frozenset[_Kin
         _park(run, call)
         return frozenset()
     rule = draft.rules.tools_of(agent)[call.request.tool]
-    kind = _Kind.READ if rule.replay is Replay.READ else _Kind.CHANGE
+    kind = _CallKind.READ if rule.replay is Replay.READ else _CallKind.CHANGE
     if kind not in held_back:
         draft.add(
             r.ToolCallStarted,
