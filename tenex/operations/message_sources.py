@@ -26,7 +26,7 @@ from tenex.core.trust import is_outside
 from tenex.nostr.events import Event, event_id, parse_event
 from tenex.nostr.keys import KeyRing, parse_public_key
 from tenex.nostr.threading import read_event
-from tenex.runtime.actor import LEAD
+from tenex.runtime.seal import LEAD
 from tenex.settings import ProjectPaths, Settings
 from tenex.store.salvage import MessageRecord
 from tenex.store.view_reader import entries

@@ -27,7 +27,7 @@ from tenex.core.state.conversation import title_of
 from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork, undone
 from tenex.log import get_logger
 from tenex.nostr.compose import NostrSealer
-from tenex.runtime.actor import sealed
+from tenex.runtime.seal import sealed
 from tenex.store.archive import plain
 from tenex.store.atomic_folder import create
 from tenex.store.disk import Disk

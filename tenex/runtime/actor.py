@@ -10,15 +10,12 @@ read the journal again.
 """
 
 import asyncio
-import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
-from typing import Final
-
-from tenacity import AsyncRetrying, retry_if_result, wait_exponential
 
 from tenex.core import records as r
 from tenex.core.backoff import Backoff
@@ -30,18 +27,7 @@ from tenex.core.effects import Effect, Key
 from tenex.core.errors import AppendFailed, StoreError, StoreOtherVersion
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
-from tenex.core.ports import (
-    Clock,
-    Journal,
-    Journals,
-    Notices,
-    Observer,
-    OutgoingMessage,
-    Prompt,
-    Prompter,
-    Quotations,
-    Sealer,
-)
+from tenex.core.ports import Clock, Journal, Journals, Notices, Observer, Prompter, Quotations, Sealer
 from tenex.core.signals import (
     ClockJumped,
     MessageReceived,
@@ -53,15 +39,15 @@ from tenex.core.signals import (
     Signal,
     without_result,
 )
-from tenex.core.state.rollback import RolledBack
-from tenex.core.state.run import Run
 from tenex.core.text import well_formed_value
 from tenex.log import get_logger
 
 from .clock import ClockWatch
 from .executors import Executors
 from .reconciler import Reconciler, Spawn, Task
+from .seal import seal
 from .undeliverable import DeliveryFailure, Undeliverable, notices
+from .view_writer import ViewWriter
 
 log = get_logger(__name__)
 
@@ -76,22 +62,6 @@ NOTIFY_AFTER = 3_000
 """ms of suspension after which waiting users are notified: most disks that fail once take the next write."""
 MAX_FAILURES = 3
 """Internal errors a signal may cause before it is dropped."""
-SHOW_DELAY = 0.2
-"""Seconds from a notable record to the readable view: replacing a file flushes the file system's journal, which would
-delay appends. No user opens the file sooner."""
-SHOW_PACE = 0.01
-"""Extra seconds for each other view that is due: a view takes 2 ms of CPU, so views take at most a fifth of a core."""
-SHOW_EVERY = 1_000
-"""ms between two views while nothing notable happens."""
-SHOWN = (r.TurnClosed, r.Waiting, r.Ended, RolledBack)
-"""Records after which the readable view is written."""
-SHOW_AGAIN: Final = AsyncRetrying(
-    retry=retry_if_result(lambda is_written: not is_written), wait=wait_exponential(multiplier=1, max=30)
-)
-"""A view that could not be written is tried again after 1 s, later after up to 30 s."""
-LEAD = 60
-"""Seconds our events may be dated ahead: some relays refuse more than 15 minutes (NIP-22)."""
-
 IDLE = 30.0
 """Seconds without work after which an idle conversation leaves memory."""
 
@@ -142,16 +112,16 @@ class ConversationActor:
         """Records of an append whose result is unknown: no observer has received them."""
         self._reconciler = Reconciler(conversation[:8], self._prepare, self.post, deps.spawn)
         self._watch = ClockWatch(deps.clock)
-        self._showing: asyncio.Task[None] | None = None
-        self._shown_at = Millis(0)
-        self._shown_seq = 0
-        self._writing = asyncio.Lock()
-        """Held while the view is written."""
+        self._view = ViewWriter(conversation, deps.journals, deps.clock, deps.spawn, deps.views_due)
+        self._seal = partial(seal, sealer=deps.sealer, prompter=deps.prompter)
         self._stopping = asyncio.Event()
-        self._durable = asyncio.Event()
-        """Set while the journal on disk holds exactly the state."""
-        self._reopening, self._reopens_in = Backoff(*REOPEN_BACKOFF), 0.0
-        self._batch, self._failures = BATCH, 0
+        self._reopening = Backoff(*REOPEN_BACKOFF)
+        self._reopens_in = 0.0
+        """Seconds, after an error."""
+        self._batch = BATCH
+        """Signals that are decided in one append at most."""
+        self._failures = 0
+        """Internal errors in a row."""
         self.is_suspended = False
         self.suspended_since = Millis(0)
         self.suspended_why = ""
@@ -240,7 +210,8 @@ class ConversationActor:
         except Exception as error:  # an internal error in one conversation must not end the others
             self._reopens_in = self._reopening.next()
             log.exception("conversation.failed", conversation=self.id, again_in=self._reopens_in)
-            self._suspend(why := f"an internal error: {type(error).__name__}")
+            why = f"an internal error: {type(error).__name__}"
+            self._suspend(why)
             self._failed(why)
         else:
             return True
@@ -249,9 +220,18 @@ class ConversationActor:
     def _suspend(self, why: str) -> None:
         if not self.suspended_since:  # else reading worked and writing failed again: the same suspension
             self.suspended_since = self._deps.clock.now()
-        # deliveries that are not recorded are repeated: relays drop the duplicate
-        self.is_suspended, self.suspended_why, self._deferred = True, why, []
-        self._durable.clear()
+        self.is_suspended = True
+        self.suspended_why = why
+        self._deferred = []  # deliveries that are not recorded are repeated: relays drop the duplicate
+        self._view.mark_not_durable()
+
+    def _recovered(self) -> None:
+        """A batch was decided without an error: the opposite of `_suspend` and `_failed`."""
+        self._reopening.reset()
+        self._batch = BATCH
+        self._failures = 0
+        self.suspended_since = Millis(0)
+        self._undeliverable.clear(self.id)
 
     def _failed(self, why: str) -> None:
         """After an internal error, decide signals one by one, and drop one that fails `MAX_FAILURES` times.
@@ -259,15 +239,17 @@ class ConversationActor:
         A signal that carries a task's result is first replaced by one without the result. If that fails too the task
         does not start again before the next process: it would fail each time, and cost money each time.
         """
-        self._batch, self._failures = 1, self._failures + 1
+        self._batch = 1
+        self._failures += 1
         if self._failures < MAX_FAILURES or not self._signals or isinstance(self._signals[0], Opened):
             return
-        signal, self._failures = self._signals.popleft(), 0
+        self._failures = 0
+        signal = self._signals.popleft()
         instead = without_result(signal, why)
         if instead is not None:
             self._signals.appendleft(instead)
             # the records of the signal may be durable, and then its cost is recorded
-            self._inflight = [(instead if known is signal else known, last) for known, last in self._inflight]
+            self._inflight = [(instead if appended is signal else appended, last) for appended, last in self._inflight]
         else:
             self._undeliverable.drop(signal)
             self._release(signal)
@@ -279,35 +261,37 @@ class ConversationActor:
         if self._journal is not None:
             await self._journal.close()
         journal, records = await self._deps.journals.open(self.id)
-        self._journal, self._state, self.is_suspended = journal, fold(self.id, records), False
+        self._journal = journal
+        self._state = fold(self.id, records)
+        self.is_suspended = False
         self._reconcile_after_failed_append(self._state, records)
         # no effect starts before these are decided: timers would use the time of another clock
         waits = any(isinstance(signal, Opened | ClockJumped) for signal in self._signals)
         if not self._look_at_clock() and not waits:
             self._reconciler.reconcile(pending(self._state))
         if records:  # the process that wrote the last of them may have ended before it wrote the view
-            self._show_soon()
+            self._view.write_soon()
 
     def _reconcile_after_failed_append(self, state: Conversation, records: Sequence[r.Record]) -> None:
         """Acknowledge signals whose records are durable although their append failed, and notify the observers.
 
         A clock step or the cost of a late answer would be counted twice if it were decided again.
         """
-        there = {record.seq: record for record in records} if self._inflight or self._unobserved else {}
+        is_unknown = bool(self._inflight or self._unobserved)
+        durable = {record.seq: record for record in records} if is_unknown else {}
         for signal, last in self._inflight:
-            if there.get(last.seq) == last and signal in self._signals:  # else another process wrote there
+            if durable.get(last.seq) == last and signal in self._signals:  # else another process wrote there
                 self._signals.remove(signal)
                 self._acknowledge(signal)
-        missed, self._inflight = [record for record in self._unobserved if there.get(record.seq) == record], []
+        missed = [record for record in self._unobserved if durable.get(record.seq) == record]
+        self._inflight = []
         self._unobserved = []
         if missed:
             self._notify_observers(state, missed)
 
     async def _close(self) -> None:
         await self._reconciler.cancel()
-        if self._showing is not None:
-            self._showing.cancel()
-            await asyncio.wait([self._showing])
+        await self._view.close()
         if self._journal is not None:
             await self._journal.close()
 
@@ -319,18 +303,15 @@ class ConversationActor:
             return await self._wait_for_signal()
         await self._look_up_quotations(self._state)
         batch = list(islice(self._signals, self._batch))
-        self._durable.clear()
+        self._view.mark_not_durable()
         self._state, decisions = self._decide(self._state, batch)
         wanted = pending(self._state)
-        if all(isinstance(signal, Published) for signal in batch) and not self._is_stopping:
-            self._deferred.extend(decisions)
-        else:
+        if self._is_stopping or any(not isinstance(signal, Published) for signal in batch):
             await self._append(self._state, [*self._deferred, *decisions], wanted)
             self._deferred.clear()
-        self._reopening.reset()
-        self._batch, self._failures = BATCH, 0
-        self.suspended_since = Millis(0)
-        self._undeliverable.clear(self.id)
+        else:  # deliveries ride on another append
+            self._deferred.extend(decisions)
+        self._recovered()
         for signal in batch:  # after the append: if it fails they are decided again
             self._signals.popleft()
             self._acknowledge(signal)
@@ -344,12 +325,13 @@ class ConversationActor:
         find = self._deps.quotations
         if find is None or self._is_stopping:
             return
-        for place, signal in enumerate(islice(self._signals, self._batch)):
+        for position, signal in enumerate(islice(self._signals, self._batch)):
             if not isinstance(signal, MessageReceived) or signal.quotations is not None:
                 continue
-            if wanted := quotations_wanted(state, signal.message):
+            wanted = quotations_wanted(state, signal.message)
+            if wanted:
                 quotations = await find.find(wanted, self.id, signal.message.author)
-                self._signals[place] = well_formed_value(replace(signal, quotations=quotations))
+                self._signals[position] = well_formed_value(replace(signal, quotations=quotations))
 
     def _acknowledge(self, signal: Signal) -> None:
         """Discard the task that ended in this signal: its records are durable."""
@@ -371,10 +353,10 @@ class ConversationActor:
         assert self._state is not None
         self._wakeup.clear()
         if not self._deferred:
-            self._durable.set()
+            self._view.mark_durable(self._state)
         if self._is_stopping:
             await self._flush(self._state)
-            await self._show(self._state)
+            await self._view.write_now(self._state)
             return True
         try:
             async with asyncio.timeout(DELIVERY_FLUSH if self._deferred else self._deps.idle):
@@ -383,12 +365,13 @@ class ConversationActor:
             if not self._deferred:
                 return await self._idle(self._state)
             await self._flush(self._state)
-            self._show_soon()
+            self._view.write_soon()
         return False
 
     def _decide(self, state: Conversation, batch: Sequence[Signal]) -> tuple[Conversation, list[list[r.Record]]]:
         """The state after these signals, and the records of each that led to some."""
-        rules, now = self._deps.rules(), self._deps.clock.now()
+        rules = self._deps.rules()
+        now = self._deps.clock.now()
         decisions: list[list[r.Record]] = []
         for signal in batch:
             if isinstance(signal, MessageReceived) and signal.message.has_expired(now):  # while the disk failed
@@ -401,22 +384,14 @@ class ConversationActor:
                 self._inflight.append((signal, decision.records[-1]))
         return state, decisions
 
-    def _seal(self, state: Conversation, record: r.Record) -> r.Record:
-        """Add what the core leaves open: the events of a message, the prompt of a run."""
-        match record:
-            case r.MessageSent():
-                return sealed(state, record, self._deps.sealer)
-            case r.RunStarted() | r.AgentPhaseChanged() | r.PromptRerendered():
-                return prompted(state, record, self._deps.prompter.work)
-        return record
-
     async def _append(
         self, state: Conversation, decisions: Sequence[Sequence[r.Record]], wanted: Mapping[Key, Effect]
     ) -> None:
         if not decisions:
             return
         assert self._journal is not None
-        self._unobserved = written = [record for decision in decisions for record in decision]
+        written = [record for decision in decisions for record in decision]
+        self._unobserved = written
         try:
             if not self.suspended_since:  # each try of a disk that fails would cost a model call
                 self._reconciler.start_early(wanted)
@@ -445,64 +420,19 @@ class ConversationActor:
         _log_notable(self.id, written)
         for observer in self._deps.observers:
             observer.on_records(state, written)
-        now = self._deps.clock.now()
-        if not 0 <= now - self._shown_at < SHOW_EVERY or any(isinstance(record, SHOWN) for record in written):
-            self._shown_at = now
-            self._show_soon()
+        self._view.records_appended(written)
 
     async def _flush(self, state: Conversation) -> None:
-        waiting, self._deferred = self._deferred, []
-        await self._append(state, waiting, {})
-
-    def _show_soon(self) -> None:
-        """Schedule the readable view; changes until then are included."""
-        if self._showing is None or self._showing.done():
-            self._showing = self._deps.spawn(f"{self.id[:8]} view", self._show_later())
-
-    async def _show_later(self) -> None:
-        due = self._deps.views_due
-        wait = SHOW_DELAY + SHOW_PACE * len(due)
-        due.add(self.id)
-        try:
-            await asyncio.sleep(wait)
-        finally:
-            due.discard(self.id)
-        await SHOW_AGAIN.copy()(self._write_when_durable)
-
-    async def _write_when_durable(self) -> bool:
-        while not self._durable.is_set():
-            await self._durable.wait()
-        assert self._state is not None
-        return await self._write_view(self._state)
-
-    async def _show(self, state: Conversation) -> bool:
-        """Write the view now; False if it could not be written."""
-        if self._showing is not None:
-            async with self._writing:  # a cancelled write may or may not have been made
-                self._showing.cancel()
-            await asyncio.wait([self._showing])
-        return state.next_seq <= 1 or await self._write_view(state)
-
-    async def _write_view(self, state: Conversation) -> bool:
-        async with self._writing:
-            # a view of the same records is not written again: a process that dies at it would leave half a file beside
-            # a view that is up to date, and a start opens, and cleans, only what is not
-            seq = state.next_seq
-            if seq == self._shown_seq:
-                return True
-            try:
-                await self._deps.journals.show(state)
-            except (OSError, AppendFailed) as error:  # only the view: the journal holds every record
-                log.warning("view.failed", conversation=self.id, reason=str(error))
-                return False
-            self._shown_seq = seq
-            return True
+        deferred = self._deferred
+        self._deferred = []
+        await self._append(state, deferred, {})
 
     async def _idle(self, state: Conversation) -> bool:
         """Leave memory if no effect is pending; True if the actor may end."""
         if self._signals or pending(state):
             return False
-        if not await self._show(state) or self._signals:  # a view that failed is written after the next idle period
+        is_written = await self._view.write_now(state)
+        if not is_written or self._signals:  # a view that failed is written after the next idle period
             return False
         self._retire(self)  # no await since the check above, so no signal is lost: a new actor takes the next one
         return True
@@ -528,44 +458,3 @@ def _log_notable(conversation: ConversationId, records: Sequence[r.Record]) -> N
                     target=target,
                     error=error.partition(":")[0],
                 )
-
-
-def sealed(state: Conversation, record: r.MessageSent, sealer: Sealer) -> r.MessageSent:
-    """A message with its events and their relays; one that is not published has none."""
-    if not record.is_published:
-        return record
-    draft = OutgoingMessage(
-        speaker=record.speaker,
-        text=record.text,
-        tags=record.tags,
-        created_at=dated(state, record),
-        address=state.address,
-        reply_to=state.command_origin or state.origin,
-    )
-    return replace(record, events=sealer.seal(draft), relays=sealer.relays(draft), others=sealer.others(draft))
-
-
-def prompted(
-    state: Conversation,
-    record: r.RunStarted | r.AgentPhaseChanged | r.PromptRerendered,
-    render: Callable[[Conversation, Run], Prompt],
-) -> r.RunStarted | r.AgentPhaseChanged | r.PromptRerendered:
-    """The record of a run that begins, or whose agent changed its phase, with the prompt that holds from then on."""
-    ahead = state.fork()
-    ahead.apply(record)
-    prompt = render(ahead, ahead.runs[record.run])
-    digest = hashlib.sha256(prompt.system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    system = None if digest in state.systems else prompt.system
-    record = replace(record, digest=digest, system=system, forgets=state.spare_systems(digest))
-    return replace(record, entries=prompt.entries) if isinstance(record, r.RunStarted) else record
-
-
-def dated(state: Conversation, record: r.MessageSent) -> int:
-    """The `created_at` of a message: after our last one and after what it answers, at most `LEAD` seconds ahead.
-
-    A date further ahead came from a clock that was wrong and is ignored: clamped to `LEAD`, all messages of one second
-    would have the same date and no order.
-    """
-    now = record.at // 1000
-    last, origin = (at if at <= now + LEAD else 0 for at in (state.last_created_at, state.origin_at))
-    return min(max(now, last + 1, origin), now + LEAD)

@@ -151,10 +151,10 @@ class DailyLimits:
 
     def load(self, conversation: ConversationId, spending: Spending) -> None:
         """Replace the known usage of a conversation."""
-        known = self._conversations.get(conversation, {})
+        former = self._conversations.get(conversation, {})
         for day, people in spending.items():
             for person, usage in people.items():
-                before = known.get(day, {}).get(person, NO_USAGE)
+                before = former.get(day, {}).get(person, NO_USAGE)
                 for account in self._accounts_of(person):
                     account.recorded[day] = account.recorded.get(day, NO_USAGE) + (usage - before)
         self._conversations[conversation] = spending
@@ -184,16 +184,17 @@ class DailyLimits:
 
     def today(self) -> list[DayUse]:
         """Usage of today: of everyone, then of each user with usage; guests count as one."""
-        circle, today = self._people(), self._today
-        known = circle.owners | circle.members
+        peers = self._people()
+        today = self._today
+        members = peers.owners | peers.members
         counted = [person for person, account in self._accounts.items() if today in account.recorded]
-        people = {person if person in known else None for person in counted}
-        found = [self._use("everyone", None, self._scope("day", self._everyone))]
-        for person in sorted(people, key=lambda one: one or ""):
-            role = circle.role(person) if person is not None else None
+        people = {person if person in members else None for person in counted}
+        uses = [self._use("everyone", None, self._scope("day", self._everyone))]
+        for person in sorted(people, key=lambda key: key or ""):
+            role = peers.role(person) if person is not None else None
             scope = self._scopes(person or PublicKey(""))[0]
-            found.append(self._use(str(role) if role in PRIORITY else "guests", person, scope))
-        return found
+            uses.append(self._use(str(role) if role in PRIORITY else "guests", person, scope))
+        return uses
 
     def _use(self, who: str, person: PublicKey | None, scope: _Scope) -> DayUse:
         return DayUse(who, person, scope.used, tuple(self._bounds(scope.name, scope.used)))
@@ -218,7 +219,8 @@ class DailyLimits:
         Its usage then counts until `release`, called once it is recorded. A cancelled call is released here: its usage
         is recorded as `ModelCallCancelled`.
         """
-        person, quote = caller.on_behalf_of, self._quote(request)
+        person = caller.on_behalf_of
+        quote = self._quote(request)
         kind = _Kind(person if self._people().role(person) in PRIORITY else "guests", request.purpose)
         reached = await self._turn(person, caller.started_at, key, quote, kind)
         call = Reservation(person, quote.most, reached)
@@ -227,7 +229,8 @@ class DailyLimits:
             return
         self._in_flight[caller.id, key] = call
         for account in self._accounts_of(person):
-            account.reserved, account.under_way = account.reserved + quote.most, account.under_way + 1
+            account.reserved += quote.most
+            account.under_way += 1
         try:
             try:
                 yield call
@@ -255,10 +258,12 @@ class DailyLimits:
         self, person: PublicKey, since: Millis, key: Key, quote: Quote, kind: _Kind
     ) -> DayLimitReached | None:
         """Wait until a call may start (None: count it before any await) or a limit is reached."""
-        has_waited, waiting = False, self._waiting.get(person)
+        has_waited = False
+        waiting = self._waiting.get(person)
         try:
             while waiting or (verdict := self._verdict(key, person, quote, kind)) is False:
-                has_waited, waiting = True, None
+                has_waited = True
+                waiting = None
                 self._order += 1
                 waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 # the oldest conversation first
@@ -315,19 +320,22 @@ class DailyLimits:
         return fits
 
     def _scopes(self, person: PublicKey) -> list[_Scope]:
-        circle = self._people()
-        role = circle.role(person)
+        peers = self._people()
+        role = peers.role(person)
         if role in PRIORITY:
             own = self._scope(f"{role}_day", self._accounts.get(person, _Account()))
         else:
-            known = [self._accounts[one] for one in circle.owners | circle.members if one in self._accounts]
-            own = self._scope("guests_day", self._everyone, without=known)
+            members = [self._accounts[person] for person in peers.owners | peers.members if person in self._accounts]
+            own = self._scope("guests_day", self._everyone, without=members)
         return [own, self._scope("day", self._everyone)]
 
     def _scope(self, name: str, account: _Account, without: Sequence[_Account] = ()) -> _Scope:
-        used, reserved, under_way = account.used(self._today), account.reserved, account.under_way
+        used = account.used(self._today)
+        reserved = account.reserved
+        under_way = account.under_way
         for other in without:
-            used, reserved = used - other.used(self._today), reserved - other.reserved
+            used -= other.used(self._today)
+            reserved -= other.reserved
             under_way -= other.under_way
         return _Scope(name, used, reserved if under_way else None)
 
@@ -349,8 +357,10 @@ class DailyLimits:
         return DayLimitReached(key=key, limit=bound.name, sentence=sentence, until=until)
 
 
-def _larger(one: Usage, other: Usage) -> Usage:
+def _larger(first: Usage, second: Usage) -> Usage:
     """The larger amount of each."""
     return Usage(
-        input_tokens=max(one.tokens, other.tokens), cost_usd=max(one.cost_usd or 0.0, other.cost_usd or 0.0), calls=0
+        input_tokens=max(first.tokens, second.tokens),
+        cost_usd=max(first.cost_usd or 0.0, second.cost_usd or 0.0),
+        calls=0,
     )

@@ -69,7 +69,7 @@ class Inbox:
         self,
         coordinator: ConversationCoordinator,
         directory: Directory,
-        circle: PeerGroup,
+        peers: PeerGroup,
         clock: Clock,
         *,
         names: Mapping[PublicKey, str],
@@ -83,7 +83,7 @@ class Inbox:
         Args:
             coordinator: takes what is admitted.
             directory: knows which events and conversations there are.
-            circle: the authorized users and their roles.
+            peers: the authorized users and their roles.
             clock: for the rate limit.
             names: display names by key; may grow.
             slugs: which of our keys is which agent or workflow.
@@ -94,7 +94,7 @@ class Inbox:
         self._oldest = oldest
         self._coordinator = coordinator
         self._directory = directory
-        self._circle = circle
+        self._peers = peers
         self._clock = clock
         self._names = names
         self._slugs = slugs
@@ -111,13 +111,15 @@ class Inbox:
         self.counts: Counter[Admission] = Counter()
         self.is_closed = False
 
-    def change(self, circle: PeerGroup, slugs: Mapping[PublicKey, Slug], workflows: Collection[PublicKey] = ()) -> None:
+    def change(self, peers: PeerGroup, slugs: Mapping[PublicKey, Slug], workflows: Collection[PublicKey] = ()) -> None:
         """Use other users, agents and workflows from the next message on."""
-        self._circle, self._slugs, self._workflows = circle, slugs, workflows
+        self._peers = peers
+        self._slugs = slugs
+        self._workflows = workflows
 
     def knows(self, author: PublicKey) -> bool:
         """Whether this author is authorized."""
-        return self._circle.role(author) is not None
+        return self._peers.role(author) is not None
 
     async def run(self) -> None:
         """Receive queued messages within the rate, until cancelled."""
@@ -141,7 +143,7 @@ class Inbox:
         is_deleted = (message.event_id, message.author) in self._deleted
         verdict = Admission.DELETED if is_deleted else self._receive(message, has_turn=has_turn)
         if verdict is Admission.TOO_OLD and is_new:
-            self._coordinator.report_date(message, is_guest=self._circle.role(message.author) is Role.GUEST)
+            self._coordinator.report_date(message, is_guest=self._peers.role(message.author) is Role.GUEST)
         self.counts[verdict] += 1
         log.debug("message.received", verdict=verdict, event_id=message.event_id)
         if verdict is Admission.ELSEWHERE:
@@ -167,7 +169,7 @@ class Inbox:
             self._coordinator.deliver(conversation, MessageDeleted(event_id=event_id, author=author))
 
     def _receive(self, message: InboundMessage, *, has_turn: bool) -> Admission:
-        role = self._circle.role(message.author)
+        role = self._peers.role(message.author)
         if role is None:
             return Admission.STRANGER
         if message.by_machine and not message.mentions:
@@ -176,9 +178,9 @@ class Inbox:
             return Admission.CLOSED
         if message.event_id in self._conversations or self._directory.conversation_of(message.event_id) is not None:
             return Admission.DUPLICATE
-        known = self._known(message)
-        is_root = known == ConversationId(message.event_id)
-        if known is not None and not is_root and self._directory.imported(message.event_id) == known:
+        existing = self._existing(message)
+        is_root = existing == ConversationId(message.event_id)
+        if existing is not None and not is_root and self._directory.imported(message.event_id) == existing:
             return Admission.DUPLICATE
         if message.has_expired(self._clock.now()):
             return Admission.EXPIRED
@@ -187,16 +189,17 @@ class Inbox:
         if len(message.text) > LARGEST:
             log.warning("message.too_large", event_id=message.event_id, characters=len(message.text))
             return Admission.TOO_LARGE
-        conversation = known or (message.conversation if message.starts else None)
+        conversation = existing or (message.conversation if message.starts else None)
         # a crash may have left an empty folder, which is not a conversation
-        is_new = known is None or str(known) == message.event_id
+        is_new = existing is None or str(existing) == message.event_id
         if conversation is None:
             return Admission.ELSEWHERE
         if message.created_at < self._oldest(message):
             log.warning("message.too_old", event_id=message.event_id, created_at=message.created_at)
             return Admission.TOO_OLD
-        if role is not Role.OWNER and not has_turn and (refused := self._queue(message)) is not None:
-            return refused
+        queued = self._queue(message) if role is not Role.OWNER and not has_turn else None
+        if queued is not None:
+            return queued
         called = [*message.mentions, *(key for key in message.tagged if key in self._workflows and is_new)]
         addressed = tuple(dict.fromkeys(self._slugs[key] for key in called if key in self._slugs))
         name = self._names.get(message.author) or f"person-{message.author[:8]}"
@@ -205,19 +208,19 @@ class Inbox:
         self._coordinator.deliver(conversation, signal)
         return Admission.ADMITTED
 
-    def _known(self, message: InboundMessage) -> ConversationId | None:
+    def _existing(self, message: InboundMessage) -> ConversationId | None:
         """The conversation of a referenced event, then of the root; None if there is none.
 
         What was received or sent here comes first: an import may name any id.
         """
         for reference in message.references:
-            known = self._conversations.get(reference) or self._directory.conversation_of(reference)
-            known = known or self._named(reference)
-            if known is not None:
-                return known
-        known = self._named(message.conversation)
+            conversation = self._conversations.get(reference) or self._directory.conversation_of(reference)
+            conversation = conversation or self._named(reference)
+            if conversation is not None:
+                return conversation
+        conversation = self._named(message.conversation)
         imported = map(self._directory.imported, (*message.references, message.conversation))
-        return known or next((name for name in imported if name is not None), None)
+        return conversation or next((name for name in imported if name is not None), None)
 
     def _named(self, root: str) -> ConversationId | None:
         """The conversation of that id, whose first event may not have arrived; None for none, or an imported one."""

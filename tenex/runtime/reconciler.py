@@ -7,7 +7,18 @@ gets the newest value of its effect each time.
 A step that waits for its turn in a queue has not begun (`core.turns`): at a stop it is cancelled, and starts in the
 next process.
 
-Some effects start early, while the append of the records that want them is under way; they are cancelled if it fails.
+Early starts. A flush takes as long as a fast model's answer, so what changes nothing does not wait for it: model calls
+and tools that only read (`may_start_early`). The order of the actor is
+
+    decide ──► start_early ──► append ─┬─ done ────► confirm_early, then reconcile: all the rest starts
+                                       └─ failed ──► cancel_early, then suspend and read the journal again
+
+What leaves the process for good (a publication, a tool that changes something, a node of a mission) and functions of
+operators wait for `reconcile`. Until the append is done nothing is decided, so an answer that comes first waits in the
+actor's queue. After a failed append it is not known whether the records are durable. If they are not, their numbers
+are given to other records, and then the same key means another effect; so each early task has ended before the journal
+is read, and of its result only the cost is kept. A conversation that is suspended starts nothing early: each try of a
+disk that is full would cost a model call. (ADR 33.)
 """
 
 import asyncio

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NamedTuple
 
 from tenex.core.errors import AppendFailed, StoreDamaged, StoreOtherVersion
 from tenex.core.records import Record
@@ -25,7 +25,7 @@ from tenex.log import get_logger
 
 from . import atomic, segments
 from .disk import FsyncTracker
-from .format import Codec, as_written
+from .format import Codec, Fault, as_written
 
 JOURNAL: Final = segments.FIRST
 NEWEST: Final = sys.maxsize
@@ -86,18 +86,19 @@ def load(path: Path, codec: Codec, stamp: str, remedy: str, flushed: FsyncTracke
         AppendFailed: the disk does not let us read or repair it now.
     """
     try:
-        found = segments.numbers(path.parent) or [1]
-        here = path.with_name(segments.name_of(found[-1]))
+        numbers = segments.numbers(path.parent) or [1]
+        newest = path.with_name(segments.name_of(numbers[-1]))
         try:
             # never waits, should it be a pipe; never follows a link, for we would write where it leads
-            descriptor = os.open(here, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+            descriptor = os.open(newest, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
             if (path.parent / VIEW).exists():
-                _quarantine(here, f"it is missing, though {VIEW} is beside it", remedy)
+                raise _quarantined(newest, f"it is missing, though {VIEW} is beside it", remedy) from None
             return Loaded(records=[], length=0, exists=False)
         try:
-            with alone(descriptor, here):  # until the copy has the name: what went into the old file then would be lost
-                loaded = _take(descriptor, here, found, codec, stamp, remedy, flushed or FsyncTracker())
+            with alone(descriptor, newest):  # until the copy has the name: what went into the old file would be lost
+                file = _read_newest(descriptor, newest, numbers, codec, remedy)
+                loaded = _accept(file, stamp, remedy, flushed or FsyncTracker())
         finally:
             os.close(descriptor)
         with _written(path):
@@ -105,7 +106,8 @@ def load(path: Path, codec: Codec, stamp: str, remedy: str, flushed: FsyncTracke
             (path.parent / MARK).unlink(missing_ok=True)
     except OSError as fault:
         if fault.errno in _NOT_OURS:
-            _quarantine(path, f"it cannot be opened ({fault.strerror})", "Look who owns it and what it is.", fault)
+            what = f"it cannot be opened ({fault.strerror})"
+            raise _quarantined(path, what, "Look who owns it and what it is.") from fault
         raise AppendFailed(f"{path} cannot be read now: {fault.strerror}. It is tried again when opened.") from fault
     return loaded
 
@@ -151,13 +153,13 @@ def peek(path: Path, codec: Codec, since: int = 0) -> list[Record]:
         StoreDamaged: it holds what we did not write, or a file is missing.
         OSError: it cannot be read.
     """
-    records, gone = peek_left(path, codec, since)
-    if gone:
-        raise StoreDamaged(f"{gone} Nothing was changed.")
+    records, loss = read_surviving(path, codec, since)
+    if loss:
+        raise StoreDamaged(f"{loss} Nothing was changed.")
     return records
 
 
-def peek_left(path: Path, codec: Codec, since: int = 0) -> tuple[list[Record], str]:
+def read_surviving(path: Path, codec: Codec, since: int = 0) -> tuple[list[Record], str]:
     """The same from the newest file back to a file that is missing: what is left of a journal that lost its past.
 
     Returns:
@@ -169,40 +171,50 @@ def peek_left(path: Path, codec: Codec, since: int = 0) -> tuple[list[Record], s
         OSError: it cannot be read.
     """
     has_view = (path.parent / VIEW).exists()  # looked for first: it is written after what it covers
-    found = segments.numbers(path.parent)
-    if has_view and not found:
+    numbers = segments.numbers(path.parent)
+    if has_view and not numbers:
         raise StoreDamaged(f"{path} is missing, though {VIEW} is beside it. Nothing was changed.")
-    found = found or [1]
-    parts: list[list[Record]] = []
-    follows: tuple[str, int] | None = None
-    summed: list[Record] = []
-    gone = ""
-    for number in range(found[-1], 0, -1):
-        here = path.with_name(segments.name_of(number))
-        if follows is not None and number not in found:
-            gone = (
-                f"{here} is missing, though {follows[0]} follows it, so nothing is known of what was before record "
-                f"{follows[1] + 1}. Put {' and '.join(segments.missing(found))} back from a copy; the daemon goes on "
-                "from the newest file meanwhile."
-            )
-            parts.append(summed)
+    numbers = numbers or [1]
+    parts: list[list[Record]] = []  # the records of each file without its snapshot, the newest file first
+    successor: SnapshotRecord | None = None  # the snapshot at the beginning of the file after this one
+    loss = ""
+    for number in range(numbers[-1], 0, -1):
+        file = path.with_name(segments.name_of(number))
+        if successor is not None and number not in numbers:
+            loss = _lost_past(file, number, successor, numbers)
+            parts.append([successor])
             break
-        records = _peeked(here, codec, number)
-        last = records[-1].seq if records else 0
-        if follows is not None and last != follows[1]:
-            raise StoreDamaged(
-                f"{here} ends with seq {last}, but {follows[0]} follows on {follows[1]}. Nothing was changed."
-            )
+        records = _peeked(file, codec, number)
+        if successor is not None:
+            _check_successor(file, number, records, successor)
         first = records[0] if records else None
         if not isinstance(first, SnapshotRecord) or first.seq <= since:
             parts.append(records)
             break
-        follows = (here.name, first.seq)
-        summed = records[:1]
+        successor = first
         parts.append(records[1:])
     if has_view and not any(parts):
         raise StoreDamaged(f"{path} holds no whole decision, though {VIEW} is beside it. Nothing was changed.")
-    return [record for part in reversed(parts) for record in part], gone
+    return [record for part in reversed(parts) for record in part], loss
+
+
+def _lost_past(missing: Path, number: int, successor: SnapshotRecord, numbers: list[int]) -> str:
+    """The sentence about a file that is missing, though the file after it begins with this snapshot."""
+    return (
+        f"{missing} is missing, though {segments.name_of(number + 1)} follows it, so nothing is known of what was "
+        f"before record {successor.seq + 1}. Put {' and '.join(segments.missing(numbers))} back from a copy; the "
+        "daemon goes on from the newest file meanwhile."
+    )
+
+
+def _check_successor(file: Path, number: int, records: list[Record], successor: SnapshotRecord) -> None:
+    """Refuse a file that does not end where the snapshot of the file after it does."""
+    last = records[-1].seq if records else 0
+    if last != successor.seq:
+        raise StoreDamaged(
+            f"{file} ends with seq {last}, but {segments.name_of(number + 1)} follows on {successor.seq}. "
+            "Nothing was changed."
+        )
 
 
 def _peeked(path: Path, codec: Codec, number: int) -> list[Record]:
@@ -225,89 +237,175 @@ def mark_of(folder: Path) -> str | None:
         return None
 
 
-def _take(
-    descriptor: int, here: Path, found: list[int], codec: Codec, stamp: str, remedy: str, flushed: FsyncTracker
-) -> Loaded:
-    """Read the newest file, of those found, and make it durable."""
-    number, folder = found[-1], here.parent
-    file = os.fstat(descriptor)
-    if not stat.S_ISREG(file.st_mode):
-        _quarantine(here, "it is no file", remedy)
-    if not _is_newest(here, file, number):
-        raise AppendFailed(f"{here} was changed by another process; open it again.")
-    if file.st_mode & 0o077:
-        log.info("journal.permissions_tightened", path=str(here), mode=oct(stat.S_IMODE(file.st_mode)))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NewestFile:
+    """The newest file of a journal, as it was read."""
+
+    path: Path
+    numbers: list[int]
+    """Of all files of the journal, the oldest first; the last is its own."""
+    status: os.stat_result
+    raw: bytes
+    """What it holds."""
+    data: bytes
+    """What was written: something else where it was copied in text mode."""
+    records: list[Record]
+    length: int
+    """Bytes of `data` that are whole decisions."""
+    fault: Fault | None
+    """Why the rest of `data` is no whole decision, if there is a rest."""
+
+    @property
+    def number(self) -> int:
+        """Its number."""
+        return self.numbers[-1]
+
+    @property
+    def view(self) -> Path:
+        """The path of the view beside it."""
+        return self.path.parent / VIEW
+
+    def earlier(self, number: int) -> Path:
+        """The path of a file of the journal before it."""
+        return self.path.with_name(segments.name_of(number))
+
+
+class _Objection(NamedTuple):
+    """Why a file cannot be the newest of its journal."""
+
+    what: str
+    remedy: str = ""
+    """What can be done; empty for the usual."""
+    is_foreign: bool = False
+    """Whether another version of the program wrote it."""
+
+
+def _read_newest(descriptor: int, path: Path, numbers: list[int], codec: Codec, remedy: str) -> _NewestFile:
+    """Read the newest of the journal's files, and make it the owner's alone."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise _quarantined(path, "it is no file", remedy)
+    if not _is_newest(path, status, numbers[-1]):
+        raise AppendFailed(f"{path} was changed by another process; open it again.")
+    if status.st_mode & 0o077:
+        log.info("journal.permissions_tightened", path=str(path), mode=oct(stat.S_IMODE(status.st_mode)))
         os.fchmod(descriptor, atomic.FILE_MODE)
     with open(descriptor, "rb", closefd=False) as stream:
         raw = stream.read()
     data = as_written(raw)
     records, length, fault = codec.decode_lines(data)
-    if fault is not None and not fault.is_torn:
-        _quarantine(here, fault.place, remedy, is_foreign=fault.kind == "foreign")
-    if what := _misplaced(records, number):
-        _quarantine(here, what, remedy)
-    if not records and (folder / VIEW).exists():
-        _quarantine(here, f"it holds no whole decision, though {VIEW} is beside it", remedy)
-    if number - 1 in found and (what := _outrun(here.with_name(segments.name_of(number - 1)), records[0].seq)):
-        _quarantine(here, what, "Look which file is a copy or an older one and move it out of the folder.")
-    if gone := segments.missing(found):
-        log.warning("journal.files_missing", path=str(here), missing=gone)  # nothing but the past is lost
-    torn = None
-    with _written(here):
-        if fault is not None:
-            tail = data[length:] if data == raw else raw  # of a changed file all is kept, byte for byte
-            torn = atomic.keep(here, f"torn-{stamp}", tail)
-            log.warning("journal.torn", path=str(here), kept=str(torn), bytes=len(data) - length, what=fault.what)
-        if data != raw:
-            log.warning("journal.lines_restored", path=str(here), bytes=len(raw), written=len(data))
-        if fault is not None or data != raw or not flushed.proves(here, file):
-            atomic.replace(here, data[:length], modified=file.st_mtime_ns)
-            atomic.sync_folder(folder.parent)
-            flushed.note(here, here.stat())
-    _note_lost_end(folder / VIEW, here, records[-1].seq if records else 0)
-    earlier = sum(here.with_name(segments.name_of(older)).stat().st_size for older in found[:-1])
-    return Loaded(
+    return _NewestFile(
+        path=path,
+        numbers=numbers,
+        status=status,
+        raw=raw,
+        data=data,
         records=records,
         length=length,
-        exists=True,
-        torn=torn,
-        number=number,
-        earlier=earlier,
-        snapshot=data.index(b"\n") + 1 if number > 1 else 0,
+        fault=fault,
     )
 
 
-def _is_newest(here: Path, file: os.stat_result, number: int) -> bool:
+def _objections(file: _NewestFile) -> Iterator[_Objection]:
+    """Why this cannot be the newest file of its journal, the most basic reason first."""
+    if file.fault is not None and not file.fault.is_torn:
+        yield _Objection(file.fault.place, is_foreign=file.fault.kind == "foreign")
+    misplaced = _misplaced(file.records, file.number)
+    if misplaced:
+        yield _Objection(misplaced)
+    if not file.records and file.view.exists():
+        yield _Objection(f"it holds no whole decision, though {VIEW} is beside it")
+    if file.number - 1 in file.numbers:
+        predecessor = file.earlier(file.number - 1)
+        summed_up = file.records[0].seq
+        last = _last_seq(predecessor)
+        predecessor_is_newer = last is not None and last > summed_up
+        if predecessor_is_newer:  # continuing in this file would drop what that one holds
+            yield _Objection(
+                f"it follows on seq {summed_up}, but {predecessor.name} ends with seq {last}",
+                "Look which file is a copy or an older one and move it out of the folder.",
+            )
+
+
+def _accept(file: _NewestFile, stamp: str, remedy: str, flushed: FsyncTracker) -> Loaded:
+    """Go on with the newest file, unless something speaks against it; what it holds is durable on return."""
+    objection = next(_objections(file), None)
+    if objection is not None:
+        cure = objection.remedy or remedy
+        raise _quarantined(file.path, objection.what, cure, is_foreign=objection.is_foreign)
+    missing = segments.missing(file.numbers)
+    if missing:
+        log.warning("journal.files_missing", path=str(file.path), missing=missing)  # nothing but the past is lost
+    with _written(file.path):
+        torn = _keep_torn_tail(file, stamp)
+        _make_durable(file, flushed)
+    _note_lost_end(file.view, file.path, file.records[-1].seq if file.records else 0)
+    return Loaded(
+        records=file.records,
+        length=file.length,
+        exists=True,
+        torn=torn,
+        number=file.number,
+        earlier=sum(file.earlier(number).stat().st_size for number in file.numbers[:-1]),
+        snapshot=file.data.index(b"\n") + 1 if file.number > 1 else 0,
+    )
+
+
+def _keep_torn_tail(file: _NewestFile, stamp: str) -> Path | None:
+    """Copy what is about to be cut off to a file beside it; None where nothing is."""
+    if file.fault is None:
+        return None
+    is_as_written = file.data == file.raw
+    tail = file.data[file.length :] if is_as_written else file.raw  # of a changed file all is kept, byte for byte
+    torn = atomic.keep(file.path, f"torn-{stamp}", tail)
+    size = len(file.data) - file.length
+    log.warning("journal.torn", path=str(file.path), kept=str(torn), bytes=size, what=file.fault.what)
+    return torn
+
+
+def _make_durable(file: _NewestFile, flushed: FsyncTracker) -> None:
+    """Write the whole decisions to a copy that takes the name, unless all of the file is known to be on the disk."""
+    is_as_written = file.data == file.raw
+    if not is_as_written:
+        log.warning("journal.lines_restored", path=str(file.path), bytes=len(file.raw), written=len(file.data))
+    if file.fault is None and is_as_written and flushed.proves(file.path, file.status):
+        return
+    atomic.replace(file.path, file.data[: file.length], modified=file.status.st_mtime_ns)
+    atomic.sync_folder(file.path.parent.parent)
+    flushed.note(file.path, file.path.stat())
+
+
+def _is_newest(path: Path, status: os.stat_result, number: int) -> bool:
     """Whether the file still has its name, and is the newest, since we looked."""
     try:
-        named = here.lstat()
+        named = path.lstat()
     except FileNotFoundError:
         return False
-    is_ours = (named.st_dev, named.st_ino) == (file.st_dev, file.st_ino)
-    return is_ours and not os.path.lexists(here.with_name(segments.name_of(number + 1)))
+    is_ours = (named.st_dev, named.st_ino) == (status.st_dev, status.st_ino)
+    return is_ours and not os.path.lexists(path.with_name(segments.name_of(number + 1)))
 
 
 def _misplaced(records: list[Record], number: int) -> str:
     """Why a file cannot have its number: the first begins with seq 1, every other with a snapshot."""
-    begins = bool(records) and isinstance(records[0], SnapshotRecord)
-    if number == 1:
-        return "line 1 cannot be right: it is a snapshot of files that are not there" if begins else ""
-    return "" if begins else "line 1 cannot be right: it is no snapshot of the files before it"
+    begins_with_snapshot = bool(records) and isinstance(records[0], SnapshotRecord)
+    if number == 1 and begins_with_snapshot:
+        return "line 1 cannot be right: it is a snapshot of files that are not there"
+    if number > 1 and not begins_with_snapshot:
+        return "line 1 cannot be right: it is no snapshot of the files before it"
+    return ""
 
 
-def _outrun(before: Path, seq: int) -> str:
-    """Why a file that sums up all until `seq` cannot follow this one: continuing in it would drop what this one holds.
+def _last_seq(path: Path) -> int | None:
+    """The seq in the last line of a file; None where it cannot be read, which is no reason to refuse the file after it.
 
-    Only the last line is looked at. One that cannot be read is no reason: the newest file is enough to go on.
+    Only the end of the file is read, because the newest file is enough to go on.
     """
-    with before.open("rb") as stream:
+    with path.open("rb") as stream:
         end = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, end - TAIL))
         lines = stream.read().rstrip().splitlines()
-    found = _SEQ.match(lines[-1]) if lines else None
-    if found is None or int(found[1]) <= seq:
-        return ""
-    return f"it follows on seq {seq}, but {before.name} ends with seq {int(found[1])}"
+    match = _SEQ.match(lines[-1]) if lines else None
+    return int(match[1]) if match else None
 
 
 def views_ahead(folder: Path) -> list[Path]:
@@ -322,12 +420,7 @@ def _note_lost_end(view: Path, journal: Path, last: int) -> None:
     looks like a journal that ends there; only the view knows better, and it is about to be overwritten.
     """
     with suppress(OSError):
-        descriptor = os.open(view, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
-            found = _VIEW_SEQ.search(os.read(descriptor, HEAD) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b"")
-        finally:
-            os.close(descriptor)
-        covered = int(found[1]) if found else 0
+        covered = _covered_by(view)
         if covered <= last:
             return
         log.warning("journal.truncated", path=str(journal), seq=last, view=covered)
@@ -336,11 +429,21 @@ def _note_lost_end(view: Path, journal: Path, last: int) -> None:
             atomic.keep(view, label, view.read_bytes())
 
 
-def _quarantine(
-    path: Path, what: str, remedy: str, cause: OSError | None = None, *, is_foreign: bool = False
-) -> NoReturn:
+def _covered_by(view: Path) -> int:
+    """The seq of the last record that a view covers; 0 where it does not say."""
+    descriptor = os.open(view, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        head = os.read(descriptor, HEAD) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    finally:
+        os.close(descriptor)
+    match = _VIEW_SEQ.search(head)
+    return int(match[1]) if match else 0
+
+
+def _quarantined(path: Path, what: str, remedy: str, *, is_foreign: bool = False) -> StoreDamaged:
+    """Leave a mark in the folder; returns the error to raise."""
     sentence = f"{path}: {what}. Nothing was changed. {UPGRADE if is_foreign else remedy}"
-    with suppress(OSError):  # the mark is a courtesy; the error below is what counts
+    with suppress(OSError):  # the mark is a courtesy; the error is what counts
         atomic.replace(path.parent / MARK, sentence.encode("utf-8", "replace") + b"\n")
     log.error("journal.quarantined", path=str(path), what=what)
-    raise (StoreOtherVersion if is_foreign else StoreDamaged)(sentence) from cause
+    return StoreOtherVersion(sentence) if is_foreign else StoreDamaged(sentence)

@@ -23,7 +23,7 @@ from . import atomic, segments
 from .disk import Disk
 from .format import CONVERSATION
 from .journal import FILE_BYTES, FileJournal
-from .journal_reader import JOURNAL, MARK, NEWEST, VIEW, mark_of, peek_left
+from .journal_reader import JOURNAL, MARK, NEWEST, VIEW, mark_of, read_surviving
 
 __all__ = ["NEWEST", "REBUILD", "RENAME", "ConversationFolder", "misnamed"]
 
@@ -103,9 +103,9 @@ class ConversationFolder:
             StoreDamaged: the file holds what we did not write.
             UsageError: there is no such conversation.
         """
-        records, gone = await self.read_left(conversation, since)
-        if gone:
-            raise StoreDamaged(f"{gone} Nothing was changed.")
+        records, loss = await self.read_left(conversation, since)
+        if loss:
+            raise StoreDamaged(f"{loss} Nothing was changed.")
         return records
 
     async def read_left(self, conversation: ConversationId, since: int = 0) -> tuple[list[Record], str]:
@@ -118,9 +118,10 @@ class ConversationFolder:
             StoreDamaged: the file holds what we did not write.
             UsageError: there is no such conversation.
         """
-        path, remedy = self.path(conversation) / JOURNAL, REBUILD.replace("ID", conversation[:12])
+        path = self.path(conversation) / JOURNAL
+        remedy = REBUILD.replace("ID", conversation[:12])
         try:
-            records, gone = await self._disk.run(peek_left, path, CONVERSATION, since)
+            records, loss = await self._disk.run(read_surviving, path, CONVERSATION, since)
         except FileNotFoundError as fault:
             raise UsageError(f"There is no conversation {path.parent.name} in {self.root}.") from fault
         except OSError as fault:
@@ -132,7 +133,7 @@ class ConversationFolder:
             raise StoreDamaged(f"{fault} {remedy}") from fault
         if what := misnamed(conversation, records):
             raise StoreDamaged(f"{path}: {what}. Nothing was changed. {RENAME}")
-        return records, gone
+        return records, loss
 
     async def rotate(self, conversation: Conversation) -> bool:
         """Have a journal that is open here, and long, go on in a new file; else do nothing.
@@ -143,7 +144,8 @@ class ConversationFolder:
         Returns:
             Whether the journal goes on in a new file, and still ends with the last record of that state.
         """
-        journal, seq = self._journals.get(conversation.id), conversation.next_seq
+        journal = self._journals.get(conversation.id)
+        seq = conversation.next_seq
         if journal is None or not journal.is_long or journal.next_seq != seq:
             return False
         if conversation.runs and journal.file_length < WORKING * FILE_BYTES:
@@ -209,21 +211,21 @@ def _ids(root: Path) -> list[ConversationId]:
 
 
 def _lengths(root: Path) -> dict[ConversationId, int]:
-    found: dict[ConversationId, int] = {}
+    lengths: dict[ConversationId, int] = {}
     base = os.fspath(root)
     for name in _ids(root):
         try:
-            found[name] = segments.stat_all(f"{base}/{name}")[0]
+            lengths[name] = segments.stat_all(f"{base}/{name}")[0]
         except FileNotFoundError:
             if (root / name / VIEW).exists():  # it had a journal once: opening it reports that
-                found[name] = 0
+                lengths[name] = 0
         except OSError:
-            found[name] = 0
-    return found
+            lengths[name] = 0
+    return lengths
 
 
 def _behind(root: Path) -> list[ConversationId]:
-    found: list[ConversationId] = []
+    behind: list[ConversationId] = []
     base = os.fspath(root)
     for name in _ids(root):
         written = shown = 0
@@ -231,8 +233,8 @@ def _behind(root: Path) -> list[ConversationId]:
             written = segments.stat_all(f"{base}/{name}")[1]
             shown = os.stat(f"{base}/{name}/{VIEW}").st_mtime_ns  # noqa: PTH116 - at every start for each conversation
         if shown < written:
-            found.append(name)
-    return found
+            behind.append(name)
+    return behind
 
 
 def _marks(root: Path) -> dict[ConversationId, str]:

@@ -84,13 +84,14 @@ def check_message(message: object) -> None:
 
 
 def _faults_of_limits(limits: Limits) -> Iterable[str]:
-    for one in fields(limits):
-        value, default = getattr(limits, one.name), one.default
+    for limit in fields(limits):
+        value = getattr(limits, limit.name)
+        default = limit.default
         kinds = int | float if isinstance(default, float) else int
         is_number = isinstance(value, kinds) and not isinstance(value, bool)
         if isinstance(default, int | float) and not (is_number and value >= 0):
             whole = "" if isinstance(default, float) else "whole "
-            yield f"`limits.{one.name}` is {value!r}; it must be a {whole}number, 0 or more."
+            yield f"`limits.{limit.name}` is {value!r}; it must be a {whole}number, 0 or more."
 
 
 class MemoryJournals:
@@ -231,7 +232,7 @@ class LocalRun(ConversationActor):
             # cancelled work reports its cost
             state, decisions = self._decide(state, tuple(self._signals))
             await self._append(state, decisions, {})
-            await self._show(state)
+            await self._view.write_now(state)
         finally:
             await self._cancel()
             await self._close()

@@ -240,6 +240,26 @@ def test_where_nothing_waits_for_approval_the_commands_say_so() -> None:
         assert not is_approved(scenario)
 
 
+def test_where_the_router_leaves_the_plan_by_itself_no_user_approves_it() -> None:
+    router = Router(route("plan", "planner"), WAITS)
+    for text in ("/approve", "yes"):
+        scenario = Scenario(router, model_by_phase()).converse("design it").converse(text)
+        assert scenario.conversation.phase is Phase.PLAN
+        assert scenario.records(r.PlanApproved) == []
+        assert ("No plan waits for your approval." in scenario.sent_texts()) is (text == "/approve")
+        router = Router(route("plan", "planner"), WAITS)
+
+
+def test_where_the_setting_is_gone_an_approved_plan_need_not_be_carried_out() -> None:
+    scenario = planned()
+    scenario.router = Router(WAITS)
+    scenario.user_writes("/approve")
+    scenario.rules = rules()
+    scenario.settle()
+    assert refusals(scenario) == []
+    assert scenario.conversation.waiting_for == "user"
+
+
 def test_a_failed_planner_leaves_nothing_to_approve() -> None:
     scenario = Scenario(plans, model_by_phase(plan=[reply("")]), config=rules(gates=PERSON)).converse("design it")
     scenario.converse("/approve")

@@ -1,6 +1,7 @@
 """`decide` is pure and final, also in a whole conversation: in any order, with a crash at every append."""
 
 import dataclasses
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,7 @@ from tenex.core.signals import (
     TimerFired,
     ToolReturned,
 )
+from tenex.store.view_json import render
 from tests.fakes.scenario import (
     ALICE,
     ID,
@@ -137,6 +139,40 @@ def test_one_relay_that_has_it_gives_the_others_three_days() -> None:
         else:
             scenario.handle(TimerFired(key=timers[0].key))
         assert both.seq not in scenario.conversation.outbox
+
+
+def refused_by_the_first_relay(others: tuple[str, ...]) -> tuple[Scenario, r.MessageSent]:
+    """A conversation whose newest message goes to one relay, which refuses it, and then to these others."""
+    scenario = scenario_at(Phase.CHAT)
+    last = scenario.records(r.MessageSent)[-1]
+    sent = dataclasses.replace(last, seq=scenario.conversation.next_seq, relays=(RELAY,), others=others)
+    scenario.conversation.apply(sent)
+    scenario.journal.append((sent,))
+    refusal = PublishOutcome(accepted=False, detail="blocked: you")
+    scenario.handle(Published(key=Key(Work.PUBLISH, sent.seq, f"0 {RELAY}"), outcome=refusal))
+    return scenario, sent
+
+
+def test_a_refusal_gives_the_relays_that_are_tried_in_its_place_three_days() -> None:
+    scenario, sent = refused_by_the_first_relay(others=("ws://dead",))
+    (timer,) = [effect for effect in pending(scenario.conversation).values() if effect.key.part == "expire"]
+    assert isinstance(timer, Timer)
+    assert timer.due == scenario.now + OUTBOX_EXPIRY
+    scenario.handle(TimerFired(key=timer.key))
+    assert sent.seq not in scenario.conversation.outbox
+
+
+def test_what_one_relay_refused_and_none_accepted_is_shown_as_undelivered() -> None:
+    scenario, sent = refused_by_the_first_relay(others=("ws://other",))
+
+    def shown() -> list[tuple[str, bool]]:
+        view = json.loads(render(scenario.conversation))
+        return [(refusal["relay"], refusal["isDelivered"]) for refusal in view["refusals"]]
+
+    assert shown() == [(RELAY, False)]
+    accepted = Published(key=Key(Work.PUBLISH, sent.seq, "0 ws://other"), outcome=PublishOutcome(accepted=True))
+    scenario.handle(accepted)
+    assert shown() == [(RELAY, True)]
 
 
 def test_a_record_out_of_order_is_refused_and_changes_nothing() -> None:

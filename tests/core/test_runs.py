@@ -266,6 +266,21 @@ def test_reads_start_together_and_changes_one_by_one_in_order() -> None:
             finish(scenario, effect.key)
 
 
+def test_an_answer_that_comes_during_a_change_starts_no_read_after_it() -> None:
+    """The read would miss the change."""
+    calls = (("ask", {"question": "Which?"}), ("write_file", {"path": "a"}), ("read_file", {"path": "a"}))
+    scenario = at_work(reply("", *calls), reply("done"))
+    scenario.step()
+    (write,) = in_flight(scenario)
+    scenario.user_writes("that one", reply_to=next(iter(scenario.conversation.asks)))
+    assert len(scenario.records(r.QuestionAnswered)) == 1
+    assert in_flight(scenario) == [write]
+    finish(scenario, write.key)
+    (read,) = in_flight(scenario)
+    assert isinstance(read, ToolCall)
+    assert read.request.id == "k2"
+
+
 def test_complete_beside_other_calls_ends_the_run_after_them() -> None:
     scenario = at_work(reply("", ("complete", {"response": "done"}), ("write_file", {"path": "a"}), ("read_file", {})))
     scenario.step()

@@ -18,11 +18,13 @@ from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.signals import ModelFailed, RollBack
 from tenex.core.state.agent import Scope
+from tenex.core.state.agent_tools import SET
 from tenex.core.state.run import Run
 from tenex.core.state.subagents import link_specs
 from tenex.core.workflow.conditions import Predicate
 from tenex.workflows.speakers import AgentTarget, TerminateTarget, ToolCalled, Transition
 from tenex.workflows.speakers import TransitionGraph as Rounds
+from tests.fakes.agent_phases import program, with_program
 from tests.fakes.scenario import (
     VERIFIES,
     WAITS,
@@ -354,6 +356,18 @@ def test_a_tool_called_after_a_sub_agent_starts_when_that_has_answered_and_reads
     (_, check), (answered, _) = scenario.records(r.ToolCallStarted), scenario.records(r.RunEnded)[-2:]
     assert (check.tool, run_agent(answered.run)) == ("check", "helper")
     assert answered.seq < check.seq
+    check_idle(scenario)
+
+
+def test_state_that_is_set_after_the_call_of_a_sub_agent_is_set_when_that_has_answered() -> None:
+    """The sub-agent meets the caller's state as it was when it was called."""
+    own = program((), links={"to_helper": link("helper")})
+    calls = (*calls_to("helper"), (SET, {"field": "plan", "value": "green"}))
+    scenario = at_work(with_program(own), executor=[reply("", *calls), "built"], helper=["use green"])
+    step_until_called(scenario)
+    assert results(scenario) == []
+    scenario.settle()
+    assert results(scenario) == [("k0", True, "use green"), ("k1", True, "plan is set.")]
     check_idle(scenario)
 
 

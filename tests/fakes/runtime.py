@@ -105,7 +105,7 @@ class World:
         self.router, self.worker = router, worker
         self.books: dict[ConversationId, list[tuple[Record, ...]]] = {}
         self.rules: Policy = rules()
-        self.circle = PeerGroup(owners=frozenset({ALICE}))
+        self.peers = PeerGroup(owners=frozenset({ALICE}))
         self.clock = VirtualClock()
         self.appends = 0
         self.append_time = 0.0002
@@ -252,7 +252,7 @@ class World:
         observer: Any = SimpleNamespace(on_records=lambda c, records: self.observed_records(c.id, records))
         outbox = Outbox(self)
         daily = self.daily = DailyLimits(
-            self.clock, lambda: self.rules.limits, lambda: self.circle, lambda asked: self.quote(asked)
+            self.clock, lambda: self.rules.limits, lambda: self.peers, lambda asked: self.quote(asked)
         )
         for name in self.books:
             daily.load(name, fold(name, self.records(conversation=name)).spending)
@@ -283,7 +283,7 @@ class World:
         workflows |= {rule.pubkey: Slug(slug) for slug, rule in self.rules.missions.items() if rule.pubkey}
         slugs = {agent.pubkey: agent.slug for agent in self.rules.roster.values()} | workflows
         inbox = Inbox(
-            coordinator, self, self.circle, self.clock, names={ALICE: "alice"}, slugs=slugs, workflows=set(workflows)
+            coordinator, self, self.peers, self.clock, names={ALICE: "alice"}, slugs=slugs, workflows=set(workflows)
         )
         runtime = Runtime(spawn, coordinator, inbox)
         unfinished = self.unfinished()

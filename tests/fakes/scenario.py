@@ -51,7 +51,7 @@ from tenex.core.signals import (
 from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.run import Run
 from tenex.core.verdicts import Verdict, call_now
-from tenex.runtime.actor import prompted
+from tenex.runtime.seal import prompted
 from tenex.workflows.phases.router_prompt import question_for
 
 ID = ConversationId("c" * 64)

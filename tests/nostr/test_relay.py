@@ -300,6 +300,22 @@ async def test_the_same_bytes_are_sent_until_they_are_accepted(answer: str, faul
     assert fault.events() == [to_wire(event)] * 3
 
 
+async def test_a_relay_that_gives_no_answer_is_given_twice_the_time_with_each_try_up_to_a_limit(
+    fault: FaultRelay,
+) -> None:
+    async def sixth_time(peer: Peer, event: dict[str, Any]) -> None:
+        if len(fault.events()) >= 6:
+            await fault.accept(peer, event)
+
+    fault.on_event = sixth_time
+    relay = connection(fault.url, ok_timeout=0.01, redo_most=0.06)
+    with structlog.testing.capture_logs() as logs:
+        async with running(relay), asyncio.timeout(60):
+            assert (await relay.publish(note())).accepted
+    waited = [entry["waited"] for entry in logs if entry["event"] == "relay.no_ok"]
+    assert waited[:5] == [0.01, 0.02, 0.04, 0.06, 0.06]
+
+
 @pytest.mark.parametrize(
     ("reason", "tries"),
     [

@@ -27,7 +27,7 @@ from tenex.core.state.run import Run
 from tenex.llm.request_params import serialized
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.prompter import DATA, ConversationPrompter
-from tenex.runtime.actor import prompted
+from tenex.runtime.seal import prompted
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy
 from tenex.tools.standard import ToolDependencies, standard_tools

@@ -31,7 +31,7 @@ def world(usage: Usage | None = None, **limits: Any) -> World:
         return dataclasses.replace(reply("done"), usage=usage or Usage(input_tokens=600, output_tokens=400))
 
     made = World(one_turn(), answer)
-    made.circle = PeerGroup(owners=frozenset({ALICE}), members=frozenset({MEL, ANN}), is_open=True)
+    made.peers = PeerGroup(owners=frozenset({ALICE}), members=frozenset({MEL, ANN}), is_open=True)
     made.rules = rules(limits=Limits(**limits))
     made.ids = 100_000  # the events that a test names have lower numbers
     return made
@@ -253,7 +253,7 @@ async def test_a_mission_whose_node_may_not_begin_goes_on_the_next_day() -> None
     stage = Stage()
     there = stage.world
     there.rules = dataclasses.replace(there.rules, limits=Limits(tokens_per_owner_day=1_000))
-    there.circle = PeerGroup(owners=frozenset({ALICE, there.rules.project.pubkey}))
+    there.peers = PeerGroup(owners=frozenset({ALICE, there.rules.project.pubkey}))
 
     async with there.daemon() as daemon:
         spent = {there.clock.now() // DAY_MS: {there.rules.project.pubkey: Usage(input_tokens=1_000)}}

@@ -197,7 +197,7 @@ BOB = PublicKey("b" * 64)
 
 def world_of_bob() -> World:
     world = World(seven_phases, worker)
-    world.circle = PeerGroup(owners=frozenset({ALICE}), members=frozenset({BOB}))
+    world.peers = PeerGroup(owners=frozenset({ALICE}), members=frozenset({BOB}))
     return world
 
 

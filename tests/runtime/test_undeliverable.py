@@ -24,7 +24,7 @@ class Spoiled(World):
     def __init__(self, *damaged: str) -> None:
         super().__init__(one_turn(then="END"), lambda _: reply("done"))
         self.damaged = {*damaged}
-        self.circle = PeerGroup(owners=frozenset({ALICE, BOB}))
+        self.peers = PeerGroup(owners=frozenset({ALICE, BOB}))
 
     async def open(self, conversation: ConversationId) -> tuple[MemoryJournal, list[Record]]:
         if conversation in self.damaged:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tenex.core.conversation import Conversation
-from tenex.runtime import actor
+from tenex.runtime import view_writer
 from tests.fakes.runtime import World
 from tests.fakes.scenario import ID, reply, seven_phases
 from tests.fakes.virtual import virtual_time
@@ -54,7 +54,7 @@ async def test_after_a_failed_append_only_what_was_read_again_is_shown() -> None
 
 @virtual_time
 async def test_however_many_are_busy_only_so_many_views_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actor, "SHOW_PACE", 0.1)
+    monkeypatch.setattr(view_writer, "SHOW_PACE", 0.1)
     world = Watched()
     busy = [f"{number:064x}" for number in range(10, 20)]
 

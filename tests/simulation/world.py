@@ -55,7 +55,7 @@ class FaultyWorld(World):
         self.seed = seed
         self.dice = Random(seed)
         self.root = root
-        self.circle = PeerGroup(owners=frozenset({ALICE}), members=frozenset({BOB}))
+        self.peers = PeerGroup(owners=frozenset({ALICE}), members=frozenset({BOB}))
         self.errands = missions.Errands(self) if seed % 4 == 2 else None
         """A mission, in some worlds; the others stay as they always were."""
         if self.errands is not None:

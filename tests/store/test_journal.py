@@ -63,6 +63,18 @@ async def test_an_append_is_durable_with_its_names_and_for_the_owner_alone(
     assert seqs(path) == list(range(1, 60))
 
 
+async def test_a_first_append_makes_the_name_of_a_folder_durable_that_another_process_made(
+    path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That process may have died before it could."""
+    path.parent.mkdir(parents=True)
+    journal = await opened(path, disk)
+    synced: list[Path] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(Path(f"/proc/self/fd/{descriptor}").readlink()))
+    await journal.append(decisions_of(1))
+    assert synced == [path.parent, path.parent.parent]
+
+
 async def test_a_record_out_of_order_is_a_bug_and_writes_nothing(path: Path, disk: Disk) -> None:
     journal = await opened(path, disk)
     await journal.append(decisions_of(1))

@@ -18,6 +18,7 @@ from tenex.core.records import Record
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store import atomic, journal, segments
 from tenex.store.disk import Disk
+from tenex.store.format import CONVERSATION
 from tenex.store.journal import FileJournal
 from tenex.store.journal_reader import MARK
 from tenex.store.repository import NEWEST, ConversationFolder
@@ -230,6 +231,27 @@ async def test_a_file_that_cannot_have_its_number_is_damage(folder: Conversation
     with pytest.raises(StoreDamaged, match=r"journal\.jsonl: line 1 .* files that are not there"):
         await folder.open(ID)
     assert (path / MARK).exists()
+
+
+@pytest.mark.parametrize(("kept", "is_refused"), [(-1, False), (0, False), (1, True)])
+async def test_a_file_follows_one_that_ends_where_its_snapshot_does_or_before_and_none_that_is_longer(
+    folder: ConversationFolder, scenario: Scenario, kept: int, is_refused: bool
+) -> None:
+    """What a longer one has beyond the snapshot would be left out of the conversation."""
+    records = scenario.records()
+    cut = len(records) - 2
+    journal, _ = await folder.open(ID)
+    await journal.append([[record] for record in records[:cut]])
+    assert await journal.rotate(StateSnapshot.of(fold(ID, records[:cut])))
+    await folder.close()
+    before = [[record] for record in records[: cut + kept]]
+    (folder.path(ID) / "journal.jsonl").write_bytes(CONVERSATION.encode_decisions(before))
+    if not is_refused:
+        assert fold(ID, (await folder.open(ID))[1]) == fold(ID, records[:cut])
+        return
+    sentence = rf"000002\.jsonl: it follows on seq {cut}, but journal\.jsonl ends with seq {cut + 1}"
+    with pytest.raises(StoreDamaged, match=sentence):
+        await folder.open(ID)
 
 
 # ---- names ----------------------------------------------------------------------------------------------------------

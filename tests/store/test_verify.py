@@ -98,7 +98,7 @@ async def test_a_folder_that_cannot_be_used_is_named_with_what_to_do(
     (fault,) = (await verify(folder, other)).faults
     assert "give it its name back" in fault
     assert "rebuild" not in fault
-    for reader, remedy in (("verify.read_view", "Check its owner"), ("repository.peek_left", "Look who owns it")):
+    for reader, remedy in (("verify.read_view", "Check its owner"), ("repository.read_surviving", "Look who owns it")):
         with monkeypatch.context() as patch:
             patch.setattr(f"tenex.store.{reader}", fails(errno.EACCES))
             assert f"cannot be read: Permission denied. {remedy}" in await faults(folder)
@@ -234,6 +234,15 @@ async def test_an_end_that_was_lost_is_reported_and_what_the_view_knew_of_it_is_
     assert verdict.faults == ()
     assert KEPT in verdict.remarks[0]
     assert not (folder.path(ID) / "QUARANTINED").exists()
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+async def test_an_end_of_one_record_that_was_lost_is_reported(folder: ConversationFolder, lost: int) -> None:
+    journal = [[record] for record in RECORDS[: len(RECORDS) - lost]]
+    (folder.path(ID) / JOURNAL).write_bytes(CONVERSATION.encode_decisions(journal))
+    logs, _ = await truncations(folder)
+    assert [(log["seq"], log["view"]) for log in logs] == [(len(RECORDS) - 1, len(RECORDS))] * lost
+    assert [path.name for path in views_ahead(folder.path(ID))] == [KEPT] * lost
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,19 @@
 
 A size here is an estimate, and everything is a pure function of what is in the journal: the same run gives the same
 bytes after a restart.
+
+The window of a run. Each request holds the run's entries from the first on, and vendors charge little for a beginning
+that they have seen. So nothing is left out until the budget is full; then much at once (`RELIEF`), and nothing more
+until it is full again: between two cuts each request begins with the one before it. What goes, until there is room:
+
+1. results of calls before the newest step, the oldest first, each for a line that names it: they can be read again;
+2. of those steps the long arguments, the end of long texts, and what only their vendor reads;
+3. where that is not enough, the newest results, cut in the middle to one height, and then their step's arguments.
+
+What users and the daemon have written stays, answers to `ask` included, and so does what is before the first step. No
+entry goes as a whole, since vendors refuse a call without its result. The state holds the entries uncut, so `fitted`
+plays the run through request by request: what one request leaves out may not depend on those after it. Only a model
+whose window is smaller than the budget is sent less than that (`squeezed`): then users' words are cut too.
 """
 
 from collections import OrderedDict
@@ -94,21 +107,21 @@ class _Sums:
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[int, tuple[Sequence[Entry], list[int]]] = OrderedDict()
+        self._recent: OrderedDict[int, tuple[Sequence[Entry], list[int]]] = OrderedDict()
 
     def of(self, entries: Sequence[Entry]) -> int:
         """The bytes of all of these together."""
         if not entries:
             return 0
-        before, sums = self._known.pop(id(entries[0]), ((), []))
+        before, sums = self._recent.pop(id(entries[0]), ((), []))
         same = min(len(before), len(entries))
         if not all(map(is_, before, entries)):
             same = next(at for at in range(same) if before[at] is not entries[at])
         sums = sums[:same]
         sums += [*accumulate(map(entry_weight, entries[same:]), initial=sums[-1] if sums else 0)][1:]
-        self._known[id(entries[0])] = (entries, sums)  # the entry is held here, so its id is no other's
-        if len(self._known) > REQUESTS:
-            self._known.popitem(last=False)
+        self._recent[id(entries[0])] = (entries, sums)  # the entry is held here, so its id is no other's
+        if len(self._recent) > REQUESTS:
+            self._recent.popitem(last=False)
         return sums[-1]
 
 
@@ -128,13 +141,14 @@ _tool_weights: Final[dict[int, tuple[ToolSpec, int]]] = {}
 
 
 def _tool_weight(tool: ToolSpec) -> int:
-    known = _tool_weights.get(id(tool))  # the tool is held there, so its id is no other's
-    if known is None:
-        if len(_tool_weights) >= TOOLS:
-            _tool_weights.clear()
-        bytes_sent = FRAME + weight(tool.name) + weight(tool.description) + weight(tool.parameters)
-        known = _tool_weights[id(tool)] = tool, bytes_sent
-    return known[1]
+    remembered_weight = _tool_weights.get(id(tool))  # the tool is held there, so its id is no other's
+    if remembered_weight is not None:
+        return remembered_weight[1]
+    if len(_tool_weights) >= TOOLS:
+        _tool_weights.clear()
+    bytes_sent = FRAME + weight(tool.name) + weight(tool.description) + weight(tool.parameters)
+    _tool_weights[id(tool)] = (tool, bytes_sent)
+    return bytes_sent
 
 
 # ---- within a run -------------------------------------------------------------------------------------------------
@@ -239,7 +253,8 @@ class _Fitting:
         size = entry_weight(entry)
         if size < self.weights[place]:
             self.total += size - self.weights[place]
-            self.shown[place], self.weights[place] = entry, size
+            self.shown[place] = entry
+            self.weights[place] = size
 
     def _line(self, result: CallResult) -> str:
         call = self.calls.get(result.id)

@@ -4,8 +4,19 @@
 strange input; it refuses by recording a refusal. A signal whose key is no longer wanted gives no record, so a result
 that arrives twice, or too late, changes nothing; `unwanted_cost` is what a late one cost.
 
-It calls no function of an operator. Where a decision depends on one, the signal is recorded as undecided, `pending`
-wants the functions evaluated (`next_question`), and the decision is made when their verdicts are on record.
+Undecided verdicts. Operators write functions in Python, which a decision may depend on and may not call, because they
+may be slow, may raise, and may answer otherwise the next time. A decision asks for a verdict by the function's name and
+a digest of its arguments. Without one on record it ends in `Unanswered`, and this happens:
+
+1. The draft is dropped, and the signal itself is recorded (`EvaluationRequested`). It is undecided; a restart keeps it.
+2. `pending` wants the functions of the first undecided signal evaluated. The effect repeats the decision with the
+   verdicts it has so far (`next_question`) and calls the function that is missing, until none is.
+3. `Evaluated` brings the verdicts. They and what follows from the signal are one append (`FunctionsEvaluated`). If the
+   state has changed so that another function is asked, only the verdicts are recorded, and step 2 goes on.
+
+Each decision asks again: verdicts that were recorded for others are hidden from it. While a signal is undecided, its
+task does not start again, and its second copy is dropped. Messages and deletions wait behind it, so that their order is
+kept; all other signals are decided at once. (ADR 30.)
 """
 
 from collections.abc import Sequence
@@ -53,6 +64,16 @@ from .rollback import roll_back
 from .transaction import Seal, Transaction, unsealed
 from .turns import close_calls
 
+# Outbox expiry. A message is one or several events, each of which goes to several relays. Its outbox row keeps the
+# pairs of event and relay that have not answered for good. What passes (silence, `rate-limited:`, a relay that is away)
+# is tried again by the relay's client and is never seen here: an outcome is final. A pair leaves the row with its
+# outcome, and the row goes with its last pair.
+#
+# A row that no relay has accepted does not expire: the message would be lost. Once a relay has accepted, the others
+# have `OUTBOX_EXPIRY`, counted once from the first, and then the row goes with what is still open. A refusal begins
+# that time too where it adds the relays that are tried in place of the one that refused (`others`): it is not known
+# whether those exist, and they may not keep the row for ever. A refusal without such relays does not, because another
+# relay may still be the first to accept.
 OUTBOX_EXPIRY = Millis(3 * 24 * 3_600_000)
 """How long other relays are tried once one has accepted, or refused what others are also tried for: one dead relay
 keeps nothing open."""
@@ -90,9 +111,9 @@ def decide(
 
 
 def _defer(draft: Transaction, signal: DeferrableSignal) -> Transaction:
-    waiting = [one.signal for one in draft.state.undecided]
+    waiting = [undecided.signal for undecided in draft.state.undecided]
     if isinstance(signal, Opened):
-        if not any(isinstance(one, Opened) for one in waiting):
+        if not any(isinstance(other, Opened) for other in waiting):
             draft.add(EvaluationRequested, signal=Opened(away=draft.now - draft.state.updated_at))
     elif not isinstance(signal, MessageReceived | MessageDeleted) or signal not in waiting:
         draft.add(EvaluationRequested, signal=signal)
@@ -128,10 +149,10 @@ def _consequences(draft: Transaction, signal: Signal) -> Transaction:  # noqa: C
             on_deletion(draft, signal)
         case ModelAnswered(key=key, step=step):
             if (run := _waiting_for_model(draft, key)) is not None:
-                runs.stepped(draft, run, step)
+                runs.stepped(draft, run.id, step)
         case ModelFailed(key=key) if key.work is Work.MODEL:
             if (run := _waiting_for_model(draft, key)) is not None:
-                runs.model_failed(draft, run, signal)
+                runs.model_failed(draft, run.id, signal)
         case ModelCallInterrupted(run=name, usage=usage, model=model):
             if draft.state.next_seq > 1:  # else the append of its first records failed, and they were not decided again
                 draft.add(r.ModelCallCancelled, run=name, usage=usage, model=model)
@@ -139,9 +160,10 @@ def _consequences(draft: Transaction, signal: Signal) -> Transaction:  # noqa: C
             if (run := _waiting_for_model(draft, key)) is not None:
                 holds.hold(draft, run, signal)
         case ToolReturned(key=key, result=result):
-            found = _running(draft, key)
-            if found is not None:
-                runs.returned(draft, *found, result)
+            running = _running(draft, key)
+            if running is not None:
+                run, call = running
+                runs.returned(draft, run.id, call, result)
         case TimerFired(key=key):
             _timer(draft, key)
         case UndoReturned(key=key, outcome=undone):
@@ -183,9 +205,11 @@ def cost_of_call(signal: Signal) -> ModelCallInterrupted | None:
     run: RunId | None = None
     match signal:
         case RouteAnswered(step=step):
-            usage, model = step.usage, step.model
+            usage = step.usage
+            model = step.model
         case ModelAnswered(step=step, run=run):
-            usage, model = step.usage, step.model
+            usage = step.usage
+            model = step.model
         case ModelFailed(run=run, usage=usage, model=model):
             pass
         case _:
@@ -230,7 +254,7 @@ def _on_restart(draft: Transaction, signal: Opened) -> None:
         before = draft.state.next_seq
         close_calls(draft, run, runs.UNKNOWN, only=Replay.ONCE)
         if draft.state.next_seq != before:
-            runs.after_result(draft, run)
+            runs.after_result(draft, run.id)
     runs.recheck_queued_calls(draft)
     mode_of(draft.state).on_opened(draft)
 
@@ -240,6 +264,7 @@ def _waiting_for_model(draft: Transaction, key: Key) -> Run | None:
 
 
 def _running(draft: Transaction, key: Key) -> tuple[Run, Call] | None:
+    """The call that an effect carries out, with its run; None where the effect is no longer wanted."""
     for run in draft.state.runs.values():
         for call in run.open_calls:
             if call.seq and key == (Work.TOOL, call.seq, ""):
@@ -257,9 +282,9 @@ def _timer(draft: Transaction, key: Key) -> None:
     if run is None:
         any(mode.on_timer(draft, key) for mode in all_modes())
     elif key.part == "warn":
-        runs.warn(draft, run)
+        runs.warn(draft, run.id)
     elif key.part == "close":
-        runs.time_out(draft, run)
+        runs.time_out(draft, run.id)
     else:
         draft.add(r.RetryDue, run=run.id)
 

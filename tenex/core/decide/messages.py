@@ -33,7 +33,8 @@ SHORT_ID = 12
 
 def on_message(draft: Transaction, signal: MessageReceived) -> None:
     """Take a message in; twice the same event gives no record."""
-    message, state = signal.message, draft.state
+    message = signal.message
+    state = draft.state
     if message.event_id in state.seen:
         return
     if not signal.is_plain:
@@ -101,15 +102,15 @@ def _give(draft: Transaction, command: Command, signal: MessageReceived) -> None
 def on_deletion(draft: Transaction, signal: MessageDeleted) -> None:
     """Withdraw a message that its author deleted. Work that has begun on it goes on, and the author is informed."""
     state = draft.state
-    known = {message.seq: message for message in (*state.earlier, *state.recent, *state.messages)}
-    found = next((one for one in known.values() if _is_of(one, signal)), None)
-    if found is None:
+    messages = {message.seq: message for message in (*state.earlier, *state.recent, *state.messages)}
+    deleted = next((message for message in messages.values() if _is_of(message, signal)), None)
+    if deleted is None:
         return
     shown = max((run.shown for run in state.runs.values()), default=0)
     is_begun = state.workflow is not None or state.has_mission
-    was_read = is_begun or found.is_answer or found.seq <= max(state.answered, shown)
-    was_title = str(found.event_id) == str(state.id) or state.title == title_of(found.text)
-    draft.add(r.MessageWithdrawn, message=found.seq, was_read=was_read, was_title=was_title)
+    was_read = is_begun or deleted.is_answer or deleted.seq <= max(state.answered, shown)
+    was_title = str(deleted.event_id) == str(state.id) or state.title == title_of(deleted.text)
+    draft.add(r.MessageWithdrawn, message=deleted.seq, was_read=was_read, was_title=was_title)
     if was_read and (state.turn is not None or (is_begun and state.status == "active")):
         notify(draft, "What you deleted was read before, and work on it goes on. `/stop` ends it.")
     elif not was_read and state.turn is None and state.status == "active" and not state.unanswered:
@@ -145,34 +146,35 @@ def quotations_wanted(state: Conversation, message: InboundMessage) -> tuple[Eve
 
     The root of a thread is one of them where the conversation begins further down in it.
     """
-    known = _known(state)
+    newest = _newest(state)
     wanted = [*message.quotes[:QUOTES]]
-    if message.reply_to and (not known or str(message.reply_to) != str(state.id)):
+    if message.reply_to and (not newest or str(message.reply_to) != str(state.id)):
         wanted.insert(0, message.reply_to)
-    if not known and str(message.event_id) != str(state.id):
+    if not newest and str(message.event_id) != str(state.id):
         wanted.append(EventId(state.id))
-    return tuple(event for event in dict.fromkeys(wanted) if event not in known)
+    return tuple(event for event in dict.fromkeys(wanted) if event not in newest)
 
 
 def _context(draft: Transaction, signal: MessageReceived) -> str:
     """What a message replies to or quotes, where agents would not know it: neither the newest message nor the root."""
-    state, message = draft.state, signal.message
-    known = _known(state)
-    found = {quotation.event_id: quotation for quotation in signal.quotations or ()}
+    state = draft.state
+    message = signal.message
+    newest = _newest(state)
+    quoted = {quotation.event_id: quotation for quotation in signal.quotations or ()}
     sentences: list[str] = []
-    answered = known.get(message.reply_to or "")
+    answered = newest.get(message.reply_to or "")
     if answered is not None and answered is not state.recent[-1] and str(message.reply_to) != str(state.id):
         sentences.append(f"It replies to {answered.name}: {_quotation(answered.text)}")
-    elif message.reply_to in found:
-        sentences.append(f"It replies to {_described(found[message.reply_to], state.id)}")
-    root = found.get(EventId(state.id))
+    elif message.reply_to in quoted:
+        sentences.append(f"It replies to {_described(quoted[message.reply_to], state.id)}")
+    root = quoted.get(EventId(state.id))
     if root is not None and root.text and root.event_id != message.reply_to:
         sentences.append(f"The thread begins with {_described(root, state.id)}")
     for event in message.quotes[:QUOTES]:
-        if event in known:
-            sentences.append(f"It quotes {known[event].name}: {_quotation(known[event].text)}")
-        elif event in found:
-            sentences.append(f"It quotes {_described(found[event], state.id)}")
+        if event in newest:
+            sentences.append(f"It quotes {newest[event].name}: {_quotation(newest[event].text)}")
+        elif event in quoted:
+            sentences.append(f"It quotes {_described(quoted[event], state.id)}")
         else:
             sentences.append("It quotes a note that is not known here")
     return with_names(". ".join(sentences), _slugs(draft))
@@ -182,11 +184,11 @@ def _slugs(draft: Transaction) -> dict[PublicKey, Slug]:
     return {agent.pubkey: agent.slug for agent in draft.rules.roster.values()}
 
 
-def _known(state: Conversation) -> dict[str, Message]:
+def _newest(state: Conversation) -> dict[str, Message]:
     """The newest messages by their events."""
-    known = {message.event_id or message.sent_as: message for message in state.recent}
-    known.pop("", None)
-    return known
+    by_event = {message.event_id or message.sent_as: message for message in state.recent}
+    by_event.pop("", None)
+    return by_event
 
 
 def _described(quotation: Quotation, here: ConversationId) -> str:
@@ -300,9 +302,9 @@ def _asked_of(draft: Transaction, call: Call) -> PublicKey:
 
 def _report_not_asked(draft: Transaction, runs: Sequence[Run], call: Call) -> None:
     """Notify a user who answered what someone else was asked that the question stays open."""
-    state, asked = draft.state, _asked_of(draft, call)
-    known = {message.author: message.name for message in (*state.recent, *state.messages) if message.role is not None}
-    who = known.get(asked)
+    state = draft.state
+    names_of = {message.author: message.name for message in (*state.recent, *state.messages) if message.role}
+    who = names_of.get(_asked_of(draft, call))
     names = ", ".join(dict.fromkeys(run.name for run in runs))
     whose = f"{who} or an owner" if who else "an owner"
     notify(draft, f"{names} asked {whose}, so your words are no answer. They read them when that answer is there.")
@@ -320,4 +322,4 @@ def _answer(draft: Transaction, run: Run, call: str, wrote: r.MessageRecorded) -
         warn_at=Millis(run.warn_at + parked_for),
         close_at=Millis(run.close_at + parked_for),
     )
-    after_result(draft, run)
+    after_result(draft, run.id)

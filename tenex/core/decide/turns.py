@@ -56,7 +56,8 @@ def same_failure(draft: Transaction) -> tuple[str, str] | None:
     if done is None:
         return None
     agent = draft.rules.roster.get(done.agent)
-    name, error = agent.name if agent is not None else done.agent, in_a_line(done.error, ERROR_CHARACTERS)
+    name = agent.name if agent is not None else done.agent
+    error = in_a_line(done.error, ERROR_CHARACTERS)
     return "same_failure", (
         f"{name} failed {SAME_FAILURES} times for the same reason, so I have stopped: {as_sentence(error)} "
         f"Remove the cause, or ask for it in another way."
@@ -76,7 +77,8 @@ def spent(draft: Transaction) -> tuple[str, str] | None:
 
     In chat and brainstorm only the conversation's limit stops: a long talk is one cycle.
     """
-    state, limits = draft.state, draft.rules.limits
+    state = draft.state
+    limits = draft.rules.limits
     used = NO_USAGE if state.is_talk else state.cycle_usage - state.talk_usage
     return _over("cycle", "This cycle", used, limits.tokens_per_cycle, limits.cost_per_cycle_usd) or _over(
         "conversation",
@@ -87,7 +89,7 @@ def spent(draft: Transaction) -> tuple[str, str] | None:
     )
 
 
-def run_spent(draft: Transaction, run: Run) -> tuple[str, str] | None:
+def limit_reached(draft: Transaction, run: Run) -> tuple[str, str] | None:
     """The limit of a single run that is reached, and the sentence about it."""
     limits = draft.rules.limits
     return _over("run", f"{run.name}'s run", run.usage, limits.tokens_per_run, limits.cost_per_run_usd)
@@ -117,7 +119,8 @@ def stop_at_run_limit(draft: Transaction) -> bool:
 
 def open_turn(draft: Transaction, agents: Sequence[Slug], reason: str, decider: Decider) -> None:
     """Set agents to work at the same time, in the phase the conversation is in."""
-    state, rules = draft.state, draft.rules
+    state = draft.state
+    rules = draft.rules
     turn = TurnId(f"turn-{state.turn_count + 1}")
     draft.add(
         r.TurnOpened,

@@ -25,7 +25,7 @@ from tenex.store.disk import PROBE, Disk
 from tenex.store.format import CONVERSATION, Codec, as_written
 from tenex.store.index_reader import NAME as INDEX
 from tenex.store.index_reader import open_catalogue
-from tenex.store.journal_reader import JOURNAL, MARK, VIEW, mark_of, peek_left
+from tenex.store.journal_reader import JOURNAL, MARK, VIEW, mark_of, read_surviving
 from tenex.store.lock import NAME as LOCK
 from tenex.store.repository import ConversationFolder
 from tenex.store.schema import VERSION, read_only, remove
@@ -81,15 +81,15 @@ def daemon_journal(case: Case) -> Iterator[Finding]:
     if not folder.is_dir():
         return
     try:
-        _, gone = peek_left(folder / JOURNAL, DAEMON)
+        _, loss = read_surviving(folder / JOURNAL, DAEMON)
     except StoreOtherVersion as error:
         path, message, fix = _parts(folder, str(error))
         yield fault(message, path, f"{fix[:1].lower()}{fix[1:]}", StoreOtherVersion)
         return
     except StoreDamaged as error:
-        gone = str(error)
-    if gone:
-        path, message, _ = _parts(folder, gone)
+        loss = str(error)
+    if loss:
+        path, message, _ = _parts(folder, loss)
         yield fault(message, path, "move the file away to start without the lessons and profiles in it", StoreDamaged)
         return
     torn = list(_torn(folder, DAEMON, is_running=bool(case.daemon)))

@@ -142,7 +142,7 @@ def opened(draft: Transaction) -> None:
     mission = _now(draft)
     if mission is None or (mission.wants is None and mission.wait is None):
         return
-    _forsake(draft, mission, UNKNOWN)
+    _mark_unknown(draft, mission, UNKNOWN)
     if not _halt_if_strange(draft, mission):
         _settle_pause(draft)
 
@@ -180,7 +180,7 @@ def halt(draft: Transaction, by: str, reason: str) -> None:
     """Pause at once, if it is not paused yet: what is under way is cut off."""
     mission = _now(draft)
     if mission is not None and not mission.is_paused:
-        _forsake(draft, mission, STOPPED)
+        _mark_unknown(draft, mission, STOPPED)
         draft.add(m.MissionPaused, by=by, reason=reason)
 
 
@@ -189,7 +189,7 @@ def drop(draft: Transaction, by: str) -> None:
     mission = _now(draft)
     if mission is None:
         return
-    _forsake(draft, mission, STOPPED)
+    _mark_unknown(draft, mission, STOPPED)
     if mission.is_alone:
         _end(draft, "stopped", kind="Stopped", message=f"{by} ended it")
     else:
@@ -302,7 +302,7 @@ def _changed(mission: Mission, state: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in state.items() if known.get(name, missing) != value}
 
 
-def _forsake(draft: Transaction, mission: Mission, sentence: str) -> None:
+def _mark_unknown(draft: Transaction, mission: Mission, sentence: str) -> None:
     """Record of steps under way that may not run again that no one knows what they did."""
     for step in mission.open_steps:
         if step.replay is Replay.ONCE:
@@ -343,7 +343,7 @@ def _failed(draft: Transaction, mission: Mission, failure: NodeFailed) -> None:
     if failure.who == "operator" or rule is None:
         _pause(draft, mission, PROGRAM, failure.message)
     elif failure.who == "world" and (failure.needs_operator or mission.attempt < rule.retries):
-        _forsake(draft, mission, CUT_OFF)
+        _mark_unknown(draft, mission, CUT_OFF)
         delays = draft.rules.limits.retry_delays or (0,)
         delay = max(delays[min(mission.attempt, len(delays) - 1)], failure.retry_after or 0)
         draft.add(
@@ -370,7 +370,7 @@ def _fail(draft: Transaction, mission: Mission, kind: str, message: str, who: Wh
     rule, node = draft.rules.missions.get(mission.workflow), _rule(draft, mission)
     if _halt_if_strange(draft, mission) or rule is None or node is None:
         return
-    _forsake(draft, mission, CUT_OFF)
+    _mark_unknown(draft, mission, CUT_OFF)
     target, message = node.on_error, message[:MESSAGE_CHARACTERS]
     if target is None or not rule.graph.permits(mission.node, target):
         draft.add(m.NodeCompleted, node=mission.node, to=END, kind=kind, message=message)
@@ -411,7 +411,7 @@ def _settle_pause(draft: Transaction) -> None:
 
 
 def _pause(draft: Transaction, mission: Mission, by: str, reason: str) -> None:
-    _forsake(draft, mission, STOPPED)
+    _mark_unknown(draft, mission, STOPPED)
     draft.add(m.MissionPaused, by=by, reason=reason or "a pause")
     resume = "Once the operator has fixed that, `/continue`" if by == PROGRAM else "`/continue`"
     where = f"The mission {mission.workflow} is paused at {mission.node}"

@@ -188,7 +188,7 @@ def addressed_now(draft: Transaction) -> tuple[Slug, ...]:
     return tuple(
         slug
         for slug in dict.fromkeys(slug for slug, _ in state.addressed)
-        if slug in roster and not (state.phase is Phase.REFLECTION and gates.strangers(state, (slug,), draft.rules))
+        if slug in roster and not (state.phase is Phase.REFLECTION and gates.ineligible(state, (slug,), draft.rules))
     )
 
 

@@ -88,7 +88,7 @@ def yet_to_reflect(conversation: Conversation, rules: Policy) -> tuple[str, ...]
     return tuple(a for a in conversation.participants if a in there and a not in conversation.reflected)
 
 
-def strangers(conversation: Conversation, agents: Iterable[str], rules: Policy) -> tuple[str, ...]:
+def ineligible(conversation: Conversation, agents: Iterable[str], rules: Policy) -> tuple[str, ...]:
     """Those of the agents who cannot reflect: they took no part, or have done it."""
     waiting = yet_to_reflect(conversation, rules)
     return tuple(agent for agent in agents if agent not in waiting)

@@ -191,7 +191,7 @@ class PhasesMode(Mode):
             return False
         agents = tuple(slug for slug in last.agents if slug in draft.rules.roster)
         if state.phase is Phase.REFLECTION:  # each reflects once, and an attempt that failed was one
-            agents = tuple(slug for slug in agents if not gates.strangers(state, (slug,), draft.rules))
+            agents = tuple(slug for slug in agents if not gates.ineligible(state, (slug,), draft.rules))
         if not agents:
             return False
         draft.add(r.Continued, name=name)

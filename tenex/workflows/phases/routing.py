@@ -131,12 +131,12 @@ def _check_user(conversation: Conversation, decision: RoutingDecision, rules: Po
 
 
 def _reflecting(conversation: Conversation, agents: list[Slug], rules: Policy) -> str | None:
-    strangers = gates.strangers(conversation, agents, rules)
-    if not strangers:
+    ineligible = gates.ineligible(conversation, agents, rules)
+    if not ineligible:
         return None
     waiting = gates.yet_to_reflect(conversation, rules)
     rest = f"still to reflect: {', '.join(waiting)}" if waiting else f"everybody has reflected; answer {END}"
-    return f"Each participant reflects once; {', '.join(strangers)} cannot reflect now ({rest})."
+    return f"Each participant reflects once; {', '.join(ineligible)} cannot reflect now ({rest})."
 
 
 def _short(name: str) -> str:

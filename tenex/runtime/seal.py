@@ -1,0 +1,66 @@
+"""Completes records before they are journaled: the events of a message, its date, the prompt of a run."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+
+from tenex.core import records as r
+from tenex.core.conversation import Conversation
+from tenex.core.ports import OutgoingMessage, Prompt, Prompter, Sealer
+from tenex.core.state.run import Run
+
+LEAD = 60
+"""Seconds our events may be dated ahead: some relays refuse more than 15 minutes (NIP-22)."""
+
+
+def seal(state: Conversation, record: r.Record, sealer: Sealer, prompter: Prompter) -> r.Record:
+    """The record with what the core leaves open; most records come back unchanged."""
+    match record:
+        case r.MessageSent():
+            return sealed(state, record, sealer)
+        case r.RunStarted() | r.AgentPhaseChanged() | r.PromptRerendered():
+            return prompted(state, record, prompter.work)
+    return record
+
+
+def sealed(state: Conversation, record: r.MessageSent, sealer: Sealer) -> r.MessageSent:
+    """A message with its events and their relays; one that is not published has none."""
+    if not record.is_published:
+        return record
+    draft = OutgoingMessage(
+        speaker=record.speaker,
+        text=record.text,
+        tags=record.tags,
+        created_at=dated(state, record),
+        address=state.address,
+        reply_to=state.command_origin or state.origin,
+    )
+    return replace(record, events=sealer.seal(draft), relays=sealer.relays(draft), others=sealer.others(draft))
+
+
+def prompted(
+    state: Conversation,
+    record: r.RunStarted | r.AgentPhaseChanged | r.PromptRerendered,
+    render: Callable[[Conversation, Run], Prompt],
+) -> r.RunStarted | r.AgentPhaseChanged | r.PromptRerendered:
+    """The record of a run that begins, or whose agent changed its phase, with the prompt that holds from then on."""
+    ahead = state.fork()
+    ahead.apply(record)
+    prompt = render(ahead, ahead.runs[record.run])
+    digest = hashlib.sha256(prompt.system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    system = None if digest in state.systems else prompt.system
+    record = replace(record, digest=digest, system=system, forgets=state.spare_systems(digest))
+    return replace(record, entries=prompt.entries) if isinstance(record, r.RunStarted) else record
+
+
+def dated(state: Conversation, record: r.MessageSent) -> int:
+    """The `created_at` of a message: after our last one and after what it answers, at most `LEAD` seconds ahead.
+
+    A date further ahead came from a clock that was wrong and is ignored: clamped to `LEAD`, all messages of one second
+    would have the same date and no order.
+    """
+    now = record.at // 1000
+    latest = now + LEAD
+    last = state.last_created_at if state.last_created_at <= latest else 0
+    origin = state.origin_at if state.origin_at <= latest else 0
+    return min(max(now, last + 1, origin), latest)
