@@ -132,9 +132,9 @@ def rollback_json(done: RollbackResult) -> dict[str, Any]:
         "to": record.to,
         "at": record.seq,
         "undone": list(plan.undone),
-        "status": record.state.status,
-        "phase": record.state.phase.value if record.state.has_phases else None,
-        "cycle": record.state.cycle,
+        "status": record.state.cycle.status,
+        "phase": record.state.cycle.phase.value if record.state.has_phases else None,
+        "cycle": record.state.cycle.number,
         "files": None
         if files is None
         else {"changed": list(files.changed), "left": list(files.left), "why": dict(files.left)},
@@ -147,9 +147,9 @@ def fork_json(made: ForkResult) -> dict[str, Any]:
     state = made.state
     return {
         "id": state.id,
-        "title": state.title,
-        "phase": state.phase.value if state.has_phases else None,
-        "cycle": state.cycle,
+        "title": state.identity.title,
+        "phase": state.cycle.phase.value if state.has_phases else None,
+        "cycle": state.cycle.number,
         "forkedFrom": {"id": made.origin, "seq": made.at},
     }
 

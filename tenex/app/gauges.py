@@ -38,10 +38,10 @@ class Gauges(Collector):
         known = [c for actor in actors if (c := actor.conversation) is not None]
         states = Counter({"active": 0, "waiting": 0, "parked": 0, "held": 0, "limited": 0, "suspended": 0})
         states.update("suspended" if actor.is_suspended else _state(actor.conversation) for actor in actors)
-        undelivered = sum(len(row.open) for c in known for row in c.outbox.values())
+        undelivered = sum(len(row.open) for c in known for row in c.delivery.outbox.values())
         today = self._today()
         yield _labelled("conversations", "Conversations in memory, by state.", "state", states)
-        yield _gauge("runs", "Open runs of agents.", sum(len(c.runs) for c in known))
+        yield _gauge("runs", "Open runs of agents.", sum(len(c.work.runs) for c in known))
         yield _gauge("undelivered", "Events that no relay has accepted or refused.", undelivered)
         yield _gauge("today_tokens", "Tokens used since 00:00 UTC.", today.tokens)
         about = "Dollars spent since 00:00 UTC, as far as prices are known."
@@ -70,12 +70,18 @@ class Gauges(Collector):
 def _state(c: Conversation | None) -> str:
     if c is None:
         return "active"  # being read
-    if c.is_parked:
+    if c.work.is_parked:
         return "parked"
-    retries = [run.retry for run in c.runs.values()] if c.runs else [c.question.retry] if c.question else []
+    retries = (
+        [run.retry for run in c.work.runs.values()]
+        if c.work.runs
+        else [c.phases.question.retry]
+        if c.phases.question
+        else []
+    )
     if retries and all(retry is not None and retry.on_hold for retry in retries):
         return "limited" if all(retry.limit for retry in retries if retry is not None) else "held"
-    return "active" if c.status == "active" else "waiting"
+    return "active" if c.cycle.status == "active" else "waiting"
 
 
 def _gauge(name: str, about: str, value: float) -> GaugeMetricFamily:

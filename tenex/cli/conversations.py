@@ -106,12 +106,12 @@ async def show(
         output.result(output.escape_json(render(conversation).rstrip("\n")))
         return
     screen, renderer = Screen(), TranscriptRenderer(thoughts=thoughts)
-    imported = " (imported)" if conversation.imported else ""
-    screen.message(f"{conversation.title}{imported}\n{name}", "bold")
+    imported = " (imported)" if conversation.identity.imported else ""
+    screen.message(f"{conversation.identity.title}{imported}\n{name}", "bold")
     for record in records:
         for line in renderer.render(record):
             screen.show(line)
-    screen.message(f"{conversation.status} {conversation.position} · {folder.path(name)}")
+    screen.message(f"{conversation.cycle.status} {conversation.position} · {folder.path(name)}")
 
 
 @register(conversations)

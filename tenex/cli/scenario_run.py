@@ -183,7 +183,7 @@ class _Watch:
                 self._answers.set()
             elif isinstance(record, r.RetryScheduled) and record.on_hold:
                 self._held = f"a model cannot be reached: {record.message}"
-        self.run.status = conversation.status
+        self.run.status = conversation.cycle.status
         self.recorder.is_closed = self.is_over
         self._changed.set()
 
@@ -214,7 +214,7 @@ class _Watch:
             return False
         if not self._answers.is_set():
             return True
-        return is_idle(conversation) and not conversation.outbox
+        return is_idle(conversation) and not conversation.delivery.outbox
 
 
 def _isolated(settings: Settings, models: Models, data: Path, url: str, *, is_trusted: bool) -> Settings:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from tenex.core.amounts import count
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.errors import StoreDamaged, StoreOtherVersion, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.pending import pending
@@ -72,7 +72,7 @@ async def replay(
     last = records[-1].seq if records else 0
     if to is not None and to > last:
         raise UsageError(f"There is no record {to}; the journal ends with {last}.")
-    state, steps, at = Conversation(id=name), [], None
+    state, steps, at = new_conversation(name), [], None
     for record in records:
         if to is not None and record.seq > to:
             break
@@ -84,8 +84,8 @@ async def replay(
                     "seq": record.seq,
                     "time": local_time(record.at, seconds=True),
                     "record": type(record).__name__,
-                    "status": state.status,
-                    "phase": state.phase.value if state.has_phases else None,
+                    "status": state.cycle.status,
+                    "phase": state.cycle.phase.value if state.has_phases else None,
                     "inFlight": len(pending(state)),
                 }
             )
@@ -105,17 +105,17 @@ async def replay(
 def _state(state: Conversation, record: Record, last: int) -> dict[str, Any]:
     """The state as JSON; durations end at its last record, not now."""
     return {
-        **conversation_status(state, state.updated_at),
+        **conversation_status(state, state.identity.updated_at),
         "seq": record.seq,
         "lastSeq": last,
         "record": type(record).__name__,
-        "previousPhase": state.phase_from,
+        "previousPhase": state.cycle.previous_phase,
         "openGates": list(state.unmet_gates),
-        "waived": sorted(state.waived),
-        "participants": list(state.participants),
-        "turns": state.turn_count,
-        "changedFiles": sorted(state.touched),
-        "usage": usage_json(state.usage),
+        "waived": sorted(state.phases.waived),
+        "participants": list(state.cycle.participants),
+        "turns": state.totals.turn_count,
+        "changedFiles": sorted(state.cycle.touched),
+        "usage": usage_json(state.totals.usage),
         "pending": [" ".join(str(part) for part in key if part != "") for key in pending(state)],
     }
 

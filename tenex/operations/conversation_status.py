@@ -20,8 +20,8 @@ QUESTION_CHARACTERS: Final = 300
 
 def is_idle(conversation: Conversation) -> bool:
     """Whether nothing happens before a user writes, or a model can be reached again."""
-    is_held = any(run.is_held for run in conversation.runs.values())
-    return conversation.status in ("waiting", "ended") or conversation.is_parked or is_held
+    is_held = any(run.is_held for run in conversation.work.runs.values())
+    return conversation.cycle.status in ("waiting", "ended") or conversation.work.is_parked or is_held
 
 
 def conversation_status(conversation: Conversation, now: Millis) -> dict[str, Any]:
@@ -30,29 +30,29 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
     Times are ISO 8601 in UTC, ages in seconds.
     """
     c = conversation
-    runs = [_run(run, c, now) for run in c.runs.values()]
+    runs = [_run(run, c, now) for run in c.work.runs.values()]
     router = _router(c, now)
     mission = _mission(c.mission) if c.mission is not None else None
     states = {part["state"] for part in (*runs, *filter(None, (router, mission)))}
     kind = next((kind for kind in ("held", "limited") if kind in states), "")
-    kind = kind or ("parked" if c.is_parked and router is None else c.status)
+    kind = kind or ("parked" if c.work.is_parked and router is None else c.cycle.status)
     shown: dict[str, Any] = {
         "id": c.id,
         "kind": kind,
-        "title": shorten(c.title, TITLE_CHARACTERS),
-        "status": c.status,
-        "phase": c.phase if c.has_phases else None,
+        "title": shorten(c.identity.title, TITLE_CHARACTERS),
+        "status": c.cycle.status,
+        "phase": c.cycle.phase if c.has_phases else None,
         "place": c.place,
-        "cycle": c.cycle,
-        "updatedAt": iso(c.updated_at),
-        "undelivered": sum(len(row.open) for row in c.outbox.values()),
+        "cycle": c.cycle.number,
+        "updatedAt": iso(c.identity.updated_at),
+        "undelivered": sum(len(row.open) for row in c.delivery.outbox.values()),
     }
-    if c.imported:
+    if c.identity.imported:
         shown["imported"] = True
-    if c.status == "waiting":
-        shown["waitingFor"] = c.waiting_for or "you"
-    if c.turn is not None:
-        shown["turn"] = {"id": c.turn.turn_id, "phase": c.turn.phase, **_since(c.turn.timestamp, now)}
+    if c.cycle.status == "waiting":
+        shown["waitingFor"] = c.cycle.waiting_for or "you"
+    if c.work.turn is not None:
+        shown["turn"] = {"id": c.work.turn.turn_id, "phase": c.work.turn.phase, **_since(c.work.turn.timestamp, now)}
     if c.workflow is not None and c.workflow.is_closed:
         shown["workflow"] = {"name": c.workflow.name, "closeReason": c.workflow.close_reason}
     elif c.workflow is not None and c.workflow.expected is not None:
@@ -68,17 +68,17 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
 
 def status_with_usage(conversation: Conversation, now: Millis) -> dict[str, Any]:
     """`conversation_status`, and what its models have taken so far; the cost is None where no price is known."""
-    return {**conversation_status(conversation, now), "usage": usage_json(conversation.usage)}
+    return {**conversation_status(conversation, now), "usage": usage_json(conversation.totals.usage)}
 
 
 def is_settled(conversation: Conversation) -> bool:
     """Whether nothing is in flight, no turn waits for an answer, and every message was delivered."""
-    return conversation.status in ("waiting", "ended") and not pending(conversation)
+    return conversation.cycle.status in ("waiting", "ended") and not pending(conversation)
 
 
 def undelivered(conversation: Conversation) -> Iterator[str]:
     """The relay of each undelivered event, once for each event."""
-    for row in conversation.outbox.values():
+    for row in conversation.delivery.outbox.values():
         for _, relay in row.open:
             yield relay
 
@@ -89,7 +89,7 @@ def _since(at: Millis, now: Millis) -> dict[str, Any]:
 
 def _run(run: Run, conversation: Conversation, now: Millis) -> dict[str, Any]:
     """A run: `state` is model, tools, parked, calling (sub-agents), retrying, held or limited."""
-    began = conversation.turn.timestamp if conversation.turn is not None else conversation.updated_at
+    began = conversation.work.turn.timestamp if conversation.work.turn is not None else conversation.identity.updated_at
     shown: dict[str, Any] = {"agent": run.agent, "phase": run.phase, "steps": run.steps}
     if run.parent is not None:
         shown["calledBy"] = run_agent(run.parent)
@@ -97,7 +97,7 @@ def _run(run: Run, conversation: Conversation, now: Millis) -> dict[str, Any]:
         questions = [_question(call) for call in run.open_calls if call.state is CallState.PARKED]
         shown |= {"state": "parked", "questions": questions, **_since(run.parked_at or began, now)}
     elif run.is_waiting:
-        callees = [called.agent for called in conversation.called_by(run.id)]
+        callees = [called.agent for called in conversation.work.called_by(run.id)]
         shown |= {"state": "calling", "sub_agents": callees, **_since(run.parked_at or began, now)}
     elif run.retry is not None:
         shown |= _retry(run.retry, now)
@@ -127,7 +127,7 @@ def _mission(mission: Mission) -> dict[str, Any]:
 
 
 def _router(conversation: Conversation, now: Millis) -> dict[str, Any] | None:
-    question = conversation.question
+    question = conversation.phases.question
     if question is None:
         return None
     shown: dict[str, Any] = {"attempt": question.attempt}

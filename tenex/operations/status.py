@@ -113,7 +113,7 @@ class Reporter:
                     "reason": record.detail,
                 }
             if isinstance(record, r.RetryScheduled) and not record.limit:
-                run = conversation.runs.get(record.run) if record.run is not None else None
+                run = conversation.work.runs.get(record.run) if record.run is not None else None
                 who = "the orchestrator" if record.run is None else run.agent if run is not None else "an agent"
                 self._failure = {
                     "at": iso(record.at),
@@ -233,7 +233,7 @@ class _ByKind:
         self.undelivered_to.update(undelivered(conversation))
         if not is_settled(conversation):
             self.open.append(shown)
-        elif conversation.status == "waiting":
+        elif conversation.cycle.status == "waiting":
             self.waiting.append(shown)
 
     def add_settled(self, shown: dict[str, Any]) -> None:

@@ -97,15 +97,15 @@ def summarise(conversation: Conversation, length: int) -> Row:
         id=conversation.id,
         bytes=length,
         seq=conversation.next_seq - 1,
-        settled=conversation.status in ("waiting", "ended") and not pending(conversation),
-        status="waiting" if conversation.is_parked else conversation.status,
+        settled=conversation.cycle.status in ("waiting", "ended") and not pending(conversation),
+        status="waiting" if conversation.work.is_parked else conversation.cycle.status,
         place=conversation.place,
-        cycle=conversation.cycle,
-        title=conversation.title,
-        started=conversation.started_at,
-        updated=conversation.updated_at,
-        spending=conversation.spending,
-        imported=conversation.imported,
+        cycle=conversation.cycle.number,
+        title=conversation.identity.title,
+        started=conversation.identity.started_at,
+        updated=conversation.identity.updated_at,
+        spending=conversation.totals.spending,
+        imported=conversation.identity.imported,
     )
 
 
@@ -131,8 +131,8 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
                 add(record, "", record.title)
             case ConversationForked():
                 add(record, "", record.title)
-                agents += record.state.participants
-                phases.append(record.state.phase)
+                agents += record.state.cycle.participants
+                phases.append(record.state.cycle.phase)
             case MessageRecorded():
                 events.append(record.event_id)
                 places.append((record.event_id, record.seq))
@@ -165,7 +165,7 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
             case PhaseTransition():
                 phases.append(record.to)
             case RolledBack():
-                phases.append(record.state.phase)
+                phases.append(record.state.cycle.phase)
                 rollbacks.append((record.seq, record.to))
     return News(
         events=tuple(filter(None, events)),

@@ -10,16 +10,16 @@ from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.costs import run_agent
 from tenex.core.decider import Decider
 from tenex.core.ids import ConversationId, Millis, PublicKey, RunId
 from tenex.core.messages import NO_USAGE, Usage, cut
 from tenex.core.records import PhaseTransition, Record
 from tenex.core.reducers.history import so_far
-from tenex.core.reducers.phase_metrics import phase_metrics
+from tenex.core.reducers.totals import phase_metrics
 from tenex.core.state.agent import AgentPhaseState
-from tenex.core.state.conversation import RelayRefusal
+from tenex.core.state.delivery import RelayRefusal
 from tenex.core.state.history import (
     BLOCK,
     REASON_CHARACTERS,
@@ -111,7 +111,7 @@ class Rendered:
             items, before = getattr(history, attribute), getattr(history, f"{attribute}_before")
             self.lists[name].catch_up(items, before, _TEXTS[name])
         known, self.messages = self.messages, {}
-        for message in conversation.recent[-LEAST_RECENT:]:
+        for message in conversation.memory.recent[-LEAST_RECENT:]:
             turn = _turn_of(message, conversation)
             key = (message.seq, message.cycle, turn)
             self.messages[key] = known.get(key) or _indented(_message(message, turn))
@@ -134,36 +134,38 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
     rendered.catch_up(c)
     head: dict[str, Any] = {
         "id": c.id,
-        "title": c.title,
-        "status": "waiting" if c.is_parked else c.status,
-        "waitingFor": "answer" if c.is_parked else c.waiting_for or None,
+        "title": c.identity.title,
+        "status": "waiting" if c.work.is_parked else c.cycle.status,
+        "waitingFor": "answer" if c.work.is_parked else c.cycle.waiting_for or None,
         "statusReason": _status_reason(c),
-        **({"phase": c.phase, "phaseStartedAt": c.phase_started_at} if c.has_phases else {}),
-        "cycle": c.cycle,
-        "createdAt": _time(c.started_at),
-        "updatedAt": _time(c.updated_at),
+        **({"phase": c.cycle.phase, "phaseStartedAt": c.totals.phase_started_at} if c.has_phases else {}),
+        "cycle": c.cycle.number,
+        "createdAt": _time(c.identity.started_at),
+        "updatedAt": _time(c.identity.updated_at),
         "seq": c.next_seq - 1,
     }
-    if c.imported:
+    if c.identity.imported:
         head["imported"] = True
-    if c.agent:
-        head["agent"] = c.agent
-    if (origin := c.forked_from) is not None:
+    if c.identity.agent:
+        head["agent"] = c.identity.agent
+    if (origin := c.identity.forked_from) is not None:
         head["forkedFrom"] = {"id": origin.id, "seq": origin.seq, "title": origin.title}
     if c.workflow is not None:
         head["workflow"] = session_view(c.workflow)
     if c.mission is not None:
         head["mission"] = mission_view(c.mission)
-    if c.agent_states:
-        head["agents"] = {name: _agent(state) for name, state in c.agent_states.items()}
+    if c.memory.agent_states:
+        head["agents"] = {name: _agent(state) for name, state in c.memory.agent_states.items()}
     if c.history is not None and c.history.rollbacks:
         head["rollbacks"] = [_rollback(one) for one in c.history.rollbacks]
     tail = {
         "openCycle": _open_cycle(c),
-        "openTurn": _turn(replace(c.turn, working=c.working - c.turn.worked_before)) if c.turn else None,
-        "running": [_run(run) for run in c.runs.values()],
+        "openTurn": _turn(replace(c.work.turn, working=c.totals.working - c.work.turn.worked_before))
+        if c.work.turn
+        else None,
+        "running": [_run(run) for run in c.work.runs.values()],
         "openGates": list(c.unmet_gates),
-        "participants": list(c.participants),
+        "participants": list(c.cycle.participants),
         "waivers": [
             {
                 "phases": list(w.phases),
@@ -173,10 +175,14 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
                 "messageId": w.message_id,
                 "at": _time(w.at),
             }
-            for w in c.waivers
+            for w in c.phases.waivers
         ],
-        "metadata": {"readFiles": dict(c.read_files), "changedFiles": sorted(c.touched), "address": dict(c.address)},
-        "undelivered": sum(len(row.open) for row in c.outbox.values()),
+        "metadata": {
+            "readFiles": dict(c.cycle.read_files),
+            "changedFiles": sorted(c.cycle.touched),
+            "address": dict(c.identity.address),
+        },
+        "undelivered": sum(len(row.open) for row in c.delivery.outbox.values()),
         "phaseMetrics": {
             phase: {
                 "visits": m.visits,
@@ -186,11 +192,11 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
             }
             for phase, m in phase_metrics(c).items()
         },
-        "workingMs": c.working,
-        "usage": usage_json(c.usage),
+        "workingMs": c.totals.working,
+        "usage": usage_json(c.totals.usage),
     }
-    if c.refusals:
-        head["refusals"] = [_refusal(one) for one in c.refusals]
+    if c.delivery.refusals:
+        head["refusals"] = [_refusal(one) for one in c.delivery.refusals]
     parts = [_text(head)[:-2]]
     for name, known in rendered.lists.items():
         first = max(0, known.whole - LISTED)
@@ -207,7 +213,7 @@ def everything(conversation: ConversationId, records: Iterable[Record]) -> dict[
 
     Where the records begin with a snapshot, what it does not hold is empty.
     """
-    c = Conversation(id=conversation)
+    c = new_conversation(conversation)
     found: dict[str, list[str]] = {name: [] for name in LISTS}
     for record in records:
         before = c.history
@@ -375,11 +381,11 @@ def _open_cycle(c: Conversation) -> dict[str, Any] | None:
 
 def _status_reason(c: Conversation) -> str | None:
     """Why the conversation is not active; None where it is."""
-    if c.is_parked:
-        asked = [f"{run.name} asks: {_question(run)}" for run in c.runs.values() if run.has_parked]
+    if c.work.is_parked:
+        asked = [f"{run.name} asks: {_question(run)}" for run in c.work.runs.values() if run.has_parked]
         return "; ".join(asked) or None
     reason = c.history.reason if c.history is not None else ""
-    return reason or None if c.status in ("waiting", "ended") else None
+    return reason or None if c.cycle.status in ("waiting", "ended") else None
 
 
 def _question(run: Run) -> str:
@@ -394,7 +400,7 @@ def _turn_of(message: Message, c: Conversation) -> str:
     if message.turn is not None:
         return message.turn
     history = c.history or History()
-    turns = [turn for turn in (*history.turns, *([c.turn] if c.turn else [])) if not turn.source]
+    turns = [turn for turn in (*history.turns, *([c.work.turn] if c.work.turn else [])) if not turn.source]
     place = bisect_right(turns, message.seq, key=lambda turn: turn.seq)
     if place == len(turns) or (not place and history.turns_before):
         return ""

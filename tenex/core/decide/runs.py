@@ -103,7 +103,7 @@ def _with_unique_ids(step: ModelStep, run: Run) -> ModelStep:
 
 
 def _now(draft: Transaction, run: Run) -> Run:
-    return draft.state.runs[run.id]
+    return draft.state.work.runs[run.id]
 
 
 def schedule_calls(draft: Transaction, run: Run) -> None:  # noqa: C901 one case a kind of call: flat, and complete
@@ -129,7 +129,7 @@ def schedule_calls(draft: Transaction, run: Run) -> None:  # noqa: C901 one case
             sentence = f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
             draft.refuse(run, call, sentence)
         elif mode_of(draft.state).own_call(draft, run, call):
-            if run.id not in draft.state.runs:  # the call was its last
+            if run.id not in draft.state.work.runs:  # the call was its last
                 return
             if any(isinstance(record, r.ToolCallCompleted) for record in draft.records[before:]):
                 agent_phases.evaluate(draft, run.id)  # not where the call was refused, or waits for those before it
@@ -172,7 +172,7 @@ def _begins(draft: Transaction, run: Run, agent: Agent, call: Call, *, busy: boo
             call=call.request.id,
             tool=rule.name,
             replay=rule.replay,
-            phase=draft.state.phase,
+            phase=draft.state.cycle.phase,
         )
     return not is_read
 
@@ -337,7 +337,7 @@ def after_result(draft: Transaction, run: Run, moves: Sequence[tuple[str, str]] 
 
 def after_end(draft: Transaction, run: Run) -> None:
     """What is next when a run has ended: its caller goes on, or else the conversation; and who waited to call it."""
-    caller = draft.state.runs.get(run.parent) if run.parent is not None else None
+    caller = draft.state.work.runs.get(run.parent) if run.parent is not None else None
     if caller is not None:
         after_result(draft, caller)
     elif not stop_at_run_limit(draft):
@@ -348,8 +348,8 @@ def after_end(draft: Transaction, run: Run) -> None:
 def recheck_queued_calls(draft: Transaction) -> None:
     """Judge the calls that wait, where what they wait for may be over, or be configured no more."""
     for waiting in subagents.queued(draft):
-        if waiting in draft.state.runs:  # one that was let through may have ended another
-            schedule_calls(draft, draft.state.runs[waiting])
+        if waiting in draft.state.work.runs:  # one that was let through may have ended another
+            schedule_calls(draft, draft.state.work.runs[waiting])
 
 
 def fail(draft: Transaction, run: Run, error: str, failure: ModelFailed | None = None) -> None:
@@ -371,7 +371,7 @@ def end_loops(draft: Transaction) -> None:
     """End the runs that have just made the same call, with the same result, once too often."""
     first = draft.records[0].seq if draft.records else draft.state.next_seq
     while True:
-        wanted = [run for run in draft.state.runs.values() if run.wants is not None and run.wants >= first]
+        wanted = [run for run in draft.state.work.runs.values() if run.wants is not None and run.wants >= first]
         found = next(((run, made) for run in wanted if (made := loop_detection.repeated_call(run)) is not None), None)
         if found is None:
             return
@@ -387,7 +387,7 @@ def end_loops(draft: Transaction) -> None:
 
 def warn(draft: Transaction, run: Run) -> None:
     """A run takes long: the user is informed, once for all that work at the same time."""
-    at_work = [one for one in draft.state.runs.values() if not one.is_waiting]
+    at_work = [one for one in draft.state.work.runs.values() if not one.is_waiting]
     is_known = any(one.warned for one in at_work)
     draft.add(r.RunWarned, run=run.id)
     if is_known:
@@ -410,11 +410,13 @@ def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> N
     if run is not None and run.agent not in draft.rules.roster:  # no tools are offered, which vendors refuse
         fail(draft, run, "it is no longer one of the agents", failure)
         return
-    question, limits = draft.state.question, draft.rules.limits
+    question, limits = draft.state.phases.question, draft.rules.limits
     tries = draft.state.failed_tries(run)
     is_last, asked = tries >= len(limits.retry_delays), failure.retry_after or 0
     is_reported = run.outage_reported if run else (question.outage_reported if question else False)
-    is_reported = is_reported or any(run.is_held for run in draft.state.runs.values())  # they often share a provider
+    is_reported = is_reported or any(
+        run.is_held for run in draft.state.work.runs.values()
+    )  # they often share a provider
     delay = max(limits.hold_for if is_last else limits.retry_delays[tries], asked)
     if failure.needs_operator:
         delay = LIFETIME
