@@ -76,9 +76,9 @@ class Asker:
 
 
 def _answer(slug: Slug, state: Conversation, notice: str, *, is_agent: bool) -> Answer:
-    session, turn = state.workflow, state.last_turn
+    session, turn = state.workflow, state.memory.last_turn
     assert session is not None
-    if state.runs:
+    if state.work.runs:
         raise WorkflowError(f"{slug} asks a user, for whom a node cannot answer: {notice}")
     if not session.is_closed and not is_agent:
         raise WorkflowError(f"The workflow {slug} waits for a person: {notice}")

@@ -133,9 +133,9 @@ def rollback_json(done: RollbackResult) -> dict[str, Any]:
         "to": record.to,
         "at": record.seq,
         "undone": list(plan.undone),
-        "status": record.state.status,
+        "status": record.state.cycle.status,
         "phase": phase_of(record.state),
-        "cycle": record.state.cycle,
+        "cycle": record.state.cycle.number,
         "files": None
         if files is None
         else {"changed": list(files.changed), "left": list(files.left), "why": dict(files.left)},
@@ -148,9 +148,9 @@ def fork_json(made: ForkResult) -> dict[str, Any]:
     state = made.state
     return {
         "id": state.id,
-        "title": state.title,
+        "title": state.identity.title,
         "phase": phase_of(state),
-        "cycle": state.cycle,
+        "cycle": state.cycle.number,
         "forkedFrom": {"id": made.origin, "seq": made.at},
     }
 

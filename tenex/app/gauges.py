@@ -42,7 +42,7 @@ class Gauges(Collector):
         open_events = sum(sum(undelivered(c).values()) for c in known)
         today = self._today()
         yield _labelled("conversations", "Conversations in memory, by state.", "state", states)
-        yield _gauge("runs", "Open runs of agents.", sum(len(c.runs) for c in known))
+        yield _gauge("runs", "Open runs of agents.", sum(len(c.work.runs) for c in known))
         yield _gauge("undelivered", "Events that no relay has accepted or refused.", open_events)
         yield _gauge("today_tokens", "Tokens used since 00:00 UTC.", today.tokens)
         about = "Dollars spent since 00:00 UTC, as far as prices are known."

@@ -15,7 +15,7 @@ from tenex.core.errors import ConfigurationError, StoreDamaged
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.ports import Journal, Model, Observer
 from tenex.core.records import Record
-from tenex.core.state.conversation import SPENDING_DAYS
+from tenex.core.state.totals import SPENDING_DAYS
 from tenex.llm.scripted import Pace
 from tenex.nostr.compose import NostrSealer, Publisher
 from tenex.nostr.deletions import DELETION, deleted_events

@@ -225,21 +225,21 @@ class _ConversationIndicators:
         router = router_of(conversation)
         doing: dict[RunId | None, tuple[PublicKey, Phase, str, bool]] = {}
         if router is not None and router.state not in _IDLE:
-            doing[None] = self._who.speaker, conversation.phase, ROUTING, False
-        for run in conversation.runs.values():
+            doing[None] = self._who.speaker, conversation.cycle.phase, ROUTING, False
+        for run in conversation.work.runs.values():
             if activity := _activity_of(run):
                 doing[run.id] = run.pubkey, run.phase, activity, run.wants is not None
         for gone in [known for known in self.runs if known not in doing]:
             self.runs.pop(gone).stop()
         for id_, (speaker, phase, activity, is_writing) in doing.items():
             if (indicator := self.runs.get(id_)) is None:
-                address, origin = conversation.address, conversation.origin
+                address, origin = conversation.identity.address, conversation.delivery.origin
                 who = EphemeralPublisher(speaker=speaker, address=address, origin=origin, phase=phase.value)
                 indicator = self.runs[id_] = RunIndicator(who, self._channel)
             indicator.set_activity(activity, is_writing=is_writing)
         self._status = glance_of(conversation).status
-        author = PublicKey(str(conversation.origin.get("author", "")))
-        self._users = tuple(dict.fromkeys(key for key in (conversation.starter, author) if key))
+        author = PublicKey(str(conversation.delivery.origin.get("author", "")))
+        self._users = tuple(dict.fromkeys(key for key in (conversation.identity.starter, author) if key))
         self._active.set(tuple(dict.fromkeys([each[0] for each in doing.values()])))
         if not (self.runs or self._active.sent or self._active.is_scheduled):
             self._leave()
@@ -344,16 +344,20 @@ class TypingIndicators:
         """The conversation's indicators, created if something is active and its address is public; else None."""
         id_ = conversation.id  # the callback must not keep the state alive
         known = self._conversations.get(id_)
-        is_active = self._mode != "off" and (conversation.runs or conversation.question)
-        if known is not None or not is_active or not is_public_address(conversation.address):
+        is_active = self._mode != "off" and (conversation.work.runs or conversation.phases.question)
+        if known is not None or not is_active or not is_public_address(conversation.identity.address):
             return known
         draft = OutgoingMessage(
-            speaker=self._speaker, text="", created_at=0, address=conversation.address, reply_to=conversation.origin
+            speaker=self._speaker,
+            text="",
+            created_at=0,
+            address=conversation.identity.address,
+            reply_to=conversation.delivery.origin,
         )
         relays = self._permitted(self._sealer.relays(draft))
         if not relays:
             return None
-        who = EphemeralPublisher(speaker=self._speaker, address=conversation.address)
+        who = EphemeralPublisher(speaker=self._speaker, address=conversation.identity.address)
         shown = _ConversationIndicators(self._channel_to(relays), who, lambda: self._conversations.pop(id_, None))
         self._conversations[id_] = shown
         return shown

@@ -73,7 +73,7 @@ class WatchStream:
         shown = [{**asdict(line), "text": line.text[:LINE_LENGTH]} for line in lines]
         status = status_with_usage(conversation, self._clock.now())
         self._add({"kind": "lines", "conversation": conversation.id, "lines": shown, "status": status})
-        if conversation.status != "active":
+        if conversation.cycle.status != "active":
             del self._transcripts[conversation.id]
 
     def on_output(self, progress: OutputProgress) -> None:

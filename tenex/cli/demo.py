@@ -262,7 +262,7 @@ class _Demo:
         """The daemon has made records durable."""
         is_own = self._client is not None and conversation.id == self._client.root
         if not is_own and any(isinstance(record, r.ProcessRestarted) for record in records):
-            self._screen.message(f"Continuing an unfinished conversation: {conversation.title}", "bold")
+            self._screen.message(f"Continuing an unfinished conversation: {conversation.identity.title}", "bold")
             self._resumed = self._resumed or conversation.id
             self._continue_resumed()
         if self._is_chat:
@@ -288,10 +288,10 @@ class _Demo:
         while root not in self._conversations or not all(map(is_idle, self._conversations.values())):
             self._may_be_idle.clear()
             await self._may_be_idle.wait()
-        while not self._feed.is_empty or self._conversations[root].outbox:  # noqa: ASYNC110 relay and screen are behind
+        while not self._feed.is_empty or self._conversations[root].delivery.outbox:  # noqa: ASYNC110 relay and screen are behind
             await asyncio.sleep(0.05)
         conversation = self._conversations[root]
-        if conversation.status == "ended":
+        if conversation.cycle.status == "ended":
             mission = conversation.mission
             return FAILED if (mission.outcome == "failed" if mission else root in self._refused) else 0
         self._screen.message(f"It waits for a user: {self._last_text.get(root, '')}", "bold")

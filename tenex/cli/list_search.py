@@ -8,7 +8,7 @@ from tenex.core.errors import StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.port_values import Passage
 from tenex.core.projection import partner
-from tenex.core.state.conversation import Status
+from tenex.core.state.cycle import Status
 from tenex.nostr.keys import parse_public_key
 from tenex.store.index_reader import Catalogue, open_catalogue
 from tenex.store.index_row import Row

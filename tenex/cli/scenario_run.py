@@ -214,7 +214,7 @@ class _Watch:
             return False
         if not self._answers.is_set():
             return True
-        return is_idle(conversation) and not conversation.outbox
+        return is_idle(conversation) and not conversation.delivery.outbox
 
 
 def _isolated(settings: Settings, models: Models, data: Path, url: str, *, is_trusted: bool) -> Settings:

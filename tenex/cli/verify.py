@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from tenex.core.amounts import count
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.errors import StoreDamaged, StoreOtherVersion, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.pending import pending
@@ -73,7 +73,7 @@ async def replay(
     last = records[-1].seq if records else 0
     if to is not None and to > last:
         raise UsageError(f"There is no record {to}; the journal ends with {last}.")
-    state, steps, at = Conversation(id=name), [], None
+    state, steps, at = new_conversation(name), [], None
     for record in records:
         if to is not None and record.seq > to:
             break
@@ -108,7 +108,7 @@ def _state(state: Conversation, record: Record, last: int) -> dict[str, Any]:
     projection = project(state)
     phases = projection.phases
     return {
-        **conversation_status(state, state.updated_at),
+        **conversation_status(state, state.identity.updated_at),
         "seq": record.seq,
         "lastSeq": last,
         "record": type(record).__name__,

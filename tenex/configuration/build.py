@@ -318,7 +318,9 @@ def _tools(
 def _changes_of_turn(shadow: Checkpoints | None, conversation: Conversation, turn: TurnId) -> str:
     """What a turn changed, as a patch; empty where that is not known within a moment, for the loop waits meanwhile."""
     try:
-        found = shadow.diff_of(conversation.id, {"turn": turn}, conversation.touched, patience=0.5) if shadow else ""
+        found = (
+            shadow.diff_of(conversation.id, {"turn": turn}, conversation.cycle.touched, patience=0.5) if shadow else ""
+        )
     except CheckpointFailed:
         return ""
     return found

@@ -170,7 +170,7 @@ def read(draft: Transaction, signal: MessageReceived) -> Command | MessageReceiv
         return signal
     command = parse(text)
     if command is not None:
-        is_answer = command.name == UNKNOWN and any(run.has_parked for run in draft.state.runs.values())
+        is_answer = command.name == UNKNOWN and any(run.has_parked for run in draft.state.work.runs.values())
         if not is_answer or names.nearest(_first(command.argument)[1:], NAMES):
             return command
     words = text.split(maxsplit=_WORDS)[:_WORDS]
@@ -203,7 +203,7 @@ def _callable(draft: Transaction) -> dict[Slug, names.Named | None]:
 def _is_ours_or_a_person(draft: Transaction, signal: MessageReceived, name: str) -> bool:
     """Whether a name is the project's, or of a user who writes here: then it is talk."""
     project = draft.rules.project
-    people = [signal.name, *(message.name for message in draft.state.recent if message.role is not None)]
+    people = [signal.name, *(message.name for message in draft.state.memory.recent if message.role is not None)]
     shown = {part.casefold() for person in people for part in (person, *person.split()[:1])}
     return name.casefold() in shown or names.find(name, {project.slug: project}) is not None
 
@@ -278,13 +278,13 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
 
 def stop(draft: Transaction, name: str, *, quiet: bool = False) -> None:
     """End everything that runs, and wait for the user."""
-    running = list(dict.fromkeys(run.name for run in draft.state.runs.values()))
-    asked = draft.state.question is not None
+    running = list(dict.fromkeys(run.name for run in draft.state.work.runs.values()))
+    asked = draft.state.phases.question is not None
     draft.add(r.Stopped, name=name)
-    for run in draft.state.own_runs:
+    for run in draft.state.work.own_runs:
         close_calls(draft, run, STOPPED)
-        finish_run(draft, draft.state.runs[run.id], "stopped", error=f"stopped by {name}", announce=False)
-    if draft.state.turn is not None:
+        finish_run(draft, draft.state.work.runs[run.id], "stopped", error=f"stopped by {name}", announce=False)
+    if draft.state.work.turn is not None:
         close_turn(draft)
     then = "Write to go on, or `/retry`."
     if stopped := mode_of(draft.state).on_stop(draft, name):
@@ -293,17 +293,17 @@ def stop(draft: Transaction, name: str, *, quiet: bool = False) -> None:
     if not quiet:
         what = ", ".join(running) or ("the orchestrator" if asked else "")
         notify(draft, f"Stopped: {what}. {then}" if what else "Nothing is running.")
-    if draft.state.status == "active":
+    if draft.state.cycle.status == "active":
         draft.add(r.Waiting, reason="stopped")
 
 
 def undo(draft: Transaction, argument: str, name: str) -> None:
     """List what the last turn or cycle changed in the workspace; with `yes` put back what was listed."""
     state, words = draft.state, [word.strip(".,!") for word in plain(argument).lower().split()]
-    listed = state.undo
+    listed = state.work.undo
     if unknown := [word for word in words if word not in ("turn", "cycle", "yes")]:
         notify(draft, f"`/undo` takes `cycle` or `yes`, not {cut(unknown[0], 40)}. Nothing was done.")
-    elif state.turn is not None or state.has_mission:
+    elif state.work.turn is not None or state.has_mission:
         notify(draft, "Work is under way. Write `/stop`, then `/undo`.")
     elif listed is not None and listed.is_open:
         notify(draft, "I am still at the last `/undo`.")
@@ -318,7 +318,7 @@ def undo(draft: Transaction, argument: str, name: str) -> None:
 
 def report_undo(draft: Transaction, outcome: UndoOutcome) -> None:
     """Record what came of an `/undo`, and send it to the user."""
-    request = draft.state.undo
+    request = draft.state.work.undo
     if request is None:
         return
     draft.add(
@@ -346,7 +346,7 @@ def _some(names: Sequence[str]) -> str:
 
 def end_cycle(draft: Transaction, decider: Decider) -> None:
     """End the cycle as a user asks."""
-    if draft.state.status != "ended":
+    if draft.state.cycle.status != "ended":
         draft.add(r.Ended, reason=f"{decider.name} asked to start over", decided_by=decider)
     notify(draft, "Done. Your next message begins a new cycle.")
 
@@ -357,17 +357,19 @@ def resume(draft: Transaction, name: str) -> None:
     if sentence := holds.refusal(state):
         notify(draft, sentence)
         return
-    held: list[RunId | None] = [run.id for run in state.runs.values() if run.retry is not None]
-    if state.question is not None and state.question.retry is not None:
+    held: list[RunId | None] = [run.id for run in state.work.runs.values() if run.retry is not None]
+    if state.phases.question is not None and state.phases.question.retry is not None:
         held.append(None)
     if held:
         for subject in held:
             warn_at = Millis(draft.now + draft.rules.limits.router_warn_after) if subject is None else Millis(0)
             draft.add(r.RetryDue, run=subject, by=name, warn_at=warn_at)
         notify(draft, "I try again now.")
-    elif state.turn is not None or state.status == "ended":
-        notify(draft, "I am at work." if state.turn is not None else "This cycle is over; just write what is next.")
-    elif not state.messages and not state.turns:
+    elif state.work.turn is not None or state.cycle.status == "ended":
+        notify(
+            draft, "I am at work." if state.work.turn is not None else "This cycle is over; just write what is next."
+        )
+    elif not state.cycle.messages and not state.cycle.turns:
         notify(draft, "There is nothing to go on with yet; write what you want.")
     else:
         draft.add(r.Continued, name=name)
@@ -391,11 +393,13 @@ def status(draft: Transaction) -> str:
     """Where the conversation is and what it does, in a few lines."""
     state = draft.state
     lines = mode_of(state).status(draft)
-    if state.imported:
+    if state.identity.imported:
         lines.append("Imported: who wrote the first messages, and when, is what a file says.")
-    tokens = state.usage.input_tokens + state.usage.output_tokens
-    cost = f", {dollars(state.usage.cost_usd)}" if state.usage.cost_usd else ""
-    cached = f" ({state.usage.cache_read_tokens:,} of them cached)" if state.usage.cache_read_tokens else ""
+    tokens = state.totals.usage.input_tokens + state.totals.usage.output_tokens
+    cost = f", {dollars(state.totals.usage.cost_usd)}" if state.totals.usage.cost_usd else ""
+    cached = (
+        f" ({state.totals.usage.cache_read_tokens:,} of them cached)" if state.totals.usage.cache_read_tokens else ""
+    )
     lines.append(f"Used so far: {tokens:,} tokens{cached}{cost}")
     return "\n".join(lines)
 
@@ -408,7 +412,7 @@ def activity(draft: Transaction, ended: str) -> list[str]:
     elif doing.router is not None:
         lines = [_routing(doing.router)]
     else:
-        lines = [ended if draft.state.status == "ended" else "I wait for you."]
+        lines = [ended if draft.state.cycle.status == "ended" else "I wait for you."]
     if sentence := holds.on_hold(draft.state):
         lines.append(sentence)
     return lines

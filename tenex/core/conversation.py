@@ -1,24 +1,58 @@
 """A conversation: nothing but a fold over its records.
 
-`apply` is the only way it changes.
+`apply` is the only way it changes. A record that concerns the whole (a rollback, a fork, an import, a rebuild) gives a
+whole new state; any other is given to the reducers of each part, which all read the state before it.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from operator import attrgetter
-from typing import Final
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from tenex.core.reducers.conversation import REDUCERS
-from tenex.core.reducers.history import noted
-from tenex.core.reducers.phase_metrics import count_work
-from tenex.core.state.conversation import State
+from tenex.core.reducers.cycle import CYCLE
+from tenex.core.reducers.delivery import DELIVERY
+from tenex.core.reducers.history import HISTORY
+from tenex.core.reducers.identity import IDENTITY
+from tenex.core.reducers.kinds import MISSION, REFUSED, WORKFLOW
+from tenex.core.reducers.memory import MEMORY
+from tenex.core.reducers.phases import PHASES
+from tenex.core.reducers.rebuild import imported, rebuilt
+from tenex.core.reducers.table import Reducers
+from tenex.core.reducers.totals import TOTALS, with_work
+from tenex.core.reducers.work import WORK
+from tenex.core.state.conversation import PARTS, State, parts_of
+from tenex.core.state.identity import Identity
+from tenex.core.state.rollback import ConversationForked, RolledBack, forked, gone_back
 from tenex.core.state.run import Run
 from tenex.core.state.snapshot import StateSnapshot
 
 from . import records as r
 from .ids import ConversationId
 
-__all__ = ["Conversation", "Run", "fold"]
+__all__ = ["Conversation", "Run", "fold", "new_conversation"]
+
+_REDUCERS: Final[tuple[Reducers[Any], ...]] = (
+    IDENTITY,
+    CYCLE,
+    WORK,
+    DELIVERY,
+    MEMORY,
+    TOTALS,
+    HISTORY,
+    PHASES,
+    MISSION,
+    REFUSED,
+    WORKFLOW,
+)
+
+_OF_THE_WHOLE: Final[dict[type[r.Record], Callable[[State, Any], State]]] = {
+    r.JournalRebuilt: rebuilt,
+    r.ConversationImported: imported,
+    RolledBack: gone_back,
+    ConversationForked: forked,
+}
+
+_reducers_of: Final[dict[type[r.Record], tuple[tuple[str, Callable[[Any, Any, State], Any]], ...]]] = {}
+"""By kind of record the parts it changes, each with its reducer; filled when a kind is first met."""
 
 
 @dataclass(slots=True)
@@ -27,7 +61,7 @@ class Conversation(State):
 
     def fork(self) -> "Conversation":
         """A copy to draft on."""
-        return Conversation(*_VALUES(self))
+        return Conversation(*parts_of(self))
 
     def apply(self, record: r.Record) -> None:
         """Take a fact in. The only way state changes.
@@ -40,13 +74,23 @@ class Conversation(State):
             return
         if record.seq != self.next_seq:
             raise ValueError(f"{type(record).__name__} has seq {record.seq}, but {self.next_seq} is next")
-        count_work(self, record)
-        noted(self, record)
-        reducer = REDUCERS.get(type(record))
-        if reducer is not None:
-            reducer(self, record)
-        self.next_seq = record.seq + 1
-        self.updated_at = record.at
+        self.totals = with_work(self, record)
+        of_the_whole = _OF_THE_WHOLE.get(type(record))
+        if of_the_whole is not None:
+            note = HISTORY.get(type(record))
+            if note is not None:
+                self.history = note(self.history, record, self)
+            self.become(of_the_whole(self, record))
+        else:
+            changes = [(part, reduce(getattr(self, part), record, self)) for part, reduce in _plan(type(record))]
+            for part, value in changes:
+                setattr(self, part, value)
+        self.identity = replace(self.identity, next_seq=record.seq + 1, updated_at=record.at)
+
+    def become(self, state: State) -> None:
+        """Take over the parts of a state."""
+        for part in PARTS:
+            setattr(self, part, getattr(state, part))
 
     def _restore(self, snapshot: StateSnapshot) -> None:
         """Begin with a snapshot's state; one that is passed on the way changes nothing."""
@@ -54,19 +98,27 @@ class Conversation(State):
         if state.id != self.id or state.next_seq != snapshot.seq + 1:
             raise ValueError(f"the snapshot of seq {snapshot.seq} is of another conversation or another moment")
         if self.next_seq == 1:
-            for spec in fields(State):
-                setattr(self, spec.name, getattr(state, spec.name))
+            self.become(state)
         elif self.next_seq != state.next_seq:
             raise ValueError(f"the snapshot of seq {snapshot.seq} comes where {self.next_seq} is next")
 
 
-_VALUES: Final = attrgetter(*(spec.name for spec in fields(State)))
-"""All that a state holds, in order: `copy` would take four times as long."""
+def _plan(kind: type[r.Record]) -> tuple[tuple[str, Callable[[Any, Any, State], Any]], ...]:
+    plan = _reducers_of.get(kind)
+    if plan is None:
+        reducers = ((table.part, table.get(kind)) for table in _REDUCERS)
+        plan = _reducers_of[kind] = tuple((part, reduce) for part, reduce in reducers if reduce is not None)
+    return plan
+
+
+def new_conversation(conversation: ConversationId, **parts: Any) -> Conversation:
+    """A conversation without records; `parts` are those that begin with another value than their default."""
+    return Conversation(identity=Identity(id=conversation), **parts)
 
 
 def fold(conversation: ConversationId, records: Iterable[r.Record]) -> Conversation:
     """The state after these records, the first of which has seq 1 or is a snapshot."""
-    state = Conversation(id=conversation)
+    state = new_conversation(conversation)
     for record in records:
         state.apply(record)
     return state

@@ -137,7 +137,7 @@ class Mode:
 
     def position(self, state: State) -> str:
         """Where the conversation is, as part of a sentence."""
-        last = state.last_turn
+        last = state.memory.last_turn
         return state.position + (f", after {last.turn_id} ({', '.join(last.agents)})" if last is not None else "")
 
     def sender(self, state: State) -> Agent | None:
@@ -148,7 +148,7 @@ class Mode:
 
     def guide(self, state: State, run: Run) -> tuple[str, str]:
         """The fragment of the system prompt on where the run works, and the name that the fragment shows."""
-        return ("phase", "") if state.has_phases else ("conversation", state.agent)
+        return ("phase", "") if state.has_phases else ("conversation", state.identity.agent)
 
     def notes(self, state: State, run: Run, room: int) -> Iterator[Note]:
         """Notes on the kind's state for a run that begins, in that many bytes."""

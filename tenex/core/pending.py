@@ -12,13 +12,13 @@ from .trust import least_trusted
 def pending(conversation: Conversation) -> dict[Key, Effect]:
     """Every piece of work that is wanted, by its key."""
     effects: list[Effect] = []
-    for message, row in conversation.outbox.items():
+    for message, row in conversation.delivery.outbox.items():
         for part, relay in row.open:
             key = Key(Work.PUBLISH, message, f"{part} {relay}")
             effects.append(Publish(key=key, event=row.events[part], relay=relay))
         if row.expires_at:
             effects.append(Timer(key=Key(Work.TIMER, message, "expire"), due=row.expires_at))
-    question = conversation.question
+    question = conversation.phases.question
     if question is not None:
         if question.retry is not None:
             effects.append(Timer(key=Key(Work.TIMER, question.retry.seq, "route"), due=question.retry.due))
@@ -27,17 +27,17 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
         is_held = question.retry is not None and question.retry.on_hold  # and then the user knows
         if question.warn_at and not question.outage_reported and not is_held:
             effects.append(Timer(key=Key(Work.TIMER, question.seq, "route-warn"), due=question.warn_at))
-    for run in conversation.runs.values():
+    for run in conversation.work.runs.values():
         effects.extend(_of_run(conversation, run))
     session = conversation.workflow
     for name, watch in session.watches.items() if session is not None else ():
         effects.append(Timer(key=Key(Work.TIMER, watch.seq, name), due=watch.due))
     effects.extend(_of_mission(conversation))
-    undo = conversation.undo
+    undo = conversation.work.undo
     if undo is not None and undo.is_open:
         key = Key(Work.UNDO, undo.seq)
         effects.append(Undo(key=key, conversation=conversation.id, scope=undo.scope, to=undo.to))
-    if conversation.undecided:
+    if conversation.work.undecided:
         effects = _beside_undecided(conversation, effects)
     return {effect.key: effect for effect in effects}
 
@@ -47,10 +47,10 @@ def _beside_undecided(conversation: Conversation, effects: list[Effect]) -> list
 
     While a new process or a step of the clock is not dealt with, only publishing goes on.
     """
-    undecided = conversation.undecided
+    undecided = conversation.work.undecided
     if any(isinstance(one.signal, Opened | ClockJumped) for one in undecided):
         effects = [effect for effect in effects if isinstance(effect, Publish)]
-    ended = conversation.undecided_keys
+    ended = conversation.work.undecided_keys
     functions = Evaluate(key=Key(Work.FUNCTIONS, undecided[0].seq))
     return [functions, *(effect for effect in effects if effect.key not in ended)]
 
@@ -105,21 +105,21 @@ def _of_mission(conversation: Conversation) -> list[Effect]:
 
 
 def _context(conversation: Conversation, run: Run, call: Call) -> ExecutionContext:
-    turn = conversation.turn
+    turn = conversation.work.turn
     person = least_trusted(conversation)
     return ExecutionContext(
         conversation_id=conversation.id,
-        cycle=conversation.cycle,
+        cycle=conversation.cycle.number,
         turn=turn.turn_id if turn else "",
-        phase=conversation.phase,
-        previous_phase=conversation.phase_from,
+        phase=conversation.cycle.phase,
+        previous_phase=conversation.cycle.previous_phase,
         handoff=turn.handoff if turn else None,
         agent=run.agent,
         idempotency_key=f"{conversation.id}:{call.seq}",
         call_id=call.request.id,
-        touched=conversation.touched,
+        touched=conversation.cycle.touched,
         read=run.read,
-        agent_state=conversation.agent_states.get(run.state_key),
+        agent_state=conversation.memory.agent_states.get(run.state_key),
         author=person.author or None if person else None,
         role=person.role if person else None,
     )

@@ -51,7 +51,11 @@ def is_outside(conversation: Mapping[str, Any], message: Mapping[str, Any]) -> b
 
 def _of_people(state: State) -> Iterator[Message]:
     """The messages of users that agents may be shown, in short form too."""
-    return (message for message in chain(state.earlier, state.recent, state.messages) if message.role is not None)
+    return (
+        message
+        for message in chain(state.memory.earlier, state.memory.recent, state.cycle.messages)
+        if message.role is not None
+    )
 
 
 def _rank(role: Role | None) -> int:

@@ -53,7 +53,7 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
 
 def status_with_usage(conversation: Conversation, now: Millis) -> dict[str, Any]:
     """`conversation_status`, and what its models have taken so far; the cost is None where no price is known."""
-    return {**conversation_status(conversation, now), "usage": usage_json(conversation.usage)}
+    return {**conversation_status(conversation, now), "usage": usage_json(conversation.totals.usage)}
 
 
 def _since(at: Millis, now: Millis) -> dict[str, Any]:

@@ -23,7 +23,9 @@ def import_record(state: Conversation, agent: Slug, now: Millis) -> Conversation
         agent: the agent that answers alone by the settings of this folder; "" for none.
         now: the time of the import.
     """
-    return ConversationImported(seq=state.next_seq, at=now, agent=agent, address=own_address(state.id, state.address))
+    return ConversationImported(
+        seq=state.next_seq, at=now, agent=agent, address=own_address(state.id, state.identity.address)
+    )
 
 
 def closing_of(
@@ -48,9 +50,9 @@ def comes_from_elsewhere(records: Sequence[Record], ours: Container[PublicKey]) 
             case MessageSent(speaker=key) | RunStarted(pubkey=key):
                 keys.add(key)
             case StateSnapshot(state=state):
-                keys |= {run.pubkey for run in state.runs.values()}
-                keys |= {event.pubkey for row in state.outbox.values() for event in row.events}
-                keys |= {message.author for message in state.recent if message.role is None and message.author}
+                keys |= {run.pubkey for run in state.work.runs.values()}
+                keys |= {event.pubkey for row in state.delivery.outbox.values() for event in row.events}
+                keys |= {message.author for message in state.memory.recent if message.role is None and message.author}
             case _:
                 pass
     return bool(keys) and not any(key in ours for key in keys)

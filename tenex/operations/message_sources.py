@@ -19,8 +19,9 @@ from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.ports import UnsignedEvent
 from tenex.core.records import CommandGiven, MessageRecorded, MessageSent, Purpose
 from tenex.core.signals import InboundMessage, MessageReceived
-from tenex.core.state.conversation import CYCLE_MESSAGES, title_of
+from tenex.core.state.cycle import CYCLE_MESSAGES
 from tenex.core.state.history import HistoryRecovered, MessagePlace
+from tenex.core.state.identity import title_of
 from tenex.core.state.memory import LEAST_RECENT
 from tenex.core.trust import is_outside
 from tenex.nostr.events import Event, event_id, parse_event

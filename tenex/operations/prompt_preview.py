@@ -17,7 +17,7 @@ from tenex.configuration.output_states import outputs_of
 from tenex.core import records as r
 from tenex.core.config import AgentKind, Policy, Role
 from tenex.core.context.window import request_tokens
-from tenex.core.conversation import Conversation, fold
+from tenex.core.conversation import Conversation, fold, new_conversation
 from tenex.core.decide.agent_phases import ask_what_is_offered
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import open_turn
@@ -97,10 +97,10 @@ async def preview(
     configuration = await load_readonly(settings, where, library)
     known = _sample(configuration.rules, message) if conversation is None else await _read(where, conversation)
     usual = definition.phases[:1] if conversation is None else ()
-    there = _in_phase(known, phase or next(iter(usual), known.phase), configuration.rules)
+    there = _in_phase(known, phase or next(iter(usual), known.cycle.phase), configuration.rules)
     if definition.kind is AgentKind.ORCHESTRATOR:
         return Preview(request=await _question(there, configuration), models=settings.models.for_router())
-    chain = settings.models.for_agent(slug, there.phase, definition.model or None)
+    chain = settings.models.for_agent(slug, there.cycle.phase, definition.model or None)
     request = await _first_step(there, Slug(slug), configuration)
     return Preview(request=await _by_states(request, chain[0], settings, where, library), models=chain)
 
@@ -141,7 +141,7 @@ async def load_readonly(settings: Settings, where: ProjectPaths, library: Prompt
 
 
 def _sample(rules: Policy, message: str) -> Conversation:
-    draft = Transaction(Conversation(id=ConversationId("0" * 64)), rules, SystemClock().now())
+    draft = Transaction(new_conversation(ConversationId("0" * 64)), rules, SystemClock().now())
     draft.add(r.ConversationStarted, id=draft.state.id, title="sample", starter=PublicKey("0" * 64), address={})
     draft.add(r.CycleStarted, cycle=1, reason="a user wrote")
     draft.add(
@@ -170,17 +170,18 @@ def _in_phase(known: Conversation, phase: Phase, rules: Policy) -> Conversation:
     """The conversation between two turns, in that phase: by permitted transitions where there are some."""
     draft = Transaction(known, rules, SystemClock().now())
     state = draft.state
-    state.turn, state.runs, state.question = None, {}, None
-    for target in way(state.phase, phase):
+    state.work = replace(state.work, turn=None, runs={})
+    state.phases = replace(state.phases, question=None)
+    for target in way(state.cycle.phase, phase):
         draft.add(
             r.PhaseTransition,
-            from_=state.phase,
+            from_=state.cycle.phase,
             to=target,
             message=REASON,
             agent_pubkey=rules.project.pubkey,
             agent_name=rules.project.name,
             reason=REASON,
-            summary=state.last_turn.summary if state.last_turn is not None and state.turns else "",
+            summary=state.memory.last_turn.summary if state.memory.last_turn is not None and state.cycle.turns else "",
         )
     return state
 
@@ -192,7 +193,7 @@ async def _first_step(there: Conversation, agent: Slug, configuration: Configura
     draft = _with_turn(there, agent, configuration.rules)
     started = next(record for record in draft.records if isinstance(record, r.RunStarted))
     state = draft.state
-    prompt = configuration.prompter.work(state, state.runs[started.run])
+    prompt = configuration.prompter.work(state, state.work.runs[started.run])
     digest = hashlib.sha256(prompt.system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     state.apply(
         replace(started, seq=state.next_seq, digest=digest, system=prompt.system, entries=prompt.entries)
@@ -206,7 +207,7 @@ def _with_turn(there: Conversation, agent: Slug, rules: Policy) -> Transaction:
     functions = FunctionCalls()
     while True:
         draft = Transaction(there, rules, SystemClock().now())
-        draft.state.verdicts = verdicts
+        draft.state.work = replace(draft.state.work, verdicts=verdicts)
         try:
             open_turn(draft, [agent], REASON, BY_RULE)
             ask_what_is_offered(draft)
@@ -220,7 +221,7 @@ def _with_turn(there: Conversation, agent: Slug, rules: Policy) -> Transaction:
 async def _question(there: Conversation, configuration: Configuration) -> ModelRequest:
     draft = Transaction(there, configuration.rules, SystemClock().now())
     want_router(draft, 1)
-    if draft.state.question is None:  # a limit is reached: the request after `/continue`
+    if draft.state.phases.question is None:  # a limit is reached: the request after `/continue`
         draft.add(r.RouteRequested, attempt=1)
     return await _asked(draft.state, Route, configuration)
 

@@ -411,13 +411,15 @@ LISTS: Final = ("transitions", "turns", "runs", "calls", "decisions", "cycles")
 def newer_history(recovered: HistoryRecovered, records: Sequence[Record], state: State) -> dict[str, tuple[Any, ...]]:
     """The entries, by list, that the good records of a journal do not have: all of them where there are none."""
     history = state.history or History()
-    since = state.updated_at if records else None
+    since = state.identity.updated_at if records else None
     found: dict[str, tuple[Any, ...]] = {}
     for name in LISTS:
         known = {_identity(one) for one in getattr(history, name)}
-        if name == "turns" and state.turn is not None:  # the journal closes it, as stopped
+        if name == "turns" and state.work.turn is not None:  # the journal closes it, as stopped
             known |= {
-                (one.turn_id,) for one in recovered.turns if one.turn_id == state.turn.turn_id and not one.is_completed
+                (one.turn_id,)
+                for one in recovered.turns
+                if one.turn_id == state.work.turn.turn_id and not one.is_completed
             }
         items = [one for one in getattr(recovered, name) if since is None or _time(one) >= since]
         if kept := tuple(one for one in items if _identity(one) not in known):

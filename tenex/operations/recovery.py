@@ -279,8 +279,9 @@ def _losses(left: Salvaged, found: RecoveredMessages, state: State, *, has_histo
     """What neither the good records nor the other source have, in words."""
     without_records = LOST_WITH_HISTORY if has_history else LOST_WITHOUT_RECORDS
     lost = [*left.damage, *(() if left.records else without_records), *found.lost]
-    lost += [LOST_PARTS[part] for part in found.parts if not getattr(state, part)]
-    if left.records and state.turn is not None:
+    kept = {"workflow": state.workflow, "mission": state.mission, "agent_states": state.memory.agent_states}
+    lost += [LOST_PARTS[part] for part in found.parts if not kept[part]]
+    if left.records and state.work.turn is not None:
         lost.append("the work in the open turn: it counts as stopped")
     return lost
 
@@ -338,18 +339,18 @@ def rebuilt_records(
         state.apply(records[-1])
 
     newer = _newer(left, found.messages, state)
-    handled = state.seen.keys() | _answered_after_damage(left) | left.deleted
+    handled = state.identity.seen.keys() | _answered_after_damage(left) | left.deleted
     expired = {one.message.event_id for one in found.unanswered if one.message.has_expired(now)}
     unanswered = [one for one in found.unanswered if one.message.event_id not in handled | expired]
     waiting = {one.message.event_id for one in unanswered}
     newer = [one for one in newer if isinstance(one, MessageSent) or one.event_id not in waiting | expired]
     is_open = bool(found.open_gates or (found.phase and gates_at(found.phase)))
-    is_open = is_open or (found.cycle <= state.cycle and bool(state.unmet_gates))
+    is_open = is_open or (found.cycle <= state.cycle.number and bool(state.unmet_gates))
     open_gates = QUALITY_PHASES if is_open and not found.has_ended else ()  # a cycle that is over has none
     is_position_known = found.phase is not None and (bool(newer) or not left.records)
     for part in batches(past):
-        add(HistoryRecovered(seq=0, at=state.updated_at, source=found.source, **part))
-    if is_position_known and found.cycle > state.cycle:
+        add(HistoryRecovered(seq=0, at=state.identity.updated_at, source=found.source, **part))
+    if is_position_known and found.cycle > state.cycle.number:
         at, phase = newer[0].at if newer else now, Phase.CHAT if state.has_phases else Phase.EXECUTE
         add(CycleStarted(seq=0, at=at, cycle=found.cycle, reason=f"as in {found.source}", phase=phase))
     for message in newer:
@@ -357,7 +358,7 @@ def rebuilt_records(
     for withdrawn in _withdrawals(left):
         add(withdrawn)
     if places := tuple(_places(records, found)):
-        add(HistoryRecovered(seq=0, at=state.updated_at, source=found.source, places=places))
+        add(HistoryRecovered(seq=0, at=state.identity.updated_at, source=found.source, places=places))
     add(
         JournalRebuilt(
             seq=0,
@@ -373,7 +374,7 @@ def rebuilt_records(
     is_file_alone = not left.records and found.source != "relay"
     if is_position_known and found.has_ended:
         add(Ended(seq=0, at=now, reason=": ".join(filter(None, [f"as in {found.source}", found.status_reason]))))
-    if is_file_alone or (not state.imported and (left.has_import or found.is_import)):
+    if is_file_alone or (not state.identity.imported and (left.has_import or found.is_import)):
         add(import_record(state, agent, now))
     for signal in unanswered:  # decided at the next start
         add(EvaluationRequested(seq=0, at=now, signal=signal))
@@ -405,11 +406,15 @@ def _newer(left: Salvaged, messages: Sequence[MessageRecord], state: State) -> l
     An agent's message has no event id in a readable file, so time and text identify it as well. Relays know the second
     only.
     """
-    known: set[object] = {*left.deleted, *state.seen, *(pair for one in state.recent for pair in ((one.at, one.text),))}
+    known: set[object] = {
+        *left.deleted,
+        *state.identity.seen,
+        *(pair for one in state.memory.recent for pair in ((one.at, one.text),)),
+    }
     for record in left.records:
         known.update(_identities(record))
     found: list[MessageRecord] = []
-    oldest = state.recent[0].at // 1000 if state.recent else 0
+    oldest = state.memory.recent[0].at // 1000 if state.memory.recent else 0
     for message in sorted((*left.messages, *messages), key=lambda one: one.at):
         identities = _identities(message)
         if known.isdisjoint(identities) and message.at // 1000 >= oldest:
@@ -438,7 +443,7 @@ def _identities(record: Record) -> list[object]:
 def _result(
     conversation: ConversationId, records: Sequence[Record], lost: Sequence[str], aside: Path | None
 ) -> RebuildResult:
-    waiting = len(fold(conversation, records).undecided)
+    waiting = len(fold(conversation, records).work.undecided)
     messages = waiting + sum(isinstance(record, MessageRecorded) for record in records)
     return RebuildResult(
         id=conversation, records=len(records), messages=messages, waiting=waiting, lost=lost, aside=aside

@@ -23,7 +23,7 @@ from tenex.core.port_values import UndoOutcome
 from tenex.core.ports import Clock, OutgoingMessage
 from tenex.core.reducers.memory import blanked
 from tenex.core.signals import RollBack
-from tenex.core.state.conversation import title_of
+from tenex.core.state.identity import title_of
 from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork, undone
 from tenex.log import get_logger
 from tenex.nostr.compose import NostrSealer
@@ -173,7 +173,7 @@ class RollbackService:
             StoreError: the disk did not take the new one; nothing was changed.
         """
         _, then = await _state_of(self.folder, conversation, at, self.closing)
-        if not then.address.get("form") or not then.address.get("root"):
+        if not then.identity.address.get("form") or not then.identity.address.get("root"):
             raise UsageError(f"The thread of conversation {conversation[:12]} is not known, so it cannot be forked.")
         records = self._records_of_fork(then, self.clock.now())
         state = fold(records[0].id, records)
@@ -222,10 +222,14 @@ class RollbackService:
             ) from fault
 
     def _records_of_fork(self, then: Conversation, now: Millis) -> tuple[ConversationForked, r.MessageSent]:
-        title = title_of(then.title if then.title.startswith(_FORK) else f"{_FORK}{then.title or 'Untitled'}")
+        title = title_of(
+            then.identity.title
+            if then.identity.title.startswith(_FORK)
+            else f"{_FORK}{then.identity.title or 'Untitled'}"
+        )
         seq = then.next_seq - 1
-        tags = (("phase", str(then.phase)),) if then.has_phases else ()
-        last = f", after {then.last_turn.turn_id}" if then.last_turn is not None else ""
+        tags = (("phase", str(then.cycle.phase)),) if then.has_phases else ()
+        last = f", after {then.memory.last_turn.turn_id}" if then.memory.last_turn is not None else ""
         text = (
             f"{title}: it continues from record {seq} of that conversation, {then.position}{last}. "
             "Reply here to continue; the other one is unchanged."
@@ -235,13 +239,13 @@ class RollbackService:
             text=text,
             tags=tags,
             created_at=now // 1000,
-            address=then.address,
+            address=then.identity.address,
             reply_to={},
         )
-        event, address = self.sealer.begin(draft, title, [then.starter])
+        event, address = self.sealer.begin(draft, title, [then.identity.starter])
         while self.folder.path(event.id).exists():  # a fork with the same text was made in this second
             draft = replace(draft, created_at=draft.created_at + 1)
-            event, address = self.sealer.begin(draft, title, [then.starter])
+            event, address = self.sealer.begin(draft, title, [then.identity.starter])
         name = ConversationId(event.id)
         state = of_fork(then, now, id=name, address=address, title=title)
         relays = self.sealer.relays(replace(draft, address=address))
@@ -252,7 +256,7 @@ class RollbackService:
             name=self.project.name,
             text=event.content,
             purpose="notice",
-            phase=then.phase,
+            phase=then.cycle.phase,
             tags=tags,
             events=(event,),
             relays=relays,
@@ -276,11 +280,11 @@ async def plan_of(
         raise UsageError(f"There is nothing to undo: conversation {conversation[:12]} is at record {to}.")
     now = await asyncio.to_thread(fold, conversation, records)
     turns = list(undone(now.history, to, now.next_seq)) if now.history is not None else []
-    if now.turn is not None and now.turn.seq > to:
-        turns.append(now.turn.turn_id)
+    if now.work.turn is not None and now.work.turn.seq > to:
+        turns.append(now.work.turn.turn_id)
     return RollbackPlan(
         id=conversation,
-        title=now.title,
+        title=now.identity.title,
         to=to,
         last=records[-1].seq,
         since=after[0].at,
@@ -309,8 +313,9 @@ async def _state_of(
     then = await asyncio.to_thread(state_at, conversation, ended, at)
     for record in records:
         if isinstance(record, r.MessageWithdrawn) and record.message <= at < record.seq:
-            blanked(then, record.message)  # its author does not want it back
-            then.title = "" if record.was_title else then.title
+            then.memory = blanked(then.memory, record.message)  # its author does not want it back
+            then.cycle = then.cycle.blanked(record.message)
+            then.identity = replace(then.identity, title="" if record.was_title else then.identity.title)
     return records, then
 
 

@@ -125,7 +125,7 @@ class ConversationPrompter:
 
     def _unfinished(self, conversation: Conversation, run: Run) -> Iterator[Note]:
         """What the turn before changed, where it was stopped or failed: what it would have reported is not known."""
-        last = unfinished_before(conversation) if run.parent is None and conversation.touched else None
+        last = unfinished_before(conversation) if run.parent is None and conversation.cycle.touched else None
         patch = self._changes(conversation, last.turn_id) if last is not None else ""
         if last is not None and patch:
             yield Note(title=f"What {last.turn_id} changed", text=fenced(cut(patch, PATCH)))
@@ -160,7 +160,7 @@ class ConversationPrompter:
         return ModelRequest(
             purpose="route",
             agent=rules.project.slug,
-            phase=conversation.phase,
+            phase=conversation.cycle.phase,
             system=system,
             entries=(mode_of(conversation).router_question(conversation, rules, max(1, room), lessons),),
             output_schema=DECISION_SCHEMA,
@@ -172,4 +172,4 @@ def _asked(conversation: Conversation, run: Run) -> str:
     """The request a run serves: its caller's, or the newest message of a user."""
     if run.parent is not None:
         return message_to(conversation, run)
-    return next((cut(m.text, MESSAGE_CHARACTERS) for m in reversed(conversation.messages) if m.role), "")
+    return next((cut(m.text, MESSAGE_CHARACTERS) for m in reversed(conversation.cycle.messages) if m.role), "")

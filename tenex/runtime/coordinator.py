@@ -38,9 +38,9 @@ class ConversationCoordinator:
         self.resume(self._undeliverable)
         for actor in self:
             state = actor.conversation
-            waits = [(run.retry, "retry") for run in state.runs.values()] if state else []
-            if state is not None and state.question is not None:
-                waits.append((state.question.retry, "route"))
+            waits = [(run.retry, "retry") for run in state.work.runs.values()] if state else []
+            if state is not None and state.phases.question is not None:
+                waits.append((state.phases.question.retry, "route"))
             for retry, part in waits:
                 if retry is not None and retry.on_hold:
                     actor.post(TimerFired(key=Key(Work.TIMER, retry.seq, part)))

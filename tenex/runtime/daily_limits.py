@@ -147,7 +147,7 @@ class DailyLimits:
     def on_records(self, conversation: Conversation, records: Sequence[Record]) -> None:
         """Update the usage of a conversation (`core.ports.Observer`)."""
         if any(cost_of(record).calls for record in records):
-            self.load(conversation.id, conversation.spending)
+            self.load(conversation.id, conversation.totals.spending)
 
     def load(self, conversation: ConversationId, spending: Spending) -> None:
         """Replace the known usage of a conversation."""
@@ -222,7 +222,7 @@ class DailyLimits:
         person = caller.on_behalf_of
         quote = self._quote(request)
         kind = _Kind(person if self._people().role(person) in PRIORITY else "guests", request.purpose)
-        reached = await self._turn(person, caller.started_at, key, quote, kind)
+        reached = await self._turn(person, caller.identity.started_at, key, quote, kind)
         call = Reservation(person, quote.most, reached)
         if reached is not None:
             yield call

@@ -101,7 +101,7 @@ class Executors:
     def _request(self, conversation: Conversation, effect: Route | ModelCall) -> ModelRequest:
         if isinstance(effect, Route):
             return replace(self.prompter.route(conversation), is_urgent=effect.is_urgent)
-        run, rules = conversation.runs[effect.run], self.rules()
+        run, rules = conversation.work.runs[effect.run], self.rules()
         tools = offered(conversation, run, rules, self.tools.specs)
         agent = rules.roster.get(run.agent)
         return ModelRequest(

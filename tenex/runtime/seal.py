@@ -32,8 +32,8 @@ def sealed(state: Conversation, record: r.MessageSent, sealer: Sealer) -> r.Mess
         text=record.text,
         tags=record.tags,
         created_at=dated(state, record),
-        address=state.address,
-        reply_to=state.command_origin or state.origin,
+        address=state.identity.address,
+        reply_to=state.delivery.command_origin or state.delivery.origin,
     )
     return replace(record, events=sealer.seal(draft), relays=sealer.relays(draft), others=sealer.others(draft))
 
@@ -46,10 +46,10 @@ def prompted(
     """The record of a run that begins, or whose agent changed its phase, with the prompt that holds from then on."""
     ahead = state.fork()
     ahead.apply(record)
-    prompt = render(ahead, ahead.runs[record.run])
+    prompt = render(ahead, ahead.work.runs[record.run])
     digest = hashlib.sha256(prompt.system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    system = None if digest in state.systems else prompt.system
-    record = replace(record, digest=digest, system=system, forgets=state.spare_systems(digest))
+    system = None if digest in state.memory.systems else prompt.system
+    record = replace(record, digest=digest, system=system, forgets=state.memory.spare_systems(digest))
     return replace(record, entries=prompt.entries) if isinstance(record, r.RunStarted) else record
 
 
@@ -61,6 +61,6 @@ def dated(state: Conversation, record: r.MessageSent) -> int:
     """
     now = record.at // 1000
     latest = now + LEAD
-    last = state.last_created_at if state.last_created_at <= latest else 0
-    origin = state.origin_at if state.origin_at <= latest else 0
+    last = state.delivery.last_created_at if state.delivery.last_created_at <= latest else 0
+    origin = state.delivery.origin_at if state.delivery.origin_at <= latest else 0
     return min(max(now, last + 1, origin), latest)

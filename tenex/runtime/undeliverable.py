@@ -254,15 +254,15 @@ def notices(
                 ),
             )
     is_working = any(not isinstance(signal, Opened | Published | TimerFired) for signal in signals)
-    if not found and state is not None and state.origin and (is_working or state.status == "active"):
-        author = PublicKey(str(state.origin.get("author", "")))
-        written = max(state.origin_at, state.last_created_at)
+    if not found and state is not None and state.delivery.origin and (is_working or state.cycle.status == "active"):
+        author = PublicKey(str(state.delivery.origin.get("author", "")))
+        written = max(state.delivery.origin_at, state.delivery.last_created_at)
         found[author] = Notice(
             conversation=conversation,
             failure=failure,
             author=author,
             written=written,
-            address=state.address,
-            origin=state.origin,
+            address=state.identity.address,
+            origin=state.delivery.origin,
         )
     return list(found.values())

@@ -105,7 +105,7 @@ def summarise(conversation: Conversation, length: int) -> Row:
         title=shown.title,
         started=shown.started_at,
         updated=shown.updated_at,
-        spending=conversation.spending,
+        spending=conversation.totals.spending,
         imported=shown.imported,
     )
 
@@ -132,8 +132,8 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
                 add(record, "", record.title)
             case ConversationForked():
                 add(record, "", record.title)
-                agents += record.state.participants
-                phases.append(record.state.phase)
+                agents += record.state.cycle.participants
+                phases.append(record.state.cycle.phase)
             case MessageRecorded():
                 events.append(record.event_id)
                 places.append((record.event_id, record.seq))
@@ -166,7 +166,7 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
             case PhaseTransition():
                 phases.append(record.to)
             case RolledBack():
-                phases.append(record.state.phase)
+                phases.append(record.state.cycle.phase)
                 rollbacks.append((record.seq, record.to))
     return News(
         events=tuple(filter(None, events)),

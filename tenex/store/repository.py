@@ -148,7 +148,7 @@ class ConversationFolder:
         seq = conversation.next_seq
         if journal is None or not journal.is_long or journal.next_seq != seq:
             return False
-        if conversation.runs and journal.file_length < WORKING * FILE_BYTES:
+        if conversation.work.runs and journal.file_length < WORKING * FILE_BYTES:
             return False
         try:
             return await journal.rotate(StateSnapshot.of(conversation)) and journal.next_seq == seq

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Self, TypeVar
 
 from tenex.core import records as r
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.costs import cost_of, model_of, spender_of
 from tenex.core.ids import ConversationId
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
 from tenex.core.projection import partner
-from tenex.core.reducers.phase_metrics import is_work, passed
+from tenex.core.reducers.totals import is_work, passed
 from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.run import CallState
 from tenex.core.state.snapshot import StateSnapshot
@@ -101,20 +101,20 @@ class Stats:
 
         What came before a snapshot is not counted.
         """
-        stats, c = cls(conversations=1), Conversation(id=conversation, history=None)
+        stats, c = cls(conversations=1), new_conversation(conversation, history=None)
         over = 0  # the newest cycle that has ended: a message after the end of a workflow ends no other
         for record in records:
             stats._pass(c, record)
             if isinstance(record, r.Ended):
-                stats.ended += c.cycle != over
-            over = 0 if isinstance(record, RolledBack) else c.cycle if isinstance(record, r.Ended) else over
+                stats.ended += c.cycle.number != over
+            over = 0 if isinstance(record, RolledBack) else c.cycle.number if isinstance(record, r.Ended) else over
             stats._count(c, record)
-            stats._spend(c.phase, record)
-            before = c.phase
+            stats._spend(c.cycle.phase, record)
+            before = c.cycle.phase
             c.apply(record)
             # by a transition, because a new cycle begins in chat, or because the conversation was rolled back
-            if c.phase is not before and not isinstance(record, ConversationForked | StateSnapshot):
-                stats._phase(c.phase).visits += 1
+            if c.cycle.phase is not before and not isinstance(record, ConversationForked | StateSnapshot):
+                stats._phase(c.cycle.phase).visits += 1
         for phase, found in stats.phases.items():
             if not partner(c.place):
                 stats.places[str(phase)] = deepcopy(found)
@@ -125,9 +125,9 @@ class Stats:
     def _pass(self, c: Conversation, record: r.Record) -> None:
         """Count the time since the last record, by the conversation's state in it."""
         if isinstance(record, ConversationForked | StateSnapshot):
-            self._phase(record.state.phase).visits = 1
+            self._phase(record.state.cycle.phase).visits = 1
             return
-        phase = self._phase(c.phase)
+        phase = self._phase(c.cycle.phase)
         if isinstance(record, r.ConversationStarted):
             phase.visits = 1
             return
@@ -165,7 +165,7 @@ class Stats:
             case r.CycleStarted():
                 self.cycles += 1
             case ConversationForked() | StateSnapshot():  # it goes on in one that began elsewhere
-                self.cycles += record.state.status != "ended"
+                self.cycles += record.state.cycle.status != "ended"
             case r.ProcessRestarted():
                 self.restarts += 1
             case r.NodeEntered():
@@ -188,7 +188,7 @@ class Stats:
 
 def _has_run(c: Conversation, record: r.ToolCallCompleted) -> bool:
     """Whether the call was let through; one that was closed with its run may never have begun."""
-    run = c.runs.get(record.run)
+    run = c.work.runs.get(record.run)
     call = run.find(record.call) if run is not None else None
     return call is not None and call.state in (CallState.PERMITTED, CallState.LINKED)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import new_conversation
 from tenex.core.errors import StoreDamaged, StoreOtherVersion
 from tenex.core.ids import ConversationId
 from tenex.core.phases import PHASE_TRANSITIONS
@@ -90,7 +90,7 @@ async def verify(folder: ConversationFolder, conversation: ConversationId) -> Ve
 
 def contradictions(conversation: ConversationId, records: Sequence[Record]) -> Iterator[str]:
     """The contradictions between records that can all be read; the first fault of the fold comes last."""
-    state = Conversation(id=conversation)
+    state = new_conversation(conversation)
     for record in records:
         where = f"record {record.seq} ({type(record).__name__})"
         about = record.state.id if isinstance(record, StateSnapshot) else conversation
@@ -99,8 +99,8 @@ def contradictions(conversation: ConversationId, records: Sequence[Record]) -> I
         if about != conversation:
             yield f"{where} is about another conversation."
         if isinstance(record, PhaseTransition):
-            if record.from_ is not state.phase:
-                yield f"{where} leaves {record.from_}, but the conversation was in {state.phase}."
+            if record.from_ is not state.cycle.phase:
+                yield f"{where} leaves {record.from_}, but the conversation was in {state.cycle.phase}."
             elif not PHASE_TRANSITIONS.permits(record.from_, record.to):
                 yield f"{where} goes from {record.from_} to {record.to}, which is not permitted."
         if isinstance(record, RolledBack) and not 1 <= record.to < record.seq - 1:
@@ -138,7 +138,7 @@ def _disagreements(view: dict[str, Any], conversation: ConversationId, records: 
         return
     if isinstance(records[0], StateSnapshot) and seq < records[0].seq:
         return  # its state then is in the files that are missing
-    state = Conversation(id=conversation)
+    state = new_conversation(conversation)
     for record in records:
         if record.seq > seq:
             break

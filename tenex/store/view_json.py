@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.costs import run_agent
 from tenex.core.decider import Decider
 from tenex.core.ids import ConversationId, Millis, PublicKey, RunId
@@ -17,7 +17,7 @@ from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.projection import PlacedMessage, Projection, RunActivity, project
 from tenex.core.records import PhaseTransition, Record, Waived
 from tenex.core.state.agent import AgentPhaseState
-from tenex.core.state.conversation import PhaseMetrics, RelayRefusal
+from tenex.core.state.delivery import RelayRefusal
 from tenex.core.state.history import (
     BLOCK,
     CallSummary,
@@ -28,6 +28,7 @@ from tenex.core.state.history import (
     RunSummary,
 )
 from tenex.core.state.run import Completion, OrchestratorTurn
+from tenex.core.state.totals import PhaseMetrics
 
 SEGMENT: Final = BLOCK
 """Entries in a file of their own: the view then stays below some 500 KB, which a disk replaces in some ms."""
@@ -204,7 +205,7 @@ def everything(conversation: ConversationId, records: Iterable[Record]) -> dict[
 
     Where the records begin with a snapshot, what it does not hold is empty.
     """
-    c = Conversation(id=conversation)
+    c = new_conversation(conversation)
     found: dict[str, list[str]] = {name: [] for name in LISTS}
     for record in records:
         before = c.history

@@ -108,13 +108,17 @@ class Intervals:
         """
         known, before = self._followed.pop(c.id, ({}, UNKNOWN))
         found = list(_follow(known, c, records))
-        parts: Parts = c.runs, c.turn, c.question  # whatever changes in these is replaced by another value
+        parts: Parts = (
+            c.work.runs,
+            c.work.turn,
+            c.phases.question,
+        )  # whatever changes in these is replaced by another value
         if not all(map(is_, parts, before)):
             now = _open_work(known, c, records)
             gone = [known[name] for name in reversed(known) if name not in now]
             found += filter(None, (_ended(interval, c, records) for interval in gone))
             known = now
-            if c.asks and c.is_parked:  # its state may leave memory: keep none of it
+            if c.work.asks and c.work.is_parked:  # its state may leave memory: keep none of it
                 known, parts = {name: one._replace(run=None) for name, one in now.items()}, UNKNOWN
         if known:
             self._followed[c.id] = known, parts
@@ -135,7 +139,7 @@ def _follow(known: Open, c: Conversation, records: Sequence[r.Record]) -> Iterat
                 known |= {name: one._replace(began=record.at) for name, one in known.items() if one.stage in again}
             case r.MessageRecorded():
                 for wait in WAITS:
-                    began = Interval(wait, f"{wait} {record.seq}", c.id, c.cycle, c.phase, record.at)
+                    began = Interval(wait, f"{wait} {record.seq}", c.id, c.cycle.number, c.cycle.phase, record.at)
                     known.setdefault((wait, ""), began)
             case r.Waiting() | r.Ended() | RolledBack():
                 for name in [name for name in known if name[0] in WAITS]:
@@ -161,12 +165,12 @@ def _open_work(known: Open, c: Conversation, records: Sequence[r.Record]) -> Ope
     def add(stage: Stage, key: str, since: object, otherwise: Millis | None, parent: str = "", *run: Any) -> None:
         """Add what began with the record `since`, or at `otherwise` if that was written earlier."""
         before = known.get((stage, key))
-        began = times.get(since, otherwise or c.updated_at) if before is None else before.began
-        now[stage, key] = Interval(stage, key, c.id, c.cycle, c.phase, began, parent, *run)
+        began = times.get(since, otherwise or c.identity.updated_at) if before is None else before.began
+        now[stage, key] = Interval(stage, key, c.id, c.cycle.number, c.cycle.phase, began, parent, *run)
 
-    if c.turn is not None:
-        add("turn", c.turn.turn_id, c.turn.seq, c.turn.timestamp)
-    for run in c.runs.values():
+    if c.work.turn is not None:
+        add("turn", c.work.turn.turn_id, c.work.turn.seq, c.work.turn.timestamp)
+    for run in c.work.runs.values():
         parent = run.id.partition(".")[0] if run.parent is None else f"{run.parent} {run.call}"
         who = run.agent, run.id
         add("run", run.id, run.id, run_began(c, run), parent, *who, run.usage, run)
@@ -177,8 +181,8 @@ def _open_work(known: Open, c: Conversation, records: Sequence[r.Record]) -> Ope
                 add("ask", f"{run.id} {call.request.id}", call.seq, run.parked_at, run.id, *who, NO_USAGE, None, call)
             elif call.has_begun:
                 add("tool", f"{run.id} {call.request.id}", call.seq, None, run.id, *who, NO_USAGE, None, call)
-    if c.question is not None and c.question.retry is None:
-        add("route", f"route {c.question.seq}", c.question.seq, None)
+    if c.phases.question is not None and c.phases.question.retry is None:
+        add("route", f"route {c.phases.question.seq}", c.phases.question.seq, None)
     return now
 
 
@@ -223,7 +227,7 @@ def _outcome(stage: Stage, record: r.Record, c: Conversation) -> str | None:  # 
         case "model" | "run", r.RunEnded():
             return record.outcome
         case "turn", r.TurnClosed():
-            turn = next((turn for turn in reversed(c.turns) if turn.turn_id == record.turn_id), None)
+            turn = next((turn for turn in reversed(c.cycle.turns) if turn.turn_id == record.turn_id), None)
             outcomes = {done.outcome for done in turn.completions} if turn is not None else ()
             return next((outcome for outcome in WORST if outcome in outcomes), "finished")
     return None

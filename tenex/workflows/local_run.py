@@ -221,10 +221,10 @@ class LocalRun(ConversationActor):
             state = self._state
             for signal in self._begin(state):
                 self.post(signal)
-            while self._signals or state.undecided or self._is_active(state):
+            while self._signals or state.work.undecided or self._is_active(state):
                 await self._step()
                 state = self._state
-                self.agent_states = dict(state.agent_states)
+                self.agent_states = dict(state.memory.agent_states)
                 for fault in self._faults:
                     error = f"{type(fault).__name__}: {words_of(fault)}"
                     raise InternalError(f"Work failed with {error}. What is journaled stays.") from fault

@@ -12,7 +12,7 @@ import pytest
 from tenex.app.index_updater import UNJOURNALED_MOST, IndexUpdater, keep_cursors, oldest_cursor, save_cursors
 from tenex.core import records as r
 from tenex.core.config import Role
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import new_conversation
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.runtime.clock import SystemClock
 from tenex.store.daemon_journal import DaemonJournal
@@ -146,7 +146,7 @@ async def test_a_conversation_is_followed_from_its_earliest_message(
     keeper = IndexUpdater(folder, index, book, listener, Slug("project-manager"), spawn=lambda *_: None)
     started = r.ConversationStarted(seq=1, at=Millis(1), id=ROOT, title="t", starter=ALICE, address={})
     journal, _ = await folder.open(ROOT)
-    conversation = Conversation(id=ROOT)
+    conversation = new_conversation(ROOT)
     keeper.on_records(conversation, [started, *after])
     keeper.on_records(conversation, [wrote(9, 1)])
     await journal.close()

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -220,7 +221,9 @@ class Scene:
         """The router has named the executor, whose model is wanted."""
         self.scenario.user_writes("Write something")
         home = {"form": "notes", "root": ROOT, "root_relay": NEAR, "relays": [NEAR]}
-        self.scenario.conversation.address = home if address is None else address
+        self.scenario.conversation.identity = replace(
+            self.scenario.conversation.identity, address=home if address is None else address
+        )
         await self.appended()
         self.scenario.step()
         await self.appended()
@@ -263,7 +266,7 @@ async def test_a_run_is_shown_from_its_start_over_a_question_to_its_end() -> Non
     scene.on_text()("One mo")
     await asyncio.sleep(1)
     await scene.step()
-    assert scene.scenario.conversation.is_parked
+    assert scene.scenario.conversation.work.is_parked
     count = len(scene.relay.received)
     await asyncio.sleep(60)
     assert len(scene.relay.received) == count, "nothing is published while it waits for a user"

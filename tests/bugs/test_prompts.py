@@ -40,5 +40,5 @@ def test_b28_making_a_prompt_fetches_nothing() -> None:
     scenario = Scenario(one_turn(), plain_model)
     scenario.user_writes(linked)
     scenario.step()
-    (run,) = scenario.conversation.runs.values()
+    (run,) = scenario.conversation.work.runs.values()
     assert linked in [entry.text for entry in run.entries if isinstance(entry, UserText)], "as the user wrote it"

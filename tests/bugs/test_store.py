@@ -64,7 +64,7 @@ async def test_b12_a_conversation_that_has_ended_is_found_where_it_was() -> None
     for cycle in (1, 2):
         async with world.daemon() as daemon:
             daemon.write("hello")
-            assert (await daemon.until("ended")).cycle == cycle
+            assert (await daemon.until("ended")).cycle.number == cycle
 
 
 async def test_b13_words_in_the_middle_of_any_message_are_found_and_the_agent_asked_for_is_heeded(

@@ -13,7 +13,7 @@ import pytest
 from tenex.cli import list_search
 from tenex.cli import verify as replaying
 from tenex.core.commands import status as chat_status
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.decide.transaction import Transaction
 from tenex.core.records import Record
 from tenex.operations.conversation_status import status_with_usage
@@ -41,7 +41,7 @@ Fact = Callable[[Shown], Any]
 
 def in_chat(conversation: Conversation) -> Shown:
     """What `/status` says about agents and tokens; of a mission it says only where that is."""
-    text = chat_status(Transaction(conversation, rules(), conversation.updated_at))
+    text = chat_status(Transaction(conversation, rules(), conversation.identity.updated_at))
     lines = [match for line in text.splitlines() if (match := LINE.match(line))]
     return {
         "agents": [match[1] for match in lines],
@@ -63,7 +63,7 @@ def shown(conversation: Conversation, record: Record, last: int) -> dict[str, Sh
     everywhere = {
         "view": json.loads(render(conversation)),
         "list": list_search._row(summarise(conversation, 0)),
-        "status": status_with_usage(conversation, conversation.updated_at),
+        "status": status_with_usage(conversation, conversation.identity.updated_at),
         "replay": replaying._state(conversation, record, last),
         "chat": in_chat(conversation),
         "metrics": in_metrics(conversation),
@@ -157,7 +157,7 @@ FACTS: Final[Mapping[str, Mapping[str, Fact]]] = {
 @each
 def test_all_readers_show_the_same_after_every_record(history: Path) -> None:
     name, records = whole(history)
-    conversation = Conversation(id=name)
+    conversation = new_conversation(name)
     for record in plain(records):
         conversation.apply(record)
         everywhere = shown(conversation, record, records[-1].seq)

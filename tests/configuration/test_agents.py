@@ -60,7 +60,7 @@ def rests(data: Path, name: str) -> Conversation | None:
     """The conversation once it waits for the user and all is sent."""
     journal = data / "conversations" / name / "journal.jsonl"
     state = fold(ConversationId(name), peek(journal, CONVERSATION) if journal.exists() else [])
-    return state if state.status == "waiting" and not state.outbox else None
+    return state if state.cycle.status == "waiting" and not state.delivery.outbox else None
 
 
 async def asked(data: Path, url: str, text: str) -> tuple[Conversation, dict[str, str]]:
@@ -97,7 +97,7 @@ async def test_the_shipped_fact_checker_goes_through_its_phases_with_its_sub_age
     async with serving(tmp_path, model, EXAMPLES / "fact_checker.py") as (_, url, _):
         state, sent = await asked(tmp_path, url, " ".join(CLAIMS))
     assert sent == {"One claim holds, one does not.": KeyRing(tmp_path / "keys").get("fact-checker").public}
-    agent_state = state.agent_states["fact-checker"]
+    agent_state = state.memory.agent_states["fact-checker"]
     assert [move.target for move in agent_state.history] == ["checking", "concluding"]
     assert agent_state.values["verdicts"] == {CLAIMS[0]: "true: it grows", CLAIMS[1]: f"false: {NO_SOURCE}"}
     own = [request for request in model.asked if request.agent == "fact-checker"]
@@ -131,7 +131,7 @@ async def test_the_shipped_researcher_plans_researches_and_concludes(tmp_path: P
         state, sent = await asked(tmp_path, url, "What follows from a.txt?")
     assert "It follows that a." in sent
     assert (tmp_path / "workspace" / "b.txt").read_text() == "what follows"
-    found = state.agent_states["researcher"]
+    found = state.memory.agent_states["researcher"]
     assert [(move.source, move.target) for move in found.history] == [
         ("planning", "research"),
         ("research", "analysis"),

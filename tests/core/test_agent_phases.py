@@ -43,7 +43,7 @@ def sets(field: str, value: Any) -> tuple[str, dict[str, Any]]:
 
 
 def state_of(one: Scenario) -> AgentPhaseState:
-    return one.conversation.agent_states["executor"]
+    return one.conversation.memory.agent_states["executor"]
 
 
 def moves(one: Scenario) -> list[tuple[str, str]]:
@@ -206,8 +206,8 @@ def test_a_schema_of_several_types_is_not_looked_at() -> None:
 def test_a_fork_takes_the_state_along() -> None:
     one = scenario(reply("", sets("plan", "p"))).settle()
     forked = of_fork(one.conversation, one.now, id=ConversationId("d" * 64), address={}, title="other")
-    assert forked.agent_states == one.conversation.agent_states
-    assert forked.agent_states["executor"].values == {"plan": "p", "data": []}
+    assert forked.memory.agent_states == one.conversation.memory.agent_states
+    assert forked.memory.agent_states["executor"].values == {"plan": "p", "data": []}
 
 
 def test_a_call_that_one_before_it_makes_room_for_waits_for_that() -> None:
@@ -267,10 +267,15 @@ def test_what_an_agent_has_done_before_makes_neither_its_records_nor_its_snapsho
             one.converse("again")
         records.append(len(CONVERSATION.encode_decisions(one.journal[before:])))
         whole = StateSnapshot.of(one.conversation)
-        state = dataclasses.replace(whole.state, seen={}, history=None, recent=(), window=Window())
+        state = dataclasses.replace(
+            whole.state,
+            identity=dataclasses.replace(whole.state.identity, seen={}),
+            memory=dataclasses.replace(whole.state.memory, recent=(), window=Window()),
+            history=None,
+        )
         snapshots.append(len(CONVERSATION.encode_decisions([[dataclasses.replace(whole, state=state)]])))
     assert len(one.records(r.AgentPhaseChanged)) == 80 * 3
-    assert {*one.conversation.agent_states} == {"executor"}
+    assert {*one.conversation.memory.agent_states} == {"executor"}
     assert len(state_of(one).history) == HISTORY
     assert records[1] < records[0] * 1.02, "a digit more here and there"
     assert snapshots[1] < snapshots[0] * 1.02

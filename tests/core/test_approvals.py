@@ -47,7 +47,7 @@ def planned(
     scenario = Scenario(router, model_by_phase(), config=routed_by_rule(config) if by_rule else config)
     scenario.now = type(scenario.now)(10_000 * HOUR)
     scenario.converse("design it", role=role, author=author)
-    assert (scenario.conversation.phase, scenario.conversation.status) == (Phase.PLAN, "waiting")
+    assert (scenario.conversation.cycle.phase, scenario.conversation.cycle.status) == (Phase.PLAN, "waiting")
     return scenario
 
 
@@ -106,7 +106,7 @@ def test_what_others_write_approves_nothing(text: str, role: Role, *, replies: b
     question = plan_message(scenario).events[0].id if replies else None
     scenario.converse(text, role=role, author=BOB, name="bob", reply_to=question)
     assert not is_approved(scenario)
-    assert not scenario.conversation.approved_turn
+    assert not scenario.conversation.phases.approved_turn
     if text.startswith("/"):
         assert "is for an owner, or the member who began" in scenario.sent_texts()[-1]
         assert turns_in_plan(scenario) == 1
@@ -121,8 +121,8 @@ def test_anything_else_of_a_permitted_user_goes_to_those_who_made_the_plan(text:
     assert not is_approved(scenario)
     assert turns_in_plan(scenario) == 2
     assert scenario.records(r.TurnOpened)[-1].agents == ("planner",)
-    assert text in [message.text for message in scenario.conversation.messages]
-    assert scenario.conversation.waiting_for == "user"
+    assert text in [message.text for message in scenario.conversation.cycle.messages]
+    assert scenario.conversation.cycle.waiting_for == "user"
     assert is_approved(scenario.converse("/approve")), "the new plan waits for its own approval"
 
 
@@ -135,9 +135,9 @@ def test_a_rejection_is_a_message_to_those_who_made_the_plan() -> None:
     assert not is_approved(scenario), "a word after it is no yes"
     assert turns_in_plan(scenario) == 2
     scenario.converse("/reject use postgres")
-    assert scenario.conversation.messages[-1].text == "use postgres"
+    assert scenario.conversation.cycle.messages[-1].text == "use postgres"
     shown = scenario.records(r.RunStarted)[-1]
-    assert scenario.conversation.messages[-1].seq in [getattr(entry, "seq", 0) for entry in shown.entries]
+    assert scenario.conversation.cycle.messages[-1].seq in [getattr(entry, "seq", 0) for entry in shown.entries]
     assert not is_approved(scenario)
 
 
@@ -149,7 +149,7 @@ def test_an_approval_that_is_dated_wrong_gets_a_sentence_and_nothing_else(text: 
     assert why in scenario.sent_texts()[-1]
     assert not is_approved(scenario)
     assert turns_in_plan(scenario) == 1
-    assert scenario.conversation.status == "waiting"
+    assert scenario.conversation.cycle.status == "waiting"
     assert is_approved(scenario.converse(text))
 
 
@@ -169,7 +169,7 @@ def test_a_yes_counts_as_a_reply_to_the_plan_or_to_the_thread_and_to_nothing_els
         scenario.converse("yes", reply_to=other)
         assert "it replies to another message" in scenario.sent_texts()[-1]
         assert not is_approved(scenario)
-        assert scenario.conversation.waiting_for == "user"
+        assert scenario.conversation.cycle.waiting_for == "user"
     assert is_approved(scenario.converse("yes", reply_to=plan_message(scenario).events[0].id))
 
 
@@ -178,7 +178,7 @@ def test_a_plan_that_is_changed_after_its_approval_needs_another() -> None:
     scenario.router = lambda question: route(None, "planner")
     scenario.user_writes("/approve")
     scenario.step()
-    step_until(scenario, lambda it: it.conversation.question is not None)
+    step_until(scenario, lambda it: it.conversation.phases.question is not None)
     scenario.router = Router(route("execute", "executor"), WAITS)
     scenario.settle()
     assert "needs the person's approval" in refusals(scenario)[-1]
@@ -214,7 +214,7 @@ def test_an_approved_plan_is_carried_out_and_the_router_may_neither_wait_nor_end
 def test_an_approval_while_the_router_is_being_asked_is_read_by_it() -> None:
     scenario = planned()
     scenario.user_writes("hello", role=Role.GUEST, author=BOB, name="bob")
-    assert scenario.conversation.question is not None
+    assert scenario.conversation.phases.question is not None
     scenario.converse("/approve")
     assert is_approved(scenario)
 
@@ -244,7 +244,7 @@ def test_where_the_router_leaves_the_plan_by_itself_no_user_approves_it() -> Non
     router = Router(route("plan", "planner"), WAITS)
     for text in ("/approve", "yes"):
         scenario = Scenario(router, model_by_phase()).converse("design it").converse(text)
-        assert scenario.conversation.phase is Phase.PLAN
+        assert scenario.conversation.cycle.phase is Phase.PLAN
         assert scenario.records(r.PlanApproved) == []
         assert ("No plan waits for your approval." in scenario.sent_texts()) is (text == "/approve")
         router = Router(route("plan", "planner"), WAITS)
@@ -257,7 +257,7 @@ def test_where_the_setting_is_gone_an_approved_plan_need_not_be_carried_out() ->
     scenario.rules = rules()
     scenario.settle()
     assert refusals(scenario) == []
-    assert scenario.conversation.waiting_for == "user"
+    assert scenario.conversation.cycle.waiting_for == "user"
 
 
 def test_a_failed_planner_leaves_nothing_to_approve() -> None:
@@ -270,7 +270,7 @@ def test_a_yes_where_a_waiver_is_asked_too_answers_only_the_question_it_replies_
     scenario = planned()
     scenario.router = Router({**WAITS, "waive": ["verification"]}, WAITS)
     scenario.converse("hello", role=Role.GUEST, author=BOB, name="bob")
-    assert scenario.conversation.waiting_for == "waiver"
+    assert scenario.conversation.cycle.waiting_for == "waiver"
     waiver = scenario.records(r.MessageSent)[-1].events[0].id
     scenario.converse("yes")
     assert "several questions are open" in scenario.sent_texts()[-1]
@@ -289,16 +289,16 @@ def test_a_restart_and_a_rollback_keep_what_is_approved() -> None:
     waiting = scenario.refold()
     scenario.router = Router(WAITS)
     scenario.user_writes("yes")
-    assert scenario.conversation.approved_turn
+    assert scenario.conversation.phases.approved_turn
     scenario.crash()
-    assert scenario.conversation.approved_turn
+    assert scenario.conversation.phases.approved_turn
     scenario.handle(RollBack(by="the operator", reason="", to=waiting.next_seq - 1, then=waiting))
-    assert not scenario.conversation.approved_turn, "it was not approved then"
+    assert not scenario.conversation.phases.approved_turn, "it was not approved then"
     scenario.router = plans
     assert Phase.EXECUTE in scenario.converse("yes").phases()
 
 
 def test_an_approval_is_a_decision_that_agents_read() -> None:
     scenario = planned().converse("/approve")
-    (decision,) = scenario.conversation.user_decisions
+    (decision,) = scenario.conversation.memory.user_decisions
     assert (decision.text, decision.is_command) == ("alice approved the plan", True)

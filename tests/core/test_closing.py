@@ -36,7 +36,7 @@ def test_a_simple_request_gives_its_answer_and_the_last_word() -> None:
     assert lines[4].startswith("- It took ")
     assert "tokens" in lines[4]
     assert "tidy" in written(scenario)
-    assert scenario.conversation.status == "ended"
+    assert scenario.conversation.cycle.status == "ended"
 
 
 class Counting(Scenario):
@@ -65,7 +65,8 @@ def test_the_last_word_names_changed_files_with_their_lines() -> None:
     scenario.converse("add a calculator")
     assert "- Changed: calc.py +12 −3, gone.py −7, logo.png, new.py +1,200." in notes(scenario)[-1].splitlines()
     assert (
-        fold(ID, [record for decision in scenario.journal for record in decision]).lines == scenario.conversation.lines
+        fold(ID, [record for decision in scenario.journal for record in decision]).cycle.lines
+        == scenario.conversation.cycle.lines
     )
 
 
@@ -76,9 +77,9 @@ def test_lines_of_a_file_that_was_put_back_are_not_said_any_more() -> None:
     scenario = Counting(router, model_by_phase(execute=builds, verification=[FINDS]), config=team())
     scenario.undo = lambda undo: UndoOutcome(to=9, since="x", files=("a.py",), restored_tree="t" if undo.to else "")
     scenario.converse("build").converse("/undo")
-    assert set(scenario.conversation.lines) == {"a.py", "b.py"}
+    assert set(scenario.conversation.cycle.lines) == {"a.py", "b.py"}
     scenario.converse("/undo yes")
-    assert set(scenario.conversation.lines) == {"b.py"}
+    assert set(scenario.conversation.cycle.lines) == {"b.py"}
 
 
 def test_the_last_word_names_each_command_that_tried_it() -> None:
@@ -101,12 +102,12 @@ def test_an_answer_without_a_change_is_the_only_message() -> None:
 
 def test_after_a_repair_its_result_is_in_the_last_word_and_said_once() -> None:
     def verify(conversation: Any, call: Any) -> ModelStep:
-        rounds = sum(turn.phase is Phase.VERIFICATION for turn in conversation.turns)
+        rounds = sum(turn.phase is Phase.VERIFICATION for turn in conversation.cycle.turns)
         tries = reply("", ("check", {"path": "a"}), ("complete", {"response": "it works now", "verdict": "verified"}))
         return tries if rounds else FINDS
 
     def build(conversation: Any, call: Any) -> ModelStep:
-        is_repair = any(turn.phase is Phase.VERIFICATION for turn in conversation.turns)
+        is_repair = any(turn.phase is Phase.VERIFICATION for turn in conversation.cycle.turns)
         repairs = reply("", ("write_file", {"path": "b"}), ("complete", {"response": "repaired", "summary": "b"}))
         return repairs if is_repair else BUILDS
 
@@ -122,15 +123,15 @@ def test_a_repairs_result_is_in_the_last_word_also_after_a_message_in_a_gate() -
 
     def build(conversation: Any, call: Any) -> ModelStep:
         repairs = reply("", ("write_file", {"path": "b"}), ("complete", {"response": "repaired", "summary": "b"}))
-        return repairs if conversation.turns else BUILDS
+        return repairs if conversation.cycle.turns else BUILDS
 
     def verify(conversation: Any, call: Any) -> ModelStep:
-        return VERIFIES if len(conversation.turns) > 1 else FINDS
+        return VERIFIES if len(conversation.cycle.turns) > 1 else FINDS
 
     router = Router(route("execute", "executor"), route("chores", "executor"))
     scenario = Scenario(router, model_by_phase(execute=build, verification=verify, chores=[TIDIES]), config=team())
     scenario.user_writes("create hello.py")
-    step_until(scenario, lambda it: len(it.conversation.turns) == 3 and bool(it.conversation.runs))
+    step_until(scenario, lambda it: len(it.conversation.cycle.turns) == 3 and bool(it.conversation.work.runs))
     scenario.converse("how long does it take?")
     (last,) = [note for note in notes(scenario) if "Changed: " in note]
     assert last.startswith("repaired\n\n- Changed: a, b.")
@@ -173,7 +174,7 @@ def at_chores() -> Scenario:
     model = model_by_phase(**{**WORK, "chores": tidies})
     scenario = Scenario(Router(route("execute", "executor")), model, config=team())
     scenario.user_writes("create hello.py")
-    step_until(scenario, lambda it: it.conversation.phase is Phase.CHORES and bool(it.conversation.runs))
+    step_until(scenario, lambda it: it.conversation.cycle.phase is Phase.CHORES and bool(it.conversation.work.runs))
     return scenario
 
 
@@ -210,7 +211,7 @@ def test_an_answer_to_what_was_written_in_a_gate_is_published() -> None:
     tidies = [reply("", ("read_file", {"path": "a"})), TIDIES]
     scenario = Scenario(router, model_by_phase(**{**WORK, "chores": tidies}), config=team())
     scenario.user_writes("create hello.py")
-    step_until(scenario, lambda it: it.conversation.phase is Phase.CHORES and bool(it.conversation.runs))
+    step_until(scenario, lambda it: it.conversation.cycle.phase is Phase.CHORES and bool(it.conversation.work.runs))
     scenario.user_writes("is it tidy?")
     scenario.settle()
     assert "tidy" in notes(scenario)
@@ -242,7 +243,7 @@ def test_the_last_word_says_that_a_newer_request_is_next() -> None:
     router = Router(route("execute", "executor"))
     scenario = Scenario(router, model_by_phase(**WORK), config=team())
     scenario.user_writes("create hello.py")
-    step_until(scenario, lambda it: it.conversation.phase is Phase.REFLECTION and bool(it.conversation.runs))
+    step_until(scenario, lambda it: it.conversation.cycle.phase is Phase.REFLECTION and bool(it.conversation.work.runs))
     scenario.user_writes("and bye.py")
     router.answers = [route(None, "END"), route("execute", "executor")]
     scenario.settle()

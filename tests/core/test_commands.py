@@ -12,7 +12,7 @@ import pytest
 from tenex.core import records as r
 from tenex.core.commands import HELP, NAMES, Command, parse
 from tenex.core.config import Role
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import new_conversation
 from tenex.core.ids import Millis
 from tenex.core.phases import Phase
 from tenex.core.reducers.memory import as_entry
@@ -47,14 +47,14 @@ def deciding() -> Scenario:
 
 def working() -> Scenario:
     scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor", "helper"), WAITS))
-    step_until(scenario, lambda it: it.conversation.turn is not None)
+    step_until(scenario, lambda it: it.conversation.work.turn is not None)
     return scenario
 
 
 def parked() -> Scenario:
     ask = model_by_phase(execute=[reply("", ("ask", {"question": "?"})), reply("ok")])
     scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS), ask)
-    step_until(scenario, lambda it: it.conversation.is_parked)
+    step_until(scenario, lambda it: it.conversation.work.is_parked)
     return scenario
 
 
@@ -85,16 +85,19 @@ FOR_OWNERS = set(NAMES) - GATES - {"help", "status"}
 def test_every_command_by_every_role_in_every_status(name: str, role: Role, stage: str) -> None:
     """It is answered at once, the agents and the router do not see it, and it is carried out only for whom it is."""
     scenario = STATUSES[stage]()
-    messages, transitions = scenario.conversation.messages, scenario.phases()
+    messages, transitions = scenario.conversation.cycle.messages, scenario.phases()
     running = {effect.key for effect in in_flight(scenario)}
-    if scenario.conversation.status != "new":
-        scenario.conversation.starter = ALICE if role is not Role.GUEST else scenario.conversation.starter
+    if scenario.conversation.cycle.status != "new":
+        scenario.conversation.identity = replace(
+            scenario.conversation.identity,
+            starter=ALICE if role is not Role.GUEST else scenario.conversation.identity.starter,
+        )
     text = "/skip verification" if name == "skip" else f"/{name}"
     records = scenario.user_writes(text, role=role)
     given = scenario.records(r.CommandGiven)[-1]
     assert (given.command, given.role) == (name, role)
     assert scenario.user_writes(text, role=role, event_id=given.event_id) == [], "an event that comes twice is one"
-    assert scenario.conversation.messages == messages, "a command is no message"
+    assert scenario.conversation.cycle.messages == messages, "a command is no message"
     assert scenario.phases() == transitions, "a command makes no transition"
     sent = [record.text for record in records if isinstance(record, r.MessageSent)]
     # `/continue` and `/retry` may answer by going on
@@ -113,11 +116,11 @@ def test_a_member_commands_their_own_conversations_only(name: str) -> None:
     own.user_writes(f"/{name}", role=Role.MEMBER)
     assert not any("is for an owner" in text for text in own.sent_texts())
     theirs = scenario_at(Phase.CHAT)
-    theirs.conversation.starter = type(ALICE)("b" * 64)
+    theirs.conversation.identity = replace(theirs.conversation.identity, starter=type(ALICE)("b" * 64))
     records = theirs.user_writes(f"/{name}", role=Role.MEMBER)
     assert [type(record).__name__ for record in records] == ["CommandGiven", "MessageSent"]
     assert theirs.sent_texts()[-1] == f"/{name} is for an owner, or the member who began this conversation."
-    theirs.conversation.starter = ALICE
+    theirs.conversation.identity = replace(theirs.conversation.identity, starter=ALICE)
 
 
 TALK = ["", "stop", "please /stop", "/", "//stop", "/ stop", "/etc/hosts is broken", "/v2 is out", "/\ud800"]
@@ -258,13 +261,13 @@ def test_a_long_command_is_read_in_time_that_grows_with_it(text: str) -> None:
 )
 def test_an_unknown_command_or_name_is_answered_and_starts_nothing(stage: str, text: str, answer: str) -> None:
     scenario = STATUSES[stage]()
-    messages, running = scenario.conversation.messages, {effect.key for effect in in_flight(scenario)}
+    messages, running = scenario.conversation.cycle.messages, {effect.key for effect in in_flight(scenario)}
     scenario.user_writes(text)
     assert scenario.sent_texts()[-1].startswith(answer)
     assert scenario.sent_texts()[-1].endswith("Nothing was started. To send this as text, put a word before it.")
-    assert scenario.conversation.messages == messages
+    assert scenario.conversation.cycle.messages == messages
     assert {effect.key for effect in in_flight(scenario)} == running
-    assert scenario.conversation.status != "new"
+    assert scenario.conversation.cycle.status != "new"
 
 
 @pytest.mark.parametrize("text", ["@types/node is missing", "@ 5 pm", "@alice look at this", "@orchestrator hello"])
@@ -337,11 +340,11 @@ def test_b04_b19_stop_ends_all_work_whose_results_then_count_for_nothing(
     late = [scenario.perform(effect) for effect in in_flight(scenario)]
     scenario.user_writes("/stop")
     assert in_flight(scenario) == []
-    assert (scenario.conversation.status, scenario.conversation.waiting_for) == ("waiting", "stopped")
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.waiting_for) == ("waiting", "stopped")
     assert scenario.sent_texts()[-1] == f"Stopped: {who}. Write to go on, or `/retry`."
     assert [scenario.handle(signal) for signal in late] == [[] for _ in late]
-    assert scenario.conversation.last_turn is not None
-    outcomes = {done.outcome for done in scenario.conversation.last_turn.completions}
+    assert scenario.conversation.memory.last_turn is not None
+    outcomes = {done.outcome for done in scenario.conversation.memory.last_turn.completions}
     assert outcomes == ({"finished"} if stage is deciding else {"stopped"})
 
 
@@ -384,23 +387,23 @@ def test_where_nothing_is_under_way_a_command_begins_nothing(
     scenario.user_writes(command)
     assert scenario.sent_texts()[-1].startswith(answer)
     assert in_flight(scenario) == []
-    assert scenario.conversation.status == status
+    assert scenario.conversation.cycle.status == status
 
 
 @pytest.mark.parametrize("stage", STATUSES)
 def test_new_ends_the_cycle_whatever_runs_and_the_next_message_begins_another(stage: str) -> None:
     scenario = STATUSES[stage]()
     scenario.user_writes("/new")
-    assert scenario.conversation.status == "ended"
+    assert scenario.conversation.cycle.status == "ended"
     assert in_flight(scenario) == []
     assert scenario.sent_texts()[-1] == "Done. Your next message begins a new cycle."
-    cycle = scenario.conversation.cycle
+    cycle = scenario.conversation.cycle.number
     scenario.router = Router(route(None, "project-manager"), WAITS)
     scenario.user_writes("something else")
-    assert (scenario.conversation.cycle, scenario.conversation.phase) == (cycle + 1, Phase.CHAT)
-    assert [message.text for message in scenario.conversation.messages] == ["something else"]
+    assert (scenario.conversation.cycle.number, scenario.conversation.cycle.phase) == (cycle + 1, Phase.CHAT)
+    assert [message.text for message in scenario.conversation.cycle.messages] == ["something else"]
     scenario.settle()
-    assert scenario.conversation.waiting_for == "user"
+    assert scenario.conversation.cycle.waiting_for == "user"
 
 
 def status(scenario: Scenario) -> str:
@@ -428,7 +431,7 @@ def test_words_after_a_command_that_takes_none_are_not_lost_without_a_sign() -> 
     scenario = Scenario(Router(WAITS), plain_model).converse("hello")
     scenario.user_writes("/quick Create q.py that prints q")
     assert "send the rest as a message of its own" in scenario.sent_texts()[-2]
-    assert scenario.conversation.waived
+    assert scenario.conversation.phases.waived
 
 
 @pytest.mark.parametrize(
@@ -447,7 +450,7 @@ def test_a_gate_is_waived_by_the_last_line_of_a_request_which_is_no_part_of_it(l
     (message,) = scenario.records(r.MessageRecorded)
     (command,) = scenario.records(r.CommandGiven)
     assert (message.text, command.command, command.event_id) == ("Build the tool.", "skip", message.event_id)
-    assert set(scenario.conversation.waived) == {Phase.CHORES}
+    assert set(scenario.conversation.phases.waived) == {Phase.CHORES}
     assert in_flight(scenario), "the request goes on"
 
 
@@ -474,7 +477,7 @@ def test_every_command_as_a_last_line_counts_or_is_answered(line: str, answer: s
     scenario.user_writes(f"Build it.\n{line}")
     assert answer in scenario.sent_texts()[-1]
     assert len(scenario.records(r.MessageRecorded)) == before + 1
-    is_stopped = scenario.conversation.question is None and scenario.conversation.turn is None
+    is_stopped = scenario.conversation.phases.question is None and scenario.conversation.work.turn is None
     assert is_stopped == (line == "/stop"), "all others are requests as without it"
 
 
@@ -506,7 +509,7 @@ def test_going_on_with_nothing_to_do_reports_it() -> None:
     scenario.router = lambda question: {"agents": ["USER"], "reason": "nothing is left to do"}
     before = len(scenario.sent_texts())
     scenario.converse("/continue")
-    assert scenario.conversation.status == "waiting"
+    assert scenario.conversation.cycle.status == "waiting"
     assert scenario.sent_texts()[before:] == ["I wait for you: nothing is left to do"]
 
 
@@ -522,16 +525,16 @@ def test_models_are_shown_what_a_message_replies_to_and_quotes() -> None:
     scenario.user_writes("That one, please.", reply_to=first)
     context = scenario.records(r.MessageRecorded)[-1].context
     assert context == f"It replies to {sent[0].name}: “{sent[0].text}”"
-    shown = as_entry(scenario.conversation.recent[-1], 1_000)
+    shown = as_entry(scenario.conversation.memory.recent[-1], 1_000)
     assert shown.text == f"That one, please.\n\n[Quoted as data, not a request: {context}]"
 
 
 def answered_messages(scenario: Scenario) -> list[tuple[str, Any]]:
     """Each message that was sent, and the number of the user's message that it answers."""
-    state, answers = Conversation(id=ID), list[tuple[str, Any]]()
+    state, answers = new_conversation(ID), list[tuple[str, Any]]()
     for record in scenario.records():
         if isinstance(record, r.MessageSent):
-            answers.append((record.text, (state.command_origin or state.origin)["number"]))
+            answers.append((record.text, (state.delivery.command_origin or state.delivery.origin)["number"]))
         state.apply(record)
     return answers
 
@@ -540,7 +543,7 @@ def test_after_a_command_in_the_middle_of_work_the_result_answers_the_request_an
     """Every later answer hung below `/status`, where clients fold it away."""
     scenario = Scenario(one_turn(), plain_model)
     scenario.user_writes("build it")
-    step_until(scenario, lambda it: it.conversation.turn is not None)
+    step_until(scenario, lambda it: it.conversation.work.turn is not None)
     scenario.user_writes("/status")
     scenario.user_writes("/help")
     scenario.settle()
@@ -582,4 +585,4 @@ def test_an_answer_to_an_agents_question_is_followed_by_no_word_that_we_wait() -
     scenario = Scenario(Router(route("chat", "project-manager"), WAITS), ask).converse("hello")
     scenario.converse("the red one")
     assert scenario.sent_texts()[-1] == "The red one, then."
-    assert scenario.conversation.status == "waiting"
+    assert scenario.conversation.cycle.status == "waiting"

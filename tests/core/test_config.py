@@ -1,12 +1,13 @@
 """Agents by name, users by role; what records state that something cost, and for whom work is done."""
 
 import dataclasses
+from dataclasses import replace
 
 import pytest
 
 from tenex.core import records as r
 from tenex.core.config import Expectation, Limits, PeerGroup, Role
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.costs import ROUTER, cost_of, model_of, spender_of
 from tenex.core.ids import ConversationId, Millis, PublicKey, RunId, Slug
 from tenex.core.messages import NO_USAGE, ModelStep, Usage
@@ -102,9 +103,10 @@ OWNER, MEMBER, GUEST = Role.OWNER, Role.MEMBER, Role.GUEST
 
 def talked(*roles: Role | None) -> Conversation:
     """A conversation in which users with these roles have written, the last but the first two long ago."""
-    conversation = Conversation(ConversationId("c" * 64))
+    conversation = new_conversation(ConversationId("c" * 64))
     wrote = [message(seq, author=PublicKey(f"{role}"), role=role) for seq, role in enumerate(roles)]
-    conversation.messages, conversation.recent = tuple(wrote[:2]), tuple(wrote[1:])
+    conversation.cycle = replace(conversation.cycle, messages=tuple(wrote[:2]))
+    conversation.memory = replace(conversation.memory, recent=tuple(wrote[1:]))
     return conversation
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.config import Role
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import new_conversation
 from tenex.core.decide.dispatch import OUTBOX_EXPIRY, decide
 from tenex.core.effects import Key, ModelCall, Timer, Work
 from tenex.core.ids import EventId, Millis
@@ -64,7 +64,7 @@ def test_what_is_pending_has_a_stable_order_and_a_call_in_flight_never_changes()
 def test_a_publication_that_is_not_wanted_has_no_effect(part: str) -> None:
     scenario = scenario_at(Phase.CHAT)
     scenario.user_writes("/help")
-    sent = next(iter(scenario.conversation.outbox))
+    sent = next(iter(scenario.conversation.delivery.outbox))
     signal = Published(key=Key(Work.PUBLISH, sent, part), outcome=PublishOutcome(accepted=True))
     assert not decide(scenario.conversation, signal, scenario.rules, scenario.now).records
 
@@ -72,7 +72,7 @@ def test_a_publication_that_is_not_wanted_has_no_effect(part: str) -> None:
 def test_opening_a_conversation_that_has_nothing_to_do_has_no_effect() -> None:
     scenario = scenario_at(Phase.CHAT).settle()
     assert scenario.handle(Opened()) == []
-    fresh = Conversation(id=ID)
+    fresh = new_conversation(ID)
     assert not decide(fresh, Opened(), scenario.rules, scenario.now).records
 
 
@@ -89,12 +89,12 @@ def test_opening_ends_open_calls_that_may_run_only_once_and_leaves_the_others() 
     assert [type(record).__name__ for record in scenario.handle(Opened())] == ["ProcessRestarted"]
     assert read.key in pending(scenario.conversation), "what may run again simply is still pending"
     scenario.settle()
-    assert scenario.conversation.waiting_for == "user"
+    assert scenario.conversation.cycle.waiting_for == "user"
 
 
 def test_keys_that_were_never_wanted_have_no_effect() -> None:
     scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
-    step_until(scenario, lambda it: it.conversation.turn is not None)
+    step_until(scenario, lambda it: it.conversation.work.turn is not None)
     (wanted,) = (effect.key for effect in in_flight(scenario))
     result = ToolResult(ok=True, content="")
     strange: list[Signal] = [
@@ -112,7 +112,7 @@ def test_keys_that_were_never_wanted_have_no_effect() -> None:
 def test_a_transition_sends_nothing_and_is_shown_by_the_next_message_once() -> None:
     """`Now in execute` was a notification on a phone."""
     scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
-    step_until(scenario, lambda it: it.conversation.unannounced is not None)
+    step_until(scenario, lambda it: it.conversation.phases.unannounced is not None)
     before = scenario.sent_texts()
     scenario.settle()
     first, *later = scenario.records(r.MessageSent)[len(before) :]
@@ -138,7 +138,7 @@ def test_one_relay_that_has_it_gives_the_others_three_days() -> None:
             scenario.handle(Published(key=key, outcome=PublishOutcome(accepted=False)))
         else:
             scenario.handle(TimerFired(key=timers[0].key))
-        assert both.seq not in scenario.conversation.outbox
+        assert both.seq not in scenario.conversation.delivery.outbox
 
 
 def refused_by_the_first_relay(others: tuple[str, ...]) -> tuple[Scenario, r.MessageSent]:
@@ -159,7 +159,7 @@ def test_a_refusal_gives_the_relays_that_are_tried_in_its_place_three_days() -> 
     assert isinstance(timer, Timer)
     assert timer.due == scenario.now + OUTBOX_EXPIRY
     scenario.handle(TimerFired(key=timer.key))
-    assert sent.seq not in scenario.conversation.outbox
+    assert sent.seq not in scenario.conversation.delivery.outbox
 
 
 def test_what_one_relay_refused_and_none_accepted_is_shown_as_undelivered() -> None:
@@ -192,7 +192,7 @@ def whole(settle: Callable[[Scenario], object], crash_at: tuple[int, str] | None
     scenario = Scenario(seven_phases, diligent)
     scenario.crash_at = crash_at
     for text in ("I want something nice", "let us think", "plan it", "blue"):
-        if scenario.conversation.status != "ended":
+        if scenario.conversation.cycle.status != "ended":
             scenario.user_writes(text)
             settle(scenario)
     return scenario
@@ -201,15 +201,15 @@ def whole(settle: Callable[[Scenario], object], crash_at: tuple[int, str] | None
 def check_whole(scenario: Scenario) -> None:
     """What must hold of a finished conversation, whatever happened on the way."""
     conversation = scenario.conversation
-    assert conversation.status == "ended"
+    assert conversation.cycle.status == "ended"
     assert scenario.phases() == ALL
     assert all(len(contents) == 1 for contents in scenario.published.values()), "one id, one content"
     turns = conversation.history.turns if conversation.history else []
     assert all(turn.is_completed and len(turn.completions) == len(turn.agents) for turn in turns)
-    assert set(conversation.participants) == conversation.reflected
+    assert set(conversation.cycle.participants) == conversation.phases.reflected
     finished = {record.call for record in scenario.records(r.ToolCallCompleted) if record.ok}
     assert finished
-    assert not conversation.outbox
+    assert not conversation.delivery.outbox
     assert not pending(conversation)
     once = [rec for rec in scenario.records(r.ToolCallStarted) if rec.replay == "once"]
     assert all(scenario.ran[f"{conversation.id}:{record.seq}"] <= 1 for record in once)

@@ -47,9 +47,9 @@ def test_a_request_that_is_deleted_before_work_began_starts_none() -> None:
     scenario = asked()
     assert [type(record) for record in delete(scenario)] == [r.MessageWithdrawn, r.Waiting]
     assert in_flight(scenario) == []
-    assert (scenario.conversation.messages, scenario.conversation.requests) == ((), ())
-    assert scenario.conversation.recent == ()
-    assert scenario.conversation.waiting_for == "user"
+    assert (scenario.conversation.cycle.messages, scenario.conversation.requests) == ((), ())
+    assert scenario.conversation.memory.recent == ()
+    assert scenario.conversation.cycle.waiting_for == "user"
 
 
 @pytest.mark.parametrize("author", [MALLORY])
@@ -61,7 +61,7 @@ def test_one_of_two_requests_that_is_deleted_leaves_the_other() -> None:
     scenario = asked()
     scenario.user_writes("and make it green")
     assert [type(record) for record in delete(scenario)] == [r.MessageWithdrawn]
-    assert len(scenario.conversation.messages) == 1
+    assert len(scenario.conversation.cycle.messages) == 1
     scenario.settle()
     assert scenario.records(r.TurnOpened)
 
@@ -72,7 +72,7 @@ def test_what_came_in_mid_work_and_was_deleted_is_not_shown_to_the_agent() -> No
     step_until(scenario, lambda it: bool(it.records(r.ToolCallStarted)))
     scenario.user_writes("make it green")
     assert [type(record) for record in delete(scenario)] == [r.MessageWithdrawn]
-    (run,) = scenario.conversation.runs.values()
+    (run,) = scenario.conversation.work.runs.values()
     assert run.unseen == ()
 
 
@@ -82,8 +82,8 @@ def test_a_request_that_is_deleted_after_it_was_answered_is_shown_to_no_one_else
     (record,) = delete(scenario)
     assert isinstance(record, r.MessageWithdrawn)
     assert (record.was_read, record.was_title) == (True, True)
-    assert (scenario.conversation.messages[0].text, scenario.conversation.title) == (DELETED, "")
-    assert "build it" not in repr((scenario.conversation.recent, scenario.conversation.earlier))
+    assert (scenario.conversation.cycle.messages[0].text, scenario.conversation.identity.title) == (DELETED, "")
+    assert "build it" not in repr((scenario.conversation.memory.recent, scenario.conversation.memory.earlier))
     assert delete(scenario) == [], "a relay sends the deletion again after each start"
 
 
@@ -104,9 +104,9 @@ def test_the_author_is_informed_that_work_goes_on_if_an_agent_has_read_what_they
 def test_the_next_message_names_a_conversation_whose_first_was_deleted() -> None:
     scenario = asked()
     delete(scenario)
-    assert scenario.conversation.title == ""
+    assert scenario.conversation.identity.title == ""
     scenario.user_writes("paint it")
-    assert scenario.conversation.title == "paint it"
+    assert scenario.conversation.identity.title == "paint it"
 
 
 def test_a_deletion_waits_for_the_decision_on_its_message() -> None:
@@ -121,17 +121,17 @@ def test_a_deletion_waits_for_the_decision_on_its_message() -> None:
     state.apply(EvaluationRequested(seq=state.next_seq, at=first.at, signal=waiting))
     deletion = MessageDeleted(event_id=message.event_id, author=ALICE)
     state = decide(state, deletion, scenario.rules, scenario.now).after
-    assert [one.signal for one in state.undecided] == [waiting, deletion]
-    while state.undecided:
+    assert [one.signal for one in state.work.undecided] == [waiting, deletion]
+    while state.work.undecided:
         (key,) = (key for key in pending(state) if isinstance(pending(state)[key], Evaluate))
         state = decide(state, Evaluated(key=key, verdicts=()), scenario.rules, scenario.now).after
-    assert [one.text for one in state.messages] == ["build it"]
+    assert [one.text for one in state.cycle.messages] == ["build it"]
 
 
 def test_an_answer_that_is_deleted_has_been_read() -> None:
     ask = model_by_phase(execute=[reply("", ("ask", {"question": "Which colour?"})), reply("done")])
     scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS), ask)
-    step_until(scenario, lambda it: it.conversation.is_parked)
+    step_until(scenario, lambda it: it.conversation.work.is_parked)
     scenario.user_writes("teal")
     assert [type(record) for record in delete(scenario)] == [r.MessageWithdrawn, r.MessageSent]
     assert scenario.records(r.MessageWithdrawn)[0].was_read
@@ -141,12 +141,12 @@ def test_an_answer_that_is_deleted_has_been_read() -> None:
 def test_answers_do_not_hang_below_a_message_that_was_deleted(*, was_read: bool) -> None:
     """Clients showed "2 replies" and none of them: the result answered what the relay had removed."""
     scenario = asked()
-    step_until(scenario, lambda it: it.conversation.turn is not None)
+    step_until(scenario, lambda it: it.conversation.work.turn is not None)
     scenario.user_writes("and a second one")
     if was_read:
         scenario.settle()
     delete(scenario)
-    assert scenario.conversation.origin["number"] == 1
-    assert scenario.refold().origin["number"] == 1
+    assert scenario.conversation.delivery.origin["number"] == 1
+    assert scenario.refold().delivery.origin["number"] == 1
     scenario.user_writes("a third one")
-    assert scenario.conversation.origin["number"] == 3
+    assert scenario.conversation.delivery.origin["number"] == 3

@@ -100,14 +100,14 @@ def test_a_verdict_without_a_trial_is_refused_and_one_after_a_trial_counts(lines
     scenario.converse("build it")
     sentence = next(one for one in refused(scenario) if "does not count" in one or "did not succeed" in one)
     assert "`untried`" in sentence or "did not succeed" in sentence
-    assert (verdicts(scenario), scenario.conversation.status) == (["verified"], "ended")
+    assert (verdicts(scenario), scenario.conversation.cycle.status) == (["verified"], "ended")
 
 
 def test_a_verifier_who_never_runs_anything_ends_with_untried_and_a_person_is_asked_once() -> None:
     scenario = work(reply("", SAYS)).converse("build it")
     assert len(refused(scenario)) == 2
     assert verdicts(scenario) == ["untried"]
-    assert scenario.conversation.waiting_for == "waiver"
+    assert scenario.conversation.cycle.waiting_for == "waiver"
     assert scenario.sent_texts()[-1] == (
         "No one could try it, because Project-Manager ran nothing that shows whether it works: accept it untried? "
         "Only “yes” accepts it."
@@ -129,7 +129,7 @@ def test_text_that_nothing_runs_is_verified_by_reading_all_of_it(
 ) -> None:
     looks = [("read_file", {"path": path}) for path in reads]
     scenario = work(reply("", *looks, SAYS), paths=paths).converse("write it")
-    assert (scenario.conversation.status == "ended") is is_met
+    assert (scenario.conversation.cycle.status == "ended") is is_met
     assert bool(refused(scenario)) is not is_met
     if not is_met and "a.py" not in paths:
         assert "b.txt was changed and not read" in refused(scenario)[0]
@@ -143,7 +143,7 @@ def test_what_was_run_in_execute_is_no_trial_of_the_verification() -> None:
 
 def test_untried_goes_to_a_worker_who_can_run_more_and_only_then_to_a_person() -> None:
     def verifies(conversation: Conversation, call: Any) -> Any:
-        agent = conversation.runs[call.run].agent
+        agent = conversation.work.runs[call.run].agent
         return reply("", UNTRIED) if agent == "project-manager" else VERIFIES
 
     known = with_shell(team(), without=("project-manager",))
@@ -152,7 +152,7 @@ def test_untried_goes_to_a_worker_who_can_run_more_and_only_then_to_a_person() -
     scenario.converse("build it")
     verified = [one.agents for one in scenario.records(r.TurnOpened) if one.phase is Phase.VERIFICATION]
     assert verified == [("project-manager",), ("executor",)]
-    assert (verdicts(scenario), scenario.conversation.status) == (["untried", "verified"], "ended")
+    assert (verdicts(scenario), scenario.conversation.cycle.status) == (["untried", "verified"], "ended")
     assert scenario.records(r.WaiverRequested) == []
 
 
@@ -168,7 +168,7 @@ def test_one_who_can_run_nothing_and_is_alone_is_told_to_say_so() -> None:
 def untried(**more: Any) -> Workplace:
     """A scenario in which a person is asked whether they accept the work untried."""
     scenario = work(reply("", UNTRIED), **more).converse("build it")
-    assert scenario.conversation.waiting_for == "waiver"
+    assert scenario.conversation.cycle.waiting_for == "waiver"
     return scenario
 
 
@@ -178,7 +178,7 @@ def test_a_yes_accepts_it_untried_and_the_other_gates_follow_without_the_router(
     scenario.converse("yes")
     (waiver,) = scenario.records(r.Waived)
     assert (waiver.phases, waiver.untried) == ((Phase.VERIFICATION,), "there is no browser here")
-    assert (scenario.conversation.status, scenario.conversation.cycle) == ("ended", 1)
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1)
     assert len(scenario.records(r.RouteRequested)) == asked
     turns = [one.phase for one in scenario.records(r.TurnOpened)]
     assert turns == [Phase.EXECUTE, *QUALITY_PHASES]
@@ -193,7 +193,7 @@ def test_anything_else_keeps_the_gate_and_the_question_is_not_put_again(text: st
     scenario.converse(text)
     assert "END is refused" in refusals(scenario)[0]
     assert len(scenario.records(r.WaiverRequested)) == 1
-    assert (scenario.records(r.Waived), scenario.conversation.status) == ([], "waiting")
+    assert (scenario.records(r.Waived), scenario.conversation.cycle.status) == ([], "waiting")
 
 
 @pytest.mark.parametrize("role", [Role.MEMBER, Role.GUEST])
@@ -215,7 +215,7 @@ def test_a_change_after_it_was_accepted_or_asked_is_tried_or_asked_again() -> No
     scenario.router = Router(route("execute", "executor"), WAITS)
     scenario.converse("change the colour first")
     assert len(scenario.records(r.WaiverRequested)) == 2
-    assert scenario.conversation.waiting_for == "waiver"
+    assert scenario.conversation.cycle.waiting_for == "waiver"
 
 
 def test_the_question_survives_a_restart_and_a_snapshot() -> None:
@@ -230,12 +230,12 @@ def test_the_question_survives_a_restart_and_a_snapshot() -> None:
 def test_evidence_survives_a_restart_and_a_snapshot_in_the_middle_of_a_turn() -> None:
     scenario = work(reply("", *run("pytest")), reply("", SAYS))
     scenario.user_writes("build it")
-    step_until(scenario, lambda it: it.conversation.turn is not None and bool(it.conversation.turn.ran))
-    turn = scenario.conversation.turn
+    step_until(scenario, lambda it: it.conversation.work.turn is not None and bool(it.conversation.work.turn.ran))
+    turn = scenario.conversation.work.turn
     scenario.crash()
     data = CONVERSATION.encode_decisions([[StateSnapshot.of(scenario.conversation)]])
     scenario.conversation = fold(ID, CONVERSATION.decode_lines(data)[0])
-    again = scenario.conversation.turn
+    again = scenario.conversation.work.turn
     assert again is not None
     assert turn is not None
     assert (again.ran, again.looked_at, again.has_effect) == (turn.ran, turn.looked_at, turn.has_effect)
@@ -245,7 +245,7 @@ def test_evidence_survives_a_restart_and_a_snapshot_in_the_middle_of_a_turn() ->
 
 def test_an_expert_beside_one_who_runs_judges_and_alone_meets_no_gate() -> None:
     def verifies(conversation: Conversation, call: Any) -> Any:
-        return reply("", SAYS) if conversation.runs[call.run].agent == "security" else VERIFIES
+        return reply("", SAYS) if conversation.work.runs[call.run].agent == "security" else VERIFIES
 
     for agents, gate in ((("security", "executor"), Phase.VERIFICATION), (("security",), None)):
         router = Router(route("execute", "executor"), route("verification", *agents), WAITS)
@@ -261,7 +261,7 @@ def test_a_repair_that_changed_nothing_is_not_verified_again_by_rule() -> None:
     )
 
     def repairs(conversation: Conversation, call: Any) -> Any:
-        is_first = all(turn.phase is not Phase.VERIFICATION for turn in conversation.turns)
+        is_first = all(turn.phase is not Phase.VERIFICATION for turn in conversation.cycle.turns)
         return (
             builds("a.py") if is_first else reply("", ("complete", {"response": "it is right", "summary": "as it was"}))
         )
@@ -270,7 +270,7 @@ def test_a_repair_that_changed_nothing_is_not_verified_again_by_rule() -> None:
     scenario.worker = model_by_phase(execute=repairs, verification=[finds])
     scenario.converse("build it")
     assert [str(phase) for phase in scenario.phases()] == ["execute", "verification", "execute"]
-    assert (len(scenario.records(r.RouteRequested)), scenario.conversation.status) == (2, "waiting")
+    assert (len(scenario.records(r.RouteRequested)), scenario.conversation.cycle.status) == (2, "waiting")
 
 
 # ---- gates follow effects ----
@@ -289,7 +289,7 @@ def test_a_program_opens_the_gates_where_it_may_change_something_outside(
     scenario.converse("where is the parser?")
     turns = [one.phase for one in scenario.records(r.TurnOpened)]
     assert turns == ([Phase.EXECUTE, *QUALITY_PHASES] if opens else [Phase.EXECUTE])
-    assert scenario.conversation.status == "ended"
+    assert scenario.conversation.cycle.status == "ended"
 
 
 def test_a_call_whose_result_is_lost_opens_the_gates() -> None:
@@ -303,8 +303,8 @@ def test_a_call_whose_result_is_lost_opens_the_gates() -> None:
 def test_a_later_change_opens_the_gates_again_and_an_answer_does_not() -> None:
     scenario = work(VERIFIES)
     scenario.user_writes("build it")
-    step_until(scenario, lambda it: Phase.VERIFICATION in it.conversation.gates_met)
-    met = scenario.conversation.gates_met
+    step_until(scenario, lambda it: Phase.VERIFICATION in it.conversation.phases.gates_met)
+    met = scenario.conversation.phases.gates_met
     opened = r.TurnOpened(
         seq=scenario.conversation.next_seq,
         at=scenario.now,
@@ -316,10 +316,10 @@ def test_a_later_change_opens_the_gates_again_and_an_answer_does_not() -> None:
     )
     state = scenario.conversation.fork()
     state.apply(opened)
-    assert state.gates_met == met
+    assert state.phases.gates_met == met
     old = scenario.conversation.fork()
     old.apply(dataclasses.replace(opened, gates_by_effect=False))
-    assert old.gates_met == frozenset(), "as in journals that were written before"
+    assert old.phases.gates_met == frozenset(), "as in journals that were written before"
 
 
 def test_the_view_shows_what_was_run_and_how_it_ended() -> None:
@@ -339,7 +339,7 @@ def test_enough_said_in_a_gate_is_judged_by_the_router_after_that_turn(phase: Ph
     written: list[str] = []
 
     def said(conversation: Conversation, call: Any) -> Any:
-        one = conversation.runs[call.run]
+        one = conversation.work.runs[call.run]
         if one.phase is phase and not written and (one.steps == 0 or not is_shown):
             written.append(phase)
             scenario.user_writes("that's enough, no more checks")

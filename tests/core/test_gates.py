@@ -1,6 +1,7 @@
 """The quality gates: what meets one, what reopens them; who may skip one, and what it takes: words alone never do."""
 
 import dataclasses
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -78,7 +79,7 @@ def test_what_two_agents_answer_meets_the_gate_or_leaves_it_open(
     router = Router(route(phase, "executor", "helper"), route(after, "executor"), ENDS, WAITS)
     scenario = scenario_at(before, router, model_by_phase(**{phase: answer})).settle()
     assert (phase in gates(scenario)) is is_met
-    assert (scenario.conversation.phase is phase) is not is_met
+    assert (scenario.conversation.cycle.phase is phase) is not is_met
     assert len(refusals(scenario)) >= 1
     check_idle(scenario)
 
@@ -98,7 +99,7 @@ def test_a_verdict_outside_verification_means_nothing() -> None:
 def reflecting(*agents: str) -> Scenario:
     """A scenario at the end of chores, in which these agents took part."""
     scenario = scenario_at(Phase.CHORES, agents=agents)
-    assert scenario.conversation.participants == agents
+    assert scenario.conversation.cycle.participants == agents
     return scenario
 
 
@@ -113,7 +114,7 @@ def test_no_one_reflects_twice_and_no_one_who_took_no_part() -> None:
     )
     assert "open: reflection." in refusals(scenario)[2]
     assert "everybody has reflected; answer END" in refusals(scenario)[3]
-    assert scenario.conversation.status == "ended"
+    assert scenario.conversation.cycle.status == "ended"
 
 
 def test_a_failed_reflection_counts_and_a_retry_does_not_repeat_it() -> None:
@@ -124,7 +125,7 @@ def test_a_failed_reflection_counts_and_a_retry_does_not_repeat_it() -> None:
     assert gates(scenario)[-1] is Phase.REFLECTION
     scenario.converse("/retry")
     assert [record.phase for record in scenario.records(r.TurnOpened)].count(Phase.REFLECTION) == 1
-    assert scenario.conversation.status == "ended"
+    assert scenario.conversation.cycle.status == "ended"
 
 
 def test_an_agent_that_leaves_while_the_others_have_reflected_does_not_block_the_end() -> None:
@@ -136,7 +137,7 @@ def test_an_agent_that_leaves_while_the_others_have_reflected_does_not_block_the
     scenario.converse("go on")
     assert (router.asked[0]["open_gates"], router.asked[0]["can_end"]) == ([], True)
     assert len(scenario.records(r.Ended)) == 1
-    assert scenario.conversation.cycle == 2, "what the user wrote last opens the next cycle"
+    assert scenario.conversation.cycle.number == 2, "what the user wrote last opens the next cycle"
 
 
 def test_a_plan_a_user_must_approve_waits_for_them_and_an_answer_given_before_approves_nothing() -> None:
@@ -171,7 +172,7 @@ def wishing(scenario: Scenario, *gates: str) -> Scenario:
 def asked(phase: Phase = Phase.EXECUTE, gate: str = "verification", config: Policy | None = None) -> Scenario:
     """A scenario in which the user is being asked whether a gate may be skipped."""
     scenario = wishing(scenario_at(phase, config=config), gate)
-    assert scenario.conversation.waiting_for == "waiver"
+    assert scenario.conversation.cycle.waiting_for == "waiver"
     return scenario
 
 
@@ -179,8 +180,8 @@ def asked(phase: Phase = Phase.EXECUTE, gate: str = "verification", config: Poli
 def test_whatever_a_user_writes_a_wish_of_the_router_is_a_question(text: str) -> None:
     scenario = wishing(scenario_at(Phase.EXECUTE, text=text), "verification", "chores")
     assert scenario.records(r.Waived) == []
-    assert scenario.conversation.phase is Phase.EXECUTE
-    assert scenario.conversation.waiting_for == "waiver"
+    assert scenario.conversation.cycle.phase is Phase.EXECUTE
+    assert scenario.conversation.cycle.waiting_for == "waiver"
     (question,) = scenario.records(r.WaiverRequested)
     assert (question.phases, question.of) == ((Phase.VERIFICATION, Phase.CHORES), ALICE)
     sent = scenario.records(r.MessageSent)[-1]
@@ -200,7 +201,9 @@ def test_a_yes_skips_all_that_was_asked_and_the_router_is_asked_again() -> None:
     assert (waiver.phases, waiver.name, waiver.quote) == (QUALITY_PHASES, "alice", "yes")
     assert waiver.message_id == scenario.records(r.MessageRecorded)[-1].event_id
     scenario.settle()
-    assert (scenario.conversation.status, scenario.conversation.cycle) == ("ended", 1), "a bare yes is no new request"
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1), (
+        "a bare yes is no new request"
+    )
     assert scenario.phases() == [Phase.EXECUTE, *QUALITY_PHASES]
     assert any("no one will have tried whether it works" in text for text in scenario.sent_texts())
 
@@ -243,7 +246,7 @@ def test_the_router_may_not_ask_again_for_the_same_gates_before_a_user_has_writt
     scenario.converse("no")
     assert len(scenario.records(r.WaiverRequested)) == 1
     assert "did not say yes" in refusals(scenario)[-1]
-    assert scenario.conversation.waiting_for == "fallback"
+    assert scenario.conversation.cycle.waiting_for == "fallback"
     scenario.converse("on second thought, skip it after all")
     assert len(scenario.records(r.WaiverRequested)) == 2
     scenario.router = Router(again, WAITS)
@@ -268,7 +271,7 @@ def test_what_is_waived_is_passed_through_and_the_rest_stays_to_do(skipped: tupl
     answers = [answer for gate in left for answer in (ENDS, route(gate, "executor"))]
     scenario.router = Router(*answers, ENDS)
     scenario.settle()
-    assert scenario.conversation.status == "ended"
+    assert scenario.conversation.cycle.status == "ended"
     assert scenario.phases() == [Phase.EXECUTE, *QUALITY_PHASES], "the table holds, whatever is waived"
     moved = {record.to: record.reason for record in scenario.records(r.PhaseTransition)}
     assert {gate for gate in QUALITY_PHASES if moved[gate] == "waived by alice"} == set(skipped)
@@ -340,7 +343,7 @@ def test_what_is_no_gate_is_refused_and_what_is_waived_or_met_is_not_asked_for()
     scenario.user_writes("/skip chores")
     wishing(scenario, "chores", "verification")
     assert scenario.records(r.WaiverRequested) == scenario.records(r.RouteRejected) == []
-    assert scenario.conversation.phase is Phase.CHORES
+    assert scenario.conversation.cycle.phase is Phase.CHORES
 
 
 HOUR = 3_600
@@ -428,7 +431,7 @@ answer|owner=y began=y asked=y member=n guest=n"""
 def test_who_may_decide_what(row: str) -> None:
     name, _, cells = row.partition("|")
     state = scenario_at(Phase.CHAT).conversation.fork()
-    state.starter = BOB
+    state.identity = replace(state.identity, starter=BOB)
     people = {
         "owner": (CAROL, Role.OWNER),
         "began": (BOB, Role.MEMBER),

@@ -107,7 +107,7 @@ class MissionScenario(Scenario):
         return self.mission.is_paused
 
     def status(self) -> str:
-        return self.conversation.status
+        return self.conversation.cycle.status
 
     def left(self, part: str = "node-close") -> int:
         """The time until the timer of that part fires."""
@@ -311,9 +311,12 @@ def test_stop_pauses_continue_resumes_new_ends_it_and_messages_are_kept() -> Non
     scenario.user_writes("/new")
     assert scenario.mission.outcome == "stopped"
     assert scenario.status() == "ended"
-    assert [message.text for message in scenario.conversation.recent if message.role] == ["how is it going?", "hello?"]
+    assert [message.text for message in scenario.conversation.memory.recent if message.role] == [
+        "how is it going?",
+        "hello?",
+    ]
     scenario.converse("something else")
-    assert scenario.conversation.turns, "the router is asked again once the mission is over"
+    assert scenario.conversation.cycle.turns, "the router is asked again once the mission is over"
 
 
 def test_the_limit_of_nodes_asks_first_and_counts_from_zero_when_continued() -> None:

@@ -66,18 +66,20 @@ def test_the_router_chooses_the_first_phase_and_rules_all_that_follows() -> None
         ("rule", ("executor", "project-manager"), "reflection"),
         ("rule", ("END",), ""),
     ]
-    assert scenario.conversation.status == "ended"
+    assert scenario.conversation.cycle.status == "ended"
 
 
 def test_an_agent_hands_over_and_the_only_agent_of_the_phase_works() -> None:
     router = Router(route(None, "project-manager"), WAITS)
-    steps = {"chat": lambda conversation, call: hand_over() if conversation.turn_count > 1 else reply("What for?")}
+    steps = {
+        "chat": lambda conversation, call: hand_over() if conversation.totals.turn_count > 1 else reply("What for?")
+    }
     scenario = Scenario(router, model_by_phase(**WORK, **steps), config=team()).converse("I need something")
     scenario.converse("a file hello.py")
     assert len(router.asked) == 1, "a message of a talk costs one call"
     assert routed(scenario)[-6:-4] == [("rule", ("project-manager",), ""), ("rule", ("executor",), "execute")]
     assert "create hello.py" in scenario.sent_texts()
-    assert scenario.conversation.status == "ended"
+    assert scenario.conversation.cycle.status == "ended"
 
 
 @pytest.mark.parametrize("phase", [None, "brainstorm"])
@@ -94,7 +96,7 @@ def test_a_talk_that_leads_nowhere_is_judged_by_the_router_after_two_turns_and_a
         asked.append(len(router.asked))
     assert asked == [1, 2, 2, 2, 2, 3]
     assert Phase.EXECUTE in scenario.phases()
-    assert scenario.conversation.status == "ended"
+    assert scenario.conversation.cycle.status == "ended"
 
 
 def test_the_router_is_asked_where_several_could_work_and_reads_what_was_handed_over() -> None:
@@ -126,7 +128,7 @@ def test_a_wish_that_the_router_could_not_have_is_refused(given: dict[str, Any],
     scenario.converse("hello")
     (refused,) = scenario.records(r.ToolCallRejected)
     assert sentence in refused.sentence
-    assert scenario.conversation.phase is Phase.CHAT
+    assert scenario.conversation.cycle.phase is Phase.CHAT
 
 
 WISH = ("hand_over", {"phase": "verification", "reason": "it is done"})
@@ -156,7 +158,7 @@ def test_a_brainstorm_is_not_left_before_the_user_has_written() -> None:
     scenario = Scenario(router, model_by_phase(brainstorm=steps), config=team()).converse("ideas, please")
     assert "left only when the person has written" in scenario.records(r.ToolCallRejected)[0].sentence
     scenario.converse("the second one")
-    assert scenario.conversation.phase is Phase.PLAN
+    assert scenario.conversation.cycle.phase is Phase.PLAN
     assert len(router.asked) == 2, "whether a plan is good is no rule"
 
 
@@ -165,7 +167,7 @@ def test_issues_go_back_to_who_built_it_twice_and_then_the_router_is_asked() -> 
     scenario = Scenario(router, model_by_phase(**{**WORK, "verification": [FINDS]}), config=team()).converse("do it")
     assert [str(phase) for phase in scenario.phases()] == ["execute", "verification"] * 3
     assert len(router.asked) == 2
-    assert scenario.conversation.status == "waiting"
+    assert scenario.conversation.cycle.status == "waiting"
 
 
 SAYS = reply("", ("read_file", {"path": "a"}), ("complete", {"response": "it is in a", "summary": "read a"}))
@@ -175,7 +177,7 @@ def test_an_answer_in_execute_that_changed_nothing_ends_there() -> None:
     router = Router(route("execute", "executor"), WAITS)
     scenario = Scenario(router, model_by_phase(execute=[SAYS]), config=team()).converse("where is the parser?")
     assert routed(scenario) == [("orchestrator", ("executor",), "execute"), ("rule", ("END",), "")]
-    assert (scenario.conversation.status, scenario.conversation.unmet_gates) == ("ended", ())
+    assert (scenario.conversation.cycle.status, scenario.conversation.unmet_gates) == ("ended", ())
     assert scenario.records(r.Ended)[0].reason == "it is answered, and nothing was changed"
 
 
@@ -194,7 +196,7 @@ def test_the_router_judges_work_that_changed_nothing_and_was_not_completed(first
 def test_the_router_judges_a_plan_of_which_nothing_was_made_and_work_that_was_not_completed() -> None:
     router = Router(route("plan", "planner"), route("execute", "executor"), WAITS)
     scenario = Scenario(router, model_by_phase(execute=[SAYS]), config=team()).converse("plan it and do it")
-    assert (len(router.asked), scenario.conversation.status) == (3, "waiting")
+    assert (len(router.asked), scenario.conversation.cycle.status) == (3, "waiting")
     router = Router(route("execute", "executor"), WAITS)
     steps = {"execute": [reply("", ("write_file", {"path": "a"})), reply("Shall I go on?")]}
     scenario = Scenario(router, model_by_phase(**steps), config=team()).converse("do it")
@@ -205,7 +207,7 @@ def test_the_router_is_asked_when_a_user_has_written_in_between() -> None:
     router = Router(route("execute", "executor"), route("execute", "executor"), WAITS)
     scenario = Scenario(router, model_by_phase(**WORK), config=team())
     scenario.user_writes("do it")
-    step_until(scenario, lambda played: played.conversation.phase is Phase.VERIFICATION)
+    step_until(scenario, lambda played: played.conversation.cycle.phase is Phase.VERIFICATION)
     scenario.user_writes("and make it green")
     scenario.settle()
     assert [question["phase"] for question in router.asked] == ["chat", "verification"]
@@ -216,10 +218,10 @@ def test_a_person_approves_a_plan_where_the_setting_wants_it() -> None:
     config = team(gates=GateRules(plan_approval="person"))
     router = Router(route("plan", "planner"), route("execute", "executor"))
     scenario = Scenario(router, model_by_phase(**WORK), config=config).converse("design it")
-    assert (scenario.conversation.status, len(router.asked)) == ("waiting", 1)
+    assert (scenario.conversation.cycle.status, len(router.asked)) == ("waiting", 1)
     scenario.converse("yes")
     assert len(router.asked) == 2
-    assert scenario.conversation.phase is not Phase.PLAN
+    assert scenario.conversation.cycle.phase is not Phase.PLAN
 
 
 def test_what_a_user_waived_is_passed_and_limits_hold_for_rules_too() -> None:
@@ -227,7 +229,7 @@ def test_what_a_user_waived_is_passed_and_limits_hold_for_rules_too() -> None:
     scenario = Scenario(router, model_by_phase(**WORK), config=team())
     scenario.user_writes("/quick")
     scenario.converse("create hello.py")
-    assert (scenario.conversation.status, len(router.asked)) == ("ended", 1)
+    assert (scenario.conversation.cycle.status, len(router.asked)) == ("ended", 1)
     assert routed(scenario)[-1] == ("rule", ("END",), "")
     config = team(limits=Limits(turns_per_message=2))
     scenario = Scenario(Router(route("execute", "executor")), model_by_phase(**WORK), config=config).converse("do it")
@@ -236,11 +238,11 @@ def test_what_a_user_waived_is_passed_and_limits_hold_for_rules_too() -> None:
 
 def test_an_addressed_agent_goes_on_with_the_talk_and_can_hand_over() -> None:
     router = Router(WAITS)
-    steps = {"chat": lambda conversation, call: hand_over() if conversation.turn_count > 1 else reply("Yes?")}
+    steps = {"chat": lambda conversation, call: hand_over() if conversation.totals.turn_count > 1 else reply("Yes?")}
     scenario = Scenario(router, model_by_phase(**WORK, **steps), config=team())
     scenario.converse("hi", addressed=("executor",)).converse("create hello.py")
     assert not router.asked
-    assert scenario.conversation.status == "ended"
+    assert scenario.conversation.cycle.status == "ended"
 
 
 def test_without_the_setting_the_router_is_asked_each_time_and_there_is_no_such_tool() -> None:

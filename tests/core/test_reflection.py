@@ -94,7 +94,7 @@ def test_a_fault_that_verification_found_is_shown_to_all_who_reflect() -> None:
     works = reply("", ("check", {"path": "a"}), ("complete", {"response": "it works", "verdict": "verified"}))
 
     def verify(conversation: Any, call: Any) -> Any:
-        return works if any(turn.phase is Phase.VERIFICATION for turn in conversation.turns) else finds
+        return works if any(turn.phase is Phase.VERIFICATION for turn in conversation.cycle.turns) else finds
 
     builds = reply("", ("write_file", {"path": "a"}), ("complete", {"response": "built", "summary": "a"}))
     model = model_by_phase(execute=[builds], verification=verify, chores=[TIDIES])

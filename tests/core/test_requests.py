@@ -64,7 +64,7 @@ class Interrupted:
         self.usual = model_by_phase(**steps)
 
     def __call__(self, conversation: Conversation, call: ModelCall) -> Any:
-        run = conversation.runs[call.run]
+        run = conversation.work.runs[call.run]
         if (run.phase, run.steps) == self.place and self.writes and self.scenario is not None:
             self.writes.pop(0)(self.scenario)
         return self.usual(conversation, call)
@@ -90,7 +90,7 @@ def wants_more(scenario: Scenario) -> None:
 
 
 def requests_of_last_cycle(scenario: Scenario) -> list[str]:
-    return [message.text for message in scenario.conversation.messages]
+    return [message.text for message in scenario.conversation.cycle.messages]
 
 
 def works_again(scenario: Scenario, *texts: str) -> bool:
@@ -98,7 +98,7 @@ def works_again(scenario: Scenario, *texts: str) -> bool:
     begun = scenario.records(r.CycleStarted)
     turns = [turn.phase for turn in scenario.records(r.TurnOpened) if turn.seq > begun[-1].seq]
     is_theirs = requests_of_last_cycle(scenario) == list(texts)
-    return len(begun) == 2 and is_theirs and turns == [Phase.CHAT] and scenario.conversation.status == "waiting"
+    return len(begun) == 2 and is_theirs and turns == [Phase.CHAT] and scenario.conversation.cycle.status == "waiting"
 
 
 @pytest.mark.parametrize("by_rule", [True, False], ids=["routed by rule", "routed by the model"])
@@ -135,7 +135,9 @@ def test_a_verifier_who_was_shown_a_request_and_says_verified_leaves_the_choice_
     scenario = two_steps_routed(to_execute)
     assert asked.count("verification") == 1, "the rule may not pass the request by, and is enough once it is worked on"
     assert [str(turn.phase) for turn in scenario.records(r.TurnOpened)][:3] == ["execute", "verification", "execute"]
-    assert (scenario.conversation.status, scenario.conversation.cycle) == ("ended", 1), "it was worked on, once"
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1), (
+        "it was worked on, once"
+    )
 
 
 def two_steps_routed(router: Any) -> Scenario:
@@ -172,7 +174,7 @@ def test_requests_of_two_people_begin_one_cycle_with_both() -> None:
 
 def test_a_command_in_a_gate_begins_no_cycle() -> None:
     scenario = interrupted(Phase.CHORES, lambda it: it.user_writes("/status"), lambda it: it.user_writes("/help"))
-    assert (scenario.conversation.status, scenario.conversation.cycle) == ("ended", 1)
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1)
 
 
 def test_a_request_that_was_shown_while_the_work_was_done_is_not_done_again() -> None:
@@ -182,7 +184,7 @@ def test_a_request_that_was_shown_while_the_work_was_done_is_not_done_again() ->
     worker.usual = model_by_phase(**steps, execute=[reply("", ("write_file", {"path": "a"})), done])
     scenario = worker.scenario = Scenario(onward, worker, config=routed_by_rule(rules()))
     scenario.converse("build it")
-    assert (scenario.conversation.status, scenario.conversation.cycle) == ("ended", 1)
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1)
 
 
 def test_a_request_in_the_last_step_of_the_work_is_read_by_the_router_and_lost_by_no_gate() -> None:
@@ -197,7 +199,7 @@ def test_an_answer_to_what_an_agent_asked_in_a_gate_begins_no_cycle(phase: Phase
     scripted = {**steps, str(phase): [asks, *steps[str(phase)]]}
     scenario = Scenario(onward, model_by_phase(**scripted), config=routed_by_rule(rules()))
     scenario.converse("build it").converse("readme.md")
-    assert (scenario.conversation.status, scenario.conversation.cycle) == ("ended", 1)
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1)
 
 
 def wishes_to_stop(gates: list[str], then: dict[str, Any], asked: list[list[str]]) -> Any:
@@ -219,14 +221,14 @@ def test_work_that_is_wanted_beside_a_waiver_is_done_after_the_yes() -> None:
     assert asked[:2] == [[], ["chores"]], "it is asked again, as its prompt says"
     turns = [str(turn.phase) for turn in scenario.records(r.TurnOpened)]
     assert turns[:3] == ["execute", "verification", "execute"]
-    assert scenario.conversation.cycle == 1
+    assert scenario.conversation.cycle.number == 1
 
 
 def test_a_wish_to_stop_checking_that_was_granted_begins_no_cycle() -> None:
     router = wishes_to_stop(["chores", "reflection"], ENDS, [])
     scenario = interrupted(Phase.VERIFICATION, lambda it: it.user_writes("no more checks"), router=router)
     scenario.converse("yes")
-    assert (scenario.conversation.status, scenario.conversation.cycle) == ("ended", 1)
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1)
 
 
 @pytest.mark.parametrize("text", ["no", "Nein, danke", "👎"])
@@ -238,9 +240,9 @@ def test_a_clear_no_to_a_waiver_begins_no_cycle(text: str) -> None:
         return wish if is_first else onward(question)
 
     scenario = interrupted(Phase.EXECUTE, by_rule=False, router=wishes)
-    assert scenario.conversation.waiting_for == "waiver"
+    assert scenario.conversation.cycle.waiting_for == "waiver"
     scenario.converse(text)
-    assert (scenario.conversation.status, scenario.conversation.cycle) == ("ended", 1)
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1)
 
 
 def test_a_refusal_with_a_request_in_it_begins_a_cycle() -> None:
@@ -260,16 +262,18 @@ def test_a_request_is_not_carried_past_a_stop() -> None:
         scenario.user_writes("/stop")
 
     scenario = interrupted(Phase.CHORES, stops)
-    assert scenario.conversation.waiting_for == "stopped"
+    assert scenario.conversation.cycle.waiting_for == "stopped"
     scenario.converse("/retry")
-    assert (scenario.conversation.status, scenario.conversation.cycle) == ("ended", 1), "the person ended it"
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1), (
+        "the person ended it"
+    )
 
 
 def test_a_request_survives_a_restart_and_a_snapshot() -> None:
     scenario = interrupted(
         Phase.CHORES, wants_more, router=lambda question: "hm" if question["phase"] == "chores" else onward(question)
     )
-    assert scenario.conversation.waiting_for == "fallback"
+    assert scenario.conversation.cycle.waiting_for == "fallback"
     data = CONVERSATION.encode_decisions([[StateSnapshot.of(scenario.conversation)]])
     again = fold(ID, CONVERSATION.decode_lines(data)[0])
     assert [message.text for message in again.requests] == [REQUEST]
@@ -319,7 +323,7 @@ def test_a_request_that_a_router_did_not_see_when_it_chose_a_gate_is_read_after_
     worker = Interrupted(Phase.CHAT, 0)
     scenario = Scenario(chooses, worker, config=rules())
     scenario.user_writes("build it")
-    step_until(scenario, lambda it: it.conversation.phase is Phase.REFLECTION)
+    step_until(scenario, lambda it: it.conversation.cycle.phase is Phase.REFLECTION)
     scenario.rules = routed_by_rule(rules())
     scenario.settle()
     assert asked.count("reflection") == 1, "the rule does not pass by what the router has not seen"
@@ -334,7 +338,7 @@ def test_a_message_for_which_the_router_chose_to_verify_is_no_request_afterwards
         return WAITS if is_built else onward(question)
 
     scenario = interrupted(Phase.EXECUTE, by_rule=False, router=router)
-    assert scenario.conversation.waiting_for == "user"
+    assert scenario.conversation.cycle.waiting_for == "user"
     scenario.converse("please verify it")
-    assert scenario.conversation.status == "ended"
+    assert scenario.conversation.cycle.status == "ended"
     assert len(scenario.records(r.CycleStarted)) == 1

@@ -76,7 +76,7 @@ def test_delays_come_from_the_table_and_then_the_work_is_held(part: str) -> None
     assert retries(scenario) == expected
     assert len(unreachable(scenario)) == 1, "reported once"
     check_idle(fire(scenario, part))
-    assert scenario.conversation.waiting_for == "user"
+    assert scenario.conversation.cycle.waiting_for == "user"
 
 
 @pytest.mark.parametrize("part", ["retry", "route"])
@@ -100,7 +100,7 @@ def test_nothing_is_held_for_an_agent_that_has_left() -> None:
     scenario = scenario_at(
         Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=lambda *_: down())
     )
-    step_until(scenario, lambda it: it.conversation.turn is not None)
+    step_until(scenario, lambda it: it.conversation.work.turn is not None)
     remove_agent(scenario, "executor")
     scenario.settle()
     assert "I could not finish: it is no longer one of the agents" in scenario.sent_texts()
@@ -149,7 +149,7 @@ def test_what_only_an_operator_can_mend_is_reported_once_and_waits_for_them(part
     else:
         scenario.user_writes("/continue")
     scenario.settle()
-    assert scenario.conversation.waiting_for == "user"
+    assert scenario.conversation.cycle.waiting_for == "user"
     check_idle(scenario)
 
 
@@ -173,9 +173,9 @@ def test_an_agent_whose_answers_stay_useless_fails_with_the_reason_and_all_calls
     ended = scenario.records(r.RunEnded)[0]
     assert (ended.outcome, ended.error) == ("failed", "The answer was filtered.")
     assert all("The answer was filtered. Answer again" in one.text for one in scenario.records(r.ModelReprompted))
-    assert scenario.conversation.status == "waiting"
+    assert scenario.conversation.cycle.status == "waiting"
     routed = Usage(input_tokens=10, output_tokens=5)
-    assert scenario.conversation.usage == COST + COST + COST + routed + routed
+    assert scenario.conversation.totals.usage == COST + COST + COST + routed + routed
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_run_that_reaches_the_limit_of_the_cycle_ends_and_the_user_is_asked() 
     assert len(scenario.records(r.ModelResponded)) == 4
     assert [limit.limit for limit in scenario.records(r.LimitReached)] == ["tokens_per_cycle"]
     assert sum("This cycle has used" in text for text in scenario.sent_texts()) == 1
-    assert scenario.conversation.status == "waiting"
+    assert scenario.conversation.cycle.status == "waiting"
     scenario.converse("/continue")
     assert len(scenario.records(r.ModelResponded)) > 4
 
@@ -337,7 +337,7 @@ def test_the_same_failure_twice_stops_and_a_user_who_goes_on_gives_it_two_more_t
     scenario = failing("no such file")
     assert len(failed_runs(scenario)) == 2
     assert [record.limit for record in scenario.records(r.LimitReached)] == ["same_failure"]
-    assert scenario.conversation.waiting_for == "limit"
+    assert scenario.conversation.cycle.waiting_for == "limit"
     assert scenario.sent_texts()[-1] == (
         "Executor failed 2 times for the same reason, so I have stopped: it called read_file 3 times with the same "
         "arguments and got the same result each time: no such file. Remove the cause, or ask for it in another way. "
@@ -364,4 +364,4 @@ def test_a_workflow_stops_at_the_same_failure_too() -> None:
     scenario.worker = lambda _conversation, _call: READS
     scenario.settle()
     assert len(failed_runs(scenario)) == 2
-    assert scenario.conversation.waiting_for == "limit"
+    assert scenario.conversation.cycle.waiting_for == "limit"

@@ -1,13 +1,13 @@
 """Snapshots, going back to every record and branching off there: at rest, and able to come to the end."""
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tenex.core import records as r
-from tenex.core.conversation import Conversation, fold
+from tenex.core.conversation import Conversation, fold, new_conversation
 from tenex.core.decide.rollback import state_at
 from tenex.core.effects import Effect, Publish, Timer, ToolCall, Work
 from tenex.core.ids import CallId, ConversationId, EventId, Millis
@@ -16,8 +16,11 @@ from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ModelFailed, RollBack, Signal, ToolReturned
-from tenex.core.state.conversation import READ_FILES, SEEN, SYSTEMS, Kept, Reset, Restored, State
+from tenex.core.state.conversation import State
+from tenex.core.state.cycle import READ_FILES, Cycle
 from tenex.core.state.history import BLOCK, History
+from tenex.core.state.identity import SEEN, Identity
+from tenex.core.state.memory import SYSTEMS
 from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork, of_then, undone
 from tenex.core.state.snapshot import StateSnapshot
 from tests.fakes.scenario import ID, Scenario, diligent, in_flight, one_turn, seven_phases
@@ -60,7 +63,7 @@ def lead_to_end(scenario: Scenario) -> None:
     """Alice writes what a user would, until the cycle has ended."""
     for text in ("I want something nice", "let us think", "plan it", "blue", "go on", "and on", "again", "once more"):
         scenario.converse(text)
-        if scenario.conversation.status == "ended":
+        if scenario.conversation.cycle.status == "ended":
             return
     raise AssertionError("it never comes to its end")
 
@@ -105,13 +108,6 @@ def test_a_rollback_into_a_turn_says_how_to_run_it_again() -> None:
         assert command in notice.text
 
 
-def test_every_field_of_the_state_is_declared_as_restored_reset_or_kept() -> None:
-    groups = {spec.name: getattr(spec.type, "__metadata__", ()) for spec in fields(State)}
-    known = [group[int].__metadata__ for group in (Restored, Reset, Kept)]
-    lacking = [name for name, group in groups.items() if group not in known]
-    assert not lacking, f"declare what a rollback does with {lacking}: Restored[...], Reset[...] or Kept[...]"
-
-
 def spread(first: int, last: int, step: int) -> list[Any]:
     """Every record; all but one in so many wait for the long sweeps."""
     return [
@@ -129,9 +125,17 @@ def test_after_going_back_nothing_is_pending_and_the_end_is_reached_again(to: in
     assert isinstance(wrote[-1], r.MessageSent)
     state = scenario.conversation
     assert {(e.key.work, e.key.part) for e in scenario.running.values() if not isinstance(e, Publish)} <= {EXPIRY}
-    assert state.status == ("ended" if then.status in ("new", "ended") else "waiting")
-    assert (state.phase, state.cycle, state.executed) == (then.phase, then.cycle, then.executed)
-    assert (state.usage, state.turn_count, dict(state.seen)) == (before.usage, before.turn_count, dict(before.seen))
+    assert state.cycle.status == ("ended" if then.cycle.status in ("new", "ended") else "waiting")
+    assert (state.cycle.phase, state.cycle.number, state.phases.executed) == (
+        then.cycle.phase,
+        then.cycle.number,
+        then.phases.executed,
+    )
+    assert (state.totals.usage, state.totals.turn_count, dict(state.identity.seen)) == (
+        before.totals.usage,
+        before.totals.turn_count,
+        dict(before.identity.seen),
+    )
     scenario.settle()
     lead_to_end(scenario)
     turns = [record.turn_id for record in scenario.records(r.TurnOpened)]
@@ -150,7 +154,7 @@ def test_going_back_in_the_middle_of_work_stops_it_and_late_results_have_no_effe
     scenario.conversation = scenario.refold()
     scenario.reconcile()
     running = dict(scenario.running)
-    had = scenario.conversation.turn
+    had = scenario.conversation.work.turn
     wrote = back(scenario, max(1, cut[-1][-1].seq // 2))
     assert not in_flight(scenario)
     assert isinstance(wrote[-2], RolledBack)
@@ -178,10 +182,14 @@ def late(scenario: Scenario, effect: Effect) -> Signal:
 @pytest.mark.parametrize("to", [-1, 0, LAST, LAST + 1, LAST + 100])
 def test_an_order_that_means_nothing_gives_no_record(to: int) -> None:
     scenario = twin_of(WHOLE)
-    then = replace(StateSnapshot.of(scenario.conversation).state, next_seq=to + 1)
-    assert scenario.handle(RollBack(to=to, then=then, by="x")) == []
-    assert scenario.handle(RollBack(to=5, then=replace(then, next_seq=6, id=OTHER), by="x")) == []
-    assert scenario.handle(RollBack(to=5, then=replace(then, next_seq=9), by="x")) == []
+    now = StateSnapshot.of(scenario.conversation).state
+
+    def order(at: int, **identity: Any) -> RollBack:
+        return RollBack(to=at, then=replace(now, identity=replace(now.identity, **identity)), by="x")
+
+    assert scenario.handle(order(to, next_seq=to + 1)) == []
+    assert scenario.handle(order(5, next_seq=6, id=OTHER)) == []
+    assert scenario.handle(order(5, next_seq=9)) == []
 
 
 def moment(where: Callable[[r.Record], bool]) -> int:
@@ -208,22 +216,24 @@ def test_the_history_shows_what_was_undone_and_undoing_that_brings_it_back() -> 
     back(scenario, at_end)
     assert scenario.conversation.history is not None
     assert scenario.conversation.history.rollbacks[-1].undone == ()
-    assert (scenario.conversation.status, scenario.conversation.phase) == ("ended", Phase.REFLECTION)
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.phase) == ("ended", Phase.REFLECTION)
     back(scenario, 2)
     assert scenario.conversation.history.rollbacks[-1].undone == tuple(turns)
     assert list(undone(scenario.conversation.history, 1, scenario.conversation.next_seq)) == []
 
 
 def test_of_the_cycle_gone_back_to_the_files_are_known_again_and_its_money_stays_spent() -> None:
-    then = replace(State(id=ID), cycle=1, touched=frozenset({"a"}), cycle_usage=Usage(cost_usd=1.0))
-    later = replace(then, touched=frozenset({"a", "b"}), cycle_usage=Usage(cost_usd=3.0))
+    cycle = Cycle(number=1, touched=frozenset({"a"}), usage=Usage(cost_usd=1.0))
+    then = State(identity=Identity(id=ID), cycle=cycle)
+    later = replace(then, cycle=replace(cycle, touched=frozenset({"a", "b"}), usage=Usage(cost_usd=3.0)))
     same = of_then(then, later, Millis(1), with_files=False)
-    assert same.touched == {"a", "b"}
-    assert same.cycle_usage == later.cycle_usage
-    other = of_then(then, replace(later, cycle=2, touched=frozenset({"c"})), Millis(1), with_files=False)
-    assert other.touched == {"a", "c"}
-    assert other.cycle_usage == then.cycle_usage
-    assert of_then(then, later, Millis(1), with_files=True).touched == {"a"}
+    assert same.cycle.touched == {"a", "b"}
+    assert same.cycle.usage == later.cycle.usage
+    next_one = replace(later, cycle=replace(later.cycle, number=2, touched=frozenset({"c"})))
+    other = of_then(then, next_one, Millis(1), with_files=False)
+    assert other.cycle.touched == {"a", "c"}
+    assert other.cycle.usage == then.cycle.usage
+    assert of_then(then, later, Millis(1), with_files=True).cycle.touched == {"a"}
 
 
 @pytest.mark.parametrize("at", spread(1, LAST, 4))
@@ -232,12 +242,17 @@ def test_a_fork_from_every_record_is_at_rest_and_comes_to_its_own_end(at: int) -
     then = state_at(ID, WHOLE.records(), at)
     state = scenario.conversation
     assert not pending(state)
-    assert (state.id, state.next_seq, state.title) == (OTHER, 2, "Fork of it")
-    assert (state.phase, state.cycle) == (then.phase, then.cycle)
-    assert (dict(state.seen), dict(state.outbox), state.usage.calls, dict(state.metrics)) == ({}, {}, 0, {})
-    assert not state.spending, "what the day has cost is counted in the conversation it was forked from"
-    assert state.forked_from is not None
-    assert (state.forked_from.id, state.forked_from.seq) == (ID, then.next_seq - 1)
+    assert (state.id, state.next_seq, state.identity.title) == (OTHER, 2, "Fork of it")
+    assert (state.cycle.phase, state.cycle.number) == (then.cycle.phase, then.cycle.number)
+    assert (
+        dict(state.identity.seen),
+        dict(state.delivery.outbox),
+        state.totals.usage.calls,
+        dict(state.totals.metrics),
+    ) == ({}, {}, 0, {})
+    assert not state.totals.spending, "what the day has cost is counted in the conversation it was forked from"
+    assert state.identity.forked_from is not None
+    assert (state.identity.forked_from.id, state.identity.forked_from.seq) == (ID, then.next_seq - 1)
     lead_to_end(scenario)
     assert scenario.conversation.history is not None
     assert scenario.conversation.history.turns_before == 0
@@ -275,15 +290,15 @@ def test_a_fork_is_at_the_beginning_of_its_own_journal_only() -> None:
 def test_what_was_sent_before_a_fork_does_not_hide_what_is_written_in_it() -> None:
     """Its records are numbered from 1 again: a message of before that had a higher number hid the new ones."""
     scenario = forked(LAST * 3 // 4)
-    assert scenario.conversation.status == "waiting"
-    known = [turn.turn_id for turn in scenario.conversation.turns]
+    assert scenario.conversation.cycle.status == "waiting"
+    known = [turn.turn_id for turn in scenario.conversation.cycle.turns]
     assert known
-    old = [message.text for message in scenario.conversation.recent]
+    old = [message.text for message in scenario.conversation.memory.recent]
     scenario.user_writes("one thing more")
     assert [message.text for message in scenario.conversation.unanswered] == ["one thing more"]
     assert [message.text for message in scenario.conversation.newer_than_last_turn()] == ["one thing more"]
     scenario.settle()
-    recent = scenario.conversation.recent
+    recent = scenario.conversation.memory.recent
     assert [message.text for message in recent[: len(old) + 1]] == [*old, "one thing more"]
     assert [message.seq for message in recent] == sorted({message.seq for message in recent})
     then = state_at(OTHER, scenario.records(), 2)
@@ -302,12 +317,12 @@ def begun() -> Scenario:
 def test_a_snapshot_of_anything_else_is_refused_and_changes_nothing() -> None:
     scenario = begun()
     good = StateSnapshot.of(scenario.conversation)
-    beside = Conversation(id=ConversationId("d" * 64))
+    beside = new_conversation(ConversationId("d" * 64))
     with pytest.raises(ValueError, match="another conversation"):
         beside.apply(good)
-    assert beside == Conversation(id=ConversationId("d" * 64))
+    assert beside == new_conversation(ConversationId("d" * 64))
     with pytest.raises(ValueError, match="another moment"):
-        Conversation(id=ID).apply(replace(good, seq=good.seq + 1))
+        new_conversation(ID).apply(replace(good, seq=good.seq + 1))
     with pytest.raises(ValueError, match="comes where"):
         fold(ID, [good, r.RetryDue(seq=good.seq + 1, at=Millis(1), run=None)]).apply(good)
     again = scenario.refold()
@@ -342,17 +357,17 @@ def test_the_prompts_longest_unused_are_forgotten_and_recorded_again_when_they_a
     started, state = before_run()
     for number in range(SYSTEMS):
         state.apply(replace(started, seq=state.next_seq, digest=f"d{number}", system=f"prompt {number}"))
-    assert state.spare_systems("d7") == ()
+    assert state.memory.spare_systems("d7") == ()
     state.apply(replace(started, seq=state.next_seq, digest="d0", system=None))
-    assert state.runs[started.run].system == "prompt 0"
-    assert state.spare_systems("new") == ("d1",)
+    assert state.work.runs[started.run].system == "prompt 0"
+    assert state.memory.spare_systems("new") == ("d1",)
     state.apply(replace(started, seq=state.next_seq, digest="new", system="newest", forgets=("d1",)))
-    assert len(state.systems) == SYSTEMS
-    assert "d1" not in state.systems
-    assert list(state.systems)[-2:] == ["d0", "new"]
+    assert len(state.memory.systems) == SYSTEMS
+    assert "d1" not in state.memory.systems
+    assert list(state.memory.systems)[-2:] == ["d0", "new"]
     state.apply(replace(started, seq=state.next_seq, digest="more", system="another"))
-    assert len(state.systems) == SYSTEMS + 1
-    assert state.spare_systems("newer") == ("d2", "d3")
+    assert len(state.memory.systems) == SYSTEMS + 1
+    assert state.memory.spare_systems("newer") == ("d2", "d3")
 
 
 def test_of_the_files_read_the_newest_are_remembered() -> None:
@@ -363,20 +378,25 @@ def test_of_the_files_read_the_newest_are_remembered() -> None:
     )
     for number in range(READ_FILES + 7):
         state.apply(replace(done, seq=state.next_seq, read={f"f{number}": "sha", "f0": f"sha {number}"}))
-    assert len(state.read_files) == READ_FILES
-    assert state.read_files["f0"] == f"sha {READ_FILES + 6}"
-    assert "f1" not in state.read_files
+    assert len(state.cycle.read_files) == READ_FILES
+    assert state.cycle.read_files["f0"] == f"sha {READ_FILES + 6}"
+    assert "f1" not in state.cycle.read_files
 
 
 def test_open_work_is_over_when_the_journal_is_rebuilt() -> None:
     """After every record of a scenario with questions, calls and deliveries in flight."""
     scenario = Scenario(seven_phases, diligent).converse("I want something nice").converse("go on").converse("go on")
-    assert scenario.conversation.asks  # an agent waits for an answer at the end
+    assert scenario.conversation.work.asks  # an agent waits for an answer at the end
     for cut in range(1, len(scenario.records()) + 1):
         state = fold(ID, scenario.records()[:cut])
         state.apply(r.JournalRebuilt(seq=state.next_seq, at=Millis(9), source="relay"))
         assert not pending(state)
-        assert (state.turn, dict(state.runs), state.question, dict(state.asks)) == (None, {}, None, {})
+        assert (state.work.turn, dict(state.work.runs), state.phases.question, dict(state.work.asks)) == (
+            None,
+            {},
+            None,
+            {},
+        )
 
 
 def test_of_a_rebuilt_journal_phase_and_gates_are_entered_and_the_newest_events_are_known() -> None:
@@ -384,5 +404,5 @@ def test_of_a_rebuilt_journal_phase_and_gates_are_entered_and_the_newest_events_
     seen = tuple(EventId(f"{number:064x}") for number in range(3 * SEEN))
     rebuilt = r.JournalRebuilt(seq=1, at=Millis(9), source="relay", phase=Phase.VERIFICATION, open_gates=gates, turns=4)
     state.apply(replace(rebuilt, known_events=seen))
-    assert (state.phase, state.unmet_gates, state.turn_count) == (Phase.VERIFICATION, gates, 4)
-    assert tuple(state.seen) == seen[-SEEN:]
+    assert (state.cycle.phase, state.unmet_gates, state.totals.turn_count) == (Phase.VERIFICATION, gates, 4)
+    assert tuple(state.identity.seen) == seen[-SEEN:]

@@ -18,7 +18,7 @@ from tenex.core.ids import ConversationId, Millis
 from tenex.core.phases import Phase
 from tenex.core.routing import DECISION_SCHEMA, REASON_CHARACTERS, RoutingDecision, parse
 from tenex.core.signals import DayLimitReached, ModelFailed, RouteAnswered
-from tenex.core.state.conversation import CYCLE_MESSAGES
+from tenex.core.state.cycle import CYCLE_MESSAGES
 from tenex.workflows.phases.router_prompt import (
     COMPLETIONS,
     MESSAGES,
@@ -84,7 +84,7 @@ def test_nothing_ends_or_waits_before_the_user_had_an_answer(word: str) -> None:
     )
     assert len(refusals(scenario)) == 1
     assert "answer" in refusals(scenario)[0]
-    assert scenario.conversation.turn_count == 1
+    assert scenario.conversation.totals.turn_count == 1
     check_idle(scenario)
 
 
@@ -104,8 +104,8 @@ def test_user_is_asked_again_uncounted_when_the_user_has_just_written() -> None:
     stale = [record for record in scenario.records(r.RouteRejected) if not record.counted]
     assert len(stale) == 5
     assert {record.attempt for record in scenario.records(r.RouteRequested)} == {1}
-    assert scenario.conversation.status == "waiting"
-    assert scenario.conversation.waiting_for == "user"
+    assert scenario.conversation.cycle.status == "waiting"
+    assert scenario.conversation.cycle.waiting_for == "user"
 
 
 JARGON = re.compile(r"JSON|object|slug|roster|\bEND\b|\bUSER\b|`agents`|`phase`|gate")
@@ -134,13 +134,13 @@ def test_b02_three_refusals_lead_to_plain_words_and_a_wait_and_the_next_message_
     """Agents of a rejected decision ran as if the phase had changed."""
     router = Router(answer)
     scenario = scenario_at(phase, router)
-    turns = scenario.conversation.turn_count
+    turns = scenario.conversation.totals.turn_count
     scenario.settle()
-    assert scenario.conversation.turn_count == turns
+    assert scenario.conversation.totals.turn_count == turns
     assert [record.attempt for record in scenario.records(r.RouteRequested)][-3:] == [1, 2, 3]
     assert [question["rejections"] for question in router.asked] == [refusals(scenario)[:n] for n in range(3)]
-    assert scenario.conversation.phase is phase
-    assert (scenario.conversation.status, scenario.conversation.waiting_for) == ("waiting", "fallback")
+    assert scenario.conversation.cycle.phase is phase
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.waiting_for) == ("waiting", "fallback")
     sent = scenario.sent_texts()[-1]
     assert sent.startswith("I could not decide how to go on. The orchestrator's model gave 3 decisions that I cannot")
     assert f"the last time {expected}" in sent
@@ -149,7 +149,7 @@ def test_b02_three_refusals_lead_to_plain_words_and_a_wait_and_the_next_message_
     router = scenario.router = Router(route(None, "project-manager"), WAITS)
     scenario.converse("try again")
     assert router.asked[0]["rejections"] == []
-    assert (scenario.conversation.turn_count, scenario.conversation.waiting_for) == (turns + 1, "user")
+    assert (scenario.conversation.totals.turn_count, scenario.conversation.cycle.waiting_for) == (turns + 1, "user")
 
 
 def test_b08_a_corrected_name_is_kept_as_a_lesson_and_shown_in_later_questions_and_no_other_refusal_is() -> None:
@@ -170,7 +170,7 @@ def test_b08_a_corrected_name_is_kept_as_a_lesson_and_shown_in_later_questions_a
     opened = [record.agents for record in scenario.records(r.TurnOpened)]
     assert opened[1:] == [("project-manager",), *[("planner",)] * 10]
     corrected = scenario_at(Phase.CHAT, Router(route("execute", "wizard"), ENDS)).settle()
-    assert corrected.conversation.status == "ended"
+    assert corrected.conversation.cycle.status == "ended"
 
 
 def silent() -> tuple[Scenario, Key]:
@@ -204,8 +204,8 @@ def test_a_router_that_is_always_slow_is_reported_once_for_a_message() -> None:
     scenario = Scenario(Router(route("plan", "planner"), route("execute", "executor"), WAITS), plain_model)
     scenario.user_writes("hello")
     scenario.fire("route-warn")
-    step_until(scenario, lambda it: it.conversation.phase is Phase.PLAN)
-    step_until(scenario, lambda it: it.conversation.question is not None)
+    step_until(scenario, lambda it: it.conversation.cycle.phase is Phase.PLAN)
+    step_until(scenario, lambda it: it.conversation.phases.question is not None)
     assert slow(scenario) == []
     scenario.settle()
     scenario.router = Router(WAITS)
@@ -386,13 +386,13 @@ def test_b06_the_question_keeps_to_its_budget_with_every_message_and_every_turn(
     note = question_for(scenario.conversation, scenario.rules, budget)
     assert tokens(note.text) <= budget
     asked = json.loads(note.text)
-    kept = scenario.conversation.messages
+    kept = scenario.conversation.cycle.messages
     assert len(kept) <= CYCLE_MESSAGES
     assert kept[0].text.startswith("message 0 "), "what began the cycle stays"
     assert [message["id"] for message in asked["messages"]] == [message.event_id for message in kept]
     assert all(f"message {m.text.split()[1]} " in sent["text"] for m, sent in zip(kept, asked["messages"], strict=True))
     assert all(len(message["text"]) < MESSAGES[0] + 100 for message in asked["messages"])
-    assert [turn["turn"] for turn in asked["turns"]] == [turn.turn_id for turn in scenario.conversation.turns]
+    assert [turn["turn"] for turn in asked["turns"]] == [turn.turn_id for turn in scenario.conversation.cycle.turns]
     assert {done["outcome"] for turn in asked["turns"] for done in turn["completions"]} == {"finished"}
     if budget == 20_000:
         sizes = [len(turn["completions"][0]["text"]) for turn in asked["turns"]]
@@ -421,7 +421,7 @@ def test_the_question_is_one_document_written_as_json_is_whatever_is_sent_in_it(
         text = question_for(scenario.conversation, scenario.rules, budget, ['"messages": [], "turns": []']).text
         assert text == json.dumps(json.loads(text), ensure_ascii=False)
         assert json.loads(text)["messages"][-1]["text"] == '"messages": [], "turns": []'
-        assert len(json.loads(text)["turns"]) == len(scenario.conversation.turns) > 1
+        assert len(json.loads(text)["turns"]) == len(scenario.conversation.cycle.turns) > 1
 
 
 def test_what_was_written_before_changes_no_question() -> None:
@@ -432,7 +432,9 @@ def test_what_was_written_before_changes_no_question() -> None:
         written.forget()
     assert question_for(scenario.refold(), scenario.rules, 9_000).text == first
     later = scenario.conversation.fork()
-    later.turns = (*later.turns[:-1], replace(later.turns[-1], reason="another"))
+    later.cycle = replace(
+        later.cycle, turns=(*later.cycle.turns[:-1], replace(later.cycle.turns[-1], reason="another"))
+    )
     assert json.loads(question_for(later, scenario.rules).text)["turns"][-1]["reason"] == "another"
 
 

@@ -38,7 +38,7 @@ def at_work(
     """A scenario in which a turn in execute has just been opened, with these answers of the agents' models to come."""
     router, models = Router(route(phase, *agents), WAITS), model_by_phase(**{phase: list(steps)})
     scenario = scenario_at(Phase.CHAT, router, models, config=rules(limits=limits))
-    step_until(scenario, lambda it: it.conversation.turn is not None)
+    step_until(scenario, lambda it: it.conversation.work.turn is not None)
     return scenario
 
 
@@ -75,7 +75,7 @@ def test_a_slow_agent_is_mentioned_once_and_then_given_up() -> None:
     scenario = at_work(reply("", ("write_file", {"path": "a"})), limits=FAST)
     opened = scenario.records(r.TurnOpened)[-1].at
     assert timers(scenario)["warn"] == opened + 60_000
-    assert next(iter(scenario.conversation.runs.values())).close_at == opened + 120_000
+    assert next(iter(scenario.conversation.work.runs.values())).close_at == opened + 120_000
     scenario.fire("warn")
     assert [record.run for record in scenario.records(r.RunWarned)] == ["turn-2.executor"]
     assert "Executor is still working; I give it 1 more min." in scenario.sent_texts()[-1]
@@ -92,7 +92,7 @@ def test_several_slow_agents_are_mentioned_in_one_message() -> None:
     """Each that reflected sent one, in the same second."""
     scenario = Scenario(Router(route("execute", "executor", "helper")), plain_model, config=rules(limits=FAST))
     scenario.user_writes("create hello.py")
-    step_until(scenario, lambda it: len(it.conversation.runs) == 2)
+    step_until(scenario, lambda it: len(it.conversation.work.runs) == 2)
     before = len(scenario.sent_texts())
     scenario.fire("warn")
     scenario.fire("warn")
@@ -115,7 +115,7 @@ def answers(scenario: Scenario, step: ModelStep, *, at: int) -> None:
 def test_time_in_the_queue_of_a_busy_provider_counts_against_no_deadline(retryable: bool | None) -> None:
     """Twenty conversations wait for a slow provider: an hour in the queue is no one's work."""
     scenario = at_work(reply("never"), limits=FAST)
-    began = next(iter(scenario.conversation.runs.values()))
+    began = next(iter(scenario.conversation.work.runs.values()))
     scenario.now = Millis(began.close_at - 60_000 + HOUR)
     if retryable is None:
         step = dataclasses.replace(reply("", ("write_file", {"path": "a"})), queued=HOUR)
@@ -123,7 +123,7 @@ def test_time_in_the_queue_of_a_busy_provider_counts_against_no_deadline(retryab
     else:
         (call,) = in_flight(scenario)
         scenario.handle(ModelFailed(key=call.key, message="no", retryable=retryable, queued=HOUR))
-    run = next(iter(scenario.conversation.runs.values()))
+    run = next(iter(scenario.conversation.work.runs.values()))
     assert (run.warn_at, run.close_at) == (began.warn_at + HOUR, began.close_at + HOUR)
     due = [e.due for e in scenario.running.values() if isinstance(e, Timer) and e.key.part == "warn"]
     assert due == ([] if retryable else [run.warn_at]), "the timer that ran before was replaced"
@@ -137,7 +137,7 @@ def test_time_parked_on_one_question_and_then_another_does_not_count() -> None:
     assert not set(timers(scenario)) & {"warn", "close"}, "no deadline runs while it waits for the user"
     scenario.now = Millis(scenario.now + HOUR)
     scenario.user_writes("that one", reply_to=first.events[0].id)
-    assert scenario.conversation.is_parked
+    assert scenario.conversation.work.is_parked
     scenario.now = Millis(scenario.now + HOUR)
     scenario.user_writes("now", reply_to=second.events[0].id)
     assert timers(scenario)["warn"] > scenario.now + 30_000, "an hour of waiting is no hour of work"
@@ -272,7 +272,7 @@ def test_an_answer_that_comes_during_a_change_starts_no_read_after_it() -> None:
     scenario = at_work(reply("", *calls), reply("done"))
     scenario.step()
     (write,) = in_flight(scenario)
-    scenario.user_writes("that one", reply_to=next(iter(scenario.conversation.asks)))
+    scenario.user_writes("that one", reply_to=next(iter(scenario.conversation.work.asks)))
     assert len(scenario.records(r.QuestionAnswered)) == 1
     assert in_flight(scenario) == [write]
     finish(scenario, write.key)
@@ -289,7 +289,7 @@ def test_complete_beside_other_calls_ends_the_run_after_them() -> None:
         assert ended(scenario) == []
         finish(scenario, in_flight(scenario)[0].key)
     assert (ended(scenario)[0].text, ended(scenario)[0].outcome) == ("done", "finished")
-    assert scenario.conversation.touched == {"a"}
+    assert scenario.conversation.cycle.touched == {"a"}
 
 
 @pytest.mark.parametrize(
@@ -305,8 +305,8 @@ def test_complete_beside_other_calls_ends_the_run_after_them() -> None:
 def test_b10_b20_what_a_user_reads_is_in_the_completion_wherever_the_model_put_it(step: ModelStep, text: str) -> None:
     """Completions made up by the program were seen by no one, and the clock of a run went on after it."""
     scenario = at_work(step).settle()
-    assert scenario.conversation.last_turn is not None
-    assert [done.text for done in scenario.conversation.last_turn.completions] == [text]
+    assert scenario.conversation.memory.last_turn is not None
+    assert [done.text for done in scenario.conversation.memory.last_turn.completions] == [text]
     assert [sent.text for sent in scenario.records(r.MessageSent) if sent.purpose == "completion"][-1] == text
     assert not timers(scenario).keys() & {"warn", "close"}
     check_idle(scenario)
@@ -336,7 +336,7 @@ def test_a_pasted_log_is_cut_for_an_agent_at_work_as_for_one_that_begins() -> No
     scenario.step()
     log = "x" * 200_000
     scenario.user_writes("a log: " + log, addressed=("planner",))
-    scenario.user_writes("answer: " + log, reply_to=next(iter(scenario.conversation.asks)))
+    scenario.user_writes("answer: " + log, reply_to=next(iter(scenario.conversation.work.asks)))
     call = next(effect for effect in scenario.running.values() if isinstance(effect, ModelCall))
     words = [entry.text for entry in call.entries if isinstance(entry, UserText)]
     answers = [entry.content for entry in call.entries if isinstance(entry, CallResult)]

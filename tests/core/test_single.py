@@ -24,7 +24,7 @@ def alone(limits: Limits | None = None) -> Policy:
 
 
 def answering(conversation: Conversation, call: ModelCall) -> ModelStep:
-    return reply(f"{conversation.runs[call.run].agent} answers {conversation.messages[-1].text}")
+    return reply(f"{conversation.work.runs[call.run].agent} answers {conversation.cycle.messages[-1].text}")
 
 
 def talk(*texts: str, worker: Any = answering, config: Policy | None = None) -> Scenario:
@@ -44,7 +44,12 @@ def test_each_message_is_one_model_call_of_the_agent() -> None:
     assert agents(scenario) == [("executor",), ("executor",)]
     assert len(scenario.records(r.ModelResponded)) == 2
     state = scenario.conversation
-    assert (state.status, state.waiting_for, state.cycle, state.unmet_gates) == ("waiting", "user", 1, ())
+    assert (state.cycle.status, state.cycle.waiting_for, state.cycle.number, state.unmet_gates) == (
+        "waiting",
+        "user",
+        1,
+        (),
+    )
     assert scenario.records(r.PhaseTransition) == scenario.records(r.Routed) == []
     tags = {name for record in scenario.records(r.MessageSent) for name, *_ in record.tags}
     assert not tags & {"phase", "workflow"}
@@ -56,7 +61,7 @@ def test_the_agent_has_the_tools_of_its_definition() -> None:
     scenario = talk("write a", worker=model_by_agent(executor=[asks]))
     assert [record.ok for record in scenario.records(r.ToolCallCompleted)] == [True]
     assert "may not be used" in scenario.records(r.ToolCallRejected)[0].sentence
-    assert scenario.conversation.touched == frozenset({"a"})
+    assert scenario.conversation.cycle.touched == frozenset({"a"})
 
 
 @pytest.mark.parametrize(
@@ -74,14 +79,14 @@ def test_commands_without_an_effect_report_it(command: str, answer: str) -> None
     scenario = talk("hello", command)
     assert answer in scenario.sent_texts()[-1]
     assert agents(scenario) == [("executor",)]
-    assert scenario.conversation.status == "waiting"
+    assert scenario.conversation.cycle.status == "waiting"
 
 
 def test_a_mention_gives_another_agent_one_turn_unless_it_is_removed_before() -> None:
     scenario = talk("hello")
     scenario.converse("@planner what next?", addressed=("planner",)).converse("thanks")
     assert agents(scenario) == [("executor",), ("planner",), ("executor",)]
-    assert scenario.conversation.addressed == ()
+    assert scenario.conversation.work.addressed == ()
     scenario.user_writes("hello")
     scenario.user_writes("@planner look", addressed=("planner",))
     remove_agent(scenario, "planner")
@@ -94,7 +99,7 @@ def test_stop_ends_the_run_and_retry_runs_it_again() -> None:
     scenario = talk()
     scenario.user_writes("hello")
     scenario.converse("/stop")
-    assert (agents(scenario), scenario.conversation.status) == ([("executor",)], "waiting")
+    assert (agents(scenario), scenario.conversation.cycle.status) == ([("executor",)], "waiting")
     scenario.converse("/retry")
     assert agents(scenario) == [("executor",)] * 2
     assert scenario.sent_texts()[-1] == "executor answers hello"
@@ -106,7 +111,7 @@ def test_stop_ends_the_run_and_retry_runs_it_again() -> None:
 def test_a_limit_asks_once_and_continue_goes_on() -> None:
     reads = [reply("", ("read_file", {"path": str(number)})) for number in range(9)]
     scenario = talk("hello", worker=model_by_agent(executor=reads), config=alone(Limits(tokens_per_cycle=30)))
-    assert scenario.conversation.waiting_for == "limit"
+    assert scenario.conversation.cycle.waiting_for == "limit"
     assert scenario.sent_texts()[-1].endswith("Write `/continue` to go on.")
     scenario.worker = answering
     scenario.converse("/continue")
@@ -145,14 +150,14 @@ def test_rollback_and_fork_keep_the_agent() -> None:
     scenario.converse("once more")
     assert agents(scenario)[-1] == ("executor",)
     forked = of_fork(then, Millis(5), id=ID, address={}, title="Fork")
-    assert (forked.agent, forked.phase, forked.status) == ("executor", Phase.EXECUTE, "waiting")
+    assert (forked.identity.agent, forked.cycle.phase, forked.cycle.status) == ("executor", Phase.EXECUTE, "waiting")
 
 
 def test_status_names_the_agent_and_no_phase_and_new_begins_another_cycle_with_it() -> None:
     scenario = talk("hello", "/status")
     assert scenario.sent_texts()[-1].splitlines()[:2] == ["Agent: executor (cycle 1)", "I wait for you."]
     scenario.converse("/new").converse("something else")
-    assert (scenario.conversation.cycle, scenario.conversation.phase) == (2, Phase.EXECUTE)
+    assert (scenario.conversation.cycle.number, scenario.conversation.cycle.phase) == (2, Phase.EXECUTE)
     assert agents(scenario) == [("executor",)] * 2
     assert not scenario.records(r.PhaseTransition)
 
@@ -162,7 +167,7 @@ def test_a_stranger_does_not_answer_what_the_agent_asked_and_their_words_are_a_m
     scenario = talk("paint it", worker=model_by_agent(executor=[asks, "done", "hello to you"]))
     scenario.converse("red", role=Role.GUEST, author=PublicKey("b" * 64), name="bob")
     assert scenario.records(r.QuestionAnswered) == []
-    assert scenario.conversation.is_parked
+    assert scenario.conversation.work.is_parked
     scenario.converse("blue")
     assert [record.text for record in scenario.records(r.QuestionAnswered)] == ["blue"]
     check_idle(scenario)

@@ -56,7 +56,7 @@ def closed(one: Scenario) -> str:
     ]
     assert dict(tag[:2] for tag in message.tags)["close-reason"] == record.reason
     assert one.records(r.MessageSent)[-1] is message, "the reason is in the last message"
-    assert one.conversation.status == "ended"
+    assert one.conversation.cycle.status == "ended"
     return str(record.reason)
 
 
@@ -66,8 +66,8 @@ def test_a_mention_opens_it_everybody_acknowledges_and_the_first_round_begins_in
     begun = (r.ConversationStarted, r.CycleStarted, r.WorkflowOpened)
     first = (r.MessageRecorded, r.TurnOpened, r.RunStarted)
     assert [type(record) for record in append] == [*begun, *[r.InviteAcknowledged] * 3, *first]
-    assert one.conversation.turn is not None
-    assert one.conversation.turn.agents == ("writer",)
+    assert one.conversation.work.turn is not None
+    assert one.conversation.work.turn.agents == ("writer",)
 
 
 def test_a_mention_of_a_disabled_workflow_is_answered_with_its_fault_and_begins_nothing() -> None:
@@ -77,7 +77,7 @@ def test_a_mention_of_a_disabled_workflow_is_answered_with_its_fault_and_begins_
     one = Scenario(unused_router, ScriptedSpeakers(), config=config).converse("Make it good", addressed=(NAME,))
     (message,) = one.records(r.MessageSent)
     assert message.text.startswith(f"The workflow {NAME} is disabled: review.toml: line 1. (1 more.)")
-    assert one.conversation.status == "ended"
+    assert one.conversation.cycle.status == "ended"
     assert not one.records(r.WorkflowOpened)
 
 
@@ -89,7 +89,7 @@ def test_1_3_b_the_last_round_and_the_end_are_one_append_so_no_crash_lets_anybod
     one.converse("one more?")
     assert speakers(one) == list(TRIO)
     assert "has ended (sequence_complete)" in one.sent_texts()[-1]
-    assert one.conversation.status == "ended"
+    assert one.conversation.cycle.status == "ended"
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -156,7 +156,7 @@ def test_an_owner_closes_it_also_while_somebody_speaks() -> None:
 def test_a_stopped_round_does_not_count_and_is_done_again() -> None:
     one = started(LINE)
     one.user_writes("/stop")
-    assert (one.conversation.status, session(one).expected) == ("waiting", "writer")
+    assert (one.conversation.cycle.status, session(one).expected) == ("waiting", "writer")
     one.converse("/continue")
     assert speakers(one) == list(TRIO)
 
@@ -189,7 +189,7 @@ def test_a_user_takes_part_opens_with_the_first_round_and_is_waited_for() -> Non
     one = started(graph, lines, "person", "writer")
     assert speakers(one) == ["person"], "the opening message is turn 1"
     one.settle()
-    assert (one.conversation.status, one.conversation.waiting_for) == ("waiting", "user")
+    assert (one.conversation.cycle.status, one.conversation.cycle.waiting_for) == ("waiting", "user")
     one.converse("better, please")
     one.converse("yes")
     assert (speakers(one), closed(one)) == (["person", "writer", "person", "writer", "person"], "agreed")
@@ -210,7 +210,7 @@ def test_a_speaker_who_left_the_roster_is_waited_for_and_comes_back() -> None:
     without = {slug: known for slug, known in one.rules.roster.items() if slug != "editor"}
     full, one.rules = one.rules, dataclasses.replace(one.rules, roster=without)
     one.settle()
-    assert (one.conversation.status, one.conversation.waiting_for) == ("waiting", "fallback")
+    assert (one.conversation.cycle.status, one.conversation.cycle.waiting_for) == ("waiting", "fallback")
     assert "editor is to speak, and is no agent here any more" in one.sent_texts()[-1]
     one.rules = full
     one.converse("/continue")
@@ -227,7 +227,7 @@ def test_the_graph_it_was_opened_with_goes_on_when_the_configured_one_has_change
 def test_rules_without_a_bound_stop_at_the_limit_of_turns_and_those_with_one_do_not() -> None:
     limits = Limits(turns_per_message=5)
     one = started(TransitionGraph("writer", [Transition(Always(), StayTarget())]), limits=limits).settle()
-    assert (len(speakers(one)), one.conversation.waiting_for) == (5, "limit")
+    assert (len(speakers(one)), one.conversation.cycle.waiting_for) == (5, "limit")
     one.converse("/continue")
     assert len(speakers(one)) == 10
     bounded = started(TransitionGraph.round_robin(TRIO, max_turns=12), limits=limits).settle()
@@ -236,7 +236,7 @@ def test_rules_without_a_bound_stop_at_the_limit_of_turns_and_those_with_one_do_
 
 def test_the_limit_of_what_a_cycle_uses_overrides_rules_with_a_bound() -> None:
     one = started(TransitionGraph.round_robin(TRIO, max_turns=12), limits=Limits(tokens_per_cycle=1)).settle()
-    assert (len(speakers(one)), one.conversation.waiting_for) == (1, "limit")
+    assert (len(speakers(one)), one.conversation.cycle.waiting_for) == (1, "limit")
     assert "tokens" in one.sent_texts()[-1]
 
 
@@ -262,7 +262,7 @@ def test_after_the_end_a_command_is_answered_and_opens_nothing(command: str) -> 
     before = len(one.sent_texts())
     one.converse(command)
     assert len(one.sent_texts()) == before + 1
-    assert (one.conversation.status, len(one.records(r.WorkflowClosed))) == ("ended", 1)
+    assert (one.conversation.cycle.status, len(one.records(r.WorkflowClosed))) == ("ended", 1)
 
 
 def test_no_one_is_set_to_work_while_the_rules_cannot_be_read() -> None:

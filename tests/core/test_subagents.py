@@ -61,13 +61,13 @@ def at_work(
     """A scenario in which the executor may call the helper, and a turn in execute has just been opened."""
     config = config or with_subagents(rules(limits=limits), None, **(links or {"executor": ["helper"]}))
     scenario = scenario_at(Phase.CHAT, Router(route(phase, *agents), WAITS), config=config)
-    step_until(scenario, lambda it: it.conversation.turn is not None)
+    step_until(scenario, lambda it: it.conversation.work.turn is not None)
     scenario.worker = model_by_agent(**steps)
     return scenario
 
 
 def of(scenario: Scenario, agent: str) -> Run:
-    return next(run for run in scenario.conversation.runs.values() if run.agent == agent)
+    return next(run for run in scenario.conversation.work.runs.values() if run.agent == agent)
 
 
 def outcomes(scenario: Scenario) -> dict[str, str]:
@@ -76,7 +76,7 @@ def outcomes(scenario: Scenario) -> dict[str, str]:
 
 
 def step_until_called(scenario: Scenario, agent: str = "helper") -> Run:
-    step_until(scenario, lambda it: any(run.agent == agent for run in it.conversation.runs.values()))
+    step_until(scenario, lambda it: any(run.agent == agent for run in it.conversation.work.runs.values()))
     return of(scenario, agent)
 
 
@@ -102,9 +102,9 @@ def test_a_call_of_a_sub_agent_is_a_run_whose_text_is_the_result_and_no_part_of_
     scenario.settle()
     assert results(scenario)[1:] == [(child.call, True, "use green")]
     assert outcomes(scenario) == {"executor": "finished", "helper": "finished"}
-    assert scenario.conversation.last_turn is not None
-    assert [done.agent for done in scenario.conversation.last_turn.completions] == ["executor"]
-    assert "helper" not in scenario.conversation.participants
+    assert scenario.conversation.memory.last_turn is not None
+    assert [done.agent for done in scenario.conversation.memory.last_turn.completions] == ["executor"]
+    assert "helper" not in scenario.conversation.cycle.participants
     assert scenario.sent_texts()[-1] == "built"
     assert "use green" not in scenario.sent_texts()
     check_idle(scenario)
@@ -112,14 +112,14 @@ def test_a_call_of_a_sub_agent_is_a_run_whose_text_is_the_result_and_no_part_of_
 
 def test_its_tools_run_like_anybody_s_what_it_costs_counts_and_it_reads_what_a_user_writes() -> None:
     scenario = at_work(executor=[LEAD, "built"], helper=[reply("", ("send", {"path": "m"})), "sent"])
-    before = scenario.conversation.cycle_usage.calls
+    before = scenario.conversation.cycle.usage.calls
     assert step_until_tool(scenario).context.agent == "helper"
     scenario.user_writes("make it green")
     step_until(scenario, lambda it: of(it, "helper").wants is not None)
     assert "make it green" in [one.text for one in of(scenario, "helper").entries if isinstance(one, UserText)]
-    step_until(scenario, lambda it: it.conversation.turn is None)
-    assert scenario.conversation.cycle_usage.calls == before + 4, "two of each"
-    assert scenario.conversation.touched == {"m"}
+    step_until(scenario, lambda it: it.conversation.work.turn is None)
+    assert scenario.conversation.cycle.usage.calls == before + 4, "two of each"
+    assert scenario.conversation.cycle.touched == {"m"}
 
 
 @pytest.mark.parametrize(
@@ -144,14 +144,14 @@ def test_in_verification_it_needs_no_verdict_and_may_give_one() -> None:
     router = Router(route("verification", "executor"), WAITS)
     scenario = scenario_at(Phase.EXECUTE, router, models, config=config).settle()
     assert {("k0", True, "looks fine"), ("k1", True, "[verified] runs")} <= {*results(scenario)}
-    assert scenario.conversation.last_turn is not None
-    assert [done.verdict for done in scenario.conversation.last_turn.completions] == ["verified"]
+    assert scenario.conversation.memory.last_turn is not None
+    assert [done.verdict for done in scenario.conversation.memory.last_turn.completions] == ["verified"]
 
 
 def test_no_more_than_eight_work_for_one_run_at_a_time() -> None:
     scenario = at_work(executor=[reply("", *calls_to(*["helper"] * 11)), "built"])
     step_until_called(scenario)
-    assert len(scenario.conversation.runs) == 9
+    assert len(scenario.conversation.work.runs) == 9
     scenario.settle(seed=1)
     assert [ok for _, ok, _ in results(scenario)] == [True] * 11
 
@@ -178,7 +178,7 @@ def test_one_that_keeps_its_state_works_for_one_caller_at_a_time(other: str) -> 
     scenario = at_work(links={"executor": [shared], "planner": [shared]}, agents=("executor", other), **steps)
     most = 0
     while scenario.step():
-        most = max(most, sum(run.agent == "helper" for run in scenario.conversation.runs.values()))
+        most = max(most, sum(run.agent == "helper" for run in scenario.conversation.work.runs.values()))
     assert most == 1
     assert results(scenario) == [("k0", True, "helper is done")] * (2 if other == "planner" else 1)
     assert set(outcomes(scenario).items()) == {(agent, "finished") for agent in ("executor", "helper", other)}
@@ -215,7 +215,7 @@ def test_who_queues_for_a_sub_agent_that_waits_for_the_user_loses_no_time(*, cra
     if crashes:
         scenario.crash()
         scenario.settle()
-    assert scenario.conversation.is_parked
+    assert scenario.conversation.work.is_parked
     parts = {effect.key.part for effect in pending(scenario.conversation).values()}
     assert not parts & {"warn", "close"}, "neither of who is asked nor of who waits for that one"
     scenario.now = Millis(scenario.now + 10_000_000)
@@ -229,7 +229,7 @@ def test_who_queues_for_a_sub_agent_that_waits_for_the_user_loses_no_time(*, cra
 
 def test_a_call_that_queued_for_a_link_that_is_gone_is_refused() -> None:
     scenario, queued = two_callers_of_one_who_asks()
-    slug = scenario.conversation.runs[queued.run].agent
+    slug = scenario.conversation.work.runs[queued.run].agent
     scenario.rules = with_subagents(scenario.rules, None, **{slug: []})
     scenario.crash()
     scenario.converse("green")
@@ -324,9 +324,9 @@ def test_a_sub_agent_called_after_a_tool_begins_when_that_tool_has_returned() ->
     links: dict[str, list[Any]] = {"executor": ["helper", "planner"]}
     scenario = at_work(links=links, executor=[reply("", ("check", {}), *calls_to("helper", "planner")), "built"])
     step_until_tool(scenario)
-    assert not [run for run in scenario.conversation.runs.values() if run.parent]
+    assert not [run for run in scenario.conversation.work.runs.values() if run.parent]
     scenario.step(lambda ready: next(effect for effect in ready if isinstance(effect, ToolCall)))
-    assert {run.agent for run in scenario.conversation.runs.values() if run.parent} == {"helper", "planner"}
+    assert {run.agent for run in scenario.conversation.work.runs.values() if run.parent} == {"helper", "planner"}
     scenario.settle()
     assert [ok for _, ok, _ in results(scenario)] == [True, True, True]
     check_idle(scenario)
@@ -382,7 +382,7 @@ def test_a_caller_s_time_is_paused_while_a_sub_agent_works() -> None:
     scenario.now = Millis(scenario.now + 50_000)
     began = of(scenario, "executor").parked_at
     assert began is not None
-    step_until(scenario, lambda it: len(it.conversation.runs) == 1)
+    step_until(scenario, lambda it: len(it.conversation.work.runs) == 1)
     caller = of(scenario, "executor")
     assert caller.close_at == closing + scenario.now - began
     assert caller.parked_at is None
@@ -404,14 +404,14 @@ def test_a_caller_that_ends_takes_along_whom_it_called() -> None:
         executor=[reply("", *calls_to("helper"), ("read_file", {}))],
         helper=[reply("", *calls_to("planner"))],
     )
-    while not any(run.agent == "planner" for run in scenario.conversation.runs.values()):
+    while not any(run.agent == "planner" for run in scenario.conversation.work.runs.values()):
         scenario.step(lambda ready: next(effect for effect in ready if isinstance(effect, ModelCall)))
     key = next(effect.key for effect in in_flight(scenario) if isinstance(effect, ToolCall))
     armed = of(scenario, "executor").armed
     timer = next(e for e in scenario.running.values() if e.key.part == "close" and e.key.seq == armed)
     scenario.running.pop(timer.key)
     scenario.handle(scenario.perform(timer))
-    assert scenario.conversation.runs == {}
+    assert scenario.conversation.work.runs == {}
     assert outcomes(scenario) == {"executor": "timed_out", "helper": "stopped", "planner": "stopped"}
     assert key not in pending(scenario.conversation)
     scenario.settle()
@@ -436,7 +436,9 @@ def of_a_workflow(graph: Rounds, calls: Any, **models: Any) -> Scenario:
     scenario.rules = with_subagents(scenario.rules, None, writer=["editor", "planner"])
     scenario.user_writes("Make it good", addressed=(NAME,))
     first, later = model_by_agent(writer=[calls], **models), model_by_agent()
-    scenario.worker = lambda conversation, call: (first if conversation.turn_count == 1 else later)(conversation, call)
+    scenario.worker = lambda conversation, call: (first if conversation.totals.turn_count == 1 else later)(
+        conversation, call
+    )
     return scenario
 
 
@@ -481,10 +483,10 @@ def test_going_back_to_the_middle_of_a_sub_agent_s_work_leaves_nothing_of_it_ope
     middle = scenario.conversation.next_seq - 1
     scenario.settle()
     then = state_at(scenario.conversation.id, scenario.records(), middle)
-    assert {run.agent for run in then.runs.values()} == {"executor", "helper"}
+    assert {run.agent for run in then.work.runs.values()} == {"executor", "helper"}
     scenario.handle(RollBack(to=middle, then=then, by="the operator"))
-    assert (scenario.conversation.runs, scenario.conversation.status) == ({}, "waiting")
-    last = scenario.conversation.last_turn
+    assert (scenario.conversation.work.runs, scenario.conversation.cycle.status) == ({}, "waiting")
+    last = scenario.conversation.memory.last_turn
     assert last is not None
     assert [(done.agent, done.outcome) for done in last.completions] == [("executor", "stopped")]
     scenario.converse("/continue")

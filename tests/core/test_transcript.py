@@ -14,7 +14,7 @@ from tenex.core import records as r
 from tenex.core.config import Limits
 from tenex.core.context.transcript import START, WINDOW, entries_for
 from tenex.core.context.window import BYTES_PER_TOKEN, PastCycle, entry_weight, fitted
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.decide.rollback import state_at
 from tenex.core.effects import ModelCall
 from tenex.core.ids import ConversationId, Millis, RunId, Slug, TurnId
@@ -24,7 +24,7 @@ from tenex.core.ports import Handoff
 from tenex.core.records import RunStarted
 from tenex.core.reducers.memory import kept
 from tenex.core.signals import RollBack
-from tenex.core.state.conversation import of_cycle
+from tenex.core.state.cycle import Cycle, of_cycle
 from tenex.core.state.memory import DECISIONS, EARLIER_BYTES, FIRST, LEAST_RECENT, RECENT_BYTES, Window, size
 from tenex.core.state.rollback import of_fork
 from tenex.core.state.run import Completion, OrchestratorTurn, Run
@@ -53,7 +53,7 @@ from .test_only_choice import team
 
 def shown(scenario: Scenario) -> tuple[Entry, ...]:
     """What the agent that has just been set to work is shown."""
-    step_until(scenario, lambda it: it.conversation.turn is not None)
+    step_until(scenario, lambda it: it.conversation.work.turn is not None)
     call = next(effect for effect in in_flight(scenario) if isinstance(effect, ModelCall))
     return call.entries
 
@@ -73,7 +73,7 @@ def test_a_summary_written_to_be_handed_on_is_handed_on_with_its_verdict() -> No
     writes = reply("", ("write_file", {"path": "b"}), ("write_file", {"path": "a"}))
 
     def builds(conversation: Conversation, call: ModelCall) -> Any:
-        run = conversation.runs[call.run]
+        run = conversation.work.runs[call.run]
         if run.agent == "helper":
             return reply("")
         return reply("built") if run.steps else writes
@@ -85,11 +85,11 @@ def test_a_summary_written_to_be_handed_on_is_handed_on_with_its_verdict() -> No
         Phase.CHAT, router, model_by_phase(execute=builds, verification=[reply("", ("check", {}), done)])
     )
     assert note(shown(scenario), "Your part") == "on to execute. Beside you: helper."
-    step_until(scenario, lambda it: it.conversation.phase is Phase.VERIFICATION)
+    step_until(scenario, lambda it: it.conversation.cycle.phase is Phase.VERIFICATION)
     entries = shown(scenario)
     assert "helper failed: its model gave empty answers" in note(entries, "Hand-off")
     assert note(entries, "Your part").endswith("Files of this cycle: a, b")
-    step_until(scenario, lambda it: it.conversation.phase is Phase.CHORES)
+    step_until(scenario, lambda it: it.conversation.cycle.phase is Phase.CHORES)
     assert note(shown(scenario), "Hand-off").endswith("\n\nexecutor [verified]: all green")
 
 
@@ -97,7 +97,7 @@ def test_the_reason_of_a_hand_over_is_the_part_and_not_repeated_in_the_hand_off(
     hands_over = reply("", ("hand_over", {"phase": "execute", "reason": "create hello.py"}))
     scenario = Scenario(Router(route("chat", "project-manager")), model_by_phase(chat=[hands_over]), config=team())
     scenario.user_writes("create hello.py")
-    step_until(scenario, lambda it: it.conversation.phase is Phase.EXECUTE)
+    step_until(scenario, lambda it: it.conversation.cycle.phase is Phase.EXECUTE)
     entries = shown(scenario)
     assert note(entries, "Your part") == "create hello.py."
     assert note(entries, "Hand-off") == "From chat to execute."
@@ -115,17 +115,17 @@ class Talk:
     """A conversation made up message by message, that is at the beginning of a run."""
 
     def __init__(self, phase: Phase = Phase.EXECUTE) -> None:
-        self.state = Conversation(id=ConversationId("c" * 64), phase=phase, cycle=1, status="active")
+        self.state = new_conversation(ConversationId("c" * 64), cycle=Cycle(number=1, phase=phase, status="active"))
         self.seq = 0
 
     def sent_texts(self, text: str, *, phase: Phase | None = None, by: str = "", after: TurnId | None = None) -> int:
         """Someone states something: alice, or an agent in a turn."""
         self.seq += 1
         who: dict[str, Any] = {"name": by, "role": None} if by else {}
-        sent = message(self.seq, text, phase=phase or self.state.phase, after_turn=after, **who)
-        kept(self.state, sent)
+        sent = message(self.seq, text, phase=phase or self.state.cycle.phase, after_turn=after, **who)
+        self.state.memory = kept(self.state.memory, sent)
         if not by:
-            self.state.messages = of_cycle(self.state.messages, sent, first=1)
+            self.state.cycle = replace(self.state.cycle, messages=of_cycle(self.state.cycle.messages, sent, first=1))
         return self.seq
 
     def turn(self, phase: Phase, *texts: str, summary: str = "", failed: str = "") -> OrchestratorTurn:
@@ -139,8 +139,8 @@ class Talk:
             self.sent_texts(text, phase=phase, by="agent", after=opened.turn_id)
         words = summary or failed or " ".join(texts)
         closed = replace(opened, completions=done, is_completed=True, summary=words)
-        self.state.turns = of_cycle(self.state.turns, closed)
-        self.state.last_turn = closed
+        self.state.cycle = replace(self.state.cycle, turns=of_cycle(self.state.cycle.turns, closed))
+        self.state.memory = replace(self.state.memory, last_turn=closed)
         return closed
 
     def happened(self, sent: list[tuple[str, Phase, str]]) -> None:
@@ -156,19 +156,24 @@ class Talk:
     ) -> Run:
         """A run begins."""
         self.seq += 1
-        self.state.next_seq = self.seq + 1
-        self.state.turn = turn(self.seq, self.state.phase, turn_id=TurnId("now"), reason=reason, handoff=handoff)
-        self.state.touched = touched
-        return Run(**RUN, id=RunId("r"), name="Executor", phase=self.state.phase, system="", entries=(), armed=self.seq)
+        self.state.identity = replace(self.state.identity, next_seq=self.seq + 1)
+        self.state.work = replace(
+            self.state.work,
+            turn=turn(self.seq, self.state.cycle.phase, turn_id=TurnId("now"), reason=reason, handoff=handoff),
+        )
+        self.state.cycle = replace(self.state.cycle, touched=touched)
+        return Run(
+            **RUN, id=RunId("r"), name="Executor", phase=self.state.cycle.phase, system="", entries=(), armed=self.seq
+        )
 
     def shown(self, budget: int, *, again: bool = False, **more: Any) -> tuple[Entry, ...]:
         """What the run is shown, with the words put in as the fold does it; as the first one, or after another."""
         if not again:
-            self.state.window = Window()
+            self.state.memory = replace(self.state.memory, window=Window())
         entries = entries_for(self.state, self.begins(**more), budget)
         run = RunId("r")
         self.state.apply(RunStarted(**RUN, seq=self.seq + 1, at=Millis(1), run=run, agent_name="E", entries=entries))
-        shown = self.state.runs[run].entries
+        shown = self.state.work.runs[run].entries
         named = sum(not isinstance(entry, ShownBefore) for entry in entries)
         assert (len(shown) > named) is (named < len(entries)), "every message that is named is known"
         return shown
@@ -199,13 +204,13 @@ def test_turns_that_are_not_shown_are_named_in_a_line_and_those_that_are_shown_a
 
 def test_cycles_that_are_over_are_shown_unless_all_of_them_is_shown() -> None:
     talk = Talk()
-    talk.state.phase, talk.state.cycle = Phase.CHAT, 2
+    talk.state.cycle = replace(talk.state.cycle, phase=Phase.CHAT, number=2)
     since = talk.sent_texts("old request " + "x" * 40_000)
     talk.sent_texts("old answer", by="agent")
-    talk.state.messages = ()
+    talk.state.cycle = replace(talk.state.cycle, messages=())
     talk.sent_texts("new request")
     reported = PastCycle(cycle=1, since=since, request="old request", done=("execute: agent: built",))
-    talk.state.past = (reported,)
+    talk.state.memory = replace(talk.state.memory, past=(reported,))
     for n in range(9):
         talk.sent_texts(f"answer-{n} " + "x" * 4_000, by="agent")
     earlier = note(talk.shown(10_000), "Earlier")
@@ -255,19 +260,19 @@ def test_b23_whatever_was_sent_the_rules_of_choosing_hold(sent: Sent, phase: Pha
     """An agent that came back was shown the whole history, and again what it had missed."""
     talk = Talk(phase)
     talk.happened(sent)
-    talk.state.answered = answered
+    talk.state.memory = replace(talk.state.memory, answered=answered)
     named = [entry for entry in entries_for(talk.state, talk.begins(), budget) if isinstance(entry, Shown)]
     seqs = [entry.seq for entry in named]
     assert seqs == sorted(set(seqs)), "each once, in the order in which it was sent"
-    if talk.state.messages:
-        assert talk.state.messages[0].seq in seqs, "the request"
-        assert talk.state.messages[-1].seq in seqs, "and the user's newest words"
+    if talk.state.cycle.messages:
+        assert talk.state.cycle.messages[0].seq in seqs, "the request"
+        assert talk.state.cycle.messages[-1].seq in seqs, "and the user's newest words"
     entries = talk.shown(budget)
     assert sum(map(entry_weight, entries)) <= budget * BYTES_PER_TOKEN * START
     assert titles(entries)[-1] == "Your part"
     assert entries == talk.shown(budget), "the same every time"
     if budget == 1_000_000:
-        assert set(seqs) >= {message.seq for message in talk.state.recent}
+        assert set(seqs) >= {message.seq for message in talk.state.memory.recent}
 
 
 @given(
@@ -280,22 +285,24 @@ def test_each_run_is_shown_what_the_one_before_was_shown_until_the_window_is_ful
     talk, was_all = Talk(Phase.CHAT), True
     for sent in rounds:
         talk.happened(sent)
-        before = talk.state.window
+        before = talk.state.memory.window
         entries = talk.shown(budget, again=True)
-        after = talk.state.window
+        after = talk.state.memory.window
         assert entries[: len(after.entries)] == after.entries
         assert sum(map(entry_weight, after.entries)) == after.size
         assert sum(map(entry_weight, entries)) <= budget * BYTES_PER_TOKEN * START
-        if talk.state.messages:
-            newest = talk.state.messages[-1]
+        if talk.state.cycle.messages:
+            newest = talk.state.cycle.messages[-1]
             assert any(isinstance(entry, UserText) and entry.text[:9] == newest.text[:9] for entry in entries)
-        if not talk.state.recent:
+        if not talk.state.memory.recent:
             continue
         most = before.size + sum(len(text.encode()) + 1_000 for text, _, _ in sent)
-        is_kept = talk.state.recent[0].seq <= before.since  # a long text takes more of the state than of the window
+        is_kept = (
+            talk.state.memory.recent[0].seq <= before.since
+        )  # a long text takes more of the state than of the window
         if is_kept and was_all and most <= budget * BYTES_PER_TOKEN * START * WINDOW:
             assert entries[: len(before.entries)] == before.entries
-        was_all = after.until == talk.state.recent[-1].seq
+        was_all = after.until == talk.state.memory.recent[-1].seq
 
 
 FILLER = re.findall(
@@ -380,12 +387,16 @@ def test_the_state_is_bounded_and_what_leaves_it_stays_in_a_line() -> None:
     chat.answer = lambda number: "x" * 3_000
     chat.goes_on(400)
     state = chat.scenario.conversation
-    assert RECENT_BYTES // 2 < sum(map(size, state.recent)) == state.recent_size <= RECENT_BYTES
-    assert len(state.recent) >= LEAST_RECENT
-    assert [message.text.split()[0] for message in state.earlier[:FIRST]] == [f"message-{n}" for n in range(FIRST)]
-    assert sum(map(size, state.earlier)) <= EARLIER_BYTES
+    assert RECENT_BYTES // 2 < sum(map(size, state.memory.recent)) == state.memory.recent_size <= RECENT_BYTES
+    assert len(state.memory.recent) >= LEAST_RECENT
+    assert [message.text.split()[0] for message in state.memory.earlier[:FIRST]] == [
+        f"message-{n}" for n in range(FIRST)
+    ]
+    assert sum(map(size, state.memory.earlier)) <= EARLIER_BYTES
     without_turns = state.fork()
-    without_turns.turns, without_turns.last_turn, without_turns.history = (), None, None
+    without_turns.cycle = replace(without_turns.cycle, turns=())
+    without_turns.memory = replace(without_turns.memory, last_turn=None)
+    without_turns.history = None
     assert len(CONVERSATION.encode_decisions([[StateSnapshot.of(without_turns)]])) < 800_000
 
 
@@ -397,14 +408,14 @@ def test_going_back_and_branching_off_take_the_window_of_then() -> None:
     then = state_at(ID, records, to)
     chat.goes_on(3)
     chat.scenario.handle(RollBack(to=to, then=then, by="olga"))
-    assert chat.scenario.conversation.window == then.window
+    assert chat.scenario.conversation.memory.window == then.memory.window
     chat.goes_on(1)
     last = sent(chat.requests[-1])
     assert [n for n in range(7) if f"message-{n} " in last] == [0, 1, 2, 6]
     fork = of_fork(then, Millis(1), id=ConversationId("f" * 64), address={}, title="t")
-    assert fork.window.entries == then.window.entries
-    assert fork.window.until == then.window.until - then.next_seq < fork.next_seq
-    assert [message.seq for message in fork.recent if message.seq > fork.window.until]
+    assert fork.memory.window.entries == then.memory.window.entries
+    assert fork.memory.window.until == then.memory.window.until - then.next_seq < fork.next_seq
+    assert [message.seq for message in fork.memory.recent if message.seq > fork.memory.window.until]
 
 
 def test_commands_that_waive_answers_and_approved_plans_are_decisions_and_the_oldest_are_forgotten() -> None:
@@ -414,7 +425,7 @@ def test_commands_that_waive_answers_and_approved_plans_are_decisions_and_the_ol
     scenario.worker = model_by_phase(execute=[asks, reply("done")])
     for text in ("yes, but without the cellar", "blue", "/skip verification"):
         scenario.converse(text)
-    decisions = scenario.conversation.user_decisions
+    decisions = scenario.conversation.memory.user_decisions
     assert [(one.text, one.is_command) for one in decisions] == [
         ("alice on the plan: yes, but without the cellar", False),
         ("asked “Which colour?”, alice answered: blue", False),
@@ -424,5 +435,5 @@ def test_commands_that_waive_answers_and_approved_plans_are_decisions_and_the_ol
         scenario.user_writes("/new")
         scenario.user_writes("the next thing")
         scenario.user_writes("/quick")
-    assert len(scenario.conversation.user_decisions) == DECISIONS
-    assert not set(decisions) & set(scenario.conversation.user_decisions)
+    assert len(scenario.conversation.memory.user_decisions) == DECISIONS
+    assert not set(decisions) & set(scenario.conversation.memory.user_decisions)

@@ -13,7 +13,7 @@ from tenex.core.effects import ModelCall, Work
 from tenex.core.ids import PublicKey
 from tenex.core.messages import Usage, UserText
 from tenex.core.phases import QUALITY_PHASES, Phase
-from tenex.core.state.conversation import TITLE_CHARACTERS, title_of
+from tenex.core.state.identity import TITLE_CHARACTERS, title_of
 from tests.fakes.scenario import (
     ALICE,
     ENDS,
@@ -55,7 +55,7 @@ def stubborn(question: dict[str, Any]) -> Any:
 def limited(scenario: Scenario) -> str:
     """The limit that was hit last, with everything a hit means."""
     hit = scenario.records(r.LimitReached)[-1]
-    assert (scenario.conversation.status, scenario.conversation.waiting_for) == ("waiting", "limit")
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.waiting_for) == ("waiting", "limit")
     assert scenario.sent_texts()[-1] == f"{hit.sentence} Write `/continue` to go on."
     check_idle(scenario)
     return str(hit.limit)
@@ -69,11 +69,11 @@ def play_of(router: Any, worker: Any = plain_model, **limits: Any) -> Scenario:
 def test_turns_since_a_user_spoke_are_bounded() -> None:
     scenario = play_of(endless, turns_per_message=5)
     assert limited(scenario) == "turns_per_message"
-    assert scenario.conversation.turn_count == 5
+    assert scenario.conversation.totals.turn_count == 5
     scenario.converse("go on")
-    assert scenario.conversation.turn_count == 10, "a message begins the count again"
+    assert scenario.conversation.totals.turn_count == 10, "a message begins the count again"
     scenario.converse("/continue")
-    assert scenario.conversation.turn_count == 15, "and so does /continue"
+    assert scenario.conversation.totals.turn_count == 15, "and so does /continue"
     assert len(scenario.records(r.LimitReached)) == 3
 
 
@@ -86,13 +86,13 @@ def priced(conversation: Any, call: Any) -> Any:
 def test_the_same_route_is_bounded_only_without_progress() -> None:
     scenario = play_of(stubborn, model_by_phase(execute=[reply("nothing to do")]), same_route=3)
     assert limited(scenario) == "same_route"
-    assert scenario.conversation.turn_count == 3
+    assert scenario.conversation.totals.turn_count == 3
     assert "executor worked 3 times in execute and nothing changed." in scenario.sent_texts()[-1]
     scenario.converse("/continue")
-    assert scenario.conversation.turn_count == 6
+    assert scenario.conversation.totals.turn_count == 6
 
     def writes(conversation: Any, call: Any) -> Any:
-        return reply("", ("write_file", {"path": "a"})) if not conversation.runs[call.run].steps else reply("more")
+        return reply("", ("write_file", {"path": "a"})) if not conversation.work.runs[call.run].steps else reply("more")
 
     scenario = play_of(stubborn, model_by_phase(execute=writes), same_route=3, turns_per_message=12)
     assert limited(scenario) == "turns_per_message"
@@ -108,8 +108,8 @@ def test_the_cost_of_a_cycle_is_bounded() -> None:
     scenario.user_writes("go on")
     assert limited(scenario) == "cost_per_cycle", "words do not make it cheaper"
     scenario.converse("/continue")
-    assert scenario.conversation.turn_count == 6
-    assert scenario.conversation.usage.cost_usd == pytest.approx(2.4)
+    assert scenario.conversation.totals.turn_count == 6
+    assert scenario.conversation.totals.usage.cost_usd == pytest.approx(2.4)
 
 
 def test_the_tokens_of_a_conversation_are_bounded_across_its_cycles() -> None:
@@ -118,12 +118,12 @@ def test_the_tokens_of_a_conversation_are_bounded_across_its_cycles() -> None:
         scenario.user_writes("/new")
         scenario.router = Router(route(None, "project-manager"), WAITS)
         scenario.converse("something small")
-    assert scenario.conversation.cycle == 3
+    assert scenario.conversation.cycle.number == 3
     assert limited(scenario) == "tokens_per_conversation"
     scenario.router = endless
     scenario.converse("/continue")
     assert limited(scenario) == "tokens_per_conversation"
-    used = scenario.conversation.usage.tokens
+    used = scenario.conversation.totals.usage.tokens
     assert 200 <= used < 260, "`/continue` allows as much again, once"
 
 
@@ -132,12 +132,12 @@ def test_talk_does_not_count_against_the_limit_of_a_cycle_and_an_addressed_agent
     for _ in range(9):  # 45 tokens each
         scenario.router = Router(route(None, "project-manager"), WAITS)
         scenario.converse("and what else?")
-    assert scenario.conversation.turn_count == 10
+    assert scenario.conversation.totals.turn_count == 10
     assert not scenario.records(r.LimitReached)
     scenario.router = building
     scenario.converse("build it")
     assert limited(scenario) == "tokens_per_cycle"
-    assert 100 <= (scenario.conversation.cycle_usage - scenario.conversation.talk_usage).tokens < 130
+    assert 100 <= (scenario.conversation.cycle.usage - scenario.conversation.cycle.talk_usage).tokens < 130
     scenario.user_writes("@executor please look", addressed=("executor",))
     assert scenario.records(r.TurnOpened)[-1].agents == ("executor",)
     scenario.settle()
@@ -151,7 +151,7 @@ def test_talk_does_not_count_against_the_limit_of_a_cycle_and_an_addressed_agent
 def test_what_a_run_uses_is_bounded_and_the_user_is_asked_once(limits: dict[str, Any], used: str) -> None:
     scenario = play_of(lambda question: route("execute", "executor", "helper"), priced, **limits)
     assert [run.outcome for run in scenario.records(r.RunEnded)] == ["over_limit", "over_limit"]
-    assert (scenario.conversation.status, scenario.conversation.waiting_for) == ("waiting", "limit")
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.waiting_for) == ("waiting", "limit")
     assert [hit.limit for hit in scenario.records(r.LimitReached)] == [next(iter(limits)).removesuffix("_usd")] * 2
     (asked,) = [text for text in scenario.sent_texts() if "/continue" in text]
     assert asked == f"Executor's run has {used} Helper's run has {used} Write `/continue` to go on."
@@ -174,7 +174,7 @@ def test_an_agent_that_is_no_more_is_not_waited_for() -> None:
     remove_agent(scenario, "planner")
     scenario.settle(most=200)
     assert [record.agents for record in scenario.records(r.TurnOpened)][2:] == [("security",), ("helper",)]
-    assert scenario.conversation.waiting_for == "user"
+    assert scenario.conversation.cycle.waiting_for == "user"
 
 
 def test_an_agent_named_in_reflection_that_has_reflected_does_not_block_the_others() -> None:
@@ -196,7 +196,7 @@ def test_an_agent_named_in_reflection_that_has_reflected_does_not_block_the_othe
 def test_chat_entered_from_reflection_begins_a_cycle_and_from_execute_none(phase: Phase, cycle: int) -> None:
     scenario = scenario_at(phase, Router(route("chat", "project-manager"), ENDS, WAITS)).settle()
     assert scenario.phases()[-1] is Phase.CHAT
-    assert (scenario.conversation.cycle, scenario.conversation.executed) == (cycle, cycle == 1)
+    assert (scenario.conversation.cycle.number, scenario.conversation.phases.executed) == (cycle, cycle == 1)
     assert len(refusals(scenario)) == (cycle == 1), "its gates are kept"
 
 
@@ -205,19 +205,19 @@ def test_b03_a_message_after_the_end_begins_a_clean_cycle_in_chat() -> None:
     steps = [reply("", ("write_file", {"path": "a"})), reply("built")]
     scenario = scenario_at(Phase.CHAT, seven_phases, model_by_phase(execute=steps)).settle()
     scenario.converse("think").converse("plan")
-    assert (scenario.conversation.status, scenario.conversation.touched) == ("ended", frozenset({"a"}))
-    assert scenario.conversation.turn is None
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.touched) == ("ended", frozenset({"a"}))
+    assert scenario.conversation.work.turn is None
     scenario.router = Router(route(None, "project-manager"), WAITS)
     scenario.user_writes("/quick")  # no waiver of a cycle that is over may leak into the next
     scenario.user_writes("and now a poem")
     state = scenario.conversation
-    assert (state.cycle, state.phase, state.status) == (2, Phase.CHAT, "active")
-    assert (state.read_files, state.touched, state.executed) == ({}, frozenset(), False)
-    assert (state.waivers, state.participants, state.gates_met) == ((), (), frozenset())
-    assert [message.text for message in state.messages] == ["and now a poem"]
+    assert (state.cycle.number, state.cycle.phase, state.cycle.status) == (2, Phase.CHAT, "active")
+    assert (state.cycle.read_files, state.cycle.touched, state.phases.executed) == ({}, frozenset(), False)
+    assert (state.phases.waivers, state.cycle.participants, state.phases.gates_met) == ((), (), frozenset())
+    assert [message.text for message in state.cycle.messages] == ["and now a poem"]
     assert scenario.phases()[-1] is Phase.CHAT, "reflection -> chat is an edge of the table, so it is a transition"
     scenario.settle()
-    assert scenario.conversation.waiting_for == "user"
+    assert scenario.conversation.cycle.waiting_for == "user"
 
 
 def test_a_message_while_end_is_decided_gives_the_end_and_a_new_cycle_in_one_append() -> None:
@@ -233,10 +233,10 @@ def test_a_message_while_end_is_decided_gives_the_end_and_a_new_cycle_in_one_app
     append = next(decision for decision in scenario.journal if any(isinstance(rec, r.Ended) for rec in decision))
     kinds = [type(record).__name__ for record in append]
     assert kinds == ["Routed", "MessageSent", "Ended", "PhaseTransition", "CycleStarted", "RouteRequested"]
-    assert [message.text for message in scenario.conversation.messages] == ["one more thing: make it green"]
-    assert scenario.conversation.cycle == 2
+    assert [message.text for message in scenario.conversation.cycle.messages] == ["one more thing: make it green"]
+    assert scenario.conversation.cycle.number == 2
     assert scenario.records(r.TurnOpened)[-1].phase is Phase.CHAT
-    assert scenario.conversation.waiting_for == "user"
+    assert scenario.conversation.cycle.waiting_for == "user"
 
 
 def test_a_router_that_goes_round_in_cycles_meets_the_limit_of_turns() -> None:
@@ -249,8 +249,8 @@ def test_a_router_that_goes_round_in_cycles_meets_the_limit_of_turns() -> None:
         return route(target, *(question["still_to_reflect"] if target == "reflection" else ["executor"]))
 
     scenario = Scenario(round_and_round, plain_model).converse("build it")
-    assert scenario.conversation.turn_count == scenario.rules.limits.turns_per_message
-    assert scenario.conversation.waiting_for == "limit"
+    assert scenario.conversation.totals.turn_count == scenario.rules.limits.turns_per_message
+    assert scenario.conversation.cycle.waiting_for == "limit"
 
 
 def test_an_answer_to_a_question_is_no_new_request_at_the_end() -> None:
@@ -260,8 +260,8 @@ def test_an_answer_to_a_question_is_no_new_request_at_the_end() -> None:
         "which colours can I have?"
     )
     scenario.converse("blue")
-    assert scenario.conversation.status == "ended"
-    assert scenario.conversation.cycle == 1
+    assert scenario.conversation.cycle.status == "ended"
+    assert scenario.conversation.cycle.number == 1
 
 
 def test_b09_a_transition_carries_its_reason_the_request_and_what_was_done_unless_it_is_old() -> None:
@@ -284,7 +284,7 @@ def test_b07_agents_of_a_turn_work_at_the_same_time_and_the_router_waits_for_the
     """They ran one after the other, and the first one's completion started a second orchestrator."""
     router = Router(route("execute", "executor", "helper", "planner"), WAITS)
     scenario = scenario_at(Phase.CHAT, router, model_by_phase(execute=[reply("done")]))
-    step_until(scenario, lambda it: it.conversation.turn is not None)
+    step_until(scenario, lambda it: it.conversation.work.turn is not None)
     calls = in_flight(scenario)
     for number, call in enumerate(calls):
         assert in_flight(scenario) == calls[number:], "never the router beside an agent"
@@ -298,7 +298,7 @@ def asking(*agents: str, questions: int = 1) -> Scenario:
 
     def ask(conversation: object, call: ModelCall) -> object:
         who = call.run.split(".")[1]
-        run = conversation.runs[call.run]  # type: ignore[attr-defined]
+        run = conversation.work.runs[call.run]  # type: ignore[attr-defined]
         if run.steps:
             return reply(f"{who} is done")
         return reply("", *(("ask", {"question": f"{who} wants to know ({n})"}) for n in range(questions)))
@@ -356,7 +356,7 @@ def test_someone_else_does_not_answer_what_an_agent_asked_the_owner(role: Role, 
     )
     scenario.user_writes("blue", reply_to=question)
     assert answers(scenario) == [("executor", "blue")]
-    (run,) = scenario.conversation.runs.values()
+    (run,) = scenario.conversation.work.runs.values()
     shown = [entry.text for entry in run.entries if isinstance(entry, UserText)]
     assert shown.count("red") == 2, "what they wrote is a message like any"
 
@@ -405,9 +405,9 @@ def test_a_guest_answers_what_an_agent_asks_in_the_work_they_began() -> None:
 
 def test_a_question_of_an_older_journal_is_asked_of_who_began_the_cycle() -> None:
     scenario = asking("executor")
-    (run,) = scenario.conversation.runs.values()
+    (run,) = scenario.conversation.work.runs.values()
     older = replace(run, calls=tuple(replace(call, asked_of=PublicKey("")) for call in run.calls))
-    scenario.conversation.runs = {run.id: older}
+    scenario.conversation.work = replace(scenario.conversation.work, runs={run.id: older})
     scenario.user_writes("red", role=Role.GUEST, author=BOB)
     assert answers(scenario) == []
     scenario.user_writes("blue", role=Role.MEMBER)
@@ -417,12 +417,12 @@ def test_a_question_of_an_older_journal_is_asked_of_who_began_the_cycle() -> Non
 
 def test_a_message_no_one_was_shown_is_not_waited_away() -> None:
     scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS, route(None, "helper"), WAITS))
-    step_until(scenario, lambda it: it.conversation.turn is not None)
+    step_until(scenario, lambda it: it.conversation.work.turn is not None)
     scenario.user_writes("and one more thing")  # its only model call is already running
     scenario.settle()
     assert "newest message has had no answer" in scenario.records(r.RouteRejected)[0].sentence
     assert scenario.records(r.TurnOpened)[-1].agents == ("helper",)
-    assert scenario.conversation.waiting_for == "user"
+    assert scenario.conversation.cycle.waiting_for == "user"
 
 
 PROJECT_KEY = "3bf0c63fcb93463407af97a5e5ee64fa883d107ef9e558472c4eb9aaaefa459d"
@@ -446,9 +446,9 @@ PROJECT_NPROFILE = (
 def test_the_title_is_the_first_line_that_is_not_empty_and_no_command(text: str, title: str) -> None:
     scenario = Scenario(Router(route(None, "project-manager"), WAITS), plain_model)
     scenario.user_writes(text)
-    assert scenario.conversation.title == title
+    assert scenario.conversation.identity.title == title
     scenario.user_writes("Build a shed\nwith a roof")
-    assert scenario.conversation.title == (title or "Build a shed")
+    assert scenario.conversation.identity.title == (title or "Build a shed")
 
 
 @pytest.mark.parametrize(
@@ -469,7 +469,7 @@ def test_the_projects_own_mention_is_left_out_of_the_request(written: str, recor
     scenario.user_writes(written.format(**names))
     (message,) = scenario.records(r.MessageRecorded)
     assert message.text == recorded.format(**names)
-    assert scenario.conversation.title == title_of(message.text)
+    assert scenario.conversation.identity.title == title_of(message.text)
 
 
 def test_two_users_of_one_name_are_distinguished_by_role_and_key() -> None:
@@ -515,7 +515,7 @@ def test_a_mention_of_the_one_who_asked_is_an_answer_and_one_of_somebody_else_ha
     scenario = asking("executor", "helper")
     scenario.user_writes("@executor blue", addressed=("executor",))
     assert answers(scenario) == [("executor", "@executor blue")]
-    assert scenario.conversation.addressed == ()
+    assert scenario.conversation.work.addressed == ()
     scenario.settle()
     scenario.user_writes("@planner and you?", addressed=("planner",))
     assert len(answers(scenario)) == 1

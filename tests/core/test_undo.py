@@ -59,7 +59,7 @@ def test_what_was_listed_is_put_back_after_a_yes() -> None:
     scenario.converse("/undo")
     assert scenario.sent_texts()[-1] == "There is nothing to undo."
     assert asked == [("turn", 0), ("turn", 9), ("turn", 0)]
-    assert scenario.conversation.status == "waiting"
+    assert scenario.conversation.cycle.status == "waiting"
 
 
 def test_a_list_that_is_old_or_of_another_scope_is_not_agreed_to() -> None:
@@ -80,7 +80,7 @@ def test_nothing_is_undone_while_agents_work_or_for_words_that_mean_something_el
     scenario.router = Router(route(None, "executor"), WAITS)
     scenario.worker = model_by_phase(execute=[reply("", ("ask", {"question": "?"})), reply("ok")])
     scenario.user_writes("go on")
-    step_until(scenario, lambda it: it.conversation.turn is not None)
+    step_until(scenario, lambda it: it.conversation.work.turn is not None)
     scenario.user_writes("/undo")
     assert scenario.sent_texts()[-1] == "Work is under way. Write `/stop`, then `/undo`."
     assert (asked, scenario.records(r.UndoRequested)) == ([], [])
@@ -101,7 +101,9 @@ def test_an_undo_goes_on_after_a_restart_and_is_answered_once() -> None:
 def stopped_in_a_gate(scenario: Workplace) -> Workplace:
     """Work that was stopped while it was verified, and whose last turn in execute is undone."""
     scenario.user_writes("build it")
-    step_until(scenario, lambda it: it.conversation.phase is Phase.VERIFICATION and bool(it.conversation.runs))
+    step_until(
+        scenario, lambda it: it.conversation.cycle.phase is Phase.VERIFICATION and bool(it.conversation.work.runs)
+    )
     scenario.converse("/stop")
     to = [one.seq for one in scenario.records(r.TurnOpened) if one.phase is Phase.EXECUTE][-1] - 1
     there = UndoOutcome(to=to, since="turn-1 (execute)", files=("a.py",))
@@ -117,10 +119,10 @@ def test_a_cycle_of_which_no_change_is_left_has_no_gates_and_no_word_on_changes(
     assert scenario.conversation.unmet_gates == QUALITY_PHASES, "it is only listed"
     scenario.converse("/undo yes")
     again = scenario.refold()
-    assert (len(again.unmet_gates), len(again.touched)) == (0, 0)
+    assert (len(again.unmet_gates), len(again.cycle.touched)) == (0, 0)
     scenario.router = Router(ENDS)
     scenario.converse("/continue")
-    assert scenario.conversation.status == "ended"
+    assert scenario.conversation.cycle.status == "ended"
     assert "Changed: " not in "".join(scenario.sent_texts())
 
 
@@ -130,13 +132,13 @@ def test_gates_stay_open_where_something_outside_may_have_changed() -> None:
     scenario.has_network = True
     stopped_in_a_gate(scenario).converse("/undo").converse("/undo yes")
     assert scenario.conversation.unmet_gates == QUALITY_PHASES
-    assert scenario.conversation.touched == frozenset()
+    assert scenario.conversation.cycle.touched == frozenset()
 
 
 def test_gates_stay_open_for_what_an_earlier_turn_changed() -> None:
     half = reply("", ("write_file", {"path": "b.py"}), ("complete", {"response": "half"}))
-    scenario = work(VERIFIES, execute=lambda state, _: builds("a.py") if state.turns else half)
+    scenario = work(VERIFIES, execute=lambda state, _: builds("a.py") if state.cycle.turns else half)
     scenario.router = Router(route("execute", "executor"), route(None, "executor"), WAITS)
     stopped_in_a_gate(scenario).converse("/undo").converse("/undo yes")
     assert scenario.conversation.unmet_gates == QUALITY_PHASES
-    assert scenario.conversation.touched == {"a.py", "b.py"}
+    assert scenario.conversation.cycle.touched == {"a.py", "b.py"}

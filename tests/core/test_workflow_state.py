@@ -58,7 +58,7 @@ def test_going_back_takes_rounds_and_variables_back_and_counts_time_again() -> N
 
 def spoke(one: Scenario) -> list[str]:
     """Whose rounds the conversation knows."""
-    done = (completion for turn in one.conversation.turns for completion in turn.completions)
+    done = (completion for turn in one.conversation.cycle.turns for completion in turn.completions)
     return [completion.agent for completion in done if completion.outcome == "finished"]
 
 
@@ -96,7 +96,7 @@ def test_status_and_the_next_speaker_are_shown_its_state() -> None:
 def shown(one: Scenario, number: int) -> tuple[list[str], str]:
     """What the agent of a run was shown: the words of messages, and the note on the workflow."""
     begun = one.records(r.RunStarted)[number]
-    entries = fold(ID, one.records()[: begun.seq]).runs[begun.run].entries
+    entries = fold(ID, one.records()[: begun.seq]).work.runs[begun.run].entries
     notes = [entry.text for entry in entries if isinstance(entry, Note) and entry.title == "Workflow"]
     return [entry.text for entry in entries if isinstance(entry, (UserText, AgentText))], notes[0]
 
@@ -185,7 +185,7 @@ def test_somebody_else_is_notified_whose_turn_it_is_and_an_owner_replaces_who_be
     one = started(TALK, None, "person", "writer").settle()
     one.user_writes("may I?", role=Role.MEMBER, author=PublicKey("b" * 64))
     assert "It is the turn of the user who started this" in one.sent_texts()[-1]
-    assert one.conversation.status == "waiting"
+    assert one.conversation.cycle.status == "waiting"
     assert speakers(one) == ["person", "writer"]
     one.converse("yes, they may", role=Role.MEMBER)
     one.converse("may I?", role=Role.OWNER, author=PublicKey("c" * 64))
@@ -199,7 +199,7 @@ def test_the_lines_of_a_message_set_variables_before_the_first_speaker_begins_or
     assert opened.context == {**CONTEXT, "route": "law", "tries": 2, "approved": True}
     one = workflow_scenario(GRAPH, context=CONTEXT).converse("Make it good\n/set colour=red", addressed=(NAME,))
     assert not one.records(r.WorkflowOpened)
-    assert one.conversation.status == "ended"
+    assert one.conversation.cycle.status == "ended"
     (expected,) = one.sent_texts()
     assert expected.startswith(f"The workflow {NAME} cannot begin: There is no variable colour in this workflow.")
 
@@ -222,7 +222,7 @@ def test_elsewhere_and_after_the_end_nothing_is_set() -> None:
 
 def test_what_was_written_in_the_last_round_is_not_passed_over_in_silence() -> None:
     one = started(LINE)
-    while one.conversation.turn is None or one.conversation.turn.agents != ("checker",):
+    while one.conversation.work.turn is None or one.conversation.work.turn.agents != ("checker",):
         assert one.step()
     one.converse("and mind the title")
     assert closed(one) == "sequence_complete"
@@ -235,7 +235,7 @@ def test_a_text_that_crossed_with_the_round_before_the_users_is_no_round_and_the
     one = started(TALK, None, "person", "writer")
     one.converse("wait, one thing more")
     assert speakers(one) == ["person", "writer"]
-    assert (one.conversation.status, one.conversation.waiting_for) == ("waiting", "user")
+    assert (one.conversation.cycle.status, one.conversation.cycle.waiting_for) == ("waiting", "user")
     assert "It is your turn" in one.sent_texts()[-1]
     before = len(one.sent_texts())
     one.user_writes("/continue")
@@ -257,7 +257,7 @@ def test_an_answer_to_a_question_was_read_by_the_agent_that_asked() -> None:
 def test_out_of_turn_text_is_shown_in_every_view(view: View) -> None:
     one = started(LINE, view=view)
     one.user_writes("mind the title")
-    assert [run.unseen for run in one.conversation.runs.values()] == [()], "it is held until the round has closed"
+    assert [run.unseen for run in one.conversation.work.runs.values()] == [()], "it is held until the round has closed"
     one.settle()
     assert speakers(one) == list(TRIO)
     wrote = one.records(r.MessageRecorded)[-1]
@@ -287,7 +287,7 @@ def timers(one: Scenario) -> dict[str, Timer]:
 def reason(one: Scenario) -> str:
     """Why it ended; it did, once."""
     (closed,) = one.records(r.WorkflowClosed)
-    assert one.conversation.status == "ended"
+    assert one.conversation.cycle.status == "ended"
     assert not timers(one)
     assert session(one).speakers.pending_close_reason == closed.reason
     return str(closed.reason)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tenex.core import records as r
 from tenex.core.config import Policy
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import new_conversation
 from tenex.core.graph import Edge, TransitionGraph
 from tenex.core.ids import ConversationId, Slug
 from tenex.core.phases import Phase
@@ -83,16 +83,18 @@ def with_program(of: Program, config: Policy | None = None) -> Policy:
 
 def check_moves(name: ConversationId, records: Sequence[Record], edges: Container[tuple[str, str, str]]) -> None:
     """Agents go along edges (agent, source, target) only, from where they are, once for each reason to look."""
-    then = Conversation(id=name)
+    then = new_conversation(name)
     reasons: set[str] = set()
     for rec in records:
         if isinstance(rec, r.ModelResponded | r.ToolCallCompleted | r.QuestionAnswered):
             reasons.add(rec.run)
         elif isinstance(rec, r.AgentPhaseChanged):
             assert (rec.agent, rec.source, rec.target) in edges, f"there is no such edge: {rec}"
-            assert then.agent_states[then.runs[rec.run].state_key].phase == rec.source, f"it is elsewhere: {rec}"
+            assert then.memory.agent_states[then.work.runs[rec.run].state_key].phase == rec.source, (
+                f"it is elsewhere: {rec}"
+            )
             assert rec.run in reasons, f"a second step in one evaluation: {rec}"
             reasons.discard(rec.run)
         then.apply(rec)
-    left = {name for name in then.agent_states if "/" in name} - {*then.runs}
+    left = {name for name in then.memory.agent_states if "/" in name} - {*then.work.runs}
     assert not left, f"they were called and are gone, but still have a state: {left}"

@@ -228,7 +228,7 @@ class World:
         return ModelRequest(
             purpose="route",
             agent=Slug("orchestrator"),
-            phase=conversation.phase,
+            phase=conversation.cycle.phase,
             system="Route.",
             entries=(question_for(conversation, self.rules),),
         )
@@ -255,7 +255,7 @@ class World:
             self.clock, lambda: self.rules.limits, lambda: self.peers, lambda asked: self.quote(asked)
         )
         for name in self.books:
-            daily.load(name, fold(name, self.records(conversation=name)).spending)
+            daily.load(name, fold(name, self.records(conversation=name)).totals.spending)
         stages = Executors(
             clock=self.clock,
             model=self,
@@ -393,7 +393,7 @@ class Daemon:
         async with asyncio.timeout(seconds):
             while True:
                 state = self.state(conversation)
-                are_recorded = self.sent.get(conversation, set()) <= set(state.seen)
-                if are_recorded and state.status == status and not state.outbox and not state.turn:
+                are_recorded = self.sent.get(conversation, set()) <= set(state.identity.seen)
+                if are_recorded and state.cycle.status == status and not state.delivery.outbox and not state.work.turn:
                     return state
                 await asyncio.sleep(0.05)

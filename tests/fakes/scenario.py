@@ -25,7 +25,7 @@ from tenex.core import records as r
 from tenex.core.config import Agent, AgentKind, GateRules, Limits, Policy, Replay, Role, ToolRule
 from tenex.core.context.transcript import entries_for
 from tenex.core.context.window import CONTEXT_TOKENS
-from tenex.core.conversation import Conversation, fold
+from tenex.core.conversation import Conversation, fold, new_conversation
 from tenex.core.decide.dispatch import decide, next_question
 from tenex.core.effects import Effect, Evaluate, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Undo, Work
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
@@ -118,7 +118,7 @@ def routed_by_rule(known: Policy) -> Policy:
 
 def _shown(conversation: Conversation, run: Run) -> Prompt:
     """A prompt that shows where its agent is."""
-    agent_state = conversation.agent_states[run.state_key]
+    agent_state = conversation.memory.agent_states[run.state_key]
     return Prompt(system=f"You are an agent. You know {json.dumps(agent_state.values)}.", entries=())
 
 
@@ -148,7 +148,7 @@ class Scenario:
         self.rules = config or rules()
         self.now = Millis(1_000_000)
         self.journal: list[tuple[r.Record, ...]] = []
-        self.conversation = Conversation(id=ID)
+        self.conversation = new_conversation(ID)
         self.running: dict[Key, Effect] = {}
         self.ran: Counter[str] = Counter()
         self.published: dict[str, list[UnsignedEvent]] = {}
@@ -207,7 +207,7 @@ class Scenario:
         if isinstance(record, r.RunStarted):
             twin = conversation.fork()
             twin.apply(record)
-            entries = entries_for(twin, twin.runs[record.run], self.budget)
+            entries = entries_for(twin, twin.work.runs[record.run], self.budget)
             return dataclasses.replace(record, digest="d", system="You are an agent.", entries=entries)
         if isinstance(record, r.PromptRerendered | r.AgentPhaseChanged):
             return prompted(conversation, record, _shown)
@@ -370,7 +370,7 @@ def seven_phases(question: dict[str, Any]) -> dict[str, Any]:
 
 def diligent(conversation: Conversation, call: ModelCall) -> ModelStep:
     """A good agent: writes, sends, asks once, verifies, learns."""
-    run = conversation.runs[call.run]
+    run = conversation.work.runs[call.run]
     if run.phase is Phase.EXECUTE:
         if run.agent == "executor" and run.steps == 0:
             return reply(
@@ -427,7 +427,7 @@ class Router:
 
 def plain_model(conversation: Conversation, call: ModelCall) -> ModelStep:
     """An agent that does its part in one step: it changes a file in execute, and tries it in verification."""
-    run = conversation.runs[call.run]
+    run = conversation.work.runs[call.run]
     done = f"{run.agent} has done its part of {run.phase}"
     if run.phase is Phase.VERIFICATION:
         return VERIFIES
@@ -440,7 +440,7 @@ def model_by_phase(**steps: Any) -> AgentModel:
     """An agent whose steps in a phase are scripted, the last one repeated; `plain` in the others."""
 
     def answer(conversation: Conversation, call: ModelCall) -> Any:
-        run = conversation.runs[call.run]
+        run = conversation.work.runs[call.run]
         script = steps.get(str(run.phase))
         if script is None:
             return plain_model(conversation, call)
@@ -489,8 +489,8 @@ def scenario_at(
 
 
 def _is_at(scenario: Scenario, phase: Phase) -> bool:
-    last = scenario.conversation.last_turn
-    return scenario.conversation.question is not None and last is not None and last.phase is phase
+    last = scenario.conversation.memory.last_turn
+    return scenario.conversation.phases.question is not None and last is not None and last.phase is phase
 
 
 def in_flight(scenario: Scenario) -> list[Effect]:
@@ -518,24 +518,26 @@ def check_invariants(scenario: Scenario) -> None:
     conversation, records = scenario.conversation, [record for decision in scenario.journal for record in decision]
     again = scenario.refold()
     assert again == conversation, "state is nothing but a fold"
-    assert (again.window, again.earlier) == (conversation.window, conversation.earlier), "what is not compared, too"
-    read = (conversation.worked_on, conversation.router_asked)
-    assert (again.worked_on, again.router_asked) == read, "what is not compared, too"
+    assert (again.memory.window, again.memory.earlier) == (conversation.memory.window, conversation.memory.earlier), (
+        "what is not compared, too"
+    )
+    read = (conversation.phases.worked_on, conversation.phases.router_asked)
+    assert (again.phases.worked_on, again.phases.router_asked) == read, "what is not compared, too"
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
     _check_phases(records)
     _check_reflections(records)
-    assert conversation.usage == _spent(records), "usage is the sum over the records"
+    assert conversation.totals.usage == _spent(records), "usage is the sum over the records"
     working = [effect for effect in in_flight(scenario) if not isinstance(effect, Undo)]
-    if conversation.status in ("waiting", "ended", "new"):
-        assert not working, f"{conversation.status}, but {working} runs"
-        assert conversation.turn is None
-        assert conversation.question is None
+    if conversation.cycle.status in ("waiting", "ended", "new"):
+        assert not working, f"{conversation.cycle.status}, but {working} runs"
+        assert conversation.work.turn is None
+        assert conversation.phases.question is None
     else:
         timers = {e.key.part for e in pending(conversation).values() if isinstance(e, Timer)}
         waits = timers & {"retry", "route", "node-retry"}
-        assert working or conversation.is_parked or waits, "active, but nothing moves"
+        assert working or conversation.work.is_parked or waits, "active, but nothing moves"
     # a run waits for exactly one thing
-    for run in conversation.runs.values():
+    for run in conversation.work.runs.values():
         assert (run.wants is not None) + (run.retry is not None) + bool(run.open_calls) == 1
 
 
@@ -555,7 +557,7 @@ def _check_phases(records: list[r.Record]) -> None:
         elif isinstance(record, r.MissionOpened) and record.pubkey:
             here = Phase.EXECUTE
         elif isinstance(record, (RolledBack, ConversationForked)):
-            here = record.state.phase  # a jump: no transition is invented
+            here = record.state.cycle.phase  # a jump: no transition is invented
         elif isinstance(record, (r.TurnOpened, r.MessageSent)):
             assert record.phase is here
 
@@ -566,7 +568,7 @@ def _check_reflections(records: list[r.Record]) -> None:
         if isinstance(record, r.CycleStarted) or (isinstance(record, r.TurnOpened) and record.phase is Phase.EXECUTE):
             done = set()  # a new execute turn reopens reflection like every gate
         elif isinstance(record, (RolledBack, ConversationForked)):
-            done = set(record.state.reflected)
+            done = set(record.state.phases.reflected)
         elif isinstance(record, r.TurnOpened) and record.phase is Phase.REFLECTION:
             assert not done & set(record.agents), "each participant reflects once"
             done |= set(record.agents)
@@ -582,6 +584,6 @@ def _spent(records: list[r.Record]) -> Usage:
 
 def check_idle(scenario: Scenario) -> None:
     """The conversation has come to rest, and the user who wrote was sent something."""
-    assert scenario.conversation.status in ("waiting", "ended") or scenario.conversation.is_parked
+    assert scenario.conversation.cycle.status in ("waiting", "ended") or scenario.conversation.work.is_parked
     assert scenario.sent_texts(), "the user was left without a word"
     assert all(effect.key.work in (Work.PUBLISH, Work.TIMER) for effect in scenario.running.values())

@@ -42,7 +42,7 @@ def model_by_agent(**steps: Sequence[Any]) -> AgentModel:
     """A model for every agent: each run answers with its agent's steps in turn, then that it is done."""
 
     def answer(conversation: Conversation, call: ModelCall) -> Any:
-        run = conversation.runs[call.run]
+        run = conversation.work.runs[call.run]
         script = steps.get(run.agent, ())
         step = script[run.steps] if run.steps < len(script) else f"{run.agent} is done"
         return reply(step) if isinstance(step, str) else step

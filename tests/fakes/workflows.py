@@ -73,9 +73,9 @@ class ScriptedSpeakers:
 
     def __call__(self, conversation: Conversation, call: ModelCall) -> Step:
         """The next line; the journal counts how many were spoken, so a crash repeats the one that was lost."""
-        run = conversation.runs[call.run]
+        run = conversation.work.runs[call.run]
         steps = self.lines.get(run.agent, [])
-        before = sum(done.agent == run.agent for turn in conversation.turns for done in turn.completions)
+        before = sum(done.agent == run.agent for turn in conversation.cycle.turns for done in turn.completions)
         place = 0
         for _ in range(before):  # a turn's lines end with one that calls nothing
             while place < len(steps) and _goes_on(steps[place]):

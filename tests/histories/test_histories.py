@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tenex.cli import verify as inspecting
-from tenex.core.conversation import Conversation, fold
+from tenex.core.conversation import fold, new_conversation
 from tenex.core.ids import ConversationId
 from tenex.core.pending import pending
 from tenex.core.records import Record
@@ -83,7 +83,7 @@ async def test_it_is_whole_and_can_be_replayed_to_any_record(history: Path, tmp_
         facts = plain(await folder.read(name))
     finally:
         disk.close()
-    state = Conversation(id=ConversationId(name))
+    state = new_conversation(ConversationId(name))
     for record in facts:
         state.apply(record)
         stood = inspecting._state(state, record, facts[-1].seq)

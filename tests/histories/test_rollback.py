@@ -72,9 +72,9 @@ def again(state: Conversation) -> Conversation:
 
 def check_rest(state: Conversation) -> None:
     """Nothing is open, and no one is who was only called."""
-    assert (state.runs, state.asks, state.turn, state.question) == ({}, {}, None, None)
+    assert (state.work.runs, state.work.asks, state.work.turn, state.phases.question) == ({}, {}, None, None)
     assert all(isinstance(effect, Publish) or effect.key.part == "expire" for effect in pending(state).values())
-    assert not [name for name in state.agent_states if "/" in name]
+    assert not [name for name in state.memory.agent_states if "/" in name]
     assert again(state) == state
 
 
@@ -88,23 +88,23 @@ def test_from_every_record_one_can_go_back_and_branch_off(
         assert again(then) == then, "a checkpoint in the middle of it holds all of it"
         assert pending(again(then)) == pending(then), "also what is in flight"
         check_rest(scenario.conversation)
-        roster = {known: one for known, one in then.agent_states.items() if known not in then.runs}
-        assert scenario.conversation.agent_states == roster, "agents are where they were then"
+        roster = {known: one for known, one in then.memory.agent_states.items() if known not in then.work.runs}
+        assert scenario.conversation.memory.agent_states == roster, "agents are where they were then"
         forked = of_fork(then, NOW, id=ConversationId("e" * 64), address={}, title="other")
         begins = ConversationForked(seq=1, at=NOW, id=forked.id, origin=name, at_seq=at, title="other", state=forked)
         fork = fold(forked.id, [begins])
         check_rest(fork)
-        assert fork.agent_states == roster
+        assert fork.memory.agent_states == roster
 
 
 def test_what_was_gone_back_to_is_gone_on_from(reported: tuple[ConversationId, list[Record]]) -> None:
     name, records = reported
     for at in range(6, records[-1].seq, 31):
         scenario, _ = back_at(name, records, at)
-        phase = "execute" if scenario.conversation.phase is Phase.CHAT else None
+        phase = "execute" if scenario.conversation.cycle.phase is Phase.CHAT else None
         scenario.router = Router(route(phase, "executor"), WAITS)
         scenario.converse("and now?")
-        assert scenario.conversation.status == "waiting"
+        assert scenario.conversation.cycle.status == "waiting"
         check_invariants(scenario)
 
 

@@ -46,7 +46,7 @@ class OfflinePlay(Scenario):
         return asyncio.run(self.model.step(request)).text
 
     def _work(self, conversation: Conversation, call: ModelCall) -> ModelStep:
-        run = conversation.runs[call.run]
+        run = conversation.work.runs[call.run]
         tools = self.registry.specs(run.phase, self.rules.roster[run.agent])
         request = ModelRequest(
             purpose="work", agent=run.agent, phase=run.phase, system="", entries=run.entries, tools=tools
@@ -107,7 +107,7 @@ def test_conversations_come_to_rest_without_a_refusal(
 ) -> None:
     last = scenario.writes(*texts)
     assert scenario.refusals() == []
-    assert (scenario.conversation.status, last[: len(answer)]) == (status, answer)
+    assert (scenario.conversation.cycle.status, last[: len(answer)]) == (status, answer)
     assert len(scenario.sent_texts()) >= len(texts)
 
 
@@ -132,7 +132,7 @@ def test_a_request_at_any_moment_is_carried_out(scenario: OfflinePlay, steps: in
     for _ in range(steps):
         scenario.step()
     scenario.writes("also create bye.py that prints bye")
-    assert scenario.conversation.status == "ended"
+    assert scenario.conversation.cycle.status == "ended"
     assert {"hello.py", "bye.py"} <= {file.name for file in scenario.root.iterdir()}
     assert [record for record in scenario.records(r.Waiting) if record.reason == "fallback"] == []
 
@@ -140,9 +140,9 @@ def test_a_request_at_any_moment_is_carried_out(scenario: OfflinePlay, steps: in
 @pytest.mark.parametrize("answer", ["greeter", "call it greeter.py please"])
 def test_a_missing_name_is_asked_for(scenario: OfflinePlay, answer: str) -> None:
     scenario.writes("Create a script that prints hello")
-    assert len(scenario.conversation.asks) == 1
+    assert len(scenario.conversation.work.asks) == 1
     scenario.writes(answer)
-    assert scenario.conversation.status == "ended"
+    assert scenario.conversation.cycle.status == "ended"
     assert (scenario.root / "greeter.py").read_text() == 'print("hello")\n'
 
 
@@ -151,4 +151,4 @@ def test_a_failing_program_is_repaired_twice_and_then_reported(scenario: Offline
     assert last == "Work has stopped: there are issues after 2 repairs. Write how it is to go on, or `/continue`."
     assert "exit status 3" in scenario.sent_texts()[-2]
     assert [str(phase) for phase in scenario.phases()] == ["execute", "verification"] * 3
-    assert scenario.conversation.status == "waiting"
+    assert scenario.conversation.cycle.status == "waiting"

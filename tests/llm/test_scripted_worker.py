@@ -126,7 +126,7 @@ def moves(of: Program) -> list[tuple[str, str]]:
     """The way of an executor with that program, whose model is the offline one."""
 
     def worker(conversation: Any, call: Any) -> ModelStep:
-        run = conversation.runs[call.run]
+        run = conversation.work.runs[call.run]
         tools = offered(conversation, run, one.rules, lambda phase, agent: [COMPLETE_SPEC])
         request = work("", agent=run.agent, phase=run.phase)
         return answer_work(replace(request, entries=call.entries, tools=tools))

@@ -28,14 +28,14 @@ def test_a_waiting_caller_and_its_sub_agent_are_shown() -> None:
         lambda _: {"agents": ["executor"], "reason": "x"}, worker, config=with_subagents(rules(), executor=["helper"])
     )
     scenario.user_writes("hello")
-    while len(scenario.conversation.runs) < 2:
+    while len(scenario.conversation.work.runs) < 2:
         scenario.step()
     status = conversation_status(scenario.conversation, scenario.now)
     caller, called = status["runs"]
     assert (status["kind"], caller["state"], caller["sub_agents"]) == ("active", "calling", ["helper"])
     assert (called["agent"], called["calledBy"], called["state"]) == ("helper", "executor", "model")
-    assert scenario.conversation.turn is not None
-    later = conversation_status(scenario.conversation, Millis(scenario.conversation.turn.timestamp + 65_000))
+    assert scenario.conversation.work.turn is not None
+    later = conversation_status(scenario.conversation, Millis(scenario.conversation.work.turn.timestamp + 65_000))
     assert (later["turn"]["seconds"], later["runs"][1]["seconds"]) == (65, 64), "each since its own beginning"
     scenario.settle()
     status = conversation_status(scenario.conversation, scenario.now)

@@ -121,10 +121,10 @@ async def test_a_message_that_no_agent_answered_waits_for_the_next_start(
     records = await home.folder.read(id_)
     assert [record.text for record in records if isinstance(record, r.MessageRecorded)] == ["begin"] * len(answers)
     state = fold(id_, records)
-    while state.undecided:
+    while state.work.undecided:
         (waiting,) = (effect for effect in pending(state).values() if isinstance(effect, Evaluate))
         state = decide(state, Evaluated(key=waiting.key, verdicts=()), rules(), NOW).after
-    assert (state.status, texts(state)[-1]) == ("active", "and 1")
+    assert (state.cycle.status, texts(state)[-1]) == ("active", "and 1")
 
 
 async def test_an_unanswered_message_that_has_expired_is_not_rebuilt(tmp_path: Path) -> None:
@@ -178,9 +178,9 @@ async def test_relays_that_are_away_or_break_off_are_named_among_what_is_lost(
         assert f"what only {UNREACHABLE} keeps: it did not answer" in made.lost
         assert [sentence for sentence in made.lost if f"what else {relay.url} keeps" in sentence]
         state = fold(made.id, await home.folder.read(made.id))
-        (waiting, *_) = [one.signal for one in state.undecided]
+        (waiting, *_) = [one.signal for one in state.work.undecided]
         assert isinstance(waiting, MessageReceived), "no agent has answered"
-        assert (state.title, waiting.message.text) == ("build it", "build it")
+        assert (state.identity.title, waiting.message.text) == ("build it", "build it")
         with pytest.raises(UsageError, match="is whole"):
             await home.recovery.rebuild(made.id, "relay")
         again = await home.recovery.rebuild(made.id, "relay", force=True)
@@ -275,7 +275,7 @@ def view_of(state: Conversation) -> dict[str, Any]:
 
 
 def texts(state: Conversation) -> list[str]:
-    return [message.text for message in state.recent]
+    return [message.text for message in state.memory.recent]
 
 
 def past_of(state: Conversation) -> dict[str, list[Any]]:
@@ -304,8 +304,12 @@ def test_from_damage_anywhere_the_conversation_comes_back_and_continues(seed: in
         assert list(contradictions(ID, made)) == []
         state = fold(ID, made)
         assert texts(state) == texts(before)
-        assert (state.phase, state.cycle, state.unmet_gates) == (before.phase, before.cycle, before.unmet_gates), cut
-        assert (dict(pending(state)), state.waiting_for) == ({}, "user")
+        assert (state.cycle.phase, state.cycle.number, state.unmet_gates) == (
+            before.cycle.phase,
+            before.cycle.number,
+            before.unmet_gates,
+        ), cut
+        assert (dict(pending(state)), state.cycle.waiting_for) == ({}, "user")
         assert not decide(state, Opened(), rules(), NOW).records
         assert lost[0] == "x"
         assert past_of(state) == past_of(before), cut
@@ -323,12 +327,12 @@ def test_records_of_agents_that_only_the_journal_holds_are_kept_or_named() -> No
     state = fold(name, records)
     found = messages_of_view(view_of(state), name, "conversation.json")
     made, lost = rebuilt_records(name, Salvaged(records=records[:-1]), found, (), NOW)
-    assert fold(name, made).agent_states == state.agent_states
+    assert fold(name, made).memory.agent_states == state.memory.agent_states
     assert not any("own phases" in sentence for sentence in lost)
     ended = replace(found, has_ended=True)
     made, lost = rebuilt_records(name, Salvaged(), ended, (), NOW)
     assert any("own phases" in sentence for sentence in lost)
-    assert (fold(name, made).status, dict(pending(fold(name, made)))) == ("ended", {})
+    assert (fold(name, made).cycle.status, dict(pending(fold(name, made)))) == ("ended", {})
 
 
 def test_messages_in_intact_lines_after_the_damage_are_kept_without_a_readable_file() -> None:
@@ -338,7 +342,11 @@ def test_messages_in_intact_lines_after_the_damage_are_kept_without_a_readable_f
     made, lost = rebuilt_records(ID, Salvaged(records=records[:18], messages=after, turns=9), unreadable, (), NOW)
     state, before = fold(ID, made), fold(ID, records[:18])
     assert texts(state)[-2:] == texts(fold(ID, records))[-2:]
-    assert (state.phase, state.cycle, state.turn_count) == (before.phase, before.cycle, 9)
+    assert (state.cycle.phase, state.cycle.number, state.totals.turn_count) == (
+        before.cycle.phase,
+        before.cycle.number,
+        9,
+    )
     assert "the file" in lost
 
 
@@ -366,7 +374,7 @@ async def test_what_its_author_deleted_does_not_come_back_by_a_rebuild(tmp_path:
     path.write_bytes(b"".join([*lines[:3], b"damage\n", *lines[4:]]))
     made = await home.recovery.rebuild(name, "relay")
     state = fold(name, await home.folder.read(made.id))
-    assert [message.text for message in state.recent] == ["begin"]
+    assert [message.text for message in state.memory.recent] == ["begin"]
 
 
 @pytest.mark.parametrize("is_answered", [True, False])
@@ -391,7 +399,7 @@ def test_a_message_whose_answer_only_the_journal_has_is_not_answered_again(is_an
     )
     left = Salvaged(records=records[:18], messages=[last, *sent] if is_answered else [last], damage=["x"])
     made, _ = rebuilt_records(ID, left, found, (), NOW)
-    assert len(fold(ID, made).undecided) == (0 if is_answered else 1)
+    assert len(fold(ID, made).work.undecided) == (0 if is_answered else 1)
     assert sum(isinstance(one, r.MessageRecorded) and one.event_id == last.event_id for one in made) == is_answered
 
 
@@ -400,7 +408,7 @@ def test_a_message_of_the_second_in_which_the_good_records_begin_is_kept() -> No
     sent = next(record for record in records if isinstance(record, r.MessageSent))
     good = [record for record in records if record.seq < sent.seq]
     of_relay = replace(sent, at=Millis(sent.at // 1000 * 1000))
-    assert of_relay.at < fold(ID, good).recent[0].at
+    assert of_relay.at < fold(ID, good).memory.recent[0].at
     found = RecoveredMessages(source="relay", messages=[of_relay])
     made, _ = rebuilt_records(ID, Salvaged(records=good, damage=["x"]), found, (), NOW)
     assert texts(fold(ID, made))[-1] == sent.text
@@ -439,7 +447,7 @@ async def test_a_damaged_journal_that_was_copied_to_here_is_rebuilt_as_an_import
     file.write_bytes(b"".join([*lines[:4], b"damaged\n", *lines[5:]]))
     await home.recovery.rebuild(OLD, "conversation.json")
     state = fold(OLD, await home.folder.read(OLD))
-    assert (bool(state.imported), state.waivers) == (True, ())
+    assert (bool(state.identity.imported), state.phases.waivers) == (True, ())
 
 
 async def test_from_the_readable_file_alone_answers_go_to_the_thread_with_the_conversations_id(home: Home) -> None:
@@ -448,7 +456,7 @@ async def test_from_the_readable_file_alone_answers_go_to_the_thread_with_the_co
     (path / "conversation.json").write_text(json.dumps({"id": OLD, "title": "Login"}))
     made = await home.recovery.rebuild(OLD, "conversation.json")
     assert "the ids of older messages: relays may send some of them again" in made.lost
-    assert fold(OLD, await home.folder.read(OLD)).address["root"] == OLD
+    assert fold(OLD, await home.folder.read(OLD)).identity.address["root"] == OLD
 
 
 async def test_without_a_readable_file_nothing_is_changed(home: Home) -> None:
@@ -479,8 +487,8 @@ async def test_a_file_that_is_imported_moves_into_its_folder(home: Home) -> None
     assert legacy_file(home.folder.path(OLD)) is None
     assert json.loads((home.folder.path(OLD) / file.name).read_text())["phase"] == "PLAN"
     state = fold(OLD, await home.folder.read(OLD))
-    assert (state.phase.value, state.status, state.title) == ("plan", "waiting", "Login")
-    assert state.address == {**address, "relays": []}
+    assert (state.cycle.phase.value, state.cycle.status, state.identity.title) == ("plan", "waiting", "Login")
+    assert state.identity.address == {**address, "relays": []}
     with pytest.raises(StoreError, match="cannot be made"):  # it exists
         await home.recovery.import_file(put(home, {"id": OLD, "phase": "CHAT"}), OLD)
     assert fold(OLD, await home.folder.read(OLD)) == state
@@ -490,7 +498,7 @@ async def test_a_file_that_is_imported_moves_into_its_folder(home: Home) -> None
 async def test_a_value_that_is_not_a_list_is_named_and_the_rest_is_imported(home: Home, name: str) -> None:
     imported = await home.recovery.import_file(put(home, {"id": OLD, "phase": "PLAN", name: 5}), OLD)
     assert [sentence for sentence in imported.lost if sentence.startswith(f"{name}, ")]
-    assert fold(OLD, await home.folder.read(OLD)).phase is Phase.PLAN
+    assert fold(OLD, await home.folder.read(OLD)).cycle.phase is Phase.PLAN
 
 
 async def test_a_rebuild_from_the_file_alone_shows_what_the_file_showed(home: Home) -> None:
@@ -585,10 +593,10 @@ async def test_the_past_that_a_file_shows_approves_waives_and_counts_nothing(hom
     await home.recovery.import_file(put(home, view), OLD)
     state = fold(OLD, await home.folder.read(OLD))
     assert [one.kind for one in state.history.decisions if one.source] == ["waiver", "approval", "continue"]  # type: ignore[union-attr]
-    assert (state.waivers, state.approved_turn, state.gates_met) == ((), "", frozenset())
+    assert (state.phases.waivers, state.phases.approved_turn, state.phases.gates_met) == ((), "", frozenset())
     assert state.unmet_gates == tuple(QUALITY_PHASES)
-    assert (state.usage.calls, state.usage.tokens, state.usage.cost_usd) == (0, 0, None)
-    assert (state.turns, state.runs, state.metrics.get(Phase.EXECUTE)) == ((), {}, None)
+    assert (state.totals.usage.calls, state.totals.usage.tokens, state.totals.usage.cost_usd) == (0, 0, None)
+    assert (state.cycle.turns, state.work.runs, state.totals.metrics.get(Phase.EXECUTE)) == ((), {}, None)
 
 
 # ---- what a source cannot prove -------------------------------------------------------------------------------------
@@ -633,7 +641,7 @@ async def test_a_file_brings_no_message_of_another_conversation_here(home: Home,
     records = await home.folder.read(OLD)
     assert [(one.text, one.author) for one in records if isinstance(one, r.MessageRecorded)] == [("new", "")]
     state = fold(OLD, records)
-    assert (bool(state.imported), state.starter, state.unmet_gates) == (True, "", QUALITY_PHASES)
+    assert (bool(state.identity.imported), state.identity.starter, state.unmet_gates) == (True, "", QUALITY_PHASES)
     index = Index(home.root / "index.sqlite")
     await index.catch_up(home.folder)
     assert [index.conversation_of(event) for event in (REPLY, "f" * 64)] == [OURS, None]
@@ -673,7 +681,11 @@ def test_after_a_rebuild_a_gate_that_the_good_records_have_open_is_open(claim: s
     made, _ = rebuilt_records(ID, Salvaged(records=good, damage=["x"]), found, (), NOW)
     state = fold(ID, made)
     assert state.unmet_gates == QUALITY_PHASES
-    assert (state.waivers, state.recent[-1].text, state.imported) == (before.waivers, "go on", 0)
+    assert (state.phases.waivers, state.memory.recent[-1].text, state.identity.imported) == (
+        before.phases.waivers,
+        "go on",
+        0,
+    )
 
 
 @pytest.mark.parametrize("harm", ["a line", "the import", "torn"])
@@ -710,7 +722,7 @@ async def test_a_damaged_import_stays_an_import(home: Home, harm: str, proof: st
         await home.folder.open(OLD)
     await home.recovery.rebuild(OLD, "conversation.json", force=True)
     state = fold(OLD, await home.folder.read(OLD))
-    assert (bool(state.imported), state.waivers) == (True, ())
+    assert (bool(state.identity.imported), state.phases.waivers) == (True, ())
 
 
 async def test_a_rebuild_from_relays_takes_the_messages_of_the_thread_and_not_those_that_mention_it(
@@ -724,8 +736,8 @@ async def test_a_rebuild_from_relays_takes_the_messages_of_the_thread_and_not_th
     await person.publish(relay, root, first, other, elsewhere)
     made = await home.recovery.rebuild(ConversationId(root["id"]), "relay")
     state = fold(made.id, await home.folder.read(made.id))
-    assert [one.signal.message.text for one in state.undecided if isinstance(one.signal, MessageReceived)] == [
+    assert [one.signal.message.text for one in state.work.undecided if isinstance(one.signal, MessageReceived)] == [
         "begin",
         "and 1",
     ]
-    assert not state.imported, "relays have the signatures of those who wrote"
+    assert not state.identity.imported, "relays have the signatures of those who wrote"

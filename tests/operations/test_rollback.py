@@ -15,7 +15,7 @@ from tenex.core.errors import StoreDamaged, TenexError, UsageError
 from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
 from tenex.core.pending import pending
 from tenex.core.records.base import Record
-from tenex.core.state.conversation import title_of
+from tenex.core.state.identity import title_of
 from tenex.core.state.rollback import RolledBack
 from tenex.core.state.run import DELETED
 from tenex.nostr.compose import NostrSealer
@@ -47,7 +47,7 @@ ADDRESS = {
 def whole() -> list[list[Record]]:
     """The decisions of a conversation through all seven phases, held in a thread of notes."""
     scenario = seven_phase_scenario()
-    assert scenario.conversation.status == "ended"
+    assert scenario.conversation.cycle.status == "ended"
     first = scenario.journal[0][0]
     assert isinstance(first, r.ConversationStarted)
     begun = r.ConversationStarted(seq=1, at=first.at, id=ID, title=first.title, starter=first.starter, address=ADDRESS)
@@ -96,18 +96,22 @@ async def test_a_record_in_an_older_file_is_gone_back_to(
     state = fold(ID, records)
     assert state == fold(ID, await folder.read(ID, NEWEST)), "the newest file alone gives the same"
     then = state_at(ID, RECORDS, 30)
-    assert (state.phase, state.messages, state.status) == (then.phase, then.messages, "waiting")
-    assert len(state.outbox) == 1, "the message waits for the next start"
-    (event,) = next(iter(state.outbox.values())).events
+    assert (state.cycle.phase, state.cycle.messages, state.cycle.status) == (
+        then.cycle.phase,
+        then.cycle.messages,
+        "waiting",
+    )
+    assert len(state.delivery.outbox) == 1, "the message waits for the next start"
+    (event,) = next(iter(state.delivery.outbox.values())).events
     assert "Ann went back to record 30 (why not)" in event.content
     assert (await verify(folder, ID)).faults == ()
     view = json.loads((folder.path(ID) / "conversation.json").read_text())
     assert view["rollbacks"][0]["undone"] == list(done.plan.undone)
     assert view["seq"] == state.next_seq - 1
     figures = Stats.of(ID, records)
-    assert figures.usage == state.usage
-    assert {p: m.duration for p, m in state.metrics.items() if p is not state.phase} == {
-        p: s.duration for p, s in figures.phases.items() if p in state.metrics and p is not state.phase
+    assert figures.usage == state.totals.usage
+    assert {p: m.duration for p, m in state.totals.metrics.items() if p is not state.cycle.phase} == {
+        p: s.duration for p, s in figures.phases.items() if p in state.totals.metrics and p is not state.cycle.phase
     }
 
 
@@ -125,8 +129,8 @@ async def test_what_its_author_deleted_stays_away_when_a_conversation_goes_back_
     forked = (await service.fork(ID, 30)).state
     await service.roll_back(ID, 30, "Ann", "", service.append, files=False)
     for state in (forked, fold(ID, await folder.read(ID))):
-        assert (state.recent[0].text, state.messages[0].text) == (DELETED, DELETED)
-        assert title_of(wrote.text) not in state.title
+        assert (state.memory.recent[0].text, state.cycle.messages[0].text) == (DELETED, DELETED)
+        assert title_of(wrote.text) not in state.identity.title
 
 
 async def test_what_is_refused_changes_nothing(folder: ConversationFolder, service: RollbackService) -> None:
@@ -177,13 +181,13 @@ async def test_a_fork_at_every_record_is_sound_and_the_original_untouched(
         made = await service.fork(ID, at)
         await check(folder, made)
     twice = await service.fork(ID, 10)
-    assert twice.state.outbox[2].events[0].created_at == StillClock().now() // 1000 + 1
+    assert twice.state.delivery.outbox[2].events[0].created_at == StillClock().now() // 1000 + 1
     assert len(await folder.lengths()) == 1 + len(records) + 1, "the same, branched off twice, is two"
     assert picture(folder.path(ID)) == before
     again = await service.fork(made.state.id, 2)
-    assert again.state.forked_from is not None
-    assert again.state.forked_from.id == made.state.id
-    assert again.state.title == made.state.title, "it is not called a fork of a fork"
+    assert again.state.identity.forked_from is not None
+    assert again.state.identity.forked_from.id == made.state.id
+    assert again.state.identity.title == made.state.identity.title, "it is not called a fork of a fork"
 
 
 async def check(folder: ConversationFolder, made: ForkResult) -> None:
@@ -193,12 +197,12 @@ async def check(folder: ConversationFolder, made: ForkResult) -> None:
     assert list(contradictions(name, records)) == []
     assert (await verify(folder, name)).faults == ()
     assert list(contradictions(ConversationId("e" * 64), records)), "of another conversation it would be damage"
-    (event,) = made.state.outbox[2].events
+    (event,) = made.state.delivery.outbox[2].events
     assert str(event.id) == name
     assert {key.part for key in pending(made.state)} == {"0 wss://relay.example"}
     figures = Stats.of(name, records)
     assert (figures.usage.calls, figures.duration) == (0, 0)
-    assert [p for p, s in figures.phases.items() if s.visits] == [made.state.phase]
+    assert [p for p, s in figures.phases.items() if s.visits] == [made.state.cycle.phase]
 
 
 async def test_what_was_done_counts_as_done_where_only_the_view_could_not_be_written(
@@ -253,14 +257,14 @@ async def test_of_a_journal_that_was_copied_to_here_a_fork_or_rollback_takes_wha
     here = replace(
         service, closing=lambda name, records: closing_of(name, records, {PublicKey("f" * 64)}, Slug(""), Millis(9))
     )
-    assert fold(ID, RECORDS).systems
-    assert (await service.fork(ID, 30)).state.systems, "of a journal of this folder a fork takes all"
+    assert fold(ID, RECORDS).memory.systems
+    assert (await service.fork(ID, 30)).state.memory.systems, "of a journal of this folder a fork takes all"
     made = (await here.fork(ID, 30)).state
     await here.roll_back(ID, 30, "Ann", "", here.append, files=False)
     back = fold(ID, await folder.read(ID))
     for state in (made, back):
-        assert state.imported
-        assert (state.starter, state.systems) == ("", {})
-        assert all(message.author == "" for message in state.messages)
+        assert state.identity.imported
+        assert (state.identity.starter, state.memory.systems) == ("", {})
+        assert all(message.author == "" for message in state.cycle.messages)
     assert back.next_seq > RECORDS[-1].seq + 2
     assert not comes_from_elsewhere(await folder.read(ID), {service.project.pubkey}), "that is recorded"

@@ -6,6 +6,7 @@ Providers cache what a request shares with the one before it from the first byte
 import dataclasses
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +78,9 @@ def scenario(agent: str = "executor", text: str = "Build it", config: Policy | N
 def at_work(config: Policy | None = None, runs: int = 1) -> tuple[Scenario, Run]:
     """A scenario with so many runs, and the last of them."""
     made = scenario(config=config)
-    while len(made.conversation.runs) < runs:
+    while len(made.conversation.work.runs) < runs:
         made.step()
-    return made, list(made.conversation.runs.values())[-1]
+    return made, list(made.conversation.work.runs.values())[-1]
 
 
 def test_what_is_known_now_is_in_a_prompt_which_is_rendered_once_for_equal_knowledge() -> None:
@@ -103,7 +104,8 @@ def test_what_is_known_now_is_in_a_prompt_which_is_rendered_once_for_equal_knowl
 
 def test_a_prompt_names_messages_by_their_record_and_ends_with_the_part() -> None:
     prompts, (made, run) = prompter(), at_work()
-    made.conversation.window = Window()  # as before its run began
+    window = Window()  # as before its run began
+    made.conversation.memory = replace(made.conversation.memory, window=window)
     first, *_, last = prompts.work(made.conversation, run).entries
     assert isinstance(first, Shown)
     assert isinstance(last, Note)
@@ -115,7 +117,7 @@ def test_a_prompt_names_messages_by_their_record_and_ends_with_the_part() -> Non
 def test_sub_agents_that_may_be_called_are_named_and_a_called_one_sees_only_its_message() -> None:
     config = with_subagents(rules(), executor=["planner"])
     prompts, (made, called) = prompter(config=config), at_work(config, runs=2)
-    caller = next(iter(made.conversation.runs.values()))
+    caller = next(iter(made.conversation.work.runs.values()))
     assert "You have `to_planner`, and no others" in prompts.work(made.conversation, caller).system
     prompt = prompts.work(made.conversation, called)
     assert "to_planner" not in prompt.system
@@ -150,7 +152,7 @@ def test_the_note_names_what_the_phase_permits_and_the_prompt_is_that_of_every_p
 def test_the_router_is_asked_with_its_corrections_in_other_conversations_and_its_own_once() -> None:
     corrections = [f"A refused decision: There is no agent '{n}'." for n in range(30)]
     made = scenario()
-    made.conversation.router_lessons = ("There is no agent '28'.",)
+    made.conversation.phases = replace(made.conversation.phases, router_lessons=("There is no agent '28'.",))
     request = prompter({"orchestrator": corrections}).route(made.conversation)
     assert (request.purpose, request.agent) == ("route", Slug("orchestrator"))
     assert request.output_schema is not None
@@ -170,7 +172,7 @@ def test_a_small_budget_leaves_room_for_the_work(budget: int) -> None:
     question = prompts.route(made.conversation)
     assert budget < 8_000 or request_tokens(question.system, question.entries, ()) <= budget
     made.step()
-    run = next(iter(made.conversation.runs.values()))
+    run = next(iter(made.conversation.work.runs.values()))
     prompt = prompts.work(made.conversation, run)
     bare = prompter(budget=budget).work(made.conversation, run)
     assert tokens(prompt.system) - tokens(bare.system) <= 2 * DATA * budget + 250
@@ -187,7 +189,9 @@ def test_the_task_of_an_agent_may_have_a_template(own: Path) -> None:
     prompt = prompts.work(made.conversation, run)
     assert prompt.entries[-1] == Note(title="Your part", text="In a of execute: build.")
     assert "You work in a." in prompt.system
-    made.conversation.agent_states = {"executor": AgentPhaseState(phase="b", values={"n": 1})}
+    made.conversation.memory = replace(
+        made.conversation.memory, agent_states={"executor": AgentPhaseState(phase="b", values={"n": 1})}
+    )
     assert "You work in b." in prompts.work(made.conversation, run).system
 
 
@@ -238,7 +242,7 @@ class Requests(Scenario):
     def perform(self, effect: Effect) -> Signal:
         """Keep the request first."""
         if isinstance(effect, ModelCall):
-            run = self.conversation.runs[effect.run]
+            run = self.conversation.work.runs[effect.run]
             tools = offered(self.conversation, run, self.rules, self.specs)
             about: Any = {"purpose": "work", "agent": run.agent, "phase": run.phase, "tools": tools}
             request = ModelRequest(**about, system=effect.system, entries=effect.entries)
@@ -267,7 +271,7 @@ def done(**arguments: str) -> tuple[str, dict[str, Any]]:
 
 def hello(conversation: Conversation, call: ModelCall) -> ModelStep:
     """Agents that need few steps."""
-    run = conversation.runs[call.run]
+    run = conversation.work.runs[call.run]
     match run.phase:
         case Phase.EXECUTE:
             end = done(response="I wrote hello.py.", summary="hello.py: new; `python hello.py` prints hello")
@@ -297,7 +301,7 @@ def test_of_a_simple_request_most_is_the_same_as_before(library: PromptLibrary, 
 
     scenario = Requests(library, tmp_path, router, hello)
     scenario.converse("create hello.py that prints hello")
-    assert scenario.conversation.status == "ended"
+    assert scenario.conversation.cycle.status == "ended"
     assert scenario.shared() > 0.8, "most runs here have one request, which begins with another phase"
     agents = [text for agent, text in scenario.sent if agent != scenario.rules.project.slug]
     question = next(text for agent, text in scenario.sent if agent == scenario.rules.project.slug)

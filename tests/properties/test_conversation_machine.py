@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 from tenex.core import records as r
 from tenex.core.commands import NAMES
 from tenex.core.config import GateRules, Limits, Policy, Role
-from tenex.core.conversation import Conversation, fold
+from tenex.core.conversation import Conversation, fold, new_conversation
 from tenex.core.decide.dispatch import decide
 from tenex.core.effects import Effect, ModelCall, Publish, Route, Timer, ToolCall, Undo, Work
 from tenex.core.ids import CallId, PublicKey, Slug
@@ -185,7 +185,7 @@ def sub_agents(limits: Limits | None = None) -> Policy:
 
 def sociable(conversation: Conversation, call: ModelCall) -> ModelStep:
     """A diligent agent; an executor changes its state and calls sub-agents first, and one of those does too."""
-    run, step = conversation.runs[call.run], diligent(conversation, call)
+    run, step = conversation.work.runs[call.run], diligent(conversation, call)
     if run.parent is not None:
         asked = (("set_state", {"field": "n", "value": 1}), *calls_to("planner"), ("write_file", {"path": "c"}))
         return reply("", *asked) if run.agent == "helper" and not run.steps else reply(f"{run.agent} has looked")
@@ -200,7 +200,7 @@ class FollowedPlay(Scenario):
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
-        self.follower, self.followed = Conversation(id=ID), 0
+        self.follower, self.followed = new_conversation(ID), 0
         self.earned = Earned()
         self.requests: dict[int, r.MessageRecorded] = {}
         """What people wrote that no turn could work on so far, that was no answer, and that no one has stopped."""
@@ -224,7 +224,11 @@ class FollowedPlay(Scenario):
             case r.MessageRecorded():
                 self.requests[record.seq] = record
                 before = self.follower
-                if before.status == "waiting" and before.waiting_for != "waiver" and before.phase is Phase.EXECUTE:
+                if (
+                    before.cycle.status == "waiting"
+                    and before.cycle.waiting_for != "waiver"
+                    and before.cycle.phase is Phase.EXECUTE
+                ):
                     self.at_rest = record.seq
             case r.TurnOpened():
                 self.to_verify = self.at_rest if record.phase is Phase.VERIFICATION else 0
@@ -237,7 +241,7 @@ class FollowedPlay(Scenario):
             case r.Stopped():
                 self.requests = {}
             case r.RunEnded():
-                run = self.follower.runs[record.run]
+                run = self.follower.work.runs[record.run]
                 worked_on = self.to_verify if run.phase in QUALITY_PHASES else run.shown
                 if run.parent is None:
                     self.requests = {seq: one for seq, one in self.requests.items() if seq > worked_on}
@@ -279,7 +283,7 @@ class ConversationMachine(RuleBasedStateMachine):
         author=st.sampled_from([ALICE, ALICE, BOB]),
     )
     def somebody_writes(self, text: str, role: Role, addressed: list[str], author: PublicKey, *, replies: bool) -> None:
-        asked = next(iter(self.scenario.conversation.asks), None) if replies else None
+        asked = next(iter(self.scenario.conversation.work.asks), None) if replies else None
         self.scenario.user_writes(text, role=role, addressed=tuple(addressed), reply_to=asked, author=author)
 
     def ready(self, kind: type[Effect] | tuple[type[Effect], ...]) -> list[Effect]:
@@ -314,7 +318,7 @@ class ConversationMachine(RuleBasedStateMachine):
 
     def verifiers(self) -> list[Effect]:
         """The model calls of agents who verify."""
-        runs = self.scenario.conversation.runs
+        runs = self.scenario.conversation.work.runs
         calls = [effect for effect in self.ready(ModelCall) if isinstance(effect, ModelCall)]
         return [call for call in calls if runs[call.run].phase is Phase.VERIFICATION and runs[call.run].parent is None]
 
@@ -395,7 +399,7 @@ class ConversationMachine(RuleBasedStateMachine):
                 argument = {"skip": " chores", "reject": " use postgres"}.get(name, "")
                 self.scenario.user_writes(f"/{name}{argument}", role=role)
             case "again":
-                known = list(self.scenario.conversation.seen)
+                known = list(self.scenario.conversation.identity.seen)
                 assert self.scenario.user_writes("again", event_id=known[which % len(known)]) == []
             case "death":
                 self.the_process_dies()
@@ -447,7 +451,10 @@ class ConversationMachine(RuleBasedStateMachine):
         data = CONVERSATION.encode_decisions([[StateSnapshot.of(conversation)]])
         there = fold(conversation.id, CONVERSATION.decode_lines(data)[0])
         assert there == conversation
-        assert (there.worked_on, there.router_asked) == (conversation.worked_on, conversation.router_asked)
+        assert (there.phases.worked_on, there.phases.router_asked) == (
+            conversation.phases.worked_on,
+            conversation.phases.router_asked,
+        )
         assert pending(there) == pending(conversation)
 
     @invariant()
@@ -463,7 +470,7 @@ class ConversationMachine(RuleBasedStateMachine):
     @invariant()
     def who_is_called_has_a_caller_that_waits(self) -> None:
         """A called run has an open call of an open run, and such a call has a run."""
-        runs = self.scenario.conversation.runs
+        runs = self.scenario.conversation.work.runs
         waits = {
             (run.id, call.request.id) for run in runs.values() for call in run.calls if call.state is CallState.LINKED
         }
@@ -486,12 +493,12 @@ class ConversationMachine(RuleBasedStateMachine):
         """What a person wrote has a turn after it that could work on it, unless it was an answer or they stopped it."""
         self.scenario.refold()
         left = [one.text for one in self.scenario.requests.values()]
-        if self.scenario.conversation.status == "ended":
+        if self.scenario.conversation.cycle.status == "ended":
             assert not left
         is_gone = self.only_agent and self.only_agent not in self.scenario.rules.routable
-        if self.scenario.conversation.waiting_for == "user" and is_gone:
+        if self.scenario.conversation.cycle.waiting_for == "user" and is_gone:
             self.scenario.requests.clear()  # they were answered by the notice, and stay so when the agent comes back
-        elif self.scenario.conversation.waiting_for == "user":
+        elif self.scenario.conversation.cycle.waiting_for == "user":
             # a yes that does not count is answered with the reason
             assert not [text for text in left if not is_clear_yes(text)]
 
@@ -513,7 +520,7 @@ class ConversationMachine(RuleBasedStateMachine):
                 case r.PhaseTransition(from_=Phase.PLAN):
                     assert approval is not None
                     role, author = roles[approval.message_id]
-                    is_starter = author == self.scenario.conversation.starter
+                    is_starter = author == self.scenario.conversation.identity.starter
                     assert role is Role.OWNER or (role is Role.MEMBER and is_starter)
 
     @invariant()
@@ -524,7 +531,7 @@ class ConversationMachine(RuleBasedStateMachine):
         for answer in self.scenario.records(r.QuestionAnswered):
             message = wrote[answer.message]
             is_asked = message.author == asked[answer.run, answer.call]
-            has_begun = message.role is Role.MEMBER and message.author == self.scenario.conversation.starter
+            has_begun = message.role is Role.MEMBER and message.author == self.scenario.conversation.identity.starter
             assert message.role is Role.OWNER or is_asked or has_begun
 
     def before(self, seq: int) -> Any:
@@ -541,7 +548,7 @@ class ConversationMachine(RuleBasedStateMachine):
                 if not waits:
                     break
                 scenario.fire(waits[0])
-        if scenario.conversation.status != "new":
+        if scenario.conversation.cycle.status != "new":
             check_idle(scenario)
         check_invariants(scenario)
         agent_phases.check_moves(ID, scenario.records(), MOVES)

@@ -147,7 +147,7 @@ class FlowMachine(RuleBasedStateMachine):
         """To the question of one of those who wait, of which there may be several."""
         who = sorted(self.model.parked)[which % len(self.model.parked)]
         state = self.daemon.state()
-        question = next(event for event, (run, _) in state.asks.items() if state.runs[run].agent == who)
+        question = next(event for event, (run, _) in state.work.asks.items() if state.work.runs[run].agent == who)
         self.a_person_writes(who, question)
 
     @precondition(lambda self: self.model.is_asking)
@@ -210,6 +210,8 @@ class FlowMachine(RuleBasedStateMachine):
         else:
             done = ("complete", {"response": f"{agent} did it", "verdict": "verified"})
             tool = {"execute": "write_file", "verification": "check"}.get(self.model.phase)
+            if agent == CALLED:  # who advises: a call that is refused would keep it from completing
+                tool = None
             future.set_result(reply("", *([(tool, {"path": "f"})] if tool else []), done))
             self.model.ended(agent, outcome)
         self._settle()
@@ -273,14 +275,16 @@ class FlowMachine(RuleBasedStateMachine):
         if self.model.status == "new":
             return
         state, model = self.daemon.state(), self.model
-        assert (state.status, str(state.phase)) == (model.status, model.phase)
-        called = {run.agent: state.runs[run.parent].agent for run in state.runs.values() if run.parent is not None}
-        assert {run.agent for run in state.own_runs} == model.working
+        assert (state.cycle.status, str(state.cycle.phase)) == (model.status, model.phase)
+        called = {
+            run.agent: state.work.runs[run.parent].agent for run in state.work.runs.values() if run.parent is not None
+        }
+        assert {run.agent for run in state.work.own_runs} == model.working
         assert called == model.callers
-        assert {run.agent for run in state.runs.values() if run.has_parked} == model.parked
-        assert len(state.asks) == len(model.parked)
-        assert (state.question is not None) is model.is_asking
-        assert set(state.participants) == model.participants
+        assert {run.agent for run in state.work.runs.values() if run.has_parked} == model.parked
+        assert len(state.work.asks) == len(model.parked)
+        assert (state.phases.question is not None) is model.is_asking
+        assert set(state.cycle.participants) == model.participants
         received = [rec.event_id for rec in self._records() if isinstance(rec, r.MessageRecorded)]
         assert received == model.messages
         assert set(self.world.asked) == model.thinking | ({"router"} if model.is_asking else set())

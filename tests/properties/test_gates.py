@@ -64,7 +64,7 @@ def test_no_end_is_without_evidence_a_waiver_or_an_accepted_untried(
     counts = {Phase.EXECUTE: 0, Phase.VERIFICATION: 0}
 
     def worker(conversation: Conversation, call: ModelCall) -> ModelStep:
-        run = conversation.runs[call.run]
+        run = conversation.work.runs[call.run]
         if run.phase not in counts:
             return plain_model(conversation, call)
         place = counts[run.phase]

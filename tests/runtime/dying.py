@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tenex.core import records as r
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelRequest, ModelStep, Note
 from tenex.core.ports import ExecutionContext, OnText, PublishOutcome, ToolResult, UnsignedEvent, ignore_text
@@ -47,12 +47,15 @@ class Subject:
 
 def of(kind: type[Record], phase: str = "") -> Finds:
     """A kind of record that leaves the conversation in a phase."""
-    return lambda record, state: isinstance(record, kind) and phase in ("", state.phase)
+    return lambda record, state: isinstance(record, kind) and phase in ("", state.cycle.phase)
 
 
 def begins(agent: str, under: str = "") -> Finds:
     return lambda record, state: (
-        isinstance(record, r.RunStarted) and record.agent == agent and under in record.run and state.phase == "execute"
+        isinstance(record, r.RunStarted)
+        and record.agent == agent
+        and under in record.run
+        and state.cycle.phase == "execute"
     )
 
 
@@ -61,8 +64,8 @@ def steps(agent: str, number: int = 0) -> Finds:
     return lambda record, state: (
         isinstance(record, r.ModelResponded)
         and record.run.endswith(f".{agent}")
-        and state.phase == "execute"
-        and number in (0, state.runs[record.run].steps)
+        and state.cycle.phase == "execute"
+        and number in (0, state.work.runs[record.run].steps)
     )
 
 
@@ -88,7 +91,7 @@ class DyingWorld(World):
         self._effects = folder / "effects"
         self.subject, self.moment = subject, moment
         self.died = asyncio.Event()
-        self.state = Conversation(id=ID)
+        self.state = new_conversation(ID)
         """Folded along with what becomes durable."""
 
     @property
@@ -168,10 +171,15 @@ class DyingWorld(World):
     def _is_past(self, number: int) -> bool:
         """Whether the message with that number has been dealt with, all the way to the relay."""
         state = self.state
-        if f"{number + 1:064x}" in state.seen:
+        if f"{number + 1:064x}" in state.identity.seen:
             return True
         status = "ended" if number == len(TALK) else "waiting"
-        return len(state.seen) == number and state.status == status and not state.outbox and not state.turn
+        return (
+            len(state.identity.seen) == number
+            and state.cycle.status == status
+            and not state.delivery.outbox
+            and not state.work.turn
+        )
 
     async def live(self) -> bool:
         """One life of a daemon, to the end of the talk or to its death; returns whether it died."""

@@ -171,13 +171,15 @@ async def test_after_a_crash_agents_are_in_the_right_phase_and_each_step_is_take
     records = world.records()
     assert records[: len(survived)] == survived
     state = fold(ID, records)
-    assert (state.status, pending(state)) == ("ended", {})
+    assert (state.cycle.status, pending(state)) == ("ended", {})
     moved = [(rec.agent, rec.source, rec.target) for rec in records if isinstance(rec, r.AgentPhaseChanged)]
     way = {("asking", "building"), ("building", "built")}
     assert Counter(moved) == Counter((agent, *pair) for agent in ("executor", "helper", "planner") for pair in way)
-    assert {name: one.phase for name, one in state.agent_states.items()} == dict.fromkeys(state.agent_states, "built")
-    assert {*map(str, state.agent_states)} >= {"executor", "planner"}
-    assert not any("/" in name for name in state.agent_states), "an ended sub-agent has no state"
+    assert {name: one.phase for name, one in state.memory.agent_states.items()} == dict.fromkeys(
+        state.memory.agent_states, "built"
+    )
+    assert {*map(str, state.memory.agent_states)} >= {"executor", "planner"}
+    assert not any("/" in name for name in state.memory.agent_states), "an ended sub-agent has no state"
     called = [rec.agent for rec in records if isinstance(rec, r.RunStarted) and rec.parent is not None]
     assert called == ["helper", "planner"]
     results = Counter(rec.tool for rec in records if isinstance(rec, r.ToolCallCompleted))

@@ -49,7 +49,7 @@ def announced(record: Record, state: Conversation) -> bool:
 
 def delivered(record: Record, state: Conversation) -> bool:
     """A relay has taken what the executor built."""
-    spoken = {message.seq for message in state.recent if message.text == SPOKEN}
+    spoken = {message.seq for message in state.memory.recent if message.text == SPOKEN}
     return isinstance(record, r.Delivered) and record.message in spoken
 
 
@@ -116,7 +116,7 @@ def check(world: DyingWorld, survived: list[Record], lives: int = 2) -> None:
     assert book[: len(survived)] == survived
     assert [record.seq for record in book] == list(range(1, len(book) + 1))
     state, then = fold(ID, book), fold(ID, survived)
-    assert (state.status, pending(state)) == ("ended", {})
+    assert (state.cycle.status, pending(state)) == ("ended", {})
     assert [record.to for record in book if isinstance(record, r.PhaseTransition)] == WAY
     assert [record.text for record in book if isinstance(record, r.MessageRecorded)] == list(TALK)
 
@@ -148,7 +148,7 @@ def _open_once(state: Conversation) -> set[str]:
     """The keys of calls that were open at the death and may not be repeated."""
     return {
         f"{ID}:{call.seq}"
-        for run in state.runs.values()
+        for run in state.work.runs.values()
         for call in run.open_calls
         if call.state is CallState.PERMITTED and call.replay is Replay.ONCE
     }

@@ -191,7 +191,7 @@ async def test_a_higher_limit_lets_the_work_go_on_after_a_reload_and_after_a_res
         await daemon.until("waiting", name(2))
         begin(daemon, 3)
         await asyncio.sleep(60)
-        assert daemon.state(name(3)).status == "active"
+        assert daemon.state(name(3)).cycle.status == "active"
     there.rules = rules(limits=Limits(tokens_per_member_day=0))
     async with there.daemon() as daemon:
         await daemon.until("waiting", name(3))
@@ -210,7 +210,7 @@ async def test_continue_is_refused_and_status_names_the_limit() -> None:
             await asyncio.sleep(60)
             daemon.write(text, conversation=name(1), author=ALICE, reply_to=name(1))
             await asyncio.sleep(60)
-        assert daemon.state(name(1)).status == "active"
+        assert daemon.state(name(1)).cycle.status == "active"
         daemon.write("/stop", conversation=name(1), author=MEL, reply_to=name(1))
         await daemon.until("waiting", name(1))
     assert tokens(there) == 0
@@ -235,15 +235,15 @@ async def test_work_that_was_held_in_the_middle_of_a_turn_goes_on_there_the_next
         daemon.write("look")
         await asyncio.sleep(60)
         state = daemon.state()
-        (held,) = state.runs.values()
+        (held,) = state.work.runs.values()
         assert held.retry is not None
-        assert (held.retry.limit, held.retry.due) == ("tokens_per_owner_day", state.limit_reported[1])
+        assert (held.retry.limit, held.retry.due) == ("tokens_per_owner_day", state.totals.limit_reported[1])
         assert not held.is_held, "its model can be reached"
     async with there.daemon() as daemon:  # a restart on the same day changes nothing
         await asyncio.sleep(60)
         assert len(messages_with(there, "Today's limit")) == 1
         await asyncio.sleep(2 * 86_400)
-        assert daemon.state().status == "waiting"
+        assert daemon.state().cycle.status == "waiting"
     notices = messages_with(there, "Today's limit")
     assert len(notices) == len(set(notices)) == 2, "once a day"
 
@@ -279,11 +279,11 @@ async def test_a_cycle_counts_for_the_person_whose_message_began_it() -> None:
         await daemon.until("waiting")
         daemon.write("I have a request too", author=MEL, reply_to=name(1))
         await daemon.until("waiting")
-        alone = daemon.state().spending
+        alone = daemon.state().totals.spending
         assert [set(people) for people in alone.values()] == [{ALICE}]
         daemon.write("/new")
         daemon.write("now for me", author=MEL, reply_to=name(1))
         await daemon.until("waiting")
-        (people,) = daemon.state().spending.values()
+        (people,) = daemon.state().totals.spending.values()
         assert set(people) == {ALICE, MEL}
-        assert sum(usage.tokens for usage in people.values()) == daemon.state().usage.tokens
+        assert sum(usage.tokens for usage in people.values()) == daemon.state().totals.usage.tokens

@@ -9,7 +9,7 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.config import Replay
-from tenex.core.conversation import Conversation, fold
+from tenex.core.conversation import fold, new_conversation
 from tenex.core.decide.dispatch import decide
 from tenex.core.effects import Effect, ModelCall, Publish, Route, ToolCall
 from tenex.core.ids import Millis, RunId
@@ -102,9 +102,9 @@ async def test_a_call_that_started_for_an_append_that_failed_is_made_again_and_i
         state = await daemon.until("waiting")
         asked = Counter(request.purpose for request in world.requests)
         assert (asked["route"], asked["work"]) == ((3, 1) if failing == 1 else (2, 2))
-        assert state.usage.input_tokens == 3 * 10 + cost
+        assert state.totals.usage.input_tokens == 3 * 10 + cost
         (everyone, *_) = world.daily.today()
-        assert everyone.used.tokens == state.usage.tokens, "nothing is reserved or counted twice"
+        assert everyone.used.tokens == state.totals.usage.tokens, "nothing is reserved or counted twice"
     (cancelled,) = world.records(r.ModelCallCancelled)
     run = world.records(r.RunStarted)[0].run
     assert (cancelled.run, cancelled.usage.input_tokens) == (None if failing == 1 else run, cost)
@@ -155,4 +155,4 @@ async def test_after_a_kill_before_the_append_returned_the_model_is_asked_the_sa
 
 def test_the_cost_of_a_call_for_a_conversation_that_never_began_begins_no_journal() -> None:
     cost = ModelCallInterrupted(run=RunId("t1.executor"), usage=Usage(input_tokens=7), model="script")
-    assert not decide(Conversation(id=ID), cost, rules(), Millis(1)).records
+    assert not decide(new_conversation(ID), cost, rules(), Millis(1)).records

@@ -65,7 +65,7 @@ async def test_a_signal_that_always_fails_is_not_retried_for_ever(part: str, mon
         await asyncio.sleep(DAY)
         assert len(world.requests) <= 4
         assert max(world.calls.values(), default=0) <= 1
-        assert daemon.state().usage.calls == len(world.requests), "all of it is counted"
+        assert daemon.state().totals.usage.calls == len(world.requests), "all of it is counted"
         is_broken = False
         monkeypatch.undo()
         daemon.write("and now?")

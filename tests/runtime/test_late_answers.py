@@ -62,7 +62,7 @@ def scenario(world: World, command: str, number: int) -> None:
     async def main() -> None:
         async with world.daemon() as daemon:
             await overtake(world, daemon, command, number)
-            assert daemon.state().usage.input_tokens == 300 + 10 * (len(world.requests) - 1)
+            assert daemon.state().totals.usage.input_tokens == 300 + 10 * (len(world.requests) - 1)
 
     run(main)
 

@@ -12,8 +12,8 @@ from tenex.core.conversation import Conversation, fold
 from tenex.core.effects import Key, ModelCall
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ModelStep
-from tenex.core.reducers import conversation as folds
 from tenex.core.signals import ModelAnswered, ModelFailed, Signal
+from tenex.core.state import identity
 from tenex.core.state.run import CallState
 from tests.fakes.runtime import World, worker
 from tests.fakes.scenario import (
@@ -63,14 +63,14 @@ async def test_an_event_older_than_all_that_the_state_remembers_is_known_to_the_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     few = 8
-    monkeypatch.setattr(folds, "SEEN", few)
+    monkeypatch.setattr(identity, "SEEN", few)
     world = World(lambda q: route(None, "USER"), worker)
 
     async with world.daemon() as daemon:
         for number in range(few + 4):
             daemon.write(f"message {number}", event_id=f"{number:064d}")
             await asyncio.sleep(1)
-        assert f"{3:064d}" not in daemon.state().seen
+        assert f"{3:064d}" not in daemon.state().identity.seen
         assert daemon.write("message 3", event_id=f"{3:064d}") == "duplicate"
     async with world.daemon() as daemon:
         assert daemon.write("message 3", event_id=f"{3:064d}") == "duplicate"
@@ -119,7 +119,7 @@ def end_one(scenario: Scenario, agent: str, outcome: str) -> None:
     """Bring an agent's run to its end, however many tries and reminders that takes."""
     kind = OUTCOMES[outcome]
     for _ in range(9):
-        run_ = next((known for known in scenario.conversation.runs.values() if known.agent == agent), None)
+        run_ = next((known for known in scenario.conversation.work.runs.values() if known.agent == agent), None)
         if run_ is None:
             return
         if run_.retry is not None:
@@ -138,7 +138,7 @@ def test_three_agents_end_in_any_order_and_the_turn_is_the_same(outcomes: tuple[
     for order in itertools.permutations(zip(AGENTS, outcomes, strict=True)):
         scenario = three_at_work()
         for agent, outcome in order:
-            assert scenario.conversation.turn is not None, "the turn closed before all had ended"
+            assert scenario.conversation.work.turn is not None, "the turn closed before all had ended"
             end_one(scenario, agent, outcome)
         check_invariants(scenario)
         found.append(joint(scenario.conversation))
@@ -146,13 +146,24 @@ def test_three_agents_end_in_any_order_and_the_turn_is_the_same(outcomes: tuple[
 
 
 def joint(c: Conversation) -> Any:
-    last = c.last_turn
+    last = c.memory.last_turn
     assert last is not None
     assert last.is_completed
     done = sorted((d.agent, d.outcome, d.text, d.verdict, d.error) for d in last.completions)
-    words = sorted((message.name, message.text) for message in c.recent)
-    asks = c.question and (c.question.attempt, c.question.retry)
-    return (done, words, asks, c.status, c.phase, c.participants, c.unmet_gates, c.turn, c.usage, c.turns_since_user)
+    words = sorted((message.name, message.text) for message in c.memory.recent)
+    asks = c.phases.question and (c.phases.question.attempt, c.phases.question.retry)
+    return (
+        done,
+        words,
+        asks,
+        c.cycle.status,
+        c.cycle.phase,
+        c.cycle.participants,
+        c.unmet_gates,
+        c.work.turn,
+        c.totals.usage,
+        c.cycle.turns_since_user,
+    )
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.03, 1.0])
@@ -167,9 +178,9 @@ async def test_a_reply_during_shutdown_is_taken_in_after_the_restart_exactly_onc
 
     async with world.daemon() as daemon:
         daemon.write("hello")
-        while not daemon.state().is_parked:
+        while not daemon.state().work.is_parked:
             await asyncio.sleep(0.05)
-        asked = next(iter(daemon.state().asks))
+        asked = next(iter(daemon.state().work.asks))
         world.think = 0.5
         daemon.write("think on", conversation="d" * 64)  # keeps the stop busy for a while
         await asyncio.sleep(0.1)
@@ -198,19 +209,19 @@ async def test_messages_of_one_second_are_all_taken_in_whatever_their_order(orde
     assert sorted(wrote(world)) == [f"{number}" * 64 for number in range(3)]
     assert [rec.text for rec in world.records(r.MessageRecorded)] == [f"part {number}" for number in order]
     state = fold(ID, world.records())
-    assert not any(m.seq > state.answered for m in state.messages if m.role is not None)
+    assert not any(m.seq > state.memory.answered for m in state.cycle.messages if m.role is not None)
 
 
 def test_an_answer_that_comes_before_its_question_is_out_is_no_answer_to_it() -> None:
     def asks(conversation: Conversation, call: ModelCall) -> ModelStep:
-        steps = conversation.runs[call.run].steps
+        steps = conversation.work.runs[call.run].steps
         return reply("", ("ask", {"question": "Which colour?"})) if not steps else reply("done")
 
     scenario = Scenario(lambda _q: route(None, "executor"), asks)
     scenario.user_writes("build it")
     scenario.user_writes("blue")
-    step_until(scenario, lambda p: bool(p.conversation.runs) and p.conversation.is_parked)
-    (run_,) = scenario.conversation.runs.values()
+    step_until(scenario, lambda p: bool(p.conversation.work.runs) and p.conversation.work.is_parked)
+    (run_,) = scenario.conversation.work.runs.values()
     assert [call.state for call in run_.open_calls] == [CallState.PARKED]
     scenario.user_writes("green", addressed=(Slug("executor"),))
     (answered,) = scenario.records(r.QuestionAnswered)

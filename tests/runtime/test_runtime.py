@@ -117,7 +117,7 @@ async def test_a_settled_conversation_leaves_memory_and_is_read_again_when_someb
         assert not list(daemon.runtime.coordinator)
         daemon.write("think")
         state = await daemon.until("waiting")
-        assert state.phase == "brainstorm"
+        assert state.cycle.phase == "brainstorm"
     assert not [rec for rec in world.observed if isinstance(rec, r.ProcessRestarted)], "nothing was unfinished"
 
 

@@ -114,7 +114,7 @@ class Folder:
 
     async def delivered(self, name: str) -> None:
         """Wait until a relay has taken all that a conversation sends."""
-        await person.until(lambda: not self.state(name).outbox)
+        await person.until(lambda: not self.state(name).delivery.outbox)
 
     async def facts(self, *words: str | Path, code: int = 0) -> Any:
         """What a command prints with `--json`, once it has ended with that exit code."""
@@ -156,7 +156,11 @@ class Folder:
 
         def there() -> Conversation | None:
             state = self.state(name)
-            return state if state.status == status and state.cycle == cycle and state.turn is None else None
+            return (
+                state
+                if state.cycle.status == status and state.cycle.number == cycle and state.work.turn is None
+                else None
+            )
 
         state: Conversation = await person.until(there, PATIENCE)
         return state

@@ -69,7 +69,7 @@ async def settled(folder: Folder, name: str, status: str = "ended", *, messages:
         if len(of_kind(records, r.MessageRecorded)) < messages:
             return None
         state = fold(ConversationId(name), records)
-        return state if state.status == status and state.turn is None and not state.outbox else None
+        return state if state.cycle.status == status and state.work.turn is None and not state.delivery.outbox else None
 
     return await person.until(there, within)
 

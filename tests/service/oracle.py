@@ -102,7 +102,7 @@ async def check(
     records = folder.records(name)
     _check_journal(folder, name, records, deaths)
     state = fold(ConversationId(name), records)
-    assert (state.status, state.outbox, pending(state)) == ("ended", {}, {})
+    assert (state.cycle.status, state.delivery.outbox, pending(state)) == ("ended", {}, {})
     shown = (folder.conversation(name) / "conversation.json").read_text()
     assert shown == render(state), "the view differs from the journal"
     assert phases(folder.view(name)) == list(way)

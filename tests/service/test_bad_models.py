@@ -241,7 +241,7 @@ async def test_an_example_that_a_person_asked_for_is_published_as_it_was_written
     async with at_work(tmp_path, relay, talk, QUICK) as (folder, _):
         name = await folder.write("How do models write calls into their text?")
         await person.until(lambda: of_kind(folder.records(name), r.MessageSent))
-        await person.until(lambda: not folder.state(name).outbox and folder.state(name).turn is None)
+        await person.until(lambda: not folder.state(name).delivery.outbox and folder.state(name).work.turn is None)
         sent = (await words(folder))[name]
     assert EXAMPLE in sent
 
@@ -284,7 +284,7 @@ async def test_a_wrong_key_is_reported_once_and_the_work_goes_on_once_the_right_
         stored.write_text(wrong)
         async with daemon(folder, TENEX_MODELS__DEFAULT=MODEL) as process:
             name = await folder.write("Write note-06.txt.")
-            await person.until(lambda: (question := folder.state(name).question) and question.retry)
+            await person.until(lambda: (question := folder.state(name).phases.question) and question.retry)
             stored.write_text(f"{server.key}\n")
             process.signal(signal.SIGHUP)
             await settled(folder, name)

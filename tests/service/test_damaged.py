@@ -180,7 +180,7 @@ async def test_a_message_to_a_damaged_conversation_is_refused_once_and_taken_aft
     def are_answered() -> bool:
         wrote = {record.event_id for record in of_kind(folder.records(name), r.MessageRecorded)}
         state = folder.state(name)
-        is_over = state.status in ("ended", "waiting") and state.turn is None and not state.outbox
+        is_over = state.cycle.status in ("ended", "waiting") and state.work.turn is None and not state.delivery.outbox
         return is_over and wrote >= {refused, again}
 
     async with daemon(folder):

@@ -65,7 +65,7 @@ async def test_a_plan_is_approved_by_the_owners_yes_to_it_and_by_no_word_of_a_st
         await _reply(folder, "yes", name, first["id"], folder.owner)
         await settled(folder, name, "waiting", messages=5)
         state = folder.state(name)
-        assert state.phase is Phase.PLAN
+        assert state.cycle.phase is Phase.PLAN
         assert not of_kind(folder.records(name), r.PlanApproved)
         refusals = [
             event["content"] for event in await folder.sent(_e=[name]) if "approves nothing" in event["content"]
@@ -73,7 +73,7 @@ async def test_a_plan_is_approved_by_the_owners_yes_to_it_and_by_no_word_of_a_st
         assert ["dated before my question" in text for text in refusals] == [True, False]
         await _reply(folder, "Yes, please", name, plan["id"], folder.owner)
         await settled(folder, name, "waiting", messages=6)
-    assert folder.state(name).phase is Phase.EXECUTE
+    assert folder.state(name).cycle.phase is Phase.EXECUTE
 
 
 def works(request: Json) -> Reply:
@@ -91,9 +91,9 @@ async def test_a_request_written_during_chores_is_worked_on_in_the_next_cycle(tm
         name = await folder.write("Write note-01.txt")
 
         def in_chores() -> Any:
-            return folder.state(name).phase is Phase.CHORES
+            return folder.state(name).cycle.phase is Phase.CHORES
 
         await person.until(in_chores)
         await folder.write("Now write note-02.txt", to=name)
         state = await folder.until(name, "ended", cycle=2)
-    assert [message.text for message in state.messages] == ["Now write note-02.txt"]
+    assert [message.text for message in state.cycle.messages] == ["Now write note-02.txt"]

@@ -121,7 +121,7 @@ async def test_an_agent_that_is_disabled_while_it_works_ends_its_part_without_to
         await process.reload()
         folder.let_go()
         await person.until(lambda: of_kind(folder.records(name), r.RunEnded))
-        await person.until(lambda: folder.state(name).status in ("waiting", "ended"))
+        await person.until(lambda: folder.state(name).cycle.status in ("waiting", "ended"))
         ended = of_kind(folder.records(name), r.RunEnded)[0]
         assert ended.run.endswith("executor")
         assert not (folder.workspace / "hello.py").exists(), "it has no tools any more"

@@ -88,7 +88,7 @@ async def test_forgeries_odd_shapes_and_a_megabyte_are_dropped_and_valid_message
             assert any("larger than" in log["why"] for log in process.logs if log["event"] == "relay.invalid_event")
             assert [log["verdict"] for log in process.logs if log["event"] == "message.received"] == ["admitted"] * 2
     assert {*folder.names} == {name, long}
-    assert "longer than what I am shown" in state.recent[-1].text
+    assert "longer than what I am shown" in state.memory.recent[-1].text
     assert [path.name for path in folder.workspace.iterdir()] == ["hello.py"]
 
 
@@ -159,7 +159,7 @@ async def test_a_refused_answer_is_shown_and_goes_to_the_relays_that_the_message
         async with open_application(settings) as app, app.serving():
             await person.publish(relay.url, asked)
             await folder.until(name, "waiting")
-            await person.until(lambda: answers() and not folder.state(name).outbox)
+            await person.until(lambda: answers() and not folder.state(name).delivery.outbox)
             _, out, _ = await tenex("status", "--data", folder.data)
         sent = [event.id for record in of_kind(folder.records(name), r.MessageSent) for event in record.events]
         assert answers() == sent

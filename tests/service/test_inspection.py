@@ -207,7 +207,7 @@ async def test_an_import_takes_no_message_of_another_conversation_and_waives_no_
     assert len(worked_in.records(forged)) == len(records) + 2, "nothing was written there"
     view = worked_in.view(name)
     assert tuple(phases(view)[-len(FULL_CYCLE) :]) == tuple(FULL_CYCLE), "no gate was left out"
-    assert worked_in.state(forged).waivers == ()
+    assert worked_in.state(forged).phases.waivers == ()
     rows = await worked_in.facts("conversations", "list")
     assert [row["id"] for row in rows if row.get("imported")] == [forged]
     found = await worked_in.facts("doctor")
@@ -227,7 +227,7 @@ async def cut_off(folder: Folder, relay: FaultRelay) -> str:
     async with ordered(folder, "model", 2, hold=True) as process:
         name = await folder.write("Create hello.py that prints hello")
         await folder.held()
-        await person.until(lambda: folder.state(name).runs)
+        await person.until(lambda: folder.state(name).work.runs)
         await process.die()
     relay.on_event = relay.accept
     return name
@@ -261,7 +261,9 @@ async def test_a_conversation_of_another_folder_is_inert_until_somebody_writes(t
             assert spoken() == sent
             assert of_kind(here.records(name), r.ProcessRestarted) == []
             wrote = await here.write("Are you there?", to=name)
-            await person.until(lambda: wrote in here.state(name).seen and here.state(name).status != "active")
+            await person.until(
+                lambda: wrote in here.state(name).identity.seen and here.state(name).cycle.status != "active"
+            )
             await here.delivered(name)
         assert len(spoken()) > len(sent)
         if relay_here is not named:

@@ -93,7 +93,7 @@ async def test_agents_with_phases_resume_their_work_and_that_of_a_called_one(
     assert [record.agent for record in called] == ["planner"]
     answers = of_kind(records, r.ToolCallCompleted, lambda record: record.tool == "ask_planner")
     assert [(record.ok, record.content) for record in answers] == [(True, "planner is done")]
-    states = folder.state(name).agent_states
+    states = folder.state(name).memory.agent_states
     assert {agent: agent_state.phase for agent, agent_state in states.items()} == {"executor": "built"}
     for agent in ("executor", "planner"):
         assert (folder.workspace / f"{agent}.txt").read_text() == "as it was agreed\n"
@@ -103,9 +103,9 @@ async def test_a_daemon_that_dies_again_and_again_still_arrives(folder: Folder) 
     survived: list[Record] = []
     died_there, lives = folder.marks / "died", 0
     name = await folder.write(REQUEST)
-    while folder.state(name).status != "ended":
+    while folder.state(name).cycle.status != "ended":
         async with ordered(folder, "appended", 7) as process:
-            await person.until(lambda: died_there.exists() or folder.state(name).status == "ended")
+            await person.until(lambda: died_there.exists() or folder.state(name).cycle.status == "ended")
             if died_there.exists():
                 await died(process)
             else:  # its last appends come while it stops
@@ -141,7 +141,7 @@ async def test_lives_shorter_than_a_second_journal_what_relays_have_taken_and_re
 
         def is_over(name: str) -> bool:
             state = folder.state(name)
-            return state.status in ("waiting", "ended") and not state.outbox
+            return state.cycle.status in ("waiting", "ended") and not state.delivery.outbox
 
         while len(names) < MESSAGES or not all(map(is_over, names)):
             lives += 1
@@ -173,4 +173,4 @@ async def test_an_edit_that_was_cut_off_is_reported_as_unknown_and_not_repeated(
     assert (result.ok, result.content) == (False, UNKNOWN)
     assert [tool for _, tool, _ in folder.executions()] == ["read_file", "edit_file", "read_file"]
     assert pets.read_text() == content
-    assert content.strip() in state.recent[-1].text
+    assert content.strip() in state.memory.recent[-1].text

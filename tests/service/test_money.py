@@ -45,7 +45,7 @@ async def at_rest(folder: Folder, names: list[str]) -> list[Conversation]:
 
     def there() -> list[Conversation]:
         states = [folder.state(name) for name in names]
-        return states if all(state.status == "waiting" or holds.on_hold(state) for state in states) else []
+        return states if all(state.cycle.status == "waiting" or holds.on_hold(state) for state in states) else []
 
     states: list[Conversation] = await person.until(there)
     return states
@@ -60,7 +60,7 @@ async def test_conversations_of_a_member_cost_no_more_than_the_limit_of_a_day(tm
             asked = (folder.write(f"Question {number}?", by=member) for number in range(CONVERSATIONS))
             names = list(await asyncio.gather(*asked))
             states = await at_rest(folder, names)
-            assert any(state.status == "waiting" for state in states), "some were answered"
+            assert any(state.cycle.status == "waiting" for state in states), "some were answered"
             assert any(holds.on_hold(state) for state in states), "and some are on hold"
             spent = tokens(server)
             assert MOST / 2 < spent <= MOST
@@ -77,7 +77,7 @@ async def test_conversations_of_a_member_cost_no_more_than_the_limit_of_a_day(tm
             assert holds.on_hold(state)
             assert tokens(server) == spent
             (own,) = await at_rest(folder, [await folder.write("And me?")])
-            assert own.status == "waiting", "an owner has a limit of their own"
+            assert own.cycle.status == "waiting", "an owner has a limit of their own"
             folder.edit(f"day = {MOST}", f"day = {100 * MOST}")
             process.signal(signal.SIGHUP)
             for name in [*names, late]:

@@ -64,7 +64,7 @@ async def test_each_message_costs_one_call_and_a_restart_changes_nothing(tmp_pat
     code, _, errors = await tenex_here("conversations", "rebuild", name, "--data", folder.data)
     assert code == 0, errors
     rebuilt = folder.state(name)
-    assert (rebuilt.agent, rebuilt.status, rebuilt.unmet_gates) == ("executor", "waiting", ())
+    assert (rebuilt.identity.agent, rebuilt.cycle.status, rebuilt.unmet_gates) == ("executor", "waiting", ())
     assert not of_kind(folder.records(name), r.PhaseTransition)
 
 
@@ -142,7 +142,7 @@ async def test_after_a_stop_an_agent_is_given_what_was_called_and_what_it_change
         name = await folder.write("change the pets")
         await person.until(lambda: len(server.exchanges) == 2)
         await folder.write("/stop", to=name)
-        await person.until(lambda: folder.state(name).status == "waiting")
+        await person.until(lambda: folder.state(name).cycle.status == "waiting")
         (folder.workspace / "mine.txt").write_text("of a person\n")
         await folder.write("go on", to=name)
         await person.until(lambda: len(server.exchanges) == 3)

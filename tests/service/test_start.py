@@ -89,8 +89,8 @@ async def test_what_an_agent_had_begun_is_sent_though_it_has_been_removed(folder
         asked = person.note(folder.owner, f"nostr:{helper.npub} hello", ["p", helper.public])
         await person.publish(folder.url, asked)
         await folder.held()  # its model may be asked before its run is durable
-        await person.until(lambda: folder.state(asked["id"]).runs)
-        assert [run.agent for run in folder.state(asked["id"]).runs.values()] == ["helper"]
+        await person.until(lambda: folder.state(asked["id"]).work.runs)
+        assert [run.agent for run in folder.state(asked["id"]).work.runs.values()] == ["helper"]
         await process.die()
     (folder.data / "agents" / "helper.md").unlink()
     async with daemon(folder) as process:

@@ -81,7 +81,7 @@ async def test_a_held_model(folder: Folder) -> None:
 async def test_a_parked_run_awake_asleep_and_after_a_restart(folder: Folder) -> None:
     async with daemon(folder):
         name = await folder.write(ASKS)
-        await person.until(lambda: folder.state(name).is_parked)
+        await person.until(lambda: folder.state(name).work.is_parked)
         awake = await until(folder, lambda report: report["conversations"]["counts"] == {"parked": 1})
     without = await folder.facts("status", code=1)
     async with daemon(folder):

@@ -87,7 +87,7 @@ async def test_a_step_under_way_ends_and_is_kept_and_no_other_begins(folder: Fol
 async def test_what_comes_while_it_stops_is_taken_in_by_the_next_start(folder: Folder) -> None:
     async with ordered(folder, "model", 2, hold=True) as process:
         asking = await folder.write(ASKING)
-        await person.until(lambda: folder.state(asking).is_parked)
+        await person.until(lambda: folder.state(asking).work.is_parked)
         name = await hold(folder)
         await begin_to_stop(process)
         late = await folder.write("Create bye.py that prints bye")
@@ -95,7 +95,7 @@ async def test_what_comes_while_it_stops_is_taken_in_by_the_next_start(folder: F
         folder.let_go()
         assert await process.ended() == 0
     assert not folder.conversation(late).exists()
-    assert folder.state(asking).is_parked
+    assert folder.state(asking).work.is_parked
     await finish(folder, name, late, asking)
     assert sorted(path.name for path in folder.workspace.iterdir()) == ["bye.py", "greeter.py", "hello.py"]
     records = folder.records(asking)
@@ -111,7 +111,7 @@ async def test_messages_are_delivered_before_it_ends(folder: Folder) -> None:
         assert await process.ended() == 0
     sent = [event.id for record in of_kind(folder.records(name), r.MessageSent) for event in record.events]
     assert sorted(event["id"] for event in await folder.sent()) == sorted(sent) != []
-    assert folder.state(name).outbox == {}
+    assert folder.state(name).delivery.outbox == {}
 
 
 @pytest.mark.parametrize("is_signalled_again", [False, True])
@@ -127,7 +127,7 @@ async def test_a_step_that_is_cut_off_is_still_pending(folder: Folder, *, is_sig
         if not is_signalled_again:
             assert (process.logs[-1]["event"], process.logs[-1]["rested"]) == ("runtime.stopped", False)
     assert folder.records(name) == before
-    assert folder.state(name).turn is not None
+    assert folder.state(name).work.turn is not None
     assert is_free(folder)
     await finish(folder, name)
 
@@ -143,10 +143,10 @@ async def test_a_relay_that_never_answers_does_not_hold_up_the_end(tmp_path: Pat
         relay.on_event = swallow
         async with daemon(folder) as process:
             name = await folder.write(REQUEST)
-            await person.until(lambda: folder.state(name).status == "ended")
+            await person.until(lambda: folder.state(name).cycle.status == "ended")
             assert await process.stop() == 0
             assert process.logs[-1]["rested"] is True
-        undelivered = {event.id for row in folder.state(name).outbox.values() for event in row.events}
+        undelivered = {event.id for row in folder.state(name).delivery.outbox.values() for event in row.events}
         assert undelivered
         relay.on_event = relay.accept
         await finish(folder, name)
@@ -177,7 +177,7 @@ async def test_the_command_stop_waits_until_it_has_ended_and_never_signals_twice
             assert json.loads(out) == {"stopped": process.pid}
         assert await process.ended() == 0, "the other commands forced nothing"
     assert lock.read_text() == ""
-    assert folder.state(name).turn is not None
+    assert folder.state(name).work.turn is not None
     for word in ("stop", "reload"):
         code, _, err = await tenex_here(word, "--data", folder.data)
         assert (code, f"No daemon runs on {folder.data}. `tenex --data {folder.data} run` starts one." in err) == (

@@ -111,8 +111,15 @@ class Talk:
 
     def _rested(self) -> object:
         state = self.folder.state(self.name)
-        is_over = state.status == ("waiting" if len(self.sent) < len(TALK) else "ended")
-        return state if is_over and len(state.seen) >= len(self.sent) and not state.turn and not state.outbox else None
+        is_over = state.cycle.status == ("waiting" if len(self.sent) < len(TALK) else "ended")
+        return (
+            state
+            if is_over
+            and len(state.identity.seen) >= len(self.sent)
+            and not state.work.turn
+            and not state.delivery.outbox
+            else None
+        )
 
     async def finish_or(self, process: Process) -> bool:
         """The same, as long as a process lives; returns whether it came to the end."""

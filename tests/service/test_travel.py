@@ -67,8 +67,8 @@ async def test_a_conversation_goes_back_with_its_files_and_comes_to_its_end_agai
         assert "notes.txt" not in in_workspace(folder)
         state = folder.state(name)
         gates = (Phase.VERIFICATION, Phase.CHORES, Phase.REFLECTION)
-        assert (state.phase, state.status, state.unmet_gates) == (Phase.EXECUTE, "waiting", gates)
-        assert state.usage == at_end.usage
+        assert (state.cycle.phase, state.cycle.status, state.unmet_gates) == (Phase.EXECUTE, "waiting", gates)
+        assert state.totals.usage == at_end.totals.usage
 
         undone = await did(folder, "rollback", name, "--to", str(done["undo"]), "--files", "--yes")
         assert in_workspace(folder) == broken, "going back can itself be undone, with what was there by hand"
@@ -106,7 +106,7 @@ async def test_a_kill_right_after_the_record_loses_nothing_and_publishes_once(fo
     assert back.to == to
     async with daemon(folder) as process:
         await folder.delivered(name)
-        assert folder.state(name).phase is Phase.EXECUTE
+        assert folder.state(name).cycle.phase is Phase.EXECUTE
         assert sum("went back" in event["content"] for event in await folder.sent()) == 1
         await folder.write("Go on and verify it", to=name)
         await ended(folder, name)

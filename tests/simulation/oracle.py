@@ -63,7 +63,7 @@ def _judge_one(world: FaultyWorld, name: str, records: list[r.Record]) -> None:
     state = fold(ConversationId(name), records)
     assert not list(contradictions(ConversationId(name), records))
     check_invariants(RecordedConversation([(record,) for record in records], state))  # type: ignore[arg-type]
-    assert state.status in ("waiting", "ended"), f"{name[-2:]} is {state.status} at rest"
+    assert state.cycle.status in ("waiting", "ended"), f"{name[-2:]} is {state.cycle.status} at rest"
     assert not pending(state), f"{name[-2:]}: {list(pending(state))} at rest"
     _each_once(records)
     _steps(records, state)

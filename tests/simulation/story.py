@@ -142,10 +142,12 @@ class Story:
         """Answer a question that is open, if there is one."""
         for name in self.world.conversations():  # also of one that has left memory
             state = self.world.state(name)
-            for run_ in state.runs.values():
+            for run_ in state.work.runs.values():
                 for call in run_.open_calls:
                     if call.state is CallState.PARKED:
-                        event = next((e for e, key in state.asks.items() if key == (run_.id, call.request.id)), None)
+                        event = next(
+                            (e for e, key in state.work.asks.items() if key == (run_.id, call.request.id)), None
+                        )
                         self._write(daemon, "blue", name, EventId(event) if event else None)
                         return True
         return False
@@ -165,7 +167,7 @@ class Story:
             await self._quiet()
             if not self._reply(daemon) and not self._continues(daemon):
                 break
-        if any(self.world.state(name).outbox for name in self.world.conversations()):
+        if any(self.world.state(name).delivery.outbox for name in self.world.conversations()):
             await asyncio.sleep(DAYS)
             await self._quiet()
 

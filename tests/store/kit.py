@@ -13,7 +13,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tenex.core.config import Role
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import new_conversation
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, TurnId
 from tenex.core.phases import Phase
 from tenex.core.records import (
@@ -150,7 +150,7 @@ async def write_rotated(
 ) -> FileJournal:
     """A conversation on disk, a new file after so many records."""
     journal, _ = await folder.open(ID)
-    state, since = Conversation(id=ID), 0
+    state, since = new_conversation(ID), 0
     for decision in decisions:
         await journal.append([decision])
         for record in decision:

@@ -383,7 +383,7 @@ def test_every_command_that_only_reads_works_and_reports_what_is_missing(
         return " ".join(out.split()), errors
 
     (row,) = json.loads(run("list", "--json")[0])
-    assert (row["id"], row["status"]) == (ID, scenario.conversation.status)
+    assert (row["id"], row["status"]) == (ID, scenario.conversation.cycle.status)
     for words in (("show", ID), ("show", ID, "--json"), ("stats", ID), ("stats",), ("replay", ID)):
         out, errors = run(*words)
         assert out

@@ -19,6 +19,8 @@ from tenex.core.messages import CallRequest, ModelStep
 from tenex.core.phases import Phase
 from tenex.core.records import RECORDS, CommandGiven, ModelResponded, Record, RouteRequested, WaiverRequested
 from tenex.core.state.conversation import State
+from tenex.core.state.cycle import Cycle
+from tenex.core.state.identity import Identity
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION, Codec
@@ -28,6 +30,7 @@ from tests.fakes.scenario import ID
 
 from .kit import StillClock, asked, closed, decisions_of, encoded, integers, objects_of
 
+SPENDING: Final = {"totals": {"spending": {"1": {"secret": {"calls": None}}}}}
 RUN: Final = {"run": "r", "agent": "a", "agentName": "A", "pubkey": "p", "warnAt": 1, "closeAt": 2}
 
 
@@ -70,8 +73,8 @@ def test_text_is_readable_in_the_file_and_a_lone_surrogate_is_escaped() -> None:
 @pytest.mark.parametrize("key", ["\ud800", "a\udfffb", "\ufffd\ufffd\ufffd", "\ud800\ufffd\ufffd\ufffd"])
 @pytest.mark.parametrize("value", ["\ud800", "ü", 1, {"\udc00": None}])
 def test_a_lone_surrogate_in_a_key_comes_back_as_it_was(key: str, value: object) -> None:
-    for state in (State(id=ID, next_seq=8, address={key: value}), State(id=ID, next_seq=8, seen={key: None})):
-        snapshot = StateSnapshot.of(state)
+    for identity in (Identity(id=ID, next_seq=8, address={key: value}), Identity(id=ID, next_seq=8, seen={key: None})):
+        snapshot = StateSnapshot.of(State(identity=identity))
         line = encoded(snapshot)
         assert CONVERSATION.decode_lines(line) == ([snapshot], len(line), None)
         assert encoded(*CONVERSATION.decode_lines(line)[0]) == line
@@ -186,8 +189,8 @@ def test_a_line_that_cannot_be_at_its_place_is_damage_even_at_the_end(data: byte
             "`step.usage.calls` must be a valid i",
         ),
         (
-            line(type="StateSnapshot", data={"state": {"id": "c", "spending": {"1": {"secret": {"calls": None}}}}}),
-            r"`state.spending.\(a key\).\(a key\).calls` must be a valid integer",
+            line(type="StateSnapshot", data={"state": {"identity": {"id": "c"}, **SPENDING}}),
+            r"`state.totals.spending.\(a key\).\(a key\).calls` must be a valid integer",
         ),
         (
             line(type="RunStarted", data={**RUN, "entries": [{"is": "secret", "text": ""}]}),
@@ -216,7 +219,7 @@ def test_unknown_fields_of_a_known_version_are_accepted() -> None:
 
 def test_sets_have_one_order_unions_their_name_and_enums_their_value() -> None:
     assert b'"data":{"phases":["chores"]}' in encoded(WaiverRequested(seq=1, at=Millis(1), phases=(Phase.CHORES,)))
-    state = State(id=ConversationId("c" * 64), touched=frozenset({"b", "a", "c"}))
+    state = State(identity=Identity(id=ConversationId("c" * 64)), cycle=Cycle(touched=frozenset({"b", "a", "c"})))
     assert b'"touched":["a","b","c"]' in encoded(StateSnapshot(seq=1, at=Millis(1), state=state))
     note = line(type="RunStarted", data={**RUN, "entries": [{"is": "Note", "title": "t", "text": "x"}]})
     assert encoded(*CONVERSATION.decode_lines(note)[0]) == note
@@ -276,7 +279,7 @@ def test_a_kind_without_a_step_from_each_older_version_is_found_when_the_program
 # ---- snapshots ------------------------------------------------------------------------------------------------------
 
 
-@given(state=objects_of(State, id=ID, next_seq=8))
+@given(state=objects_of(Identity, id=ID, next_seq=8).flatmap(lambda identity: objects_of(State, identity=identity)))
 @settings(max_examples=80, suppress_health_check=list(HealthCheck))
 def test_every_state_there_could_be_comes_back_as_it_was(state: State) -> None:
     snapshot = StateSnapshot.of(state)
@@ -294,7 +297,7 @@ def bad(*records: Record) -> str:
 
 def test_a_snapshot_anywhere_else_is_damage() -> None:
     state = fold(ID, [])
-    state.next_seq = 4
+    state.identity = replace(state.identity, next_seq=4)
     snapshot = StateSnapshot.of(state)
     assert bad(asked(1), asked(2), asked(3), snapshot).startswith("line 4: a snapshot must be alone")
     data = encoded(snapshot, asked(4))

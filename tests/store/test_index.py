@@ -17,7 +17,7 @@ import pytest
 import structlog
 
 from tenex.core.config import Role
-from tenex.core.conversation import Conversation, fold
+from tenex.core.conversation import fold, new_conversation
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.phases import Phase
 from tenex.core.port_values import Passage
@@ -477,13 +477,13 @@ def test_who_worked_or_was_addressed_is_named_by_slug_and_key_and_every_phase_on
 
 
 def test_a_fork_a_rollback_and_a_rebuild_name_what_they_restore_but_no_user_of_the_other_conversation() -> None:
-    state = replace(
-        fold(CONVERSATION_ID, [started(), wrote(2, "2")]), phase=Phase.PLAN, participants=(Slug("planner"),)
-    )
+    state = fold(CONVERSATION_ID, [started(), wrote(2, "2")])
+    state.cycle = replace(state.cycle, phase=Phase.PLAN, participants=(Slug("planner"),))
+    later = replace(state, cycle=replace(state.cycle, phase=Phase.CHORES))
     fork = ConversationForked(
         seq=1, at=Millis(1), id=CONVERSATION_ID, origin=CONVERSATION_ID, at_seq=1, title="Fork of it", state=state
     )
-    back = RolledBack(seq=2, at=Millis(2), to=1, by="Ana", reason="", state=replace(state, phase=Phase.CHORES))
+    back = RolledBack(seq=2, at=Millis(2), to=1, by="Ana", reason="", state=later)
     rebuilt = JournalRebuilt(seq=3, at=Millis(3), source="relay", known_events=(EventId("9"),))
     assert news_of([fork, back, rebuilt]) == News(
         events=("9",),
@@ -586,7 +586,7 @@ async def test_a_rollback_hides_what_it_undoes_and_one_back_into_it_shows_that_a
     """As the state has it: of the records that count, also where the index learns of each rollback by itself."""
 
     def back(seq: int, to: int) -> RolledBack:
-        return RolledBack(seq=seq, at=Millis(seq), to=to, by="Ana", reason="", state=Conversation(id=MINE))
+        return RolledBack(seq=seq, at=Millis(seq), to=to, by="Ana", reason="", state=new_conversation(MINE))
 
     def shown(index: Index) -> list[int]:
         with closing(sqlite3.connect(index._tables.path)) as connection:

@@ -127,7 +127,7 @@ async def test_agents_at_work_put_it_off_but_not_for_ever(
     folder: ConversationFolder, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = scenario.records()
-    busy = next(seq for seq in range(1, len(records)) if fold(ID, records[:seq]).runs)
+    busy = next(seq for seq in range(1, len(records)) if fold(ID, records[:seq]).work.runs)
     journal, _ = await folder.open(ID)
     await journal.append([[record] for record in records[:busy]])
     monkeypatch.setattr("tenex.store.repository.FILE_BYTES", journal.file_length // 4 + 1)

@@ -66,13 +66,13 @@ def lived(seed: int) -> Scenario:
         scenario.user_writes(f"Do something nice, number {cycle}")
         for _ in range(200):
             scenario.settle()
-            if scenario.conversation.status == "ended":
+            if scenario.conversation.cycle.status == "ended":
                 break
             due = [e for e in scenario.running.values() if getattr(e.key, "part", "") in ("retry", "route")]
             if due:
                 scenario.fire(due[0].key.part)
-            elif scenario.conversation.asks:
-                scenario.user_writes("Green", reply_to=next(iter(scenario.conversation.asks)))
+            elif scenario.conversation.work.asks:
+                scenario.user_writes("Green", reply_to=next(iter(scenario.conversation.work.asks)))
             else:
                 scenario.user_writes("go on, please")
     return scenario
@@ -160,4 +160,4 @@ def test_a_called_sub_agent_is_a_tool_call_whose_cost_is_its_own() -> None:
     }
     assert stats.useless == 3
     assert stats.agents["planner"].usage == Usage(input_tokens=21, cost_usd=1.5, calls=3)
-    assert stats.usage == scenario.conversation.usage
+    assert stats.usage == scenario.conversation.totals.usage

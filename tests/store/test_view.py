@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tenex.core.conversation import Conversation, fold
+from tenex.core.conversation import fold, new_conversation
 from tenex.core.errors import StoreDamaged
 from tenex.core.records import PhaseTransition, Record, TurnClosed
 from tenex.core.state.snapshot import StateSnapshot
@@ -62,7 +62,7 @@ def expected(records: list[Record], name: str) -> list[str]:
 async def test_the_view_continues_at_the_right_numbers(folder: ConversationFolder, disk: Disk, restarts: bool) -> None:
     path, stamps = folder.path(CONVERSATION_ID), dict[str, int]()
     journal, _ = await folder.open(CONVERSATION_ID)
-    views, state, records = Views(folder, disk), Conversation(id=CONVERSATION_ID), list[Record]()
+    views, state, records = Views(folder, disk), new_conversation(CONVERSATION_ID), list[Record]()
     for turns in (SEGMENT - 1, 1, SEGMENT - 1, 1, 1, 17, SEGMENT, 2 * SEGMENT - 20, 1, 1, 3 * SEGMENT):
         for record in going_on(state.next_seq, turns):
             state.apply(record)
@@ -135,7 +135,7 @@ async def test_a_view_that_failed_is_written_the_next_time(
 
 def test_half_a_character_is_replaced_when_the_view_is_written(scenario: Scenario) -> None:
     broken = scenario.conversation.fork()
-    broken.title = "half \ud83d"
+    broken.identity = replace(broken.identity, title="half \ud83d")
     assert json.loads(render(broken))["title"] == "half ?"
 
 

@@ -61,7 +61,7 @@ def shown(scenario: Scenario) -> dict[str, Any]:
 
 def worker(conversation: Conversation, call: ModelCall) -> ModelStep:
     """Writes a long file, has it checked, which fails, and is refused a tool that it does not have."""
-    run = conversation.runs[call.run]
+    run = conversation.work.runs[call.run]
     if run.phase is Phase.EXECUTE and run.steps == 0:
         return reply(
             "",
@@ -83,7 +83,7 @@ def test_who_decided_a_transition(scenario: Scenario) -> None:
 
 def test_a_transition_by_a_rule_by_a_hand_over_and_by_a_person_names_them() -> None:
     def talks(conversation: Conversation, call: ModelCall) -> ModelStep:
-        run = conversation.runs[call.run]
+        run = conversation.work.runs[call.run]
         if run.phase is Phase.CHAT:
             return reply("", ("hand_over", {"phase": "execute", "reason": "it is clear", "agent": "executor"}))
         if run.phase is Phase.EXECUTE:

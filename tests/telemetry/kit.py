@@ -20,9 +20,9 @@ def go_through(scenario: Scenario) -> Scenario:
     """Work, answer what is asked, and write again where the user is next, until the cycle ends."""
     for seed in range(10):
         scenario.settle(seed)
-        if scenario.conversation.status == "ended":
+        if scenario.conversation.cycle.status == "ended":
             return scenario
-        scenario.user_writes("Green, please", reply_to=next(iter(scenario.conversation.asks), None))
+        scenario.user_writes("Green, please", reply_to=next(iter(scenario.conversation.work.asks), None))
     raise AssertionError("the cycle does not end")
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from tenex.core import records as r
 from tenex.core.config import Limits
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import new_conversation
 from tenex.core.decide.runs import UNKNOWN
 from tenex.core.effects import Key, Work
-from tenex.core.ids import Millis
+from tenex.core.ids import ConversationId, Millis
 from tenex.core.messages import Usage
 from tenex.core.phases import Phase
 from tenex.core.signals import ModelFailed
@@ -91,7 +91,7 @@ def test_a_message_is_followed_to_its_decision_and_to_the_first_words_for_it() -
 def test_words_that_users_do_not_get_are_no_reply() -> None:
     scenario = Scenario(Router(route("execute", "executor"), WAITS), model_by_phase(**WORK), config=team())
     scenario.user_writes("create hello.py")
-    step_until(scenario, lambda it: it.conversation.phase is Phase.CHORES and bool(it.conversation.runs))
+    step_until(scenario, lambda it: it.conversation.cycle.phase is Phase.CHORES and bool(it.conversation.work.runs))
     scenario.converse("thank you")
     sent = scenario.records(r.MessageSent)
     assert not next(one for one in sent if one.text == "tidy").is_published
@@ -165,7 +165,7 @@ def test_it_forgets_the_oldest_of_too_many_conversations(monkeypatch: Any) -> No
     monkeypatch.setattr("tenex.telemetry.durations.FOLLOWED", 3)
     intervals = Intervals()
     for number in range(5):
-        conversation = Conversation(id=f"{number:064x}")  # type: ignore[arg-type]
+        conversation = new_conversation(ConversationId(f"{number:064x}"))
         asked = r.RouteRequested(seq=1, at=Millis(1), attempt=1)
         conversation.apply(asked)
         assert intervals.on_records(conversation, [asked]) == []
@@ -176,11 +176,11 @@ def test_a_conversation_that_waits_for_a_user_holds_no_prompt() -> None:
     """It leaves the memory of the daemon, and there may be thousands."""
     scenario, intervals = answering([reply("", ("ask", {"question": "Which?"}))]), Intervals()
     of(scenario, intervals=intervals)
-    assert scenario.conversation.is_parked
+    assert scenario.conversation.work.is_parked
     kept = [one for work, _ in intervals._followed.values() for one in work.values()]
     assert {one.stage for one in kept} >= {"turn", "run", "ask"}
     assert not any(one.run for one in kept)
-    spent, before = next(iter(scenario.conversation.runs.values())).usage, len(scenario.journal)
+    spent, before = next(iter(scenario.conversation.work.runs.values())).usage, len(scenario.journal)
     scenario.user_writes("/stop")
     (run,) = by_stage(of(scenario, before, intervals=intervals), "run")
     assert (run.agent, run.outcome, run.usage) == ("project-manager", "stopped", spent)

@@ -15,6 +15,7 @@ from tenex.core.effects import ModelCall
 from tenex.core.ids import Millis
 from tenex.core.messages import ModelStep, Usage
 from tenex.core.signals import ModelFailed
+from tenex.core.state.identity import Identity
 from tenex.telemetry.metrics import Meter
 from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
 
@@ -48,7 +49,7 @@ def with_answers(*answers: ModelStep) -> Numbers:
     meter = Meter()
     for number, step in enumerate(answers):
         record = r.ModelResponded(seq=number + 1, at=Millis(1), run=f"turn-1.agent-{number}", step=step)  # type: ignore[arg-type]
-        meter.on_records(Conversation(id=ID, next_seq=99), [record])
+        meter.on_records(Conversation(identity=Identity(id=ID, next_seq=99)), [record])
     return Numbers(meter)
 
 
@@ -66,7 +67,7 @@ def test_a_whole_cycle_is_counted_and_its_tokens_and_money_are_those_of_the_conv
     scenario = Scenario(seven_phases, priced)
     scenario.user_writes("I want something nice")
     go_through(scenario)
-    total, usage = counted(scenario).total, scenario.conversation.usage
+    total, usage = counted(scenario).total, scenario.conversation.totals.usage
     assert scenario.records(r.ModelReprompted), "no call was refused, so this shows less than it should"
     assert total("model_tokens_total", direction="input") == usage.input_tokens
     assert total("model_tokens_total", direction="output") == usage.output_tokens
@@ -177,7 +178,7 @@ def test_conversations_in_memory_are_counted_by_state() -> None:
     parked.user_writes("hello")
     active = fold(ID, [record for decision in parked.journal for record in decision])
     parked.settle(1)
-    assert parked.conversation.is_parked
+    assert parked.conversation.work.is_parked
     held = Scenario(seven_phases, lambda _c, _call: REFUSED, config=rules(limits=Limits(retry_delays=())))
     held.user_writes("hello")
     held.settle(1)
@@ -189,7 +190,7 @@ def test_conversations_in_memory_are_counted_by_state() -> None:
     states = {"active": 2, "parked": 1, "held": 1, "suspended": 1, "waiting": 0}
     assert {state: total("conversations", state=state) for state in states} == states
     assert total("queued_signals") == 5
-    assert total("runs") == len(parked.conversation.runs) + len(held.conversation.runs)
+    assert total("runs") == len(parked.conversation.work.runs) + len(held.conversation.work.runs)
 
 
 def test_the_disk_may_be_timed_and_two_meters_share_nothing() -> None:
@@ -205,5 +206,7 @@ def test_an_internal_error_is_logged_and_swallowed(monkeypatch: pytest.MonkeyPat
     meter = Meter()
     monkeypatch.setattr(meter, "_count", lambda *_: 1 / 0)
     with capture_logs() as logged:
-        meter.on_records(Conversation(id=ID, next_seq=9), [r.RouteRequested(seq=1, at=Millis(1), attempt=1)])
+        meter.on_records(
+            Conversation(identity=Identity(id=ID, next_seq=9)), [r.RouteRequested(seq=1, at=Millis(1), attempt=1)]
+        )
     assert [line["event"] for line in logged] == ["meter.failed"]

@@ -19,6 +19,7 @@ from tenex.core.phases import Phase
 from tenex.core.records import ToolCallCompleted, ToolCallStarted, TurnOpened
 from tenex.core.records.base import Record
 from tenex.core.state.conversation import State
+from tenex.core.state.identity import Identity
 from tenex.core.state.rollback import RolledBack
 from tenex.tools import snapshots
 from tenex.tools.checkpoints import Checkpoints, PutBack
@@ -349,7 +350,7 @@ class Work:
             to=to,
             by="x",
             reason="",
-            state=State(id=CONVERSATION),
+            state=State(identity=Identity(id=CONVERSATION)),
             restored_tree=done.tree,
             previous_tree=done.was,
         )
@@ -383,7 +384,9 @@ def test_at_every_record_the_files_are_those_of_then(work: Work) -> None:
 
 
 def test_before_the_first_call_the_files_are_what_that_call_found(work: Work) -> None:
-    work.records.append(RolledBack(seq=1, at=Millis(1), to=1, by="", reason="", state=State(id=CONVERSATION)))
+    work.records.append(
+        RolledBack(seq=1, at=Millis(1), to=1, by="", reason="", state=State(identity=Identity(id=CONVERSATION)))
+    )
     put(work.root, {"mine": "0"})
     work.call(a="1")
     work.back(1)

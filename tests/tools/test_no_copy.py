@@ -26,6 +26,7 @@ from tenex.core.ports import ToolResult
 from tenex.core.records import ToolCallCompleted, ToolCallStarted
 from tenex.core.records.base import Record
 from tenex.core.state.conversation import State
+from tenex.core.state.identity import Identity
 from tenex.core.state.rollback import RolledBack
 from tenex.tools import restore, snapshots
 from tenex.tools.checkpoints import Change, Checkpoints, PutBack
@@ -389,7 +390,7 @@ class Session:
         checkpoints = Checkpoints(self.folder, self.root)
         done = put_back(checkpoints, CONVERSATION, tree_after(checkpoints, CONVERSATION, self.records, to), "test")
         trees = {"restored_tree": done.tree, "previous_tree": done.was}
-        self._add(RolledBack, to=to, by="x", reason="", state=State(id=CONVERSATION), **trees)
+        self._add(RolledBack, to=to, by="x", reason="", state=State(identity=Identity(id=CONVERSATION)), **trees)
 
     def commits(self) -> list[tuple[str, str]]:
         """Names and subjects, the newest first."""

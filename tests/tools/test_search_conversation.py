@@ -10,7 +10,7 @@ import pytest
 
 from tenex.core.config import Role
 from tenex.core.context.window import tokens
-from tenex.core.conversation import Conversation, fold
+from tenex.core.conversation import fold, new_conversation
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
 from tenex.core.phases import Phase
 from tenex.core.records import (
@@ -236,7 +236,7 @@ TEXT = {**WRITES, "text": "hello"}
 
 
 def back_to(seq: int) -> tuple[type[Record], dict[str, Any]]:
-    return RolledBack, {"to": seq, "by": "Ada", "reason": "", "state": Conversation(id=OTHER)}
+    return RolledBack, {"to": seq, "by": "Ada", "reason": "", "state": new_conversation(OTHER)}
 
 
 NOT_WRITING: dict[str, list[tuple[type[Record], dict[str, Any]]]] = {

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tenex.core import records as r
-from tenex.core.conversation import Conversation, fold
+from tenex.core.conversation import fold, new_conversation
 from tenex.core.decide.dispatch import decide
 from tenex.core.effects import Evaluate, Key, Work
 from tenex.core.ids import ConversationId, PublicKey, Slug
@@ -320,7 +320,7 @@ def test_a_journal_with_verdicts_is_read_and_decided_again_without_any_function(
     assert (fault, fold(ID, records)) == (None, one.conversation)
     register_condition(Broken)
     register_target(type("BrokenTarget", (Broken,), {"name": "chooses"}))
-    state = Conversation(id=ID)
+    state = new_conversation(ID)
     for decision in one.journal:
         if isinstance(first := decision[0], FunctionsEvaluated):
             (key,) = [key for key in pending(state) if key.work is Work.FUNCTIONS]
@@ -360,7 +360,7 @@ def undecided(graph: TransitionGraph) -> Scenario:
     """A conversation whose rules are asked who is next, and have not answered."""
     one = started(graph)
     one.answers_at_once = False
-    while not one.conversation.undecided:
+    while not one.conversation.work.undecided:
         assert one.step()
     return one
 
@@ -384,18 +384,18 @@ def test_what_is_undecided_is_wanted_after_a_restart_and_nothing_is_repeated_for
 
 def test_a_timer_and_a_stop_end_what_is_undecided(graph: TransitionGraph) -> None:
     one = undecided(graph)
-    used = one.conversation.usage
+    used = one.conversation.totals.usage
     one.fire("turn_within.close")
-    assert isinstance(one.conversation.undecided[-1].signal, TimerFired), "the rules are asked who is next"
+    assert isinstance(one.conversation.work.undecided[-1].signal, TimerFired), "the rules are asked who is next"
     one.settle()
     assert len(one.records(r.RoundClosed)) == 4
-    assert one.conversation.usage.tokens == used.tokens + 4 * 15
+    assert one.conversation.totals.usage.tokens == used.tokens + 4 * 15
 
     two = undecided(graph)
     two.user_writes("/stop")
     two.answers_at_once = True
     two.settle()
-    assert two.conversation.undecided == ()
+    assert two.conversation.work.undecided == ()
     assert two.refold() == two.conversation
 
 

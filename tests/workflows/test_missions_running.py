@@ -455,7 +455,7 @@ def test_what_a_nodes_models_cost_is_counted_in_a_step_beside_one_and_in_a_missi
     assert spendings(journal) == [*large, ("own:client", 7), ("vendor:large", 10_000)]
     name = ConversationId("a" * 64)
     stats = Stats.of(name, journal.records())
-    assert (stats.usage, set(stats.agents)) == (fold(name, journal.records()).usage, {"mission"})
+    assert (stats.usage, set(stats.agents)) == (fold(name, journal.records()).totals.usage, {"mission"})
     assert (stats.usage.input_tokens, stats.usage.calls) == (11_118, 6)
 
 

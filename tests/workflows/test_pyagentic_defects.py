@@ -34,12 +34,12 @@ def test_1_1_f_phase_state_and_history_are_on_disk_readable_and_go_back_with_the
 
     one = Scenario(router, lambda *_: next(answers), config=with_program(program()))
     one.converse("research it").converse("go on")
-    assert one.conversation.agent_states["executor"].phase == "analysis"
+    assert one.conversation.memory.agent_states["executor"].phase == "analysis"
     first_turn = one.records(r.TurnClosed)[0].seq
     then = state_at(ID, one.records(), first_turn)
     one.handle(RollBack(to=then.next_seq - 1, then=then, by="alice"))
     one.crash()
-    agent_state = one.conversation.agent_states["executor"]
+    agent_state = one.conversation.memory.agent_states["executor"]
     assert (agent_state.phase, dict(agent_state.values)) == ("research", {"plan": "p", "data": []})
     reported = json.loads(render(one.conversation))["agents"]["executor"]
     assert (reported["phase"], reported["state"]["plan"]) == ("research", "p")

@@ -74,7 +74,7 @@ def entries_for(
     room = int(budget * BYTES_PER_TOKEN * START)
     at_most = int(room * (1 - WINDOW) * 0.75)  # the notes together take up to a third more
     if run.parent is not None:
-        return (*phase, *entries_of_called(conversation, run, _files(conversation.touched, at_most // 8)))
+        return (*phase, *entries_of_called(conversation, run, _files(conversation.cycle.touched, at_most // 8)))
     choice = _choose(conversation, min(int(room * WINDOW), WINDOW_BYTES))
     return (*choice.entries, *phase, *_notes(conversation, run, at_most, choice))
 
@@ -100,7 +100,7 @@ class _Choice:
 
 def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | None) -> Iterator[Note]:
     """The hand-off and the part, in that many bytes."""
-    turn = conversation.turn
+    turn = conversation.work.turn
     if turn is None:
         return
     hand = turn.handoff
@@ -118,12 +118,12 @@ def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | No
     others = cut_bytes(", ".join(agent for agent in turn.agents if agent != run.agent), room // 8)
     beside = f" Beside you: {others}." if others else ""
     reason = cut_bytes(turn.reason, room // 8).rstrip(".")
-    yield Note(title=PART, text=f"{reason}.{beside}{_files(conversation.touched, room // 8)}")
+    yield Note(title=PART, text=f"{reason}.{beside}{_files(conversation.cycle.touched, room // 8)}")
 
 
 def unfinished_before(conversation: Conversation) -> OrchestratorTurn | None:
     """The turn of this cycle that the open one follows, where one of its agents was stopped or failed."""
-    last = conversation.turns[-1] if conversation.turns else None
+    last = conversation.cycle.turns[-1] if conversation.cycle.turns else None
     return last if last is not None and any(not done.is_finished for done in last.completions) else None
 
 
@@ -138,10 +138,10 @@ def _of_unfinished(conversation: Conversation, room: int) -> Iterator[Note]:
 
 def _done(conversation: Conversation, hand: Handoff, choice: _Choice | None) -> str:
     """What the turn before has done; neither what its agents wrote without a summary, which is above, nor the part."""
-    last = conversation.last_turn
+    last = conversation.memory.last_turn
     if last is None or last.summary != hand.summary or choice is None or not choice.shows(last):
         return hand.summary
-    part = conversation.turn.reason if conversation.turn is not None else ""
+    part = conversation.work.turn.reason if conversation.work.turn is not None else ""
     lines: list[str] = []
     for done in last.completions:
         text = f": {done.summary}" if done.summary and done.summary not in (done.text, part) else ""
@@ -165,14 +165,14 @@ def _files(touched: Iterable[str], room: int) -> str:
 
 def _choose(conversation: Conversation, room: int) -> _Choice:
     """The window of the run before with what is new, or another one where that would be more than `room` bytes."""
-    recent, window = conversation.recent, conversation.window
+    recent, window = conversation.memory.recent, conversation.memory.window
     oldest = recent[0].seq if recent else 0
     pool = recent
-    if older := [message for message in conversation.messages if message.seq < oldest]:
+    if older := [message for message in conversation.cycle.messages if message.seq < oldest]:
         pool = (*older, *recent)
     visible = mode_of(conversation).visible(conversation, pool)
     is_whole = visible is pool
-    has_gap = bool(conversation.earlier) and conversation.earlier[-1].seq > window.until
+    has_gap = bool(conversation.memory.earlier) and conversation.memory.earlier[-1].seq > window.until
     if is_whole and window.entries and oldest <= window.since and not has_gap:
         added = _since(recent, window.until)
         limits = {message.seq: _limit(message, room) for message in added}
@@ -212,18 +212,20 @@ def _between(
     conversation: Conversation, messages: Sequence[Message], after: int, *, is_first: bool
 ) -> list[tuple[int, Note]]:
     """The notes between messages, each with the seq it comes before: they never change, and never move."""
-    begins = {past.since for past in conversation.past} | {message.seq for message in conversation.messages[:1]}
+    begins = {past.since for past in conversation.memory.past} | {
+        message.seq for message in conversation.cycle.messages[:1]
+    }
     shown = messages[1:] if is_first else messages
     new = Note(title="A new request", text="What is above belongs to earlier work, which is done.")
     notes = [(message.seq, new) for message in shown if message.seq in begins]
     notes += [
         (one.seq, Note(title="Decision", text=one.text))
-        for one in conversation.user_decisions
+        for one in conversation.memory.user_decisions
         if one.is_command and one.seq > after
     ]
     newest = messages[-1].seq if messages else after
     handed = _handed_on(conversation)
-    for turn in conversation.turns:
+    for turn in conversation.cycle.turns:
         failed = turn.seq > after and any(done.outcome != "finished" for done in turn.completions)
         if failed and turn.summary and (turn.seq < newest or turn.summary != handed):
             notes.append((turn.seq, Note(title="Not finished", text=_turn_line(conversation, turn))))
@@ -232,7 +234,7 @@ def _between(
 
 def _handed_on(conversation: Conversation) -> str:
     """What the hand-off says was done."""
-    hand = conversation.turn.handoff if conversation.turn is not None else None
+    hand = conversation.work.turn.handoff if conversation.work.turn is not None else None
     return hand.summary if hand is not None else ""
 
 
@@ -270,7 +272,7 @@ def _chosen(conversation: Conversation, pool: Sequence[Message], room: int, *, i
             del items[0]  # nothing is above the request
         hidden = [message for message in pool if message.seq not in limits]
         earlier = [*_earlier(conversation, hidden, since, at_most, is_whole=is_whole)]
-    left_out = () if is_whole else [message for message in conversation.recent if message.seq not in limits]
+    left_out = () if is_whole else [message for message in conversation.memory.recent if message.seq not in limits]
     return _Choice((*earlier, *_named(items, limits)), since, left_out)
 
 
@@ -281,7 +283,7 @@ def _weight(one: Message | Note, limits: Mapping[int, int]) -> int:
 def _least(conversation: Conversation, pool: Sequence[Message], room: int, usual: Mapping[int, int]) -> dict[int, int]:
     """What is shown in any case, by its seq with its limit: the cycle's request, and what no one has answered yet."""
     cycle = [message for message in pool if message.role is not None and message.seq >= _begin(conversation)]
-    waiting = [m for m in reversed(cycle) if m.seq > conversation.answered or m.seq == cycle[-1].seq]
+    waiting = [m for m in reversed(cycle) if m.seq > conversation.memory.answered or m.seq == cycle[-1].seq]
     limits: dict[int, int] = {}
     for group, share in ((cycle[:1], 0.3), (waiting, 0.6)):  # each takes a part of what the one before has left
         wanted = [message for message in group if message.seq not in limits]
@@ -292,7 +294,7 @@ def _least(conversation: Conversation, pool: Sequence[Message], room: int, usual
 
 
 def _begin(conversation: Conversation) -> int:
-    return conversation.messages[0].seq if conversation.messages else conversation.next_seq
+    return conversation.cycle.messages[0].seq if conversation.cycle.messages else conversation.next_seq
 
 
 def _fitting(messages: Sequence[Message], room: int, usual: Mapping[int, int]) -> tuple[dict[int, int], int]:
@@ -332,7 +334,7 @@ def _earlier(
 ) -> Iterator[Note]:
     """A note on what was written before a record: a line for each message, decision, turn and cycle."""
     lines = _lines(conversation, hidden, since, is_whole=is_whole)
-    if not lines and not hidden and not conversation.earlier:
+    if not lines and not hidden and not conversation.memory.earlier:
         return
     head = "What was said earlier is not shown in full."
     kept = _fitting_lines(lines, room - FRAME - 2 * len(head))
@@ -341,14 +343,14 @@ def _earlier(
 
 def _lines(conversation: Conversation, hidden: Sequence[Message], since: int, *, is_whole: bool) -> list[_Line]:
     lines: list[_Line] = []
-    written = [*conversation.earlier, *(message for message in hidden if message.role is not None)]
-    cycles = [past for past in conversation.past if past.since < since]
+    written = [*conversation.memory.earlier, *(message for message in hidden if message.role is not None)]
+    cycles = [past for past in conversation.memory.past if past.since < since]
     for past in cycles:
         done = "".join(f"\n- {line}" for line in past.done)
         is_first = bool(written) and past.since == written[0].seq
         lines.append(_Line(past.since, f"Cycle {past.cycle}, asked for: {past.request}{done}", stays=is_first))
     handed = _handed_on(conversation)
-    for turn in conversation.turns:
+    for turn in conversation.cycle.turns:
         is_before = turn.seq < since and turn.summary != handed
         lines += [_Line(turn.seq, _turn_line(conversation, turn))] if is_before and turn.summary else []
     if is_whole:
@@ -356,7 +358,7 @@ def _lines(conversation: Conversation, hidden: Sequence[Message], since: int, *,
         for place, message in enumerate(written):
             if message.seq not in begun:
                 lines.append(_Line(message.seq, f"{message.name}: {in_a_line(message.text, LINE)}", place < FIRST))
-        lines += [_Line(one.seq, one.text, stays=True) for one in conversation.user_decisions if one.seq < since]
+        lines += [_Line(one.seq, one.text, stays=True) for one in conversation.memory.user_decisions if one.seq < since]
     return sorted(lines, key=lambda line: line.seq)
 
 

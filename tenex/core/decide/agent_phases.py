@@ -65,12 +65,12 @@ def _there_for(state: State, run: Run, rules: Policy, tools: Sequence[ToolSpec])
 
     def is_there(tool: ToolSpec) -> bool:
         try:
-            return program.offers(tool.name, agent_state, state.phase, ask)
+            return program.offers(tool.name, agent_state, state.cycle.phase, ask)
         except Unanswered:
             return False
 
     there = (tool for tool in tools if is_there(tool))
-    return (*there, *specs(program, agent_state, state.phase), *link_specs(state, run, rules, is_final=True))
+    return (*there, *specs(program, agent_state, state.cycle.phase), *link_specs(state, run, rules, is_final=True))
 
 
 def sync_agent_state(draft: Transaction, run: Run) -> None:
@@ -79,7 +79,7 @@ def sync_agent_state(draft: Transaction, run: Run) -> None:
     if program is None:
         return
     agent_state = agent_state_of(draft.state, run, program)
-    if agent_state is not draft.state.agent_states.get(run.state_key):
+    if agent_state is not draft.state.memory.agent_states.get(run.state_key):
         draft.add(
             r.AgentStateInitialized,
             run=run.id,
@@ -91,15 +91,15 @@ def sync_agent_state(draft: Transaction, run: Run) -> None:
 
 def evaluate(draft: Transaction, run_id: RunId) -> None:
     """Ask the edges of the agent's phase once, and go where the first true one leads."""
-    run = draft.state.runs.get(run_id)
+    run = draft.state.work.runs.get(run_id)
     program = None if run is None else _program(draft, run)
     if run is None or program is None:
         return
     sync_agent_state(draft, run)
     agent_state = agent_state_of(draft.state, run, program)
-    found = program.evaluate(agent_state, draft.state.phase, asker(draft.state, run))
+    found = program.evaluate(agent_state, draft.state.cycle.phase, asker(draft.state, run))
     for target, error in found.failed:
-        if (agent_state.phase, target) not in draft.state.runs[run_id].failed_edges:
+        if (agent_state.phase, target) not in draft.state.work.runs[run_id].failed_edges:
             draft.add(
                 r.ConditionFailed, run=run.id, agent=run.agent, source=agent_state.phase, target=target, error=error
             )
@@ -115,7 +115,7 @@ def move(draft: Transaction, run: Run, source: str, target: str) -> None:
 def rerender_prompts(draft: Transaction) -> None:
     """Have the prompts rendered again that show state which has changed, of runs whose model is wanted from now on."""
     first = draft.records[0].seq if draft.records else draft.state.next_seq
-    for run in tuple(draft.state.runs.values()):
+    for run in tuple(draft.state.work.runs.values()):
         if run.is_stale and run.wants is not None and run.wants >= first:
             program = _program(draft, run)
             if program is not None and program.shows_state:
@@ -125,12 +125,12 @@ def rerender_prompts(draft: Transaction) -> None:
 def ask_what_is_offered(draft: Transaction) -> None:
     """Have it on record which tools and sub-agents the functions of agents offer whose model is wanted from now on."""
     first = draft.records[0].seq if draft.records else draft.state.next_seq
-    for run in tuple(draft.state.runs.values()):
+    for run in tuple(draft.state.work.runs.values()):
         program = _program(draft, run)
         if run.wants is not None and run.wants >= first and program is not None and program.asks_functions:
             agent_state, ask = agent_state_of(draft.state, run, program), asker(draft.state, run)
             for tool in (*program.scopes, *program.links):
-                program.withheld(tool, agent_state, draft.state.phase, ask)
+                program.withheld(tool, agent_state, draft.state.cycle.phase, ask)
 
 
 def refusal(draft: Transaction, run: Run, agent: Agent, tool: str) -> str | None:
@@ -138,7 +138,7 @@ def refusal(draft: Transaction, run: Run, agent: Agent, tool: str) -> str | None
 
     Both the conversation's phase and the agent's own must permit it.
     """
-    phase, rule = draft.state.phase, draft.rules.tools_of(agent).get(tool)
+    phase, rule = draft.state.cycle.phase, draft.rules.tools_of(agent).get(tool)
     is_permitted = rule is not None and may_use(rule, phase, agent)
     reason = withheld(draft, run, agent, tool)
     if is_permitted and reason is None:
@@ -154,13 +154,13 @@ def refusal(draft: Transaction, run: Run, agent: Agent, tool: str) -> str | None
 def _offer(draft: Transaction, run: Run, agent: Agent) -> str:
     """What the agent may use where it is now."""
     state, here, program = draft.state, "", agent.program
-    allowed = [rule.name for rule in draft.rules.tools_of(agent).values() if may_use(rule, state.phase, agent)]
+    allowed = [rule.name for rule in draft.rules.tools_of(agent).values() if may_use(rule, state.cycle.phase, agent)]
     if program is not None:
         agent_state = agent_state_of(state, run, program)
         here = f"You are in your phase {agent_state.phase}. " if agent_state.phase else ""
         subagents = [spec.name for spec in link_specs(state, run, draft.rules)]
         there = [name for name in allowed if withheld(draft, run, agent, name) is None]
-        allowed = [*there, *names(program, agent_state, state.phase), *subagents]
+        allowed = [*there, *names(program, agent_state, state.cycle.phase), *subagents]
     return f"{here}You may use: {', '.join(sorted(allowed))}." if allowed else f"{here}You may use no tools now."
 
 
@@ -170,7 +170,7 @@ def withheld(draft: Transaction, run: Run, agent: Agent, tool: str) -> str | Non
     if program is None:
         return None
     agent_state = agent_state_of(draft.state, run, program)
-    return program.withheld(tool, agent_state, draft.state.phase, asker(draft.state, run))
+    return program.withheld(tool, agent_state, draft.state.cycle.phase, asker(draft.state, run))
 
 
 def is_own(agent: Agent, call: Call) -> bool:
@@ -187,7 +187,7 @@ def decide(draft: Transaction, run: Run, agent: Agent, call: Call) -> None:
 
 def _decide(draft: Transaction, run: Run, agent: Agent, program: Program, call: Call) -> str | None:
     """Why the call is refused; None if it was carried out."""
-    request, phase = call.request, draft.state.phase
+    request, phase = call.request, draft.state.cycle.phase
     agent_state = agent_state_of(draft.state, run, program)
     if request.tool in (SET, APPEND):
         if request.tool not in names(program, agent_state, phase):

@@ -96,10 +96,10 @@ def decide(
             draft = Transaction(conversation, rules, now, seal)
             draft.add(FunctionsEvaluated, request=signal.key.seq, verdicts=signal.verdicts, is_decided=False)
             return draft
-    if conversation.undecided and getattr(signal, "key", None) in conversation.undecided_keys - {None}:
+    if conversation.work.undecided and getattr(signal, "key", None) in conversation.work.undecided_keys - {None}:
         return draft
     # messages are decided in their order, and a deletion after the message it may be of
-    if conversation.undecided and isinstance(signal, MessageReceived | MessageDeleted):
+    if conversation.work.undecided and isinstance(signal, MessageReceived | MessageDeleted):
         return _defer(draft, signal)
     draft.hide_verdicts()
     try:
@@ -111,10 +111,10 @@ def decide(
 
 
 def _defer(draft: Transaction, signal: DeferrableSignal) -> Transaction:
-    waiting = [undecided.signal for undecided in draft.state.undecided]
+    waiting = [undecided.signal for undecided in draft.state.work.undecided]
     if isinstance(signal, Opened):
         if not any(isinstance(other, Opened) for other in waiting):
-            draft.add(EvaluationRequested, signal=Opened(away=draft.now - draft.state.updated_at))
+            draft.add(EvaluationRequested, signal=Opened(away=draft.now - draft.state.identity.updated_at))
     elif not isinstance(signal, MessageReceived | MessageDeleted) or signal not in waiting:
         draft.add(EvaluationRequested, signal=signal)
     return draft
@@ -132,7 +132,7 @@ def next_question(
 
 
 def _decide_first_undecided(draft: Transaction, verdicts: tuple[Verdict, ...]) -> Transaction:
-    first = draft.state.undecided[0]
+    first = draft.state.work.undecided[0]
     draft.hide_verdicts()
     draft.add(FunctionsEvaluated, request=first.seq, verdicts=verdicts)
     signal = unwanted_cost(draft.state, first.signal) or first.signal
@@ -232,7 +232,7 @@ def _on_restart_or_clock_jump(draft: Transaction, signal: Opened | ClockJumped) 
 def _date_questions(draft: Transaction, signal: Opened | ClockJumped) -> None:
     """Record that the clock was set, where a user is asked to decide: their answer is dated by the new one."""
     state = draft.state
-    if state.waiver_question is None and state.plan_question is None:
+    if state.phases.waiver_question is None and state.phases.plan_question is None:
         return
     by = signal.by if isinstance(signal, ClockJumped) else min(0, _away(draft, signal))
     if by:
@@ -240,7 +240,7 @@ def _date_questions(draft: Transaction, signal: Opened | ClockJumped) -> None:
 
 
 def _away(draft: Transaction, signal: Opened) -> int:
-    return draft.now - draft.state.updated_at if signal.away is None else signal.away
+    return draft.now - draft.state.identity.updated_at if signal.away is None else signal.away
 
 
 def _on_restart(draft: Transaction, signal: Opened) -> None:
@@ -249,7 +249,7 @@ def _on_restart(draft: Transaction, signal: Opened) -> None:
     if away < 0:
         draft.add(r.ClockAdjusted, by=away)
     draft.add(r.ProcessRestarted, away=max(0, away))
-    for run in list(draft.state.runs.values()):
+    for run in list(draft.state.work.runs.values()):
         sync_agent_state(draft, run)
         before = draft.state.next_seq
         close_calls(draft, run, runs.UNKNOWN, only=Replay.ONCE)
@@ -260,12 +260,12 @@ def _on_restart(draft: Transaction, signal: Opened) -> None:
 
 
 def _waiting_for_model(draft: Transaction, key: Key) -> Run | None:
-    return next((run for run in draft.state.runs.values() if key == (Work.MODEL, run.wants, "")), None)
+    return next((run for run in draft.state.work.runs.values() if key == (Work.MODEL, run.wants, "")), None)
 
 
 def _running(draft: Transaction, key: Key) -> tuple[Run, Call] | None:
     """The call that an effect carries out, with its run; None where the effect is no longer wanted."""
-    for run in draft.state.runs.values():
+    for run in draft.state.work.runs.values():
         for call in run.open_calls:
             if call.seq and key == (Work.TOOL, call.seq, ""):
                 return run, call
@@ -278,7 +278,7 @@ def _timer(draft: Transaction, key: Key) -> None:
     if key.part == "expire":
         draft.add(r.OutboxExpired, message=key.seq)
         return
-    run = next((run for run in draft.state.runs.values() if key in _timers_of(run)), None)
+    run = next((run for run in draft.state.work.runs.values() if key in _timers_of(run)), None)
     if run is None:
         any(mode.on_timer(draft, key) for mode in all_modes())
     elif key.part == "warn":
@@ -295,7 +295,7 @@ def _timers_of(run: Run) -> tuple[Key, ...]:
 
 
 def _published(draft: Transaction, key: Key, outcome: PublishOutcome) -> None:
-    row = draft.state.outbox.get(key.seq)
+    row = draft.state.delivery.outbox.get(key.seq)
     part, _, relay = key.part.partition(" ")
     if row is None or not part.isdecimal() or (int(part), relay) not in row.open:
         return

@@ -30,7 +30,7 @@ def hold(draft: Transaction, run: Run | None, reached: DayLimitReached) -> None:
 
 def report(draft: Transaction, reached: DayLimitReached) -> None:
     """Notify users that a daily limit is reached, once a day for each limit."""
-    if draft.state.limit_reported != (reached.limit, reached.until):
+    if draft.state.totals.limit_reported != (reached.limit, reached.until):
         draft.add(r.LimitReached, limit=reached.limit, sentence=reached.sentence, until=reached.until)
         notify(draft, reached.sentence, error="limit")
 
@@ -50,9 +50,9 @@ def refusal(state: State) -> str:
 
 def _waits(state: State) -> list[Retry | Wait]:
     """Everything that waits to be tried again."""
-    waits: list[Retry | Wait] = [run.retry for run in state.runs.values() if run.retry is not None]
-    if state.question is not None and state.question.retry is not None:
-        waits.append(state.question.retry)
+    waits: list[Retry | Wait] = [run.retry for run in state.work.runs.values() if run.retry is not None]
+    if state.phases.question is not None and state.phases.question.retry is not None:
+        waits.append(state.phases.question.retry)
     if state.mission is not None and state.mission.wait is not None:
         waits.append(state.mission.wait)
     return waits
@@ -61,10 +61,10 @@ def _waits(state: State) -> list[Retry | Wait]:
 def try_again(draft: Transaction) -> None:
     """Retry what is on hold: after a start or a change of the clock it may be another day, or the settings others."""
     state = draft.state
-    for run in state.runs.values():
+    for run in state.work.runs.values():
         if _may_have_changed(run.retry):
             draft.add(r.RetryDue, run=run.id)
-    if state.question is not None and _may_have_changed(state.question.retry):
+    if state.phases.question is not None and _may_have_changed(state.phases.question.retry):
         draft.add(r.RetryDue, run=None)
     mode_of(state).retry_on_hold(draft)
 

@@ -19,12 +19,12 @@ class LiveRun:
     @property
     def now(self) -> Run:
         """The run after the records so far; read it again after each record, and only while the run is open."""
-        return self.draft.state.runs[self.id]
+        return self.draft.state.work.runs[self.id]
 
     @property
     def has_ended(self) -> bool:
         """Whether the run is over, so that there is no `now`."""
-        return self.id not in self.draft.state.runs
+        return self.id not in self.draft.state.work.runs
 
     @property
     def agent(self) -> Agent:

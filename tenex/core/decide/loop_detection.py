@@ -69,7 +69,7 @@ def _made(run: Run, since: int) -> Iterator[CallWithResult]:
 
 def repeated_failure(state: State) -> Completion | None:
     """The newest failure whose agent failed for that reason `SAME_FAILURES` times since a user last spoke."""
-    turns = state.turns[-state.turns_since_user :] if state.turns_since_user else ()
+    turns = state.cycle.turns[-state.cycle.turns_since_user :] if state.cycle.turns_since_user else ()
     failed = [done for turn in turns for done in turn.completions if done.outcome in ("failed", "timed_out")]
     times = Counter(map(_reason, failed))
     return next((done for done in reversed(failed) if times[_reason(done)] >= SAME_FAILURES), None)

@@ -13,7 +13,7 @@ from tenex.core.mode import all_modes, can_begin, mode_of, unbegun
 from tenex.core.names import with_names, without_mentions
 from tenex.core.port_values import Quotation
 from tenex.core.signals import InboundMessage, MessageDeleted, MessageReceived
-from tenex.core.state.conversation import title_of
+from tenex.core.state.identity import title_of
 from tenex.core.state.run import DELETED, Call, CallState, Message, Run
 from tenex.core.trust import is_outside
 
@@ -35,14 +35,14 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
     """Take a message in; twice the same event gives no record."""
     message = signal.message
     state = draft.state
-    if message.event_id in state.seen:
+    if message.event_id in state.identity.seen:
         return
     if not signal.is_plain:
         project = draft.rules.project
         text = without_mentions(message.text, project.pubkey, project.name)
         text = with_names(text, _slugs(draft))
         signal = replace(signal, message=replace(message, text=text))
-    if state.status == "new":
+    if state.cycle.status == "new":
         _start(draft, signal)
     command = read(draft, signal)
     if isinstance(command, Command):
@@ -51,10 +51,10 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
     signal, last = _without_last_line(command)
     state = draft.state
     retried = unbegun(draft)
-    is_begun = not retried and bool(state.recent or state.turns or state.mission)
+    is_begun = not retried and bool(state.memory.recent or state.cycle.turns or state.mission)
     called = retried or next((slug for slug in signal.addressed if can_begin(draft, slug)), Slug(""))
     mode = mode_of(state)
-    if state.status == "ended" and not retried:
+    if state.cycle.status == "ended" and not retried:
         mode.begin_cycle(draft, f"{signal.name} wrote again", person(signal.name, message.author))
     if called and not is_begun:
         mode = next(mode for mode in all_modes() if mode.begins(draft.rules, called))
@@ -94,7 +94,7 @@ def _give(draft: Transaction, command: Command, signal: MessageReceived) -> None
     )
     execute_command(draft, command, signal)
     state = draft.state
-    is_idle = state.status == "active" and state.turn is None and state.question is None
+    is_idle = state.cycle.status == "active" and state.work.turn is None and state.phases.question is None
     if is_idle and mode_of(state).waits_when_idle:
         draft.add(r.Waiting, reason="user")
 
@@ -102,18 +102,20 @@ def _give(draft: Transaction, command: Command, signal: MessageReceived) -> None
 def on_deletion(draft: Transaction, signal: MessageDeleted) -> None:
     """Withdraw a message that its author deleted. Work that has begun on it goes on, and the author is informed."""
     state = draft.state
-    messages = {message.seq: message for message in (*state.earlier, *state.recent, *state.messages)}
+    messages = {
+        message.seq: message for message in (*state.memory.earlier, *state.memory.recent, *state.cycle.messages)
+    }
     deleted = next((message for message in messages.values() if _is_of(message, signal)), None)
     if deleted is None:
         return
-    shown = max((run.shown for run in state.runs.values()), default=0)
+    shown = max((run.shown for run in state.work.runs.values()), default=0)
     is_begun = state.workflow is not None or state.has_mission
-    was_read = is_begun or deleted.is_answer or deleted.seq <= max(state.answered, shown)
-    was_title = str(deleted.event_id) == str(state.id) or state.title == title_of(deleted.text)
+    was_read = is_begun or deleted.is_answer or deleted.seq <= max(state.memory.answered, shown)
+    was_title = str(deleted.event_id) == str(state.id) or state.identity.title == title_of(deleted.text)
     draft.add(r.MessageWithdrawn, message=deleted.seq, was_read=was_read, was_title=was_title)
-    if was_read and (state.turn is not None or (is_begun and state.status == "active")):
+    if was_read and (state.work.turn is not None or (is_begun and state.cycle.status == "active")):
         notify(draft, "What you deleted was read before, and work on it goes on. `/stop` ends it.")
-    elif not was_read and state.turn is None and state.status == "active" and not state.unanswered:
+    elif not was_read and state.work.turn is None and state.cycle.status == "active" and not state.unanswered:
         draft.add(r.Waiting, reason="user")
 
 
@@ -137,7 +139,7 @@ def record_message(draft: Transaction, signal: MessageReceived) -> r.MessageReco
         reply_to=message.reply_to,
         origin=message.origin,
         context=_context(draft, signal),
-        is_outside=is_outside(draft.state.address, message.address),
+        is_outside=is_outside(draft.state.identity.address, message.address),
     )
 
 
@@ -163,7 +165,7 @@ def _context(draft: Transaction, signal: MessageReceived) -> str:
     quoted = {quotation.event_id: quotation for quotation in signal.quotations or ()}
     sentences: list[str] = []
     answered = newest.get(message.reply_to or "")
-    if answered is not None and answered is not state.recent[-1] and str(message.reply_to) != str(state.id):
+    if answered is not None and answered is not state.memory.recent[-1] and str(message.reply_to) != str(state.id):
         sentences.append(f"It replies to {answered.name}: {_quotation(answered.text)}")
     elif message.reply_to in quoted:
         sentences.append(f"It replies to {_described(quoted[message.reply_to], state.id)}")
@@ -186,7 +188,7 @@ def _slugs(draft: Transaction) -> dict[PublicKey, Slug]:
 
 def _newest(state: Conversation) -> dict[str, Message]:
     """The newest messages by their events."""
-    by_event = {message.event_id or message.sent_as: message for message in state.recent}
+    by_event = {message.event_id or message.sent_as: message for message in state.memory.recent}
     by_event.pop("", None)
     return by_event
 
@@ -256,14 +258,16 @@ def answers_question(draft: Transaction, wrote: r.MessageRecorded) -> bool:
     message like any.
     """
     state = draft.state
-    named = state.asks.get(wrote.reply_to) if wrote.reply_to else None
-    parked = [(run, call) for run in state.runs.values() for call in run.open_calls if call.state is CallState.PARKED]
+    named = state.work.asks.get(wrote.reply_to) if wrote.reply_to else None
+    parked = [
+        (run, call) for run in state.work.runs.values() for call in run.open_calls if call.state is CallState.PARKED
+    ]
     if named is not None:
         open_ = [pair for pair in parked if (pair[0].id, pair[1].request.id) == named]
     elif wrote.addressed:
         open_ = [pair for pair in parked if wrote.addressed == (pair[0].agent,)]
     else:
-        open_ = parked if state.is_parked else []
+        open_ = parked if state.work.is_parked else []
     theirs = [pair for pair in open_ if _may_answer(draft, wrote, pair[1])]
     if open_ and not theirs:
         _report_not_asked(draft, [run for run, _ in open_], open_[0][1])
@@ -276,7 +280,7 @@ def answers_question(draft: Transaction, wrote: r.MessageRecorded) -> bool:
         notify(draft, f"{who}. Please reply to the question you mean.", "question")
         return True
     if not open_:
-        if wrote.addressed and state.is_parked:
+        if wrote.addressed and state.work.is_parked:
             names = ", ".join(dict.fromkeys(run.name for run, _ in parked))
             notify(draft, f"{names} must have an answer first; then it is their turn whom you named.", "question")
         return False
@@ -303,7 +307,9 @@ def _asked_of(draft: Transaction, call: Call) -> PublicKey:
 def _report_not_asked(draft: Transaction, runs: Sequence[Run], call: Call) -> None:
     """Notify a user who answered what someone else was asked that the question stays open."""
     state = draft.state
-    names_of = {message.author: message.name for message in (*state.recent, *state.messages) if message.role}
+    names_of = {
+        message.author: message.name for message in (*state.memory.recent, *state.cycle.messages) if message.role
+    }
     who = names_of.get(_asked_of(draft, call))
     names = ", ".join(dict.fromkeys(run.name for run in runs))
     whose = f"{who} or an owner" if who else "an owner"

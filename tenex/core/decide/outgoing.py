@@ -68,20 +68,20 @@ def _send(
     is_published: bool = True,
 ) -> MessageSent:
     state = draft.state
-    came_from = state.unannounced.from_ if state.unannounced is not None and is_published else None
+    came_from = state.phases.unannounced.from_ if state.phases.unannounced is not None and is_published else None
     sender = mode_of(state).sender(state)
-    phase_tags: tuple[tuple[str, ...], ...] = (("phase", str(state.phase)),) if state.has_phases else ()
+    phase_tags: tuple[tuple[str, ...], ...] = (("phase", str(state.cycle.phase)),) if state.has_phases else ()
     if sender is not None:
         phase_tags = (("workflow", str(sender.slug)),)
     elif came_from is not None:
-        phase_tags = (*phase_tags, ("phase-from", str(came_from)), ("new-phase", str(state.phase)))
+        phase_tags = (*phase_tags, ("phase-from", str(came_from)), ("new-phase", str(state.cycle.phase)))
     return draft.add(
         MessageSent,
         speaker=speaker.pubkey,
         name=speaker.name,
         text=text,
         purpose=purpose,
-        phase=state.phase,
+        phase=state.cycle.phase,
         phase_from=came_from,
         run=run.id if run and call else None,
         call=call,

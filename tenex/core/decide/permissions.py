@@ -58,7 +58,7 @@ def may_decide(
     if role is Role.OWNER:
         return True
     is_asked = bool(asked) and author == asked
-    has_begun = role is Role.MEMBER and author == state.starter
+    has_begun = role is Role.MEMBER and author == state.identity.starter
     match decision:
         case Decision.WAIVER:
             return role is Role.MEMBER and gates.members_may_waive and (is_asked or asked is None)
@@ -75,7 +75,7 @@ def asked_by_agents(state: State) -> PublicKey:
 
     Else a guest who writes a word into the work of others would be asked about it.
     """
-    newest = next((message for message in reversed(state.messages) if message.role is not None), None)
+    newest = next((message for message in reversed(state.cycle.messages) if message.role is not None), None)
     if newest is None or newest.role is Role.GUEST:
         return state.on_behalf_of
     return newest.author

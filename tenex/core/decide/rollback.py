@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from tenex.core.commands import stop
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.ids import ConversationId, TurnId
 from tenex.core.mode import mode_of
 from tenex.core.records import ConversationImported, CycleStarted
@@ -31,15 +31,17 @@ def state_at(conversation: ConversationId, records: Sequence[Record], to: int) -
     conversation begun that is a workflow's. `records` are all there are, from seq 1. Of those before an
     import the state has what the import takes over.
     """
-    state = Conversation(id=conversation)
+    state = new_conversation(conversation)
     for record in records:
-        is_whole = (state.turn is None or state.runs) and not _is_between(state) and not _goes_on(state, record)
+        is_whole = (
+            (state.work.turn is None or state.work.runs) and not _is_between(state) and not _goes_on(state, record)
+        )
         if record.seq > to and is_whole:
             break
         state.apply(record)
     following = (record for record in records if record.seq >= state.next_seq)
     if any(isinstance(record, ConversationImported) for record in following):
-        at_import = brought(state, state.updated_at, state.next_seq - 1)
+        at_import = brought(state, state.identity.updated_at, state.next_seq - 1)
         state = Conversation(**{spec.name: getattr(at_import, spec.name) for spec in fields(State)})
     return state
 
@@ -50,9 +52,9 @@ def _goes_on(state: State, record: Record) -> bool:
         case RunEnded() | RoundClosed():
             return True
         case CycleStarted():
-            return state.status == "new"
+            return state.cycle.status == "new"
         case WorkflowOpened():
-            return state.status == "active"
+            return state.cycle.status == "active"
         case _:
             return False
 
@@ -71,9 +73,9 @@ def roll_back(draft: Transaction, signal: RollBack) -> None:
     if not 1 <= signal.to < state.next_seq - 1 or signal.then.id != state.id or signal.then.next_seq != signal.to + 1:
         return
     gone = list(undone(state.history, signal.to, state.next_seq)) if state.history is not None else []
-    if state.turn is not None:
-        gone.append(state.turn.turn_id)
-    if state.turn is not None or state.question is not None or state.status == "active":
+    if state.work.turn is not None:
+        gone.append(state.work.turn.turn_id)
+    if state.work.turn is not None or state.phases.question is not None or state.cycle.status == "active":
         stop(draft, signal.by, quiet=True)
     carried = of_then(signal.then, draft.state, draft.now, with_files=bool(signal.tree))
     draft.add(
@@ -97,9 +99,11 @@ def _message(draft: Transaction, signal: RollBack, gone: Sequence[TurnId]) -> st
         undone_now = f"What came after it counts no more: {named}."
     why = f" ({signal.reason})" if signal.reason else ""
     go_on = "Write to go on from there, or `/continue`."
-    if state.status == "ended":
+    if state.cycle.status == "ended":
         go_on = "Write to begin again."
-    elif state.last_turn is not None and any(done.outcome == "stopped" for done in state.last_turn.completions):
+    elif state.memory.last_turn is not None and any(
+        done.outcome == "stopped" for done in state.memory.last_turn.completions
+    ):
         go_on = "Write to go on from there; `/retry` runs the last turn again, which counts as stopped."
     files = f" {signal.files}" if signal.files else ""
     return f"{signal.by} went back to record {signal.to}{why}: we are {where}. {undone_now}{files} {go_on}"

@@ -246,7 +246,7 @@ def _call_tool(run: LiveRun, agent: Agent, call: Call, held_back: frozenset[_Cal
             call=call.request.id,
             tool=rule.name,
             replay=rule.replay,
-            phase=draft.state.phase,
+            phase=draft.state.cycle.phase,
         )
     return _HELD_BACK_BY[kind]
 
@@ -421,7 +421,7 @@ def after_result(draft: Transaction, run_id: RunId, moves: Sequence[tuple[str, s
 
 def after_end(draft: Transaction, ended: Run) -> None:
     """What is next when a run has ended: its caller goes on, or else the conversation; and who waited to call it."""
-    if ended.parent is not None and ended.parent in draft.state.runs:
+    if ended.parent is not None and ended.parent in draft.state.work.runs:
         after_result(draft, ended.parent)
     elif not stop_at_run_limit(draft):
         advance(draft)
@@ -459,7 +459,7 @@ def end_loops(draft: Transaction) -> None:
     """End the runs that have just made the same call, with the same result, once too often."""
     first = draft.records[0].seq if draft.records else draft.state.next_seq
     while True:
-        wanted = [run for run in draft.state.runs.values() if run.wants is not None and run.wants >= first]
+        wanted = [run for run in draft.state.work.runs.values() if run.wants is not None and run.wants >= first]
         loops = ((run, loop_detection.repeated_call(run)) for run in wanted)
         run_id, repeated = next(((run.id, call) for run, call in loops if call is not None), (None, None))
         if run_id is None or repeated is None:
@@ -478,7 +478,7 @@ def end_loops(draft: Transaction) -> None:
 def warn(draft: Transaction, run_id: RunId) -> None:
     """A run takes long: the user is informed, once for all that work at the same time."""
     run = LiveRun(draft, run_id)
-    at_work = [other for other in draft.state.runs.values() if not other.is_waiting]
+    at_work = [other for other in draft.state.work.runs.values() if not other.is_waiting]
     is_reported = any(other.warned for other in at_work)
     draft.add(r.RunWarned, run=run.id)
     if is_reported:
@@ -533,9 +533,9 @@ def model_failed(draft: Transaction, run_id: RunId | None, failure: ModelFailed)
 
 def _is_outage_reported(draft: Transaction, run: LiveRun | None) -> bool:
     """Whether the user knows that a model cannot be used: agents often share a provider."""
-    asking = run.now if run is not None else draft.state.question
+    asking = run.now if run is not None else draft.state.phases.question
     is_reported = asking is not None and asking.outage_reported
-    return is_reported or any(other.is_held for other in draft.state.runs.values())
+    return is_reported or any(other.is_held for other in draft.state.work.runs.values())
 
 
 def _report_outage(draft: Transaction, run: LiveRun | None, failure: ModelFailed, rhythm: str) -> None:

@@ -46,8 +46,8 @@ def decide(draft: Transaction, run: Run, agent: Agent, call: Call) -> None:
     elif ahead:
         if call.state is not CallState.QUEUED:
             draft.add(r.ToolCallQueued, run=run.id, call=request.id)
-    elif len(state.called_by(run.id)) < AT_ONCE:
-        turn = state.turn.turn_id if state.turn is not None else ""
+    elif len(state.work.called_by(run.id)) < AT_ONCE:
+        turn = state.work.turn.turn_id if state.work.turn is not None else ""
         start_run(
             draft,
             RunId(f"{turn}/{state.next_seq}.{link.agent}"),
@@ -60,7 +60,7 @@ def decide(draft: Transaction, run: Run, agent: Agent, call: Call) -> None:
 
 def queued(draft: Transaction) -> tuple[RunId, ...]:
     """The runs with a call that has not begun; what it waits for may have ended, or be there no more."""
-    return tuple(run.id for run in draft.state.runs.values() if any(not call.has_begun for call in run.open_calls))
+    return tuple(run.id for run in draft.state.work.runs.values() if any(not call.has_begun for call in run.open_calls))
 
 
 def _wanted(draft: Transaction, run: Run) -> Iterator[Link]:
@@ -76,7 +76,7 @@ def _wanted(draft: Transaction, run: Run) -> Iterator[Link]:
 
 def _ahead(draft: Transaction, link: Link) -> tuple[Run, ...]:
     """The runs that must end before a sub-agent that keeps its state can be called: it has one state at a time."""
-    return tuple(run for run in draft.state.runs.values() if link.is_shared and run.state_key == link.agent)
+    return tuple(run for run in draft.state.work.runs.values() if link.is_shared and run.state_key == link.agent)
 
 
 def _waits_for(draft: Transaction, run: Run, other: Run) -> bool:
@@ -84,7 +84,7 @@ def _waits_for(draft: Transaction, run: Run, other: Run) -> bool:
     seen = {run.id: run}
     for one in (queue := [run]):
         ahead = [before for link in _wanted(draft, one) for before in _ahead(draft, link)]
-        for awaited in (*draft.state.called_by(one.id), *ahead):
+        for awaited in (*draft.state.work.called_by(one.id), *ahead):
             if awaited.id not in seen:
                 seen[awaited.id] = awaited
                 queue.append(awaited)

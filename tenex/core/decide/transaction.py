@@ -5,6 +5,7 @@ conversation itself is not touched; once everything is decided, the fork takes i
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from tenex.core.config import Policy
@@ -51,8 +52,9 @@ class Transaction:
 
     def hide_verdicts(self) -> None:
         """Ask functions again for this decision; what they answered for others stays on record."""
-        if self.state.verdicts:
-            self.state.verdicts, self._hides_verdicts = {}, True
+        if self.state.work.verdicts:
+            self.state.work = replace(self.state.work, verdicts={})
+            self._hides_verdicts = True
 
     @property
     def after(self) -> Conversation:
@@ -67,7 +69,7 @@ class Transaction:
     def begin_cycle(self, reason: str, phase: Phase = Phase.CHAT, *, decided_by: Decider) -> None:
         """Record that a cycle begins, with the requests that no turn of the last one could carry out."""
         carried = tuple(message.seq for message in self.state.requests)
-        cycle = self.state.cycle + 1
+        cycle = self.state.cycle.number + 1
         self.add(CycleStarted, cycle=cycle, reason=reason, phase=phase, carried=carried, decided_by=decided_by)
 
     def add_result(self, run: Run, call: Call, *, ok: bool, content: str, **more: Any) -> None:

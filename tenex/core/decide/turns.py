@@ -39,7 +39,7 @@ SUMMARY_CHARACTERS = 1_200
 def advance(draft: Transaction) -> None:
     """Start what follows by the kind of the conversation, unless a turn is open or the conversation has ended."""
     state = draft.state
-    if state.turn is None and state.status != "ended":
+    if state.work.turn is None and state.cycle.status != "ended":
         mode_of(state).next(draft)
 
 
@@ -66,7 +66,7 @@ def same_failure(draft: Transaction) -> tuple[str, str] | None:
 
 def too_many_turns(draft: Transaction) -> tuple[str, str] | None:
     """The limit and its sentence where too many turns were taken since a user last wrote."""
-    turns = draft.state.turns_since_user
+    turns = draft.state.cycle.turns_since_user
     if turns >= draft.rules.limits.turns_per_message:
         return "turns_per_message", f"I have taken {turns} turns since you last wrote."
     return None
@@ -79,11 +79,11 @@ def spent(draft: Transaction) -> tuple[str, str] | None:
     """
     state = draft.state
     limits = draft.rules.limits
-    used = NO_USAGE if state.is_talk else state.cycle_usage - state.talk_usage
+    used = NO_USAGE if state.is_talk else state.cycle.usage - state.cycle.talk_usage
     return _over("cycle", "This cycle", used, limits.tokens_per_cycle, limits.cost_per_cycle_usd) or _over(
         "conversation",
         "This conversation",
-        state.usage - state.granted,
+        state.totals.usage - state.totals.granted,
         limits.tokens_per_conversation,
         limits.cost_per_conversation_usd,
     )
@@ -107,9 +107,9 @@ def _over(scope: str, what: str, usage: Usage, tokens: int, cost_usd: float) -> 
 def stop_at_run_limit(draft: Transaction) -> bool:
     """Ask the user where an agent of the turn that has just closed was stopped at the limit of a run."""
     state = draft.state
-    if state.turn is not None or state.last_turn is None or not mode_of(state).asks_at_limits:
+    if state.work.turn is not None or state.memory.last_turn is None or not mode_of(state).asks_at_limits:
         return False
-    over = [done.error for done in state.last_turn.completions if done.outcome == "over_limit"]
+    over = [done.error for done in state.memory.last_turn.completions if done.outcome == "over_limit"]
     if not over:
         return False
     notify(draft, f"{' '.join(over)} Write `/continue` to go on.")
@@ -121,15 +121,15 @@ def open_turn(draft: Transaction, agents: Sequence[Slug], reason: str, decider: 
     """Set agents to work at the same time, in the phase the conversation is in."""
     state = draft.state
     rules = draft.rules
-    turn = TurnId(f"turn-{state.turn_count + 1}")
+    turn = TurnId(f"turn-{state.totals.turn_count + 1}")
     draft.add(
         r.TurnOpened,
         turn_id=turn,
-        phase=state.phase,
+        phase=state.cycle.phase,
         agents=tuple(agents),
         reason=reason,
         handoff=_handoff(draft),
-        gates_by_effect=state.has_phases and state.phase is Phase.EXECUTE,
+        gates_by_effect=state.has_phases and state.cycle.phase is Phase.EXECUTE,
         decided_by=decider,
     )
     for slug in agents:
@@ -147,7 +147,7 @@ def start_run(
 ) -> None:
     """Set an agent to work; `parent` and `call` where a sub-agent called it."""
     state = draft.state
-    expected = draft.rules.limits.expectation(state.phase) if mode_of(state).has_run_deadlines else UNWATCHED
+    expected = draft.rules.limits.expectation(state.cycle.phase) if mode_of(state).has_run_deadlines else UNWATCHED
     draft.add(
         r.RunStarted,
         run=run,
@@ -160,11 +160,11 @@ def start_run(
         call=call,
         is_shared=is_shared,
     )
-    sync_agent_state(draft, draft.state.runs[run])
+    sync_agent_state(draft, draft.state.work.runs[run])
 
 
 def _handoff(draft: Transaction) -> Handoff | None:
-    last = draft.state.last_transition
+    last = draft.state.phases.last_transition
     if last is None or draft.now - last.at > draft.rules.limits.handoff_window:
         return None
     return Handoff(from_=last.from_, to=last.to, message=last.message, reason=last.reason, summary=last.summary)
@@ -190,9 +190,9 @@ def finish_run(
 
     The sub-agents it has called end with it. A sub-agent's text goes to its caller only.
     """
-    if draft.state.turn is None or run.id not in draft.state.runs:
+    if draft.state.work.turn is None or run.id not in draft.state.work.runs:
         return
-    for called in draft.state.called_by(run.id):
+    for called in draft.state.work.called_by(run.id):
         close_calls(draft, called, STOPPED)
         finish_run(draft, called, "stopped", error=f"{run.name}, who called it, has ended")
     announce = announce and run.parent is None
@@ -221,14 +221,14 @@ def finish_run(
     )
     if run.parent is not None:
         _hand_back(draft, run, outcome, f"[{verdict}] {text}" if verdict else text or error)
-    elif not draft.state.runs:
+    elif not draft.state.work.runs:
         close_turn(draft)
         mode_of(draft.state).on_turn_closed(draft, run, outcome, text or error, completed=completed)
 
 
 def _hand_back(draft: Transaction, run: Run, outcome: r.Outcome, words: str) -> None:
     """Give the caller what came of its call, if it still waits for it."""
-    caller = draft.state.runs.get(run.parent) if run.parent is not None else None
+    caller = draft.state.work.runs.get(run.parent) if run.parent is not None else None
     call = caller.find(run.call) if caller is not None and run.call is not None else None
     if caller is None or call is None:
         return
@@ -239,7 +239,7 @@ def _hand_back(draft: Transaction, run: Run, outcome: r.Outcome, words: str) -> 
 
 def close_calls(draft: Transaction, run: Run, sentence: str, *, only: Replay | None = None) -> None:
     """Give open calls a result without having one: only those of one class, or all."""
-    returned = draft.state.undecided_keys
+    returned = draft.state.work.undecided_keys
     for call in run.open_calls:
         is_running = call.state is CallState.PERMITTED and Key(Work.TOOL, call.seq) not in returned
         if only is None or (is_running and call.replay is only):
@@ -249,7 +249,7 @@ def close_calls(draft: Transaction, run: Run, sentence: str, *, only: Replay | N
 
 def close_turn(draft: Transaction) -> None:
     """Close the open turn, whose runs have all ended."""
-    turn = draft.state.turn
+    turn = draft.state.work.turn
     if turn is None:
         return
     summary = "\n".join(_line(done) for done in turn.completions)

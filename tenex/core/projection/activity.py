@@ -27,7 +27,8 @@ from tenex.core.ids import Millis, PublicKey, RunId, Slug
 from tenex.core.messages import CallRequest, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
-from tenex.core.state.conversation import State, Status
+from tenex.core.state.conversation import State
+from tenex.core.state.cycle import Status
 from tenex.core.state.run import CallState, OrchestratorTurn, Retry, Run
 
 from .kinds import KindShare, kind_conditions, kind_shares
@@ -113,11 +114,11 @@ class Activity:
 
 def activity_of(state: State) -> Activity:
     """What is under way in a conversation."""
-    runs = tuple(_run(state, run) for run in state.runs.values())
+    runs = tuple(_run(state, run) for run in state.work.runs.values())
     router = router_of(state)
     return Activity(
         condition=_condition(state, [run.state for run in runs], router),
-        turn=state.turn,
+        turn=state.work.turn,
         runs=runs,
         router=router,
         shares=kind_shares(state),
@@ -127,13 +128,13 @@ def activity_of(state: State) -> Activity:
 
 def condition_of(state: State) -> Condition:
     """`Activity.condition` alone."""
-    return _condition(state, [run_state(run) for run in state.runs.values()], router_of(state))
+    return _condition(state, [run_state(run) for run in state.work.runs.values()], router_of(state))
 
 
 def undelivered(state: State) -> Mapping[str, int]:
     """By relay the number of events that it has neither accepted nor refused for good."""
     counts: dict[str, int] = {}
-    for row in state.outbox.values():
+    for row in state.delivery.outbox.values():
         for _, relay in row.open:
             counts[relay] = counts.get(relay, 0) + 1
     return counts
@@ -157,7 +158,7 @@ def tools_of(run: Run) -> tuple[str, ...]:
 
 def router_of(state: State) -> RouterActivity | None:
     """What the router does or waits for; None where it is not asked."""
-    question = state.question
+    question = state.phases.question
     if question is None:
         return None
     retry = question.retry
@@ -170,18 +171,18 @@ def run_began(state: State, run: Run) -> Millis:
     """When a run began; with its turn, where the state is of a program that did not keep it."""
     if run.started:
         return run.started
-    return state.turn.timestamp if state.turn is not None else state.updated_at
+    return state.work.turn.timestamp if state.work.turn is not None else state.identity.updated_at
 
 
 def is_idle(state: State) -> bool:
     """Whether nothing happens before a user writes, or a model can be reached again."""
-    is_held = any(run.is_held for run in state.runs.values())
-    return state.status in ("waiting", "ended") or state.is_parked or is_held
+    is_held = any(run.is_held for run in state.work.runs.values())
+    return state.cycle.status in ("waiting", "ended") or state.work.is_parked or is_held
 
 
 def is_settled(conversation: Conversation) -> bool:
     """Whether nothing is in flight, no turn waits for an answer, and every message was delivered."""
-    return conversation.status in ("waiting", "ended") and not pending(conversation)
+    return conversation.cycle.status in ("waiting", "ended") and not pending(conversation)
 
 
 def worker_of(run: RunId | None) -> str:
@@ -236,4 +237,4 @@ def _condition(state: State, runs: Sequence[RunState], router: RouterActivity | 
         if condition in parts:
             return condition
     is_parked = router is None and bool(runs) and all(what in ("parked", "calling") for what in runs)
-    return "parked" if is_parked else state.status
+    return "parked" if is_parked else state.cycle.status

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tenex.core.ids import ConversationId, Millis
-from tenex.core.state.conversation import State, Status
+from tenex.core.state.conversation import State
+from tenex.core.state.cycle import Status
 
 PARTNER: Final = "@"
 """Begins a place that is no phase (`State.place`)."""
@@ -40,18 +41,18 @@ class Glance:
 
 def glance_of(state: State) -> Glance:
     """A conversation in a line."""
-    is_parked = state.is_parked
+    is_parked = state.work.is_parked
     return Glance(
         id=state.id,
-        title=state.title,
-        status="waiting" if is_parked else state.status,
-        waiting_for="answer" if is_parked else state.waiting_for,
+        title=state.identity.title,
+        status="waiting" if is_parked else state.cycle.status,
+        waiting_for="answer" if is_parked else state.cycle.waiting_for,
         place=state.place,
-        cycle=state.cycle,
-        started_at=state.started_at,
-        updated_at=state.updated_at,
+        cycle=state.cycle.number,
+        started_at=state.identity.started_at,
+        updated_at=state.identity.updated_at,
         seq=state.next_seq - 1,
-        imported=state.imported,
+        imported=state.identity.imported,
     )
 
 

@@ -11,9 +11,10 @@ from typing import Any, Final
 from tenex.core.ids import Millis
 from tenex.core.phases import Phase
 from tenex.core.records import Waived
-from tenex.core.reducers.phase_metrics import phase_metrics
-from tenex.core.state.conversation import PhaseMetrics, State
+from tenex.core.reducers.totals import phase_metrics
+from tenex.core.state.conversation import State
 from tenex.core.state.mission import Mission, mission_view
+from tenex.core.state.totals import PhaseMetrics
 from tenex.core.state.workflow import session_view
 
 
@@ -49,17 +50,17 @@ class PhasesShare:
 
 def phase_of(state: State) -> Phase | None:
     """The phase; None in a conversation without phases."""
-    return state.phase if state.has_phases else None
+    return state.cycle.phase if state.has_phases else None
 
 
 def of_phases(state: State) -> PhasesShare:
     """The phase, its gates, and what each phase has taken."""
     return PhasesShare(
         phase=phase_of(state),
-        started_at=state.phase_started_at,
-        previous=state.phase_from,
+        started_at=state.totals.phase_started_at,
+        previous=state.cycle.previous_phase,
         open_gates=state.unmet_gates,
-        waivers=state.waivers,
+        waivers=state.phases.waivers,
         metrics=phase_metrics(state),
     )
 

@@ -10,8 +10,10 @@ from tenex.core.ids import Slug
 from tenex.core.messages import Usage, cut
 from tenex.core.reducers.history import so_far
 from tenex.core.state.agent import AgentPhaseState
-from tenex.core.state.conversation import ForkOrigin, RelayRefusal, State
+from tenex.core.state.conversation import State
+from tenex.core.state.delivery import RelayRefusal
 from tenex.core.state.history import REASON_CHARACTERS, CycleSummary, History
+from tenex.core.state.identity import ForkOrigin
 from tenex.core.state.memory import LEAST_RECENT
 from tenex.core.state.run import Message, OrchestratorTurn
 
@@ -67,49 +69,49 @@ def project(state: State) -> Projection:
     """All that readers are shown of a conversation."""
     history = state.history or _NO_HISTORY
     open_cycle = history.open_cycle
-    turn = state.turn
+    turn = state.work.turn
     now = activity_of(state)
     return Projection(
         glance=glance_of(state),
         activity=now,
         phases=of_phases(state),
         reason=_reason(state, now, history),
-        agent=state.agent,
-        agent_states=state.agent_states,
-        forked_from=state.forked_from,
-        address=state.address,
-        participants=state.participants,
-        read_files=state.read_files,
-        changed_files=tuple(sorted(state.touched)),
-        refusals=state.refusals,
-        turn_count=state.turn_count,
-        working=state.working,
-        usage=state.usage,
+        agent=state.identity.agent,
+        agent_states=state.memory.agent_states,
+        forked_from=state.identity.forked_from,
+        address=state.identity.address,
+        participants=state.cycle.participants,
+        read_files=state.cycle.read_files,
+        changed_files=tuple(sorted(state.cycle.touched)),
+        refusals=state.delivery.refusals,
+        turn_count=state.totals.turn_count,
+        working=state.totals.working,
+        usage=state.totals.usage,
         open_cycle=so_far(state, open_cycle) if open_cycle is not None else None,
-        open_turn=replace(turn, working=state.working - turn.worked_before) if turn is not None else None,
+        open_turn=replace(turn, working=state.totals.working - turn.worked_before) if turn is not None else None,
         history=history,
         messages=tuple(_placed(state, history)),
     )
 
 
 def _reason(state: State, now: Activity, history: History) -> str:
-    if state.is_parked:
+    if state.work.is_parked:
         asked = [
             f"{run.name} asks: {cut(' / '.join(run.questions), REASON_CHARACTERS)}" for run in now.runs if run.questions
         ]
         return "; ".join(asked)
-    return history.reason if state.status in ("waiting", "ended") else ""
+    return history.reason if state.cycle.status in ("waiting", "ended") else ""
 
 
 def _placed(state: State, history: History) -> Iterator[PlacedMessage]:
     turns: list[OrchestratorTurn] | None = None
-    for message in state.recent[-LEAST_RECENT:]:
+    for message in state.memory.recent[-LEAST_RECENT:]:
         if message.turn is not None:
             yield PlacedMessage(message, message.turn)
             continue
         if turns is None:
             turns = [turn for turn in history.turns if not turn.source]
-            turns.extend([state.turn] if state.turn is not None else [])
+            turns.extend([state.work.turn] if state.work.turn is not None else [])
         place = bisect_right(turns, message.seq, key=_SEQ)
         is_known = place < len(turns) and (place > 0 or not history.turns_before)
         is_same_cycle = is_known and turns[place].cycle == message.cycle

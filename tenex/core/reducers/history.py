@@ -1,8 +1,8 @@
-"""What each record adds to the history that readers are shown. Applied before the record changes the state itself."""
+"""What each record adds to the history that readers are shown."""
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from tenex.core import records as r
 from tenex.core.context.window import in_a_line
@@ -22,19 +22,16 @@ from tenex.core.state.history import (
     DecisionSummary,
     History,
     HistoryRecovered,
-    MessagePlace,
     RunSummary,
     cut_arguments,
 )
 from tenex.core.state.rollback import RolledBack
-from tenex.core.state.run import Message, paid_by_model
+from tenex.core.state.run import paid_by_model
 
+from .cycle import closed_turn
+from .table import Reducers
 
-def noted(c: State, record: r.Record) -> None:
-    """Add what readers are shown of a record, given the state before it."""
-    note = _NOTES.get(type(record))
-    if note is not None and c.history is not None:
-        c.history = note(c, c.history, record)
+HISTORY: Final = Reducers[History | None]("history")
 
 
 def decider_of(record: r.Routed) -> Decider:
@@ -53,7 +50,7 @@ def decider_of(record: r.Routed) -> Decider:
 
 def _decided(c: State, history: History, record: r.Record, kind: DecisionKind, reason: str, **more: Any) -> History:
     reason = in_a_line(reason, REASON_CHARACTERS)
-    cycle = more.pop("cycle", c.cycle)
+    cycle = more.pop("cycle", c.cycle.number)
     return history.decided(DecisionSummary(seq=record.seq, at=record.at, cycle=cycle, kind=kind, reason=reason, **more))
 
 
@@ -93,13 +90,8 @@ def _router_paid(history: History, usage: Usage, model: str) -> History:
     return replace(history, routing=paid_by_model(history.routing, model, usage))
 
 
-def _paid(c: State, history: History, record: r.RetryScheduled | r.ModelCallCancelled) -> History:
-    if record.run is None:
-        return _router_paid(history, record.usage, record.model)
-    run = c.runs.get(record.run)
-    if run is not None and isinstance(record, r.ModelCallCancelled):
-        c.runs = {**c.runs, run.id: run.paid(record.usage, record.model)}
-    return history
+def _paid(_: State, history: History, record: r.RetryScheduled | r.ModelCallCancelled) -> History:
+    return _router_paid(history, record.usage, record.model) if record.run is None else history
 
 
 def _waiting(c: State, history: History, record: r.Waiting) -> History:
@@ -134,7 +126,7 @@ def _waiver_asked(c: State, history: History, record: r.WaiverRequested) -> Hist
 
 
 def _waiver_declined(c: State, history: History, record: r.WaiverDeclined) -> History:
-    reason = f"{', '.join(c.waiver_asked)} not skipped: no clear yes"
+    reason = f"{', '.join(c.phases.waiver_asked)} not skipped: no clear yes"
     return _decided(c, history, record, "waiver declined", reason, by=person(record.name))
 
 
@@ -167,9 +159,9 @@ def _cycle_started(c: State, history: History, record: r.CycleStarted) -> Histor
         at=record.at,
         began_because=in_a_line(record.reason, REASON_CHARACTERS),
         begun_by=by,
-        worked_before=c.working,
-        usage_before=c.usage,
-        first_turn=c.turn_count,
+        worked_before=c.totals.working,
+        usage_before=c.totals.usage,
+        first_turn=c.totals.turn_count,
     )
     return replace(history, open_cycle=begun)
 
@@ -184,10 +176,10 @@ def _ended(c: State, history: History, record: r.Ended) -> History:
 def _closed(c: State, history: History, record: r.Record, reason: str, by: Decider | None) -> History:
     """The open cycle is over; one that a snapshot of an older program does not hold has no beginning."""
     cycle = history.open_cycle or CycleSummary(
-        cycle=c.cycle,
-        worked_before=c.working,
-        usage_before=c.usage - c.cycle_usage,
-        first_turn=c.turn_count - len(c.turns),
+        cycle=c.cycle.number,
+        worked_before=c.totals.working,
+        usage_before=c.totals.usage - c.cycle.usage,
+        first_turn=c.totals.turn_count - len(c.cycle.turns),
     )
     reason = in_a_line(reason, REASON_CHARACTERS)
     return history.ended(replace(so_far(c, cycle), ended_at=record.at, ended_because=reason, ended_by=by))
@@ -197,22 +189,45 @@ def so_far(c: State, cycle: CycleSummary) -> CycleSummary:
     """A cycle with what it has taken until now."""
     return replace(
         cycle,
-        working=c.working - cycle.worked_before,
-        usage=c.usage - cycle.usage_before,
-        turns=c.turn_count - cycle.first_turn,
-        changed=tuple(sorted(c.touched)[:CYCLE_PATHS]),
-        changed_count=len(c.touched),
+        working=c.totals.working - cycle.worked_before,
+        usage=c.totals.usage - cycle.usage_before,
+        turns=c.totals.turn_count - cycle.first_turn,
+        changed=tuple(sorted(c.cycle.touched)[:CYCLE_PATHS]),
+        changed_count=len(c.cycle.touched),
     )
 
 
 def _rolled_back(c: State, history: History, record: RolledBack) -> History:
     then, open_cycle = record.state, history.open_cycle
-    if open_cycle is not None and open_cycle.cycle != then.cycle:
+    if open_cycle is not None and open_cycle.cycle != then.cycle.number:
         history = _closed(c, history, record, f"back to record {record.to}", person(record.by))
-    if then.status == "ended" or (history.open_cycle is not None and history.open_cycle.cycle == then.cycle):
-        return replace(history, open_cycle=None if then.status == "ended" else history.open_cycle)
-    known = next((one for one in reversed(history.cycles) if one.cycle == then.cycle), None)
+    if then.cycle.status == "ended" or (
+        history.open_cycle is not None and history.open_cycle.cycle == then.cycle.number
+    ):
+        return replace(history, open_cycle=None if then.cycle.status == "ended" else history.open_cycle)
+    known = next((one for one in reversed(history.cycles) if one.cycle == then.cycle.number), None)
     return replace(history, open_cycle=known and replace(known, ended_at=None, ended_because="", ended_by=None))
+
+
+# ---- turns -----------------------------------------------------------------------------------------------------------
+
+
+def _moved(state: State, history: History, record: r.PhaseTransition) -> History:
+    decided_by = record.decided_by or history.routed
+    return history.moved(replace(record, decided_by=decided_by, cycle=record.cycle or state.cycle.number))
+
+
+def _turn_opened(_: State, history: History, _record: r.TurnOpened) -> History:
+    return replace(history, routed=None, routing={})
+
+
+def _turn_closed(state: State, history: History, record: r.TurnClosed) -> History:
+    turn = state.work.turn
+    if turn is None:
+        return history
+    closed = closed_turn(state, turn, record)
+    is_stopped = any(completion.outcome == "stopped" for completion in closed.completions)
+    return replace(history.closed(closed), reason=history.reason if is_stopped else f"{closed.turn_id} is over")
 
 
 # ---- calls and runs --------------------------------------------------------------------------------------------------
@@ -230,30 +245,27 @@ def _call(
     result: str,
     **more: Any,
 ) -> History:
-    run = c.runs.get(run_id)
+    run = c.work.runs.get(run_id)
     call = run.find(call_id) if run is not None else None
     began = call.began if call is not None else None
     return history.called(
         CallSummary(
             seq=record.seq,
             at=record.at,
-            cycle=c.cycle,
+            cycle=c.cycle.number,
             run=run_id,
             call=call_id,
             tool=tool,
             arguments=cut_arguments(call.request.arguments) if call is not None else {},
             outcome=outcome,
             result=cut(result, RESULT_CHARACTERS),
-            duration=c.working - began if began is not None else None,
+            duration=c.totals.working - began if began is not None else None,
             **more,
         )
     )
 
 
 def _call_completed(c: State, history: History, record: r.ToolCallCompleted) -> History:
-    if record.touched and c.turn is not None:
-        changed = (*c.turn.changed, *(path for path in record.touched if path not in c.turn.changed))
-        c.turn = replace(c.turn, changed=changed[:PATHS])
     return _call(
         c,
         history,
@@ -275,17 +287,17 @@ def _call_rejected(c: State, history: History, record: r.ToolCallRejected) -> Hi
 
 def _answered(c: State, history: History, record: r.QuestionAnswered) -> History:
     answer = f"{record.name}: {record.text}"
-    run = c.runs.get(record.run)
+    run = c.work.runs.get(record.run)
     waited = record.at - run.parked_at if run is not None and run.parked_at is not None else None
     return _call(c, history, record, record.run, record.call, "ask", outcome="ok", result=answer, waited=waited)
 
 
 def _run_ended(c: State, history: History, record: r.RunEnded) -> History:
-    run = c.runs.get(record.run)
-    if run is None or c.turn is None:
+    run = c.work.runs.get(record.run)
+    if run is None or c.work.turn is None:
         return history
     summary = RunSummary(
-        cycle=c.cycle,
+        cycle=c.cycle.number,
         run=run.id,
         agent=run.agent,
         name=run.name,
@@ -300,29 +312,11 @@ def _run_ended(c: State, history: History, record: r.RunEnded) -> History:
         models=paid_by_model(run.models, record.model, record.usage),
         caller=run.parent,
     )
-    models = c.turn.models
-    for model, usage in summary.models.items():
-        models = paid_by_model(models, model, usage)
-    c.turn = replace(c.turn, models=models)
     return history.run_ended(summary)
 
 
-def _recovered(c: State, history: History, record: HistoryRecovered) -> History:
-    if record.places:
-        places = {place.message: place for place in record.places}
-        c.recent = tuple(_placed(one, places[one.seq]) if one.seq in places else one for one in c.recent)
+def _recovered(_: State, history: History, record: HistoryRecovered) -> History:
     return history.recovered(record)
-
-
-def _placed(message: Message, place: MessagePlace) -> Message:
-    """The message with where it was written; no rule reads any of it."""
-    return replace(
-        message,
-        cycle=place.cycle,
-        phase=place.phase or message.phase,
-        turn=place.turn,
-        sent_as=message.sent_as or place.event or "",
-    )
 
 
 _NOTES: dict[type[r.Record], Callable[[State, History, Any], History]] = {
@@ -346,6 +340,24 @@ _NOTES: dict[type[r.Record], Callable[[State, History, Any], History]] = {
     r.ToolCallRejected: _call_rejected,
     r.QuestionAnswered: _answered,
     r.RunEnded: _run_ended,
+    r.PhaseTransition: _moved,
+    r.TurnOpened: _turn_opened,
+    r.TurnClosed: _turn_closed,
     RolledBack: _rolled_back,
     HistoryRecovered: _recovered,
 }
+
+
+def _where_kept(
+    note: Callable[[State, History, Any], History],
+) -> Callable[[History | None, Any, State], History | None]:
+    """The reducer, for conversations whose history is kept."""
+
+    def reduce_history(history: History | None, record: Any, before: State) -> History | None:
+        return history and note(before, history, record)
+
+    return reduce_history
+
+
+for _kind, _note in _NOTES.items():
+    HISTORY.add(_kind, _where_kept(_note))

@@ -1,111 +1,237 @@
-"""What records do to what the conversation remembers of its messages: the newest, the decisions, the window."""
+"""What records do to what the conversation remembers: messages, decisions, the window, prompts and agents' states."""
 
 from dataclasses import replace
+from typing import Final
 
 from tenex.core import records as r
-from tenex.core.context.window import entry_weight, in_a_line
+from tenex.core.context.window import entry_weight, in_a_line, remembered
 from tenex.core.messages import AgentText, Entry, Shown, ShownBefore, UserText, cut, with_context
 from tenex.core.phases import Phase
+from tenex.core.state.agent import AgentPhaseState, Moved
 from tenex.core.state.conversation import State
-from tenex.core.state.memory import DECISIONS, LEAST_RECENT, RECENT_BYTES, UserDecision, Window, shortened, size
-from tenex.core.state.run import DELETED, Message
+from tenex.core.state.history import HistoryRecovered, MessagePlace
+from tenex.core.state.memory import (
+    DECISIONS,
+    LEAST_RECENT,
+    RECENT_BYTES,
+    Memory,
+    UserDecision,
+    Window,
+    shortened,
+    size,
+)
+from tenex.core.state.run import Message, Run
+
+from .cycle import carried, closed_turn, message_of
+from .table import Reducers
+
+MEMORY: Final = Reducers[Memory]("memory")
 
 QUOTE = 200
 """Characters of an answer in the line on a decision, and of the question."""
 
 
-def kept(c: State, message: Message) -> None:
-    """A message was written: it is kept whole as long as it is among the newest."""
-    c.recent, c.recent_size = (*c.recent, message), c.recent_size + size(message)
-    if c.recent_size > RECENT_BYTES and len(c.recent) > LEAST_RECENT:
-        c.recent, c.earlier = shortened(c.recent, c.earlier)
-        c.recent_size = sum(map(size, c.recent))
+# ---- messages --------------------------------------------------------------------------------------------------------
 
 
-def withdrawn(c: State, seq: int) -> None:
-    """A message was deleted by its author: it is shown to no one any more."""
-    c.recent = tuple(message for message in c.recent if message.seq != seq)
-    c.recent_size = sum(map(size, c.recent))
-    c.earlier = tuple(message for message in c.earlier if message.seq != seq)
+def kept(memory: Memory, message: Message) -> Memory:
+    """The memory with one more message, which is kept whole as long as it is among the newest."""
+    memory = replace(memory, recent=(*memory.recent, message), recent_size=memory.recent_size + size(message))
+    if memory.recent_size > RECENT_BYTES and len(memory.recent) > LEAST_RECENT:
+        return memory.with_messages(*shortened(memory.recent, memory.earlier))
+    return memory
 
 
-def blanked(c: State, seq: int) -> None:
-    """A message that agents have read was deleted by its author: its place stays, and what it said goes."""
-
-    def without(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        return tuple(replace(one, text=DELETED, context="") if one.seq == seq else one for one in messages)
-
-    c.recent, c.earlier, c.messages = without(c.recent), without(c.earlier), without(c.messages)
-    c.recent_size = sum(map(size, c.recent))
+@MEMORY.on(r.MessageRecorded)
+def _wrote(memory: Memory, record: r.MessageRecorded, before: State) -> Memory:
+    return kept(memory, message_of(before, record))
 
 
-def waived(c: State, record: r.Waived) -> None:
+@MEMORY.on(r.MessageSent)
+def _sent(memory: Memory, record: r.MessageSent, before: State) -> Memory:
+    if record.purpose not in ("completion", "question"):
+        return memory
+    turn = before.work.turn
+    last = turn or memory.last_turn
+    is_after_turn = last is not None and bool(turn or before.cycle.turns)
+    message = Message(
+        seq=record.seq,
+        at=record.at,
+        event_id="",
+        author=record.speaker,
+        name=record.name,
+        text=record.text,
+        phase=before.cycle.phase,
+        after_turn=last.turn_id if last is not None and is_after_turn else None,
+        sent_as=record.events[0].id if record.events else "",
+        cycle=before.cycle.number,
+        turn=turn.turn_id if turn else None,
+    )
+    return kept(memory, message)
+
+
+@MEMORY.on(r.MessageWithdrawn)
+def _withdrawn(memory: Memory, record: r.MessageWithdrawn, before: State) -> Memory:
+    if record.was_read:
+        return blanked(memory, record.message)
+    if all(message.seq != record.message for message in before.cycle.messages):
+        return memory
+    return memory.with_messages(
+        tuple(message for message in memory.recent if message.seq != record.message),
+        tuple(message for message in memory.earlier if message.seq != record.message),
+    )
+
+
+def blanked(memory: Memory, seq: int) -> Memory:
+    """The memory after its author has deleted a message that agents have read: its place stays, what it said goes."""
+    return memory.with_messages(
+        tuple(message.blanked(seq) for message in memory.recent),
+        tuple(message.blanked(seq) for message in memory.earlier),
+    )
+
+
+@MEMORY.on(HistoryRecovered)
+def _recovered(memory: Memory, record: HistoryRecovered, _: State) -> Memory:
+    if not record.places:
+        return memory
+    places = {place.message: place for place in record.places}
+    recent = (_placed(one, places[one.seq]) if one.seq in places else one for one in memory.recent)
+    return replace(memory, recent=tuple(recent))
+
+
+def _placed(message: Message, place: MessagePlace) -> Message:
+    """The message with where it was written; no rule reads any of it."""
+    return replace(
+        message,
+        cycle=place.cycle,
+        phase=place.phase or message.phase,
+        turn=place.turn,
+        sent_as=message.sent_as or place.event or "",
+    )
+
+
+# ---- cycles and turns ------------------------------------------------------------------------------------------------
+
+
+@MEMORY.on(r.CycleStarted)
+def _cycle_started(memory: Memory, record: r.CycleStarted, before: State) -> Memory:
+    cycle = before.cycle
+    seqs = {message.seq for message in carried(before, record)}
+    recent = memory.recent
+    if seqs:
+        recent = tuple(replace(one, cycle=record.cycle) if one.seq in seqs else one for one in recent)
+    return replace(memory, recent=recent, past=remembered(memory.past, cycle.number, cycle.messages, cycle.turns))
+
+
+@MEMORY.on(r.TurnClosed)
+def _turn_closed(memory: Memory, record: r.TurnClosed, before: State) -> Memory:
+    turn = before.work.turn
+    return memory if turn is None else replace(memory, last_turn=closed_turn(before, turn, record))
+
+
+@MEMORY.on(r.RunEnded)
+def _run_ended(memory: Memory, record: r.RunEnded, before: State) -> Memory:
+    run = before.work.runs.get(record.run)
+    if run is None or before.work.turn is None:
+        return memory
+    if run.parent is None:
+        memory = replace(memory, answered=max(memory.answered, run.shown))
+    if run.state_key == run.id:  # its next call finds it at its beginning
+        others = {name: state for name, state in memory.agent_states.items() if name != run.id}
+        memory = replace(memory, agent_states=others)
+    return memory
+
+
+# ---- what users decided ----------------------------------------------------------------------------------------------
+
+
+def _decided(memory: Memory, decision: UserDecision) -> Memory:
+    return replace(memory, user_decisions=(*memory.user_decisions, decision)[-DECISIONS:])
+
+
+@MEMORY.on(r.Waived)
+def _waived(memory: Memory, record: r.Waived, before: State) -> Memory:
     """A user gave up gates, by a command or by a yes."""
     text = f"{record.name} gave up {', '.join(record.phases)}: “{in_a_line(record.quote, QUOTE)}”"
-    is_command = all(message.event_id != record.message_id for message in c.messages[-1:])
-    _decided(c, UserDecision(seq=record.seq, text=text, is_command=is_command))
+    is_command = all(message.event_id != record.message_id for message in before.cycle.messages[-1:])
+    return _decided(memory, UserDecision(seq=record.seq, text=text, is_command=is_command))
 
 
-def answered(c: State, record: r.QuestionAnswered) -> None:
+@MEMORY.on(r.QuestionAnswered)
+def _answered(memory: Memory, record: r.QuestionAnswered, before: State) -> Memory:
     """A user answered a question of an agent."""
-    run = c.runs.get(record.run)
+    run = before.work.runs.get(record.run)
     call = run.find(record.call) if run is not None else None
     question = call.request.arguments.get("question") if call is not None else None
     asked = f"asked “{in_a_line(question, QUOTE)}”, " if isinstance(question, str) else ""
     text = f"{asked}{record.name} answered: {in_a_line(record.text, QUOTE)}"
-    _decided(c, UserDecision(seq=record.message, text=text))
+    return _decided(memory, UserDecision(seq=record.message, text=text))
 
 
-def approved(c: State, record: r.PlanApproved) -> None:
+@MEMORY.on(r.PlanApproved)
+def _approved(memory: Memory, record: r.PlanApproved, _: State) -> Memory:
     """A user approved a plan, by a command or by a yes."""
-    _decided(c, UserDecision(seq=record.seq, text=f"{record.name} approved the plan", is_command=not record.message))
+    text = f"{record.name} approved the plan"
+    return _decided(memory, UserDecision(seq=record.seq, text=text, is_command=not record.message))
 
 
-def moved(c: State, record: r.PhaseTransition) -> None:
+@MEMORY.on(r.PhaseTransition)
+def _moved(memory: Memory, record: r.PhaseTransition, before: State) -> Memory:
     """A plan is carried out: what a user last wrote about it approved it, where no approval is on record."""
-    if c.approved_turn:
-        return
-    newest = c.messages[-1] if c.messages else None
-    if record.from_ is not Phase.PLAN or record.to is not Phase.EXECUTE or newest is None or not c.wrote_since_entry:
-        return
-    _decided(c, UserDecision(seq=newest.seq, text=f"{newest.name} on the plan: {in_a_line(newest.text, QUOTE)}"))
+    is_carried_out = record.from_ is Phase.PLAN and record.to is Phase.EXECUTE
+    if before.phases.approved_turn or not is_carried_out:
+        return memory
+    newest = before.cycle.messages[-1] if before.cycle.messages else None
+    if newest is None or not before.phases.wrote_since_entry:
+        return memory
+    text = f"{newest.name} on the plan: {in_a_line(newest.text, QUOTE)}"
+    return _decided(memory, UserDecision(seq=newest.seq, text=text))
 
 
-def _decided(c: State, decision: UserDecision) -> None:
-    c.user_decisions = (*c.user_decisions, decision)[-DECISIONS:]
+# ---- what a run is shown ---------------------------------------------------------------------------------------------
 
 
-def shown(c: State, record: r.RunStarted) -> tuple[Entry, ...]:
-    """The entries of a run that begins, with the words of the messages they name; the window holds them from now on."""
-    before = any(isinstance(entry, ShownBefore) for entry in record.entries)
-    window = c.window if before else Window()
+def shown(state: State, record: r.RunStarted) -> tuple[tuple[Entry, ...], Window | None]:
+    """The entries of a run that begins, with the words of the messages they name; and the window as it is then.
+
+    The window is None where the run changes nothing of it: it is a sub-agent's, or it is shown no message.
+    """
+    memory = state.memory
+    is_continued = any(isinstance(entry, ShownBefore) for entry in record.entries)
+    window = memory.window if is_continued else Window()
     named = [entry for entry in record.entries if isinstance(entry, Shown)]
-    by_seq: dict[int, Message] = {}
-    if named:
-        oldest = min(entry.seq for entry in named)
-        for message in reversed(c.recent):
-            if message.seq < oldest:
-                break
-            by_seq[message.seq] = message
-        by_seq = {message.seq: message for message in c.messages} | by_seq
+    by_seq = _by_seq(state, min(entry.seq for entry in named)) if named else {}
     entries: list[Entry] = []
     until = 0
     for entry in record.entries:
         if isinstance(entry, Shown):
-            if (known := by_seq.get(entry.seq)) is not None:
-                entries.append(as_entry(known, entry.limit))
+            message = by_seq.get(entry.seq)
+            if message is not None:
+                entries.append(as_entry(message, entry.limit))
                 until = len(entries)
         elif not isinstance(entry, ShownBefore):
             entries.append(entry)
-    if record.parent is None and until:
-        added = entries[:until]
-        c.window = Window(
-            entries=(*window.entries, *added),
-            since=window.since if before else _since(c, {entry.seq for entry in named}),
-            until=max(entry.seq for entry in named),
-            size=window.size + sum(map(entry_weight, added)),
-        )
-    return (*window.entries, *entries)
+    whole = (*window.entries, *entries)
+    if record.parent is not None or not until:
+        return whole, None
+    added = entries[:until]
+    changed = Window(
+        entries=(*window.entries, *added),
+        since=window.since if is_continued else _since(memory, {entry.seq for entry in named}),
+        until=max(entry.seq for entry in named),
+        size=window.size + sum(map(entry_weight, added)),
+    )
+    return whole, changed
+
+
+def _by_seq(state: State, oldest: int) -> dict[int, Message]:
+    """The messages that are remembered from that one on."""
+    messages = {message.seq: message for message in state.cycle.messages}
+    for message in reversed(state.memory.recent):
+        if message.seq < oldest:
+            break
+        messages[message.seq] = message
+    return messages
 
 
 def as_entry(message: Message, limit: int) -> UserText | AgentText:
@@ -116,11 +242,89 @@ def as_entry(message: Message, limit: int) -> UserText | AgentText:
     return UserText(author=message.name, text=text, role=str(message.role), key=message.author)
 
 
-def _since(c: State, named: set[int]) -> int:
+def _since(memory: Memory, named: set[int]) -> int:
     """From which message on every one is among those named."""
     since = max(named) + 1
-    for message in reversed(c.recent):
+    for message in reversed(memory.recent):
         if message.seq < since and message.seq not in named:
             break
         since = min(since, message.seq)
     return since
+
+
+Rendered = r.RunStarted | r.AgentPhaseChanged | r.PromptRerendered
+
+
+def system_of(state: State, record: Rendered) -> str | None:
+    """The system prompt of a record; None where it is not rendered."""
+    return state.memory.systems.get(record.digest) if record.system is None else record.system
+
+
+def _recalled(memory: Memory, record: Rendered, state: State) -> Memory:
+    """The memory with the prompt of a record as the one used last."""
+    system = system_of(state, record)
+    if system is None:
+        return memory
+    gone = {record.digest, *record.forgets}
+    others = {digest: text for digest, text in memory.systems.items() if digest not in gone}
+    return replace(memory, systems={**others, record.digest: system})
+
+
+@MEMORY.on(r.RunStarted)
+def _run_started(memory: Memory, record: r.RunStarted, before: State) -> Memory:
+    memory = _recalled(memory, record, before)
+    _, window = shown(before, record)
+    return memory if window is None else replace(memory, window=window)
+
+
+@MEMORY.on(r.PromptRerendered)
+def _rerendered(memory: Memory, record: r.PromptRerendered, before: State) -> Memory:
+    return _recalled(memory, record, before) if record.run in before.work.runs else memory
+
+
+# ---- agents with phases of their own ---------------------------------------------------------------------------------
+
+
+def _state_of(memory: Memory, run: Run) -> AgentPhaseState:
+    return memory.agent_states.get(run.state_key, AgentPhaseState())
+
+
+def _with_state(memory: Memory, key: str, agent_state: AgentPhaseState) -> Memory:
+    return replace(memory, agent_states={**memory.agent_states, key: agent_state})
+
+
+def has_new_values(state: State, run: Run, record: r.ToolCallCompleted) -> bool:
+    """Whether a call gives fields of its agent's state other values."""
+    agent_state = _state_of(state.memory, run)
+    return agent_state.changed(record.values) != agent_state
+
+
+@MEMORY.on(r.ToolCallCompleted)
+def _call_returned(memory: Memory, record: r.ToolCallCompleted, before: State) -> Memory:
+    run = before.work.runs.get(record.run)
+    if run is None or not has_new_values(before, run, record):
+        return memory
+    return _with_state(memory, run.state_key, _state_of(memory, run).changed(record.values))
+
+
+@MEMORY.on(r.AgentStateInitialized)
+def _initialized(memory: Memory, record: r.AgentStateInitialized, before: State) -> Memory:
+    run = before.work.runs.get(record.run)
+    if run is None:
+        return memory
+    agent_state = replace(_state_of(memory, run), phase=record.phase, values=dict(record.values))
+    return _with_state(memory, run.state_key, agent_state)
+
+
+@MEMORY.on(r.AgentStateSet)
+def _state_set(memory: Memory, record: r.AgentStateSet, _: State) -> Memory:
+    return _with_state(memory, str(record.agent), record.state)
+
+
+@MEMORY.on(r.AgentPhaseChanged)
+def _agent_moved(memory: Memory, record: r.AgentPhaseChanged, before: State) -> Memory:
+    run = before.work.runs.get(record.run)
+    if run is None:
+        return memory
+    move = Moved(source=record.source, target=record.target, at=record.at)
+    return _with_state(_recalled(memory, record, before), run.state_key, _state_of(memory, run).moved(move))

@@ -4,86 +4,96 @@ A rebuilt journal keeps what its own good records say, waivers included. The mes
 them, a file or relays, approve nothing.
 
 Of an imported one, no record was written here, so any of them may be forged: a waiver, a gate that is met, the state
-of a workflow, a system prompt, a cost below zero. Therefore the state begins afresh with the few fields named in
-`BROUGHT`, and the messages with the mark `IMPORTED`, without authors and with the rights of a guest. A field that is
-added to `State` is not brought unless it is named here. (ADR 44.)
+of a workflow, a system prompt, a cost below zero. Therefore each part begins afresh with the few fields that `brought`
+names, and the messages with the mark `IMPORTED`, without authors and with the rights of a guest. What is added to a
+part is not brought unless it is named there. (ADR 44.)
 """
 
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Final
 
 from tenex.core.config import Role
 from tenex.core.ids import Millis, PublicKey
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.records.rebuild import ConversationImported, JournalRebuilt
-from tenex.core.state.conversation import SEEN, State
-from tenex.core.state.memory import size
+from tenex.core.state.conversation import State
+from tenex.core.state.cycle import Cycle
+from tenex.core.state.identity import SEEN, Identity
+from tenex.core.state.memory import Memory
+from tenex.core.state.phases import Phases
 from tenex.core.state.rollback import at_rest
 from tenex.core.state.run import Message
-
-from .phase_metrics import leave_phase
+from tenex.core.state.totals import Totals
+from tenex.core.state.work import Work
 
 IMPORTED: Final = " (imported)"
 """Ends the name of who is said to have written an imported message."""
 
-BROUGHT: Final = frozenset(
-    {
-        *("id", "next_seq", "started_at", "updated_at", "phase_started_at"),
-        *("title", "cycle", "turn_count", "seen", "history", "forked_from"),
-    }
-)
-"""The fields of `State` that an import takes over as they are: names, numbers, and what only readers are shown."""
 
-
-def rebuilt(c: State, record: JournalRebuilt) -> None:
-    """Leave nothing in flight, know the received messages, and enter the phase that the source names."""
-    _replace(c, at_rest(c, record.at, record.seq))
-    c.outbox = {}
-    c.turn_count = max(c.turn_count, record.turns)
-    c.seen = dict.fromkeys(list(dict.fromkeys((*record.known_events, *c.seen)))[-SEEN:])
+def rebuilt(now: State, record: JournalRebuilt) -> State:
+    """The state with nothing in flight, which knows the received messages, in the phase that the source names."""
+    rest = at_rest(now, record.at, record.seq)
+    events = list(dict.fromkeys((*record.known_events, *now.identity.seen)))
+    rest.identity = replace(rest.identity, seen=dict.fromkeys(events[-SEEN:]))
+    rest.delivery = replace(rest.delivery, outbox={})
+    rest.totals = replace(rest.totals, turn_count=max(now.totals.turn_count, record.turns))
     if record.phase is None:
-        return
-    c.wrote_since_entry = False
-    if record.phase is not c.phase:
-        leave_phase(c, record.at)
-        c.phase_from, c.phase = c.phase, record.phase
-    c.executed, c.gates_met = bool(record.open_gates), frozenset(QUALITY_PHASES) - frozenset(record.open_gates)
+        return rest
+    if record.phase is not now.cycle.phase:
+        rest.totals = rest.totals.phase_left(now.cycle.phase, record.at)
+        rest.cycle = replace(rest.cycle, previous_phase=now.cycle.phase, phase=record.phase)
+    rest.phases = replace(
+        rest.phases,
+        wrote_since_entry=False,
+        executed=bool(record.open_gates),
+        gates_met=frozenset(QUALITY_PHASES) - frozenset(record.open_gates),
+    )
+    return rest
 
 
-def imported(c: State, record: ConversationImported) -> None:
-    """Keep the messages to be read; nothing else of the records before this one counts."""
-    rest = brought(c, record.at, record.seq)
-    rest.agent = record.agent
-    if record.address:
-        rest.address = record.address
-    if rest.agent:
-        rest.phase, rest.executed = Phase.EXECUTE, False
-    _replace(c, rest)
+def imported(now: State, record: ConversationImported) -> State:
+    """The state with the messages to be read; nothing else of the records before this one counts."""
+    rest = brought(now, record.at, record.seq)
+    identity = replace(rest.identity, agent=record.agent)
+    rest.identity = replace(identity, address=record.address) if record.address else identity
+    if record.agent:
+        rest.cycle = replace(rest.cycle, phase=Phase.EXECUTE)
+        rest.phases = replace(rest.phases, executed=False)
+    return rest
 
 
-def brought(c: State, at: Millis, seq: int) -> State:
-    """What an import takes over of a state, as of its record `seq`."""
-    rest = at_rest(c, at, seq)
-    phase = c.phase if c.has_phases else Phase.CHAT
-    is_ended = rest.status == "ended"
-    recent = _marked(rest.recent)
-    taken = {name: getattr(rest, name) for name in BROUGHT}
-    taken["history"] = rest.history and rest.history.from_zero()
+def brought(now: State, at: Millis, seq: int) -> State:
+    """What an import takes over of a state, as of its record `seq`: names, numbers, and what only readers are shown."""
+    rest = at_rest(now, at, seq)
+    identity, cycle = rest.identity, rest.cycle
+    phase = now.cycle.phase if now.has_phases else Phase.CHAT
+    is_ended = cycle.status == "ended"
+    memory = Memory(answered=seq)
     return State(
-        **taken,
-        address={name: value for name, value in c.address.items() if name != "relays"},
-        status=rest.status,
-        waiting_for=rest.waiting_for,
-        phase=phase,
-        executed=not is_ended and (c.executed or phase in (Phase.EXECUTE, *QUALITY_PHASES)),
-        messages=_marked(rest.messages),
-        recent=recent,
-        recent_size=sum(map(size, recent)),
-        earlier=_marked(rest.earlier),
-        answered=seq,
-        stopped=seq,
-        imported=seq,
+        identity=Identity(
+            id=identity.id,
+            next_seq=identity.next_seq,
+            started_at=identity.started_at,
+            updated_at=identity.updated_at,
+            title=identity.title,
+            seen=identity.seen,
+            forked_from=identity.forked_from,
+            address={name: value for name, value in identity.address.items() if name != "relays"},
+            imported=seq,
+        ),
+        cycle=Cycle(
+            number=cycle.number,
+            status=cycle.status,
+            waiting_for=cycle.waiting_for,
+            phase=phase,
+            messages=_marked(cycle.messages),
+        ),
+        work=Work(stopped=seq),
+        memory=memory.with_messages(_marked(rest.memory.recent), _marked(rest.memory.earlier)),
+        totals=Totals(turn_count=rest.totals.turn_count, phase_started_at=rest.totals.phase_started_at),
+        history=rest.history and rest.history.from_zero(),
+        phases=Phases(executed=not is_ended and (now.phases.executed or phase in (Phase.EXECUTE, *QUALITY_PHASES))),
     )
 
 
@@ -98,8 +108,3 @@ def _marked(messages: Iterable[Message]) -> tuple[Message, ...]:
         )
         for message in messages
     )
-
-
-def _replace(c: State, by: State) -> None:
-    for spec in fields(State):
-        setattr(c, spec.name, getattr(by, spec.name))

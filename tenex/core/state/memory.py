@@ -1,12 +1,14 @@
 """What a conversation remembers of its messages: the window that agents are shown, and what stays in short form."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 
-from tenex.core.context.window import in_a_line, weight
+from tenex.core.context.window import PastCycle, in_a_line, weight
 from tenex.core.messages import Entry
 
-from .run import Message
+from .agent import AgentPhaseState
+from .run import Message, OrchestratorTurn
 
 RECENT_BYTES = 384 * 1024
 """Bytes of the messages that are kept whole, as a snapshot holds them: some 300 short ones with their answers."""
@@ -22,6 +24,8 @@ LINE = 400
 """Characters of a message that is kept in a line."""
 DECISIONS = 60
 """Decisions of users that are remembered, the newest."""
+SYSTEMS = 40
+"""System prompts remembered, the lately used: one for each agent and phase of a cycle, and room for changed ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,3 +76,38 @@ def shortened(recent: Sequence[Message], earlier: Sequence[Message]) -> tuple[tu
             half -= size(lines[kept])
         lines = (*lines[:FIRST], *lines[kept:])
     return tuple(recent[start:]), lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What stays of the messages and turns, for agents and the router; a rollback restores it."""
+
+    recent: tuple[Message, ...] = ()
+    """The newest messages, whole, across cycles."""
+    recent_size: int = field(default=0, compare=False)
+    """About the bytes of `recent`. This, `earlier`, `user_decisions` and `window` are only shown: no decision may
+    depend on them."""
+    earlier: tuple[Message, ...] = field(default=(), compare=False)
+    """Users' messages before these, each cut to a line: the first ones and the newest."""
+    user_decisions: tuple[UserDecision, ...] = field(default=(), compare=False)
+    """What users decided: their answers to questions, the gates they gave up, the plans they approved."""
+    window: Window = field(default_factory=Window, compare=False)
+    """What the newest run of a turn's own agents was shown of the conversation."""
+    past: tuple[PastCycle, ...] = ()
+    """What stays of the cycles that are over."""
+    last_turn: OrchestratorTurn | None = None
+    answered: int = 0
+    """The seq of the newest message that an agent was shown before its run ended."""
+    agent_states: Mapping[str, AgentPhaseState] = field(default_factory=dict)
+    """States of agents in their own phases, by `Run.state_key`."""
+    systems: Mapping[str, str] = field(default_factory=dict)
+    """System prompts by their digest, the lately used last. A rollback keeps them: later records name them."""
+
+    def with_messages(self, recent: tuple[Message, ...], earlier: tuple[Message, ...]) -> "Memory":
+        """The memory with these messages in place of those it has."""
+        return replace(self, recent=recent, earlier=earlier, recent_size=sum(map(size, recent)))
+
+    def spare_systems(self, digest: str) -> tuple[str, ...]:
+        """The prompts that no one has used for longest, as many as must go if this one is to be remembered too."""
+        surplus = 0 if digest in self.systems else len(self.systems) - SYSTEMS + 1
+        return tuple(islice(self.systems, max(0, surplus)))

@@ -1,6 +1,6 @@
 """A question that only a user can decide: whether a plan is approved, whether gates are skipped."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tenex.core.ids import EventId, Millis
 
@@ -11,3 +11,7 @@ class DecisionQuestion:
 
     events: tuple[EventId, ...]
     at: Millis
+
+    def shifted(self, by: int) -> "DecisionQuestion":
+        """The clock was set by so many ms."""
+        return replace(self, at=Millis(self.at + by))

@@ -3,43 +3,38 @@
     RolledBack           what the conversation thinks is as it was after an earlier record; what happened stays a fact
     ConversationForked   another conversation begins as this one was after a record; it shares nothing with it
 
-What a rollback does with a field of `State` is declared at the field: `Restored`, `Reset` or `Kept`. Both records
-carry the state itself, so no reader needs the records it was folded from, which may lie in an older file of the
-journal, or in another conversation's. (ADR 15.)
+Each part of the state has one rule, which `gone_back` states: what agents and the router know is restored, what is open
+is over, and what was spent, sent and received stays. Both records carry the state itself, so no reader needs the
+records it was folded from, which may lie in an older file of the journal, or in another conversation's. (ADR 15.)
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from tenex.core.ids import ConversationId, Millis, TurnId
+from tenex.core.ids import ConversationId, Millis, PublicKey, TurnId
 from tenex.core.messages import NO_USAGE
 from tenex.core.records.base import Record
-from tenex.core.reducers.phase_metrics import leave_phase
 
-from .conversation import ForkOrigin, State, of_cycle, worked_on
+from .conversation import State, worked_on
+from .cycle import of_cycle
+from .delivery import Delivery
 from .history import History, Rollback
-from .run import Completion, OrchestratorTurn
+from .identity import ForkOrigin, Identity
+from .phases import Phases
+from .run import Completion, Message, OrchestratorTurn
+from .totals import Totals
+from .work import Work
 
 CUT_OFF: Final = "the conversation goes on from before this was done"
 """What became of an agent's part in a turn that was open then."""
-
-_FIELDS: Final = {spec.name: spec for spec in fields(State)}
-
-
-def _declared_as(group: str) -> tuple[str, ...]:
-    return tuple(name for name, spec in _FIELDS.items() if group in getattr(spec.type, "__metadata__", ()))
-
-
-RESTORED: Final = _declared_as("restored")
-RESET: Final = _declared_as("reset")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolledBack(Record):
     """The conversation goes on as it was after record `to`, at rest; the records between stay, and count no more.
 
-    `state` holds the fields that are restored. `restored_tree` is the shadow repository's tree that the workspace was
+    `state` holds the parts that are restored. `restored_tree` is the shadow repository's tree that the workspace was
     restored to, `previous_tree` its content before; both are empty where the files stayed as they were.
     """
 
@@ -69,24 +64,53 @@ def at_rest(then: State, at: Millis, seq: int = 1) -> State:
     A turn that was open counts as closed: what was done in it is known, the rest as stopped. A cycle that had ended
     stays ended, and where none had begun the user's next message begins the first.
     """
-    changes: dict[str, Any] = {name: _default(name) for name in RESET}
-    changes["agent_states"] = {name: one for name, one in then.agent_states.items() if name not in then.runs}
-    if then.mission is not None:
-        changes["mission"] = then.mission.at_rest(at)
-    if then.workflow is not None:
-        changes["workflow"] = then.workflow.rested(seq, at)
-    if then.status in ("ended", "new") or (then.workflow is not None and then.workflow.is_closed):
-        changes |= {"status": "ended", "waiting_for": ""}
+    cycle = replace(then.cycle, turns_since_user=0, route_streak=0, streak_of=())
+    if then.cycle.status in ("ended", "new") or (then.workflow is not None and then.workflow.is_closed):
+        cycle = replace(cycle, status="ended", waiting_for="")
     else:
-        changes |= {"status": "waiting", "waiting_for": "user"}
-    if then.turn is not None:
-        closed = replace(_closed(then.turn, at), working=then.working - then.turn.worked_before)
-        changes |= {"last_turn": closed, "turns": of_cycle(then.turns, closed)}
-        shown = max([then.answered, *(run.shown for run in then.own_runs)])
-        changes |= {"answered": shown, "worked_on": worked_on(then, shown)}
-        if then.history is not None:
-            changes["history"] = then.history.closed(closed)
-    return State(**{spec.name: changes.get(spec.name, getattr(then, spec.name)) for spec in fields(State)})
+        cycle = replace(cycle, status="waiting", waiting_for="user")
+    agent_states = {name: one for name, one in then.memory.agent_states.items() if name not in then.work.runs}
+    rest = State(
+        identity=then.identity,
+        cycle=cycle,
+        work=Work(stopped=then.work.stopped),
+        delivery=replace(then.delivery, command_origin={}),
+        memory=replace(then.memory, agent_states=agent_states),
+        totals=then.totals,
+        history=then.history,
+        phases=_nothing_asked(then.phases),
+        mission=then.mission and then.mission.at_rest(at),
+        refused=then.refused,
+        workflow=then.workflow and then.workflow.rested(seq, at),
+    )
+    if then.work.turn is not None:
+        _close_turn(rest, then, then.work.turn, at)
+    return rest
+
+
+def _nothing_asked(phases: Phases) -> Phases:
+    return replace(
+        phases,
+        delay_reported=False,
+        question=None,
+        waiver_asked=(),
+        waiver_asked_of=PublicKey(""),
+        waiver_question=None,
+        waiver_untried="",
+        unannounced=None,
+    )
+
+
+def _close_turn(rest: State, then: State, turn: OrchestratorTurn, at: Millis) -> None:
+    """Count the turn that was open as closed."""
+    working = then.totals.working - turn.worked_before
+    closed = replace(_closed(turn, at), working=working)
+    shown = max([then.memory.answered, *(run.shown for run in then.work.own_runs)])
+    rest.cycle = replace(rest.cycle, turns=of_cycle(then.cycle.turns, closed))
+    rest.memory = replace(rest.memory, last_turn=closed, answered=shown)
+    rest.phases = replace(rest.phases, worked_on=worked_on(then, shown))
+    if then.history is not None:
+        rest.history = then.history.closed(closed)
 
 
 def of_then(then: State, now: State, at: Millis, *, with_files: bool) -> State:
@@ -95,14 +119,21 @@ def of_then(then: State, now: State, at: Millis, *, with_files: bool) -> State:
     `now` has nothing open. Unless the workspace went back too (`with_files`), what was changed since is still changed.
     """
     rest = at_rest(then, at, now.next_seq)
-    carried = {spec.name: _default(spec.name) for spec in fields(State) if spec.name != "id"}
-    carried |= {name: getattr(rest, name) for name in RESTORED}
+    cycle = rest.cycle
     if not with_files:
-        carried["touched"] = then.touched | now.touched
-        carried["lines"] = {**then.lines, **now.lines}
-    if then.cycle == now.cycle:  # what was spent on it is spent
-        carried |= {"cycle_usage": now.cycle_usage, "talk_usage": now.talk_usage}
-    return State(id=now.id, **carried)
+        touched = then.cycle.touched | now.cycle.touched
+        cycle = replace(cycle, touched=touched, lines={**then.cycle.lines, **now.cycle.lines})
+    if then.cycle.number == now.cycle.number:  # what was spent on it is spent
+        cycle = replace(cycle, usage=now.cycle.usage, talk_usage=now.cycle.talk_usage)
+    return State(
+        identity=Identity(id=now.id, title=rest.identity.title),
+        cycle=cycle,
+        memory=replace(rest.memory, systems={}),
+        phases=replace(rest.phases, router_lessons=()),
+        mission=rest.mission,
+        refused=rest.refused,
+        workflow=rest.workflow,
+    )
 
 
 def of_fork(
@@ -119,32 +150,25 @@ def of_fork(
     """
     rest = _before(at_rest(then, at), then.next_seq)
     history = rest.history or History()
-    return replace(
-        rest,
+    identity = Identity(
         id=id,
         next_seq=2,
         started_at=at,
         updated_at=at,
-        phase_started_at=at,
         title=title,
+        starter=then.identity.starter,
         address=dict(address),
-        origin={},
-        first_origin={},
-        origin_at=0,
-        last_created_at=0,
-        seen={},
-        outbox={},
-        refusals=(),
-        usage=NO_USAGE,
-        cycle_usage=NO_USAGE,
-        talk_usage=NO_USAGE,
-        granted=NO_USAGE,
-        spending={},
-        limit_reported=("", Millis(0)),
-        metrics={},
-        stopped=1,
-        working=0,
-        worked_before_phase=0,
+        agent=then.identity.agent,
+        forked_from=ForkOrigin(id=then.id, seq=then.next_seq - 1, title=then.identity.title),
+        imported=1 if then.identity.imported else 0,
+    )
+    return replace(
+        rest,
+        identity=identity,
+        cycle=replace(rest.cycle, usage=NO_USAGE, talk_usage=NO_USAGE),
+        work=Work(stopped=1),
+        delivery=Delivery(),
+        totals=Totals(turn_count=then.totals.turn_count, phase_started_at=at),
         history=replace(
             history.from_zero(),
             transitions_before=0,
@@ -155,8 +179,6 @@ def of_fork(
             cycles_before=0,
             rollbacks=(),
         ),
-        forked_from=ForkOrigin(id=then.id, seq=then.next_seq - 1, title=then.title),
-        imported=1 if then.imported else 0,
         mission=rest.mission and rest.mission.forked(),
     )
 
@@ -164,63 +186,81 @@ def of_fork(
 def _before(state: State, records: int) -> State:
     """That state with all its sequence numbers that many records earlier: in their order, none that of a later one."""
 
-    def moved(turn: OrchestratorTurn) -> OrchestratorTurn:
-        return replace(turn, seq=turn.seq - records)
+    def turns(moved: Sequence[OrchestratorTurn]) -> tuple[OrchestratorTurn, ...]:
+        return tuple(replace(turn, seq=turn.seq - records) for turn in moved)
 
+    def messages(moved: Sequence[Message]) -> tuple[Message, ...]:
+        return tuple(replace(message, seq=message.seq - records) for message in moved)
+
+    memory, phases = state.memory, state.phases
+    last_turn = memory.last_turn
+    window = memory.window
     return replace(
         state,
-        messages=tuple(replace(message, seq=message.seq - records) for message in state.messages),
-        recent=tuple(replace(message, seq=message.seq - records) for message in state.recent),
-        earlier=tuple(replace(message, seq=message.seq - records) for message in state.earlier),
-        user_decisions=tuple(replace(decision, seq=decision.seq - records) for decision in state.user_decisions),
-        window=replace(state.window, since=state.window.since - records, until=state.window.until - records),
-        turns=tuple(map(moved, state.turns)),
-        last_turn=state.last_turn and moved(state.last_turn),
-        past=tuple(replace(past, since=past.since - records) for past in state.past),
-        answered=state.answered - records,
-        worked_on=None if state.worked_on is None else state.worked_on - records,
-        router_asked=state.router_asked - records,
-        asked_at_rest=state.asked_at_rest - records,
-        history=state.history and replace(state.history, turns=tuple(map(moved, state.history.turns))),
+        cycle=replace(state.cycle, messages=messages(state.cycle.messages), turns=turns(state.cycle.turns)),
+        memory=replace(
+            memory,
+            recent=messages(memory.recent),
+            earlier=messages(memory.earlier),
+            user_decisions=tuple(replace(one, seq=one.seq - records) for one in memory.user_decisions),
+            window=replace(window, since=window.since - records, until=window.until - records),
+            past=tuple(replace(past, since=past.since - records) for past in memory.past),
+            last_turn=last_turn and replace(last_turn, seq=last_turn.seq - records),
+            answered=memory.answered - records,
+        ),
+        phases=replace(
+            phases,
+            worked_on=None if phases.worked_on is None else phases.worked_on - records,
+            router_asked=phases.router_asked - records,
+            asked_at_rest=phases.asked_at_rest - records,
+        ),
+        history=state.history and replace(state.history, turns=turns(state.history.turns)),
     )
 
 
-def rolled_back(c: State, record: RolledBack) -> None:
-    """Take the state from the record; what is `Kept` stays, but for the metrics of a phase that is left.
+def gone_back(now: State, record: RolledBack) -> State:
+    """The state after a rollback: each part as `now` has it, as the record carries it, or of both."""
+    then = record.state
+    totals = now.totals
+    if then.cycle.phase is not now.cycle.phase:
+        totals = totals.phase_left(now.cycle.phase, record.at)
+    return State(
+        identity=replace(now.identity, title=then.identity.title),
+        cycle=then.cycle,
+        work=Work(stopped=record.seq),
+        delivery=replace(now.delivery, command_origin={}),
+        memory=replace(then.memory, systems=now.memory.systems),
+        totals=totals,
+        history=now.history and _noted(now.history, record),
+        phases=replace(then.phases, router_lessons=now.phases.router_lessons),
+        mission=then.mission,
+        refused=then.refused,
+        workflow=then.workflow,
+    )
 
-    `stopped` is the moment of the rollback itself.
-    """
-    if c.history is not None:
-        c.history = c.history.undone(
-            Rollback(
-                seq=record.seq,
-                at=record.at,
-                to=record.to,
-                by=record.by,
-                reason=record.reason,
-                undone=tuple(undone(c.history, record.to, record.seq)),
-            )
+
+def _noted(history: History, record: RolledBack) -> History:
+    return history.undone(
+        Rollback(
+            seq=record.seq,
+            at=record.at,
+            to=record.to,
+            by=record.by,
+            reason=record.reason,
+            undone=tuple(undone(history, record.to, record.seq)),
         )
-    if record.state.phase is not c.phase:
-        leave_phase(c, record.at)
-    for name in RESTORED:
-        setattr(c, name, getattr(record.state, name))
-    for name in RESET:
-        setattr(c, name, _default(name))
-    c.stopped = record.seq
+    )
 
 
-def forked(c: State, record: ConversationForked) -> None:
-    """Begin; only as the first record of a journal.
+def forked(now: State, record: ConversationForked) -> State:
+    """The state of a fork, which begins with the record.
 
     Raises:
-        ValueError: it is not the first, or of another conversation; nothing has changed.
+        ValueError: it is not the first, or of another conversation.
     """
-    if record.seq != 1 or record.id != c.id or record.state.id != c.id:
+    if record.seq != 1 or record.id != now.id or record.state.id != now.id:
         raise ValueError(f"a fork is at the beginning of its own journal, not at seq {record.seq} of another")
-    for spec in fields(State):
-        if spec.name != "history" or c.history is not None:
-            setattr(c, spec.name, getattr(record.state, spec.name))
+    return record.state if now.history is not None else replace(record.state, history=None)
 
 
 def undone(history: History, to: int, before: int) -> Iterator[TurnId]:
@@ -240,12 +280,12 @@ def stretches(rollbacks: Sequence[tuple[int, int]], seq: int) -> list[tuple[int,
 
     `rollbacks` are the seq of each, and the record it went back to, oldest first.
     """
-    found: list[tuple[int, int]] = []
+    lines: list[tuple[int, int]] = []
     for at, to in reversed(rollbacks):
         if at <= seq:
-            found.append((at, seq))
+            lines.append((at, seq))
             seq = to
-    return [*found, (1, seq)]
+    return [*lines, (1, seq)]
 
 
 def _is_on(line: list[tuple[int, int]], seq: int) -> bool:
@@ -261,8 +301,3 @@ def _closed(turn: OrchestratorTurn, at: Millis) -> OrchestratorTurn:
     done = (*turn.completions, *stopped)
     words = "\n".join(f"{one.agent}: {one.summary or one.text or one.error}" for one in done)
     return replace(turn, completions=done, is_completed=True, summary=words)
-
-
-def _default(name: str) -> Any:
-    spec = _FIELDS[name]
-    return spec.default if spec.default_factory is MISSING else spec.default_factory()

@@ -90,6 +90,10 @@ class Retry:
     needs_operator: bool = False
     """It waits until somebody has acted."""
 
+    def shifted(self, by: int) -> "Retry":
+        """The clock was set by so many ms."""
+        return replace(self, due=Millis(self.due + by), since=Millis(self.since + by))
+
     @classmethod
     def of(cls, record: RetryScheduled) -> "Retry":
         """The wait a record began."""
@@ -316,6 +320,16 @@ class Run:
         """Its deadlines are this many ms later."""
         return replace(self, warn_at=Millis(self.warn_at + by), close_at=Millis(self.close_at + by))
 
+    def shifted(self, by: int) -> "Run":
+        """The clock was set: every time that it waits for, or counts from, is this many ms later."""
+        parked_at = None if self.parked_at is None else Millis(self.parked_at + by)
+        return replace(self.moved(by), parked_at=parked_at, retry=self.retry and self.retry.shifted(by))
+
+    def spared(self, by: int) -> "Run":
+        """No process ran for so many ms: its deadlines are later, and a wait has been that much shorter."""
+        shifted = self.shifted(by)
+        return replace(shifted, retry=shifted.retry and self.retry and replace(shifted.retry, due=self.retry.due))
+
     def delayed(self, by: int, seq: int) -> "Run":
         """Its deadlines are later by a wait that is over; the timers that run are replaced."""
         return replace(self.moved(by), armed=seq) if by > 0 else self
@@ -475,3 +489,7 @@ class Message:
     cycle: int = field(default=0, compare=False)
     """For readers, as `turn`, the turn that was open; older snapshots lack both."""
     turn: TurnId | None = field(default=None, compare=False)
+
+    def blanked(self, seq: int) -> "Message":
+        """The same without its words, if it is the message `seq`."""
+        return replace(self, text=DELETED, context="") if self.seq == seq else self

@@ -4,11 +4,11 @@ It is no fact of its own. It bears the seq and the time of the last record it su
 over it.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from tenex.core.records.base import Record
 
-from .conversation import State
+from .conversation import State, parts_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,5 +28,4 @@ class StateSnapshot(SnapshotRecord):
     @classmethod
     def of(cls, state: State) -> "StateSnapshot":
         """The snapshot of a state; what is applied to that later does not show in it."""
-        copy = State(**{spec.name: getattr(state, spec.name) for spec in fields(State)})
-        return cls(seq=state.next_seq - 1, at=state.updated_at, state=copy)
+        return cls(seq=state.next_seq - 1, at=state.identity.updated_at, state=State(*parts_of(state)))

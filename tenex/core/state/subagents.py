@@ -35,7 +35,7 @@ def asker(state: State, run: Run) -> Ask:
     def ask(function: str, given: str, code: Any, call: Callable[[], Any]) -> Verdict:
         name = f"{run.agent} {function}"
         return answer(
-            state.verdicts, FunctionQuestion(owner=run.state_key, function=name, given=given, code=code, call=call)
+            state.work.verdicts, FunctionQuestion(owner=run.state_key, function=name, given=given, code=code, call=call)
         )
 
     return ask
@@ -43,7 +43,7 @@ def asker(state: State, run: Run) -> Ask:
 
 def agent_state_of(state: State, run: Run, program: Program) -> AgentPhaseState:
     """The state of a run's agent, by its program as configured now."""
-    return program.fitted(state.agent_states.get(run.state_key), asker(state, run))
+    return program.fitted(state.memory.agent_states.get(run.state_key), asker(state, run))
 
 
 def link_specs(state: State, run: Run, rules: Policy, *, is_final: bool = False) -> tuple[ToolSpec, ...]:
@@ -82,7 +82,7 @@ def refusal(state: State, run: Run, agent: Agent, tool: str, link: Link, rules: 
 
     Asked when tools are listed, and again when one is called.
     """
-    if state.phase is Phase.REFLECTION:
+    if state.cycle.phase is Phase.REFLECTION:
         return f"{tool} may not be called in the reflection phase; nothing was done."
     called = rules.roster.get(link.agent)
     if called is None:
@@ -97,7 +97,7 @@ def refusal(state: State, run: Run, agent: Agent, tool: str, link: Link, rules: 
     if agent.program is None:
         return None
     agent_state = agent_state_of(state, run, agent.program)
-    withheld = agent.program.withheld(tool, agent_state, state.phase, asker(state, run))
+    withheld = agent.program.withheld(tool, agent_state, state.cycle.phase, asker(state, run))
     here = f" You are in your phase {agent_state.phase}." if agent_state.phase else ""
     return (
         f"The sub-agent {tool} is not available to you now: {withheld}; nothing was done.{here}" if withheld else None
@@ -109,12 +109,12 @@ def chain(state: State, run: Run) -> Iterator[Run]:
     at: Run | None = run
     while at is not None:
         yield at
-        at = state.runs.get(at.parent) if at.parent is not None else None
+        at = state.work.runs.get(at.parent) if at.parent is not None else None
 
 
 def entries_of_called(state: State, run: Run, changed: str) -> tuple[Entry, ...]:
     """What a called run is shown when it begins: whose call it serves, the files `changed`, the call's message."""
-    caller = state.runs.get(run.parent) if run.parent is not None else None
+    caller = state.work.runs.get(run.parent) if run.parent is not None else None
     if caller is None:
         return ()
     part = (
@@ -129,6 +129,6 @@ def entries_of_called(state: State, run: Run, changed: str) -> tuple[Entry, ...]
 
 def message_to(state: State, run: Run) -> str:
     """The message of the call that began a run, cut; empty for one that no one called."""
-    caller = state.runs.get(run.parent) if run.parent is not None else None
+    caller = state.work.runs.get(run.parent) if run.parent is not None else None
     call = next((call for call in caller.calls if call.request.id == run.call), None) if caller is not None else None
     return cut(str(call.request.arguments.get(MESSAGE, "")), MESSAGE_CHARACTERS) if call is not None else ""

@@ -131,10 +131,10 @@ class LocalAgent(LocalRun):
         self._text, self._given = text, {self._slug: instance}
         state = await self.run_to_rest()
         if pending(state):
-            retry = next(run.retry for run in state.runs.values() if run.retry is not None)
+            retry = next(run.retry for run in state.work.runs.values() if run.retry is not None)
             sentence = f"{retry.message} What was done is kept: call `run` again to go on."
             raise ModelUnavailable(sentence, needs_operator=retry.needs_operator)
-        turn = state.last_turn
+        turn = state.memory.last_turn
         if turn is None or (self._before is not None and turn.seq == self._before.seq):
             raise WorkflowError(" ".join(self._notices) or "Nothing was asked, and nothing is open to go on with.")
         done = next((one for one in turn.completions if one.agent == self._slug), None)
@@ -144,16 +144,16 @@ class LocalAgent(LocalRun):
         return AgentResult(outcome=done.outcome, text=done.text, error=done.error, phase=phase)
 
     def _begin(self, state: Conversation) -> Iterator[Signal]:
-        self._before = state.last_turn if state.turn is None else None
+        self._before = state.memory.last_turn if state.work.turn is None else None
         for slug, instance in self._given.items():
-            given = instance.applied_to(state.agent_states.get(slug))
+            given = instance.applied_to(state.memory.agent_states.get(slug))
             if given is not None:
                 yield AgentStateProvided(agent=slug, agent_state=given)
-        if any(run.is_held for run in state.runs.values()):
+        if any(run.is_held for run in state.work.runs.values()):
             yield self._message(state, "/continue")
-        asked = next((m.text for m in reversed(state.messages) if m.role is not None), None)
-        undecided = [one.signal.message.text for one in state.undecided if isinstance(one.signal, MessageReceived)]
-        is_open = self._text in undecided or (state.turn is not None and asked == self._text)
+        asked = next((m.text for m in reversed(state.cycle.messages) if m.role is not None), None)
+        undecided = [one.signal.message.text for one in state.work.undecided if isinstance(one.signal, MessageReceived)]
+        is_open = self._text in undecided or (state.work.turn is not None and asked == self._text)
         if self._text is not None and not is_open:
             yield self._message(state, self._text, is_plain=True)
 
@@ -167,12 +167,12 @@ class LocalAgent(LocalRun):
             conversation=state.id,
             starts=True,
         )
-        begins = (self._slug,) if state.status == "new" else ()
+        begins = (self._slug,) if state.cycle.status == "new" else ()
         return MessageReceived(message=message, role=role, name=CALLER, addressed=begins, is_plain=is_plain)
 
     def _is_active(self, state: Conversation) -> bool:
         wanted = pending(state).values()
-        is_held = any(run.is_held for run in state.runs.values())
+        is_held = any(run.is_held for run in state.work.runs.values())
         return any(not isinstance(effect, Timer) for effect in wanted) or (bool(wanted) and not is_held)
 
     def _decide(self, state: Conversation, batch: Sequence[Signal]) -> tuple[Conversation, list[list[r.Record]]]:
@@ -261,7 +261,7 @@ class MemberPorts:
                 text = put(shape, agent_state, message_to(conversation, run))
                 entries = [replace(one, text=text) if isinstance(one, AgentText) else one for one in entries]
             return entries
-        messages = conversation.recent[-SHOWN:]
+        messages = conversation.memory.recent[-SHOWN:]
         entries = [Shown(seq=m.seq, limit=MESSAGE_CHARACTERS) for m in messages]
         if shape.input and messages and messages[-1].role is not None:
             last = messages[-1]

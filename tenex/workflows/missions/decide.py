@@ -107,7 +107,7 @@ def begin(draft: Transaction, workflow: str, text: str, by: str) -> None:
     call = partial(_call, rule.begin, text)
     name = f"begin of the mission {workflow}"
     found = answer(
-        draft.state.verdicts, FunctionQuestion(function=name, given=digest(text), code=rule.begin, call=call)
+        draft.state.work.verdicts, FunctionQuestion(function=name, given=digest(text), code=rule.begin, call=call)
     )
     if found.kind:
         failed = f"its `begin` failed with {found.kind}. The author of its code has to fix that."
@@ -203,9 +203,9 @@ def _open(draft: Transaction, signal: MissionRequested) -> None:
     state, rule = draft.state, draft.rules.missions.get(signal.workflow)
     if rule is None or signal.node not in rule.nodes or state.has_mission:
         return  # the caller has been informed before
-    if state.turn is not None or state.workflow is not None:
+    if state.work.turn is not None or state.workflow is not None:
         return  # agents are at work here
-    if state.status == "new":
+    if state.cycle.status == "new":
         draft.add(
             r.ConversationStarted, id=state.id, title=signal.workflow, starter=draft.rules.project.pubkey, address={}
         )

@@ -11,7 +11,7 @@ import unicodedata
 from typing import Final
 
 from tenex.core.decide.transaction import Transaction
-from tenex.core.reducers.conversation import ANSWER_WORDS
+from tenex.core.reducers.cycle import ANSWER_WORDS
 from tenex.core.signals import InboundMessage
 from tenex.core.state.questions import DecisionQuestion
 from tenex.core.state.run import CallState
@@ -65,8 +65,8 @@ def _is_punctuation(char: str) -> bool:
 def open_questions(draft: Transaction) -> int:
     """How many questions a user could mean by a yes that names none."""
     state = draft.state
-    asked_by_agents = sum(call.state is CallState.PARKED for run in state.runs.values() for call in run.open_calls)
-    has_waiver, has_plan = bool(state.waiver_asked), gates.waiting_plan(state, draft.rules) is not None
+    asked_by_agents = sum(call.state is CallState.PARKED for run in state.work.runs.values() for call in run.open_calls)
+    has_waiver, has_plan = bool(state.phases.waiver_asked), gates.waiting_plan(state, draft.rules) is not None
     return asked_by_agents + has_waiver + has_plan
 
 
@@ -78,7 +78,7 @@ def why_no_answer(
     `is_only` is whether nothing else is asked. A question that an older journal does not name has no events.
     """
     state = draft.state
-    replies_to_thread = message.reply_to in (None, state.id, state.address.get("root"))
+    replies_to_thread = message.reply_to in (None, state.id, state.identity.address.get("root"))
     events = question.events if question is not None else ()
     if message.reply_to not in events and not (replies_to_thread and is_only):
         return "several questions are open" if replies_to_thread else "it replies to another message"

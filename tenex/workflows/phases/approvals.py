@@ -28,7 +28,7 @@ def question(draft: Transaction, run: Run) -> str:
     if run.phase is not Phase.PLAN or draft.rules.gates.plan_approval != "person":
         return ""
     asked = asked_by_agents(state)
-    role = next((message.role for message in reversed(state.messages) if message.author == asked), None)
+    role = next((message.role for message in reversed(state.cycle.messages) if message.author == asked), None)
     is_theirs = may_decide(Decision.APPROVAL, state, draft.rules.gates, author=asked, role=role)
     return _QUESTION if is_theirs else f"{_QUESTION}{_WHO}"
 
@@ -49,10 +49,10 @@ def answered(draft: Transaction, signal: MessageReceived, wrote: r.MessageRecord
             return False
         decide.correct_plan(draft, signal.name, signal.message.author)
         return True
-    why = answers.why_no_answer(draft, message, state.plan_question, is_only=is_only)
+    why = answers.why_no_answer(draft, message, state.phases.plan_question, is_only=is_only)
     if why := why or answers.why_misdated(draft, message, _asked_at(draft, plan)):
         notify(draft, f"Your “yes” approves nothing: {why}. To approve the plan, send `/approve`.")
-        if state.question is None:
+        if state.phases.question is None:
             draft.add(r.Waiting, reason="user")
         return True
     _approve(draft, signal, plan, wrote.seq)
@@ -93,24 +93,24 @@ def _approve(draft: Transaction, signal: MessageReceived, plan: OrchestratorTurn
         message_id=signal.message.event_id,
         message=message,
     )
-    if draft.state.question is not None:  # the router was asked before it could know
+    if draft.state.phases.question is not None:  # the router was asked before it could know
         decide.want_router(draft, 1)
     else:
         advance(draft)
 
 
 def _why_other_plan(draft: Transaction, signal: MessageReceived) -> str:
-    return "it replies to an earlier plan" if signal.message.reply_to in draft.state.earlier_plans else ""
+    return "it replies to an earlier plan" if signal.message.reply_to in draft.state.phases.earlier_plans else ""
 
 
 def _asked_at(draft: Transaction, plan: OrchestratorTurn) -> int:
-    asked = draft.state.plan_question
+    asked = draft.state.phases.plan_question
     return asked.at if asked is not None else max(done.at for done in plan.completions)
 
 
 def _why_nothing_waits(draft: Transaction) -> str:
     state = draft.state
-    if state.phase is Phase.PLAN and state.turn is not None:
+    if state.cycle.phase is Phase.PLAN and state.work.turn is not None:
         return "The plan is still being made. Decide when you have read it."
     if gates.is_plan_approved(state):
         return "The plan is approved already."

@@ -33,7 +33,7 @@ def is_published(state: State, run: Run, outcome: Outcome, verdict: WorkVerdict)
     What a gate finds right is in the last word on the cycle, and so is what a repair brought. A failure is published,
     and so is what an agent says after it was shown a message that came in its turn.
     """
-    turn = state.turn
+    turn = state.work.turn
     has_been_addressed = turn is not None and run.shown > turn.seq
     if outcome != "finished" or has_been_addressed:
         return True
@@ -53,23 +53,23 @@ def last_word(state: State) -> str:
 
 def _is_repair(state: State, until: int | None = None) -> bool:
     """Whether work goes on after a verification that found issues, with no new message since, or before a record."""
-    newest = max((message.seq for message in state.messages if until is None or message.seq < until), default=0)
-    return any(done.verdict == "issues" for turn in state.turns if turn.seq > newest for done in turn.completions)
+    newest = max((message.seq for message in state.cycle.messages if until is None or message.seq < until), default=0)
+    return any(done.verdict == "issues" for turn in state.cycle.turns if turn.seq > newest for done in turn.completions)
 
 
 def _result(state: State) -> str:
     """The words of those who built, where they were not published: those of the last repair."""
-    place = max((place for place, turn in enumerate(state.turns) if turn.phase is Phase.EXECUTE), default=None)
+    place = max((place for place, turn in enumerate(state.cycle.turns) if turn.phase is Phase.EXECUTE), default=None)
     if place is None:
         return ""
-    built, *later = state.turns[place:]
+    built, *later = state.cycle.turns[place:]
     if not _is_repair(state, until=later[0].seq if later else None):
         return ""
     return "\n\n".join(done.text for done in built.completions if done.outcome == "finished")
 
 
 def _changed(state: State) -> str:
-    paths = sorted(state.touched)
+    paths = sorted(state.cycle.touched)
     if not paths:
         return ""
     more = f" and {count(len(paths) - FILES, 'other')}" if len(paths) > FILES else ""
@@ -77,21 +77,21 @@ def _changed(state: State) -> str:
 
 
 def _with_lines(state: State, path: str) -> str:
-    added, removed = state.lines.get(path, (0, 0))
+    added, removed = state.cycle.lines.get(path, (0, 0))
     return " ".join([path, *([f"+{added:,}"] if added else []), *([f"−{removed:,}"] if removed else [])])
 
 
 def _checks(state: State) -> Iterator[str]:
     """How it was checked, and what was tidied."""
-    for waiver in state.waivers:
+    for waiver in state.phases.waivers:
         if waiver.untried:
             yield f"Not tried: {_line(waiver.untried)}. {waiver.name} accepted it so."
-        elif Phase.VERIFICATION in waiver.phases and Phase.VERIFICATION not in state.gates_met:
+        elif Phase.VERIFICATION in waiver.phases and Phase.VERIFICATION not in state.phases.gates_met:
             yield f"Not checked: {waiver.name} left the verification out."
-    if Phase.VERIFICATION in state.gates_met:
-        turn = next(turn for turn in reversed(state.turns) if turn.phase is Phase.VERIFICATION)
+    if Phase.VERIFICATION in state.phases.gates_met:
+        turn = next(turn for turn in reversed(state.cycle.turns) if turn.phase is Phase.VERIFICATION)
         yield _checked(turn)
-    tidied = [turn for turn in state.turns if turn.phase is Phase.CHORES and turn.has_effect]
+    tidied = [turn for turn in state.cycle.turns if turn.phase is Phase.CHORES and turn.has_effect]
     for turn in tidied[-1:]:
         yield "Tidied: " + " ".join(_line(done.summary or done.text) + "." for done in turn.completions)
 
@@ -116,7 +116,7 @@ def _checked(turn: OrchestratorTurn) -> str:
 
 def _taken(state: State) -> str:
     """The time of the work, without that in which somebody was waited for, and what the models used."""
-    milliseconds, usage = sum(turn.working or 0 for turn in state.turns), state.cycle_usage
+    milliseconds, usage = sum(turn.working or 0 for turn in state.cycle.turns), state.cycle.usage
     if state.history is not None and state.history.open_cycle is not None:  # with what came between the turns
         cycle = so_far(state, state.history.open_cycle)
         milliseconds, usage = cycle.working, cycle.usage

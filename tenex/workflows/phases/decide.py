@@ -28,7 +28,7 @@ NO_STEP = ModelStep(usage=NO_USAGE)
 
 def answered(draft: Transaction, step: ModelStep) -> None:
     """The router answered."""
-    question = draft.state.question
+    question = draft.state.phases.question
     if question is None:
         return
     decision = parse(step.text)
@@ -53,7 +53,7 @@ def reject(draft: Transaction, step: ModelStep, rejected: Rejected) -> None:
         model=step.model,
         decided_by=_router(draft, step),
     )
-    question = draft.state.question
+    question = draft.state.phases.question
     attempt = question.attempt if question else 1
     if rejected.stale:
         want_router(draft, attempt)
@@ -79,7 +79,7 @@ def delayed(draft: Transaction) -> None:
 
 def _fall_back(draft: Transaction, rejected: Rejected) -> None:
     """Report what the router did where the last attempt was refused, and wait."""
-    question = draft.state.question
+    question = draft.state.phases.question
     attempts = question.attempt if question else 1
     decisions = "a decision" if attempts == 1 else f"{attempts} decisions"
     notify(
@@ -97,7 +97,7 @@ def _model(draft: Transaction) -> str:
 
 def accept(draft: Transaction, accepted: Accepted, *, by: str, decider: Decider, step: ModelStep = NO_STEP) -> None:
     """Carry out a decision that is permitted; `step` is the router's answer, if it was asked."""
-    question = draft.state.question
+    question = draft.state.phases.question
     rejections = question.rejections if question else ()
     agents = accepted.agents or (("END",) if accepted.end else ("USER",))
     phase = accepted.way[-1] if accepted.way else None
@@ -117,7 +117,7 @@ def accept(draft: Transaction, accepted: Accepted, *, by: str, decider: Decider,
     if accepted.user:
         if not _has_answered(draft):  # as after `/continue` and nothing to do: silence would look like a fault
             notify(draft, f"I wait for you: {accepted.reason}")
-        elif draft.state.phase in QUALITY_PHASES:
+        elif draft.state.cycle.phase in QUALITY_PHASES:
             notify(draft, f"Work has stopped: {as_sentence(accepted.reason)} Write how it is to go on, or `/continue`.")
         draft.add(r.Waiting, reason="user")
         return
@@ -134,10 +134,10 @@ def accept(draft: Transaction, accepted: Accepted, *, by: str, decider: Decider,
 def _has_answered(draft: Transaction) -> bool:
     """Whether the user has had an answer to what they wrote last: by a turn, or by an agent who had asked them."""
     state = draft.state
-    if state.turns_since_user:
+    if state.cycle.turns_since_user:
         return True
-    is_message = bool(state.recent) and not state.command_origin
-    return is_message and state.recent[-1].role is None
+    is_message = bool(state.memory.recent) and not state.delivery.command_origin
+    return is_message and state.memory.recent[-1].role is None
 
 
 def _enter(draft: Transaction, accepted: Accepted, decider: Decider) -> None:
@@ -145,17 +145,17 @@ def _enter(draft: Transaction, accepted: Accepted, decider: Decider) -> None:
         _skip(draft, phase, decider)
     if accepted.way:
         target = accepted.way[-1]
-        from_reflection = draft.state.phase is Phase.REFLECTION
+        from_reflection = draft.state.cycle.phase is Phase.REFLECTION
         transition(draft, target, accepted.reason, decider)
         if from_reflection:
             draft.begin_cycle("chat was entered from reflection", decided_by=decider)
-    elif draft.state.last_turn is not None and draft.state.turns:
-        draft.add(r.HandedOff, **handoff_fields(draft, draft.state.phase, accepted.reason, decider))
+    elif draft.state.memory.last_turn is not None and draft.state.cycle.turns:
+        draft.add(r.HandedOff, **handoff_fields(draft, draft.state.cycle.phase, accepted.reason, decider))
 
 
 def _skip(draft: Transaction, phase: Phase, decider: Decider) -> None:
     """Pass through a phase that a user waived."""
-    waivers = [waiver for waiver in draft.state.waivers if phase in waiver.phases]
+    waivers = [waiver for waiver in draft.state.phases.waivers if phase in waiver.phases]
     if waivers:
         transition(draft, phase, f"waived by {waivers[0].name}", person(waivers[0].name, waivers[0].author))
     else:
@@ -167,7 +167,7 @@ def end(draft: Transaction, reason: str, decider: Decider) -> None:
     for phase in gates.waived_to_the_end(draft.state):
         _skip(draft, phase, decider)
     requests = draft.state.requests
-    if draft.state.executed:
+    if draft.state.phases.executed:
         notify(draft, closing.last_word(draft.state))
     draft.add(r.Ended, reason=reason, decided_by=decider)
     if requests:
@@ -187,8 +187,9 @@ def addressed_now(draft: Transaction) -> tuple[Slug, ...]:
     state, roster = draft.state, draft.rules.routable
     return tuple(
         slug
-        for slug in dict.fromkeys(slug for slug, _ in state.addressed)
-        if slug in roster and not (state.phase is Phase.REFLECTION and gates.ineligible(state, (slug,), draft.rules))
+        for slug in dict.fromkeys(slug for slug, _ in state.work.addressed)
+        if slug in roster
+        and not (state.cycle.phase is Phase.REFLECTION and gates.ineligible(state, (slug,), draft.rules))
     )
 
 
@@ -208,7 +209,7 @@ def route(draft: Transaction) -> None:
 def _rule_or_agent(draft: Transaction) -> Decider:
     """Who decided the only choice there is: the agent that handed its work over, or a rule."""
     state, project = draft.state, draft.rules.project
-    handed_over = () if state.unanswered else state.turns[-1].completions
+    handed_over = () if state.unanswered else state.cycle.turns[-1].completions
     slug = next((done.agent for done in handed_over if done.hand_over is not None), None)
     agent = draft.rules.roster.get(slug) if slug is not None else None
     if agent is None:
@@ -218,9 +219,9 @@ def _rule_or_agent(draft: Transaction) -> Decider:
 
 def want_router(draft: Transaction, attempt: int) -> None:
     """Want the router's answer; that it is slow is reported once for a message, however often it has to be asked."""
-    question = draft.state.question
+    question = draft.state.phases.question
     warn_at = question.warn_at if question else Millis(draft.now + draft.rules.limits.router_warn_after)
-    if draft.state.delay_reported:
+    if draft.state.phases.delay_reported:
         warn_at = Millis(0)
     draft.add(r.RouteRequested, attempt=attempt, warn_at=warn_at)
 
@@ -231,16 +232,19 @@ def _limit(draft: Transaction) -> tuple[str, str] | None:
         return many
     if (failure := same_failure(draft)) is not None:
         return failure
-    if state.route_streak >= limits.same_route:
-        agents = ", ".join(state.streak_of[1:])
-        return "same_route", f"{agents} worked {state.route_streak} times in {state.phase} and nothing changed."
+    if state.cycle.route_streak >= limits.same_route:
+        agents = ", ".join(state.cycle.streak_of[1:])
+        return (
+            "same_route",
+            f"{agents} worked {state.cycle.route_streak} times in {state.cycle.phase} and nothing changed.",
+        )
     return spent(draft)
 
 
 def correct_plan(draft: Transaction, name: str, author: PublicKey) -> None:
     """Have those who made the plan change it by what a user has just written; at a limit ask a user first."""
     limit = _limit(draft)
-    last = draft.state.turns[-1]
+    last = draft.state.cycle.turns[-1]
     agents = tuple(slug for slug in last.agents if slug in draft.rules.routable)
     if limit is not None:
         wait_at_limit(draft, *limit)
@@ -258,7 +262,7 @@ def correct_plan(draft: Transaction, name: str, author: PublicKey) -> None:
 
 def transition(draft: Transaction, to: Phase, reason: str, decider: Decider) -> None:
     """Enter a phase."""
-    cycle = draft.state.cycle
+    cycle = draft.state.cycle.number
     draft.add(r.PhaseTransition, **handoff_fields(draft, to, reason, decider), cycle=cycle)
 
 
@@ -266,11 +270,11 @@ def handoff_fields(draft: Transaction, to: Phase, reason: str, decider: Decider)
     """Why and where the work goes on, for the next agents; the agent is the one that decided it, or the project."""
     state, project = draft.state, draft.rules.project
     is_agent = decider.kind == "hand-over"
-    last = state.turns[-1] if state.turns else None
-    request = state.messages[-1].text if state.messages else ""
+    last = state.cycle.turns[-1] if state.cycle.turns else None
+    request = state.cycle.messages[-1].text if state.cycle.messages else ""
     asked = request if len(request) <= 400 else request[:400] + " …"
     return {
-        "from_": state.phase,
+        "from_": state.cycle.phase,
         "to": to,
         "message": f"{reason}\n\nRequest: {asked}" if asked else reason,
         "agent_pubkey": decider.pubkey if is_agent else project.pubkey,
@@ -284,6 +288,6 @@ def handoff_fields(draft: Transaction, to: Phase, reason: str, decider: Decider)
 def begin_cycle(draft: Transaction, reason: str, decider: Decider) -> None:
     """Begin a cycle in chat; the way there is a transition only where the table has it."""
     state = draft.state
-    if state.cycle and PHASE_TRANSITIONS.permits(state.phase, Phase.CHAT):
+    if state.cycle.number and PHASE_TRANSITIONS.permits(state.cycle.phase, Phase.CHAT):
         transition(draft, Phase.CHAT, reason, decider)
     draft.begin_cycle(reason, decided_by=decider)

@@ -21,14 +21,14 @@ NAMED: Final = 5
 
 def unread(state: State, turn: OrchestratorTurn) -> tuple[str, ...] | None:
     """The changed files that were not read in a turn; None where reading proves nothing."""
-    if not state.touched or not all(map(is_text, state.touched)):
+    if not state.cycle.touched or not all(map(is_text, state.cycle.touched)):
         return None
-    return tuple(sorted(state.touched - turn.looked_at))
+    return tuple(sorted(state.cycle.touched - turn.looked_at))
 
 
 def is_proved(state: State, turn: OrchestratorTurn) -> bool:
     """Whether the calls of a turn show that what was changed has been tried."""
-    return not state.executed or turn.has_tried or unread(state, turn) == ()
+    return not state.phases.executed or turn.has_tried or unread(state, turn) == ()
 
 
 def programs_of(agent: Agent, rules: Policy) -> frozenset[str]:
@@ -44,7 +44,7 @@ def why_unproved(draft: Transaction, agent: Agent) -> str | None:
 
     Who can run nothing and works beside others only judges: whether something was run is looked at when all are done.
     """
-    state, turn = draft.state, draft.state.turn
+    state, turn = draft.state, draft.state.work.turn
     if turn is None or is_proved(state, turn):
         return None
     tools = sorted(programs_of(agent, draft.rules))

@@ -17,14 +17,14 @@ from . import evidence
 
 def why_not_leave(conversation: Conversation, target: str, rules: Policy) -> str | None:
     """Why the phase cannot be left for `target` (a phase or END) yet, beyond what the table says; None if it can."""
-    here = conversation.phase
+    here = conversation.cycle.phase
     if target == END:
         still_open = open_gates(conversation, rules)
         if still_open:
             gates = ", ".join(still_open)
             return f"END is refused: something was changed, and these gates are open: {gates}. Go on to the first."
         return None
-    if here is Phase.BRAINSTORM and not conversation.wrote_since_entry:
+    if here is Phase.BRAINSTORM and not conversation.phases.wrote_since_entry:
         return "A brainstorm is left only when the person has written since it began; wait for them with USER."
     if here is Phase.PLAN and rules.gates.plan_approval == "person" and not is_plan_approved(conversation):
         return "The plan needs the person's approval before it is left; wait for them with USER."
@@ -48,22 +48,22 @@ def open_gates(conversation: Conversation, rules: Policy) -> tuple[Phase, ...]:
 
 def is_plan_approved(conversation: State) -> bool:
     """Whether a user approved the plan of the last turn; each turn makes another plan."""
-    last = conversation.turns[-1].turn_id if conversation.turns else None
-    return conversation.turn is None and last == conversation.approved_turn
+    last = conversation.cycle.turns[-1].turn_id if conversation.cycle.turns else None
+    return conversation.work.turn is None and last == conversation.phases.approved_turn
 
 
 def must_be_carried_out(conversation: State, rules: Policy) -> bool:
     """Whether a user has approved a plan, which nothing has been made of: then it is no time to stop."""
     is_wanted = rules.gates.plan_approval == "person"
-    return is_wanted and conversation.phase is Phase.PLAN and is_plan_approved(conversation)
+    return is_wanted and conversation.cycle.phase is Phase.PLAN and is_plan_approved(conversation)
 
 
 def waiting_plan(conversation: State, rules: Policy) -> OrchestratorTurn | None:
     """The turn whose plan waits for a user's approval; None for none."""
-    last = conversation.turns[-1] if conversation.turns else None
-    if last is None or conversation.turn is not None or conversation.status == "ended":
+    last = conversation.cycle.turns[-1] if conversation.cycle.turns else None
+    if last is None or conversation.work.turn is not None or conversation.cycle.status == "ended":
         return None
-    is_plan = conversation.phase is Phase.PLAN and last.phase is Phase.PLAN
+    is_plan = conversation.cycle.phase is Phase.PLAN and last.phase is Phase.PLAN
     is_made = any(done.outcome == "finished" for done in last.completions)
     needs_approval = rules.gates.plan_approval == "person" and not is_plan_approved(conversation)
     return last if is_plan and is_made and needs_approval else None
@@ -72,7 +72,7 @@ def waiting_plan(conversation: State, rules: Policy) -> OrchestratorTurn | None:
 def met(conversation: Conversation, turn: OrchestratorTurn, rules: Policy) -> Phase | None:
     """The quality gate that a turn meets by closing, if it does."""
     finished = {done.verdict for done in turn.completions if done.outcome == "finished"}
-    if not conversation.executed or turn.phase not in QUALITY_PHASES:
+    if not conversation.phases.executed or turn.phase not in QUALITY_PHASES:
         return None
     if turn.phase is Phase.REFLECTION:
         return None if yet_to_reflect(conversation, rules) else turn.phase
@@ -85,7 +85,7 @@ def met(conversation: Conversation, turn: OrchestratorTurn, rules: Policy) -> Ph
 def yet_to_reflect(conversation: Conversation, rules: Policy) -> tuple[str, ...]:
     """The participants of this cycle, still in the roster, who have not reflected."""
     there = rules.routable
-    return tuple(a for a in conversation.participants if a in there and a not in conversation.reflected)
+    return tuple(a for a in conversation.cycle.participants if a in there and a not in conversation.phases.reflected)
 
 
 def ineligible(conversation: Conversation, agents: Iterable[str], rules: Policy) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ def ineligible(conversation: Conversation, agents: Iterable[str], rules: Policy)
 
 def path(conversation: Conversation, target: Phase) -> tuple[Phase, ...] | None:
     """The phases entered on the way to `target`: itself, after those that are waived; None if there is no way."""
-    here, waived = conversation.phase, conversation.waived
+    here, waived = conversation.cycle.phase, conversation.phases.waived
     if PHASE_TRANSITIONS.permits(here, target):
         return (target,)
     way: list[Phase] = []
@@ -111,9 +111,9 @@ def path(conversation: Conversation, target: Phase) -> tuple[Phase, ...] | None:
 def waived_to_the_end(conversation: Conversation) -> tuple[Phase, ...]:
     """The waived phases that are passed through before END, in order."""
     way: list[Phase] = []
-    here = conversation.phase
+    here = conversation.cycle.phase
     for gate in QUALITY_PHASES:
-        if gate in conversation.waived and PHASE_TRANSITIONS.permits(here, gate):
+        if gate in conversation.phases.waived and PHASE_TRANSITIONS.permits(here, gate):
             way.append(gate)
             here = gate
     return tuple(way)

@@ -53,7 +53,7 @@ def decide(draft: Transaction, run: Run, call: Call) -> bool:
     """Decide a call, once those before it have their results; False where the run has no such tool."""
     if not specs(run, draft.rules):
         return False
-    open_calls = draft.state.runs[run.id].open_calls
+    open_calls = draft.state.work.runs[run.id].open_calls
     if any(other.state is not CallState.ASKED or _comes_before(other, call, open_calls) for other in open_calls):
         return True
     decision = call.request.fault or _read(draft, call.request.arguments)
@@ -77,12 +77,12 @@ def _read(draft: Transaction, given: Mapping[str, Any]) -> RoutingDecision | str
     """The decision that is asked for, or why it is none."""
     state, rules = draft.state, draft.rules
     phase, reason, name = given.get("phase"), given.get("reason"), given.get("agent") or ""
-    if state.phase not in TALK_PHASES:
-        return f"From {state.phase} the work is not handed over; end your part with `complete`."
+    if state.cycle.phase not in TALK_PHASES:
+        return f"From {state.cycle.phase} the work is not handed over; end your part with `complete`."
     if not isinstance(phase, str) or not isinstance(reason, str) or not isinstance(name, str) or not reason.strip():
         return "`hand_over` needs `phase` and `reason`, texts that are not empty; `agent` is the slug of an agent."
     target = Phase.parse(phase)
-    if target is state.phase and not name:
+    if target is state.cycle.phase and not name:
         return f"The conversation is in {target} already: answer the person, or name another phase."
     slug = names.find(name, rules.routable) if name else None
     if name and slug is None:

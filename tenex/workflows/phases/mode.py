@@ -41,7 +41,7 @@ class PhasesMode(Mode):
 
     def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Take a message as an answer to an open question, or as work."""
-        is_begun = bool(draft.state.recent or draft.state.turns or draft.state.mission)
+        is_begun = bool(draft.state.memory.recent or draft.state.cycle.turns or draft.state.mission)
         wrote = record_message(draft, signal)
         if not called and report_disabled(draft, signal) and not is_begun:
             slug = next(
@@ -64,13 +64,13 @@ class PhasesMode(Mode):
         """Open a turn of the agents a user mentioned, or ask the router."""
         state = draft.state
         if present := decide.addressed_now(draft):
-            names = ", ".join(dict.fromkeys(name for slug, name in state.addressed if slug in present))
-            keys = {message.author for message in state.messages if message.name == names and message.author}
+            names = ", ".join(dict.fromkeys(name for slug, name in state.work.addressed if slug in present))
+            keys = {message.author for message in state.cycle.messages if message.name == names and message.author}
             decider = person(names, keys.pop() if len(keys) == 1 else PublicKey(""))
             reason = "addressed by the person"
             draft.add(r.Routed, agents=present, phase=None, reason=reason, by=names, decided_by=decider)
             open_turn(draft, present, reason, decider)
-        elif state.question is None:
+        elif state.phases.question is None:
             decide.route(draft)
 
     def approval_question(self, draft: Transaction, run: Run) -> str:
@@ -115,7 +115,7 @@ class PhasesMode(Mode):
         """Handle the router's answer, its failure and its limit; one that is not waited for gives no record."""
         if not isinstance(signal, RouteAnswered | ModelFailed | DayLimitReached) or signal.key.work is not Work.ROUTE:
             return False
-        question = draft.state.question
+        question = draft.state.phases.question
         if question is None or question.retry is not None or signal.key != (Work.ROUTE, question.seq, ""):
             return True
         match signal:
@@ -166,7 +166,7 @@ class PhasesMode(Mode):
                 notify(draft, f"/skip takes one of: {', '.join(QUALITY_PHASES)}.")
                 return
             phases = (phase,)
-        if draft.state.status == "ended":
+        if draft.state.cycle.status == "ended":
             sent = f"/skip {phases[0]}" if name == "skip" else "/quick"
             notify(draft, f"This cycle has ended: there is nothing to skip. Write a request, then send `{sent}` again.")
             return
@@ -175,22 +175,27 @@ class PhasesMode(Mode):
             notify(draft, waivers.nothing_to_skip(draft.state, phases))
             return
         waivers.waive(draft, wanted, signal)
-        if draft.state.status == "waiting" and draft.state.messages:
+        if draft.state.cycle.status == "waiting" and draft.state.cycle.messages:
             advance(draft)
 
     def _retry(self, draft: Transaction, decider: Decider) -> bool:
         """Run the last turn again; False where there is none that may be repeated."""
         state, name = draft.state, decider.name
-        last = state.last_turn
+        last = state.memory.last_turn
         if holds.on_hold(state):
             return False
-        if state.turn is not None:
+        if state.work.turn is not None:
             notify(draft, "I am at work; `/stop` first.")
             return True
-        if last is None or state.status == "ended" or last.phase is not state.phase or not state.turns:
+        if (
+            last is None
+            or state.cycle.status == "ended"
+            or last.phase is not state.cycle.phase
+            or not state.cycle.turns
+        ):
             return False
         agents = tuple(slug for slug in last.agents if slug in draft.rules.roster)
-        if state.phase is Phase.REFLECTION:  # each reflects once, and an attempt that failed was one
+        if state.cycle.phase is Phase.REFLECTION:  # each reflects once, and an attempt that failed was one
             agents = tuple(slug for slug in agents if not gates.ineligible(state, (slug,), draft.rules))
         if not agents:
             return False
@@ -203,5 +208,5 @@ class PhasesMode(Mode):
     def status(self, draft: Transaction) -> list[str]:
         """The phase, what runs, and the gates in the way of END."""
         state, still_open = draft.state, gates.open_gates(draft.state, draft.rules)
-        lines = [f"Phase: {state.phase} (cycle {state.cycle})", *activity(draft, "This cycle has ended.")]
+        lines = [f"Phase: {state.cycle.phase} (cycle {state.cycle.number})", *activity(draft, "This cycle has ended.")]
         return [*lines, *([f"Open gates: {', '.join(still_open)}"] if still_open else [])]

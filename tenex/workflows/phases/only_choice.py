@@ -39,13 +39,13 @@ _REASONS = {
 
 def only_choice(conversation: Conversation, rules: Policy) -> Accepted | None:
     """The only sensible decision now, as the router would be permitted to make it; None: the router has to choose."""
-    decision = _decision(conversation, rules) if rules.routes_by_rule and conversation.turns else None
+    decision = _decision(conversation, rules) if rules.routes_by_rule and conversation.cycle.turns else None
     accepted = check(conversation, decision, rules) if decision is not None else None
     return accepted if isinstance(accepted, Accepted) else None
 
 
 def _decision(conversation: Conversation, rules: Policy) -> RoutingDecision | None:
-    here, last = conversation.phase, conversation.turns[-1]
+    here, last = conversation.cycle.phase, conversation.cycle.turns[-1]
     if last.phase is not here or any(done.outcome != "finished" for done in last.completions):
         return None
     handed_over = next((done.hand_over for done in last.completions if done.hand_over is not None), None)
@@ -53,7 +53,7 @@ def _decision(conversation: Conversation, rules: Policy) -> RoutingDecision | No
         goes_on = here in TALK_PHASES and len(last.agents) == 1 and handed_over is None
         goes_on = goes_on and not _is_to_be_judged(conversation)
         return RoutingDecision(agents=last.agents, reason=GOES_ON) if goes_on else None
-    if any(message.seq > conversation.router_asked for message in conversation.requests):
+    if any(message.seq > conversation.phases.router_asked for message in conversation.requests):
         return None  # a gate's agents were shown it, who may not carry it out
     if handed_over is not None:
         return handed_over if handed_over.agents else None
@@ -63,7 +63,7 @@ def _decision(conversation: Conversation, rules: Policy) -> RoutingDecision | No
     if here is Phase.PLAN:
         is_blocked = gates.why_not_leave(conversation, Phase.EXECUTE, rules) is not None
         return RoutingDecision(agents=(USER,), reason="the plan needs their approval") if is_blocked else None
-    if here is Phase.EXECUTE and not conversation.executed:
+    if here is Phase.EXECUTE and not conversation.phases.executed:
         return _answered(conversation, last)
     if here is Phase.EXECUTE and not _is_done(conversation, last):
         return None
@@ -75,15 +75,15 @@ def _is_to_be_judged(conversation: Conversation) -> bool:
 
     It is after two turns, then after four, then after eight each, because it has found before that it is a talk.
     """
-    turns = conversation.turns
-    since = sum(turn.seq > conversation.router_asked for turn in turns)
+    turns = conversation.cycle.turns
+    since = sum(turn.seq > conversation.phases.router_asked for turn in turns)
     judged = sum(turn.phase in TALK_PHASES and turn.reason != GOES_ON for turn in turns)
     return since >= (2, 4, LONGEST_TALK)[min(max(judged - 1, 0), 2)]
 
 
 def _answered(conversation: Conversation, last: OrchestratorTurn) -> RoutingDecision | None:
     """The end, where all that was wanted is said: nothing was planned, and each agent has called `complete`."""
-    is_planned = any(turn.phase is Phase.PLAN for turn in conversation.turns)
+    is_planned = any(turn.phase is Phase.PLAN for turn in conversation.cycle.turns)
     if is_planned or not all(done.summary for done in last.completions):
         return None
     return RoutingDecision(agents=(END,), reason="it is answered, and nothing was changed")
@@ -91,7 +91,7 @@ def _answered(conversation: Conversation, last: OrchestratorTurn) -> RoutingDeci
 
 def _is_done(conversation: Conversation, last: OrchestratorTurn) -> bool:
     """Whether each agent has called `complete`, whose summary says how to try it, and a repair changed something."""
-    verified = [turn for turn in conversation.turns if turn.phase is Phase.VERIFICATION]
+    verified = [turn for turn in conversation.cycle.turns if turn.phase is Phase.VERIFICATION]
     is_repair = any(done.verdict == "issues" for turn in verified[-1:] for done in turn.completions)
     return all(done.summary for done in last.completions) and (last.has_effect or not is_repair)
 
@@ -108,21 +108,21 @@ def _to_next_gate(conversation: Conversation, last: OrchestratorTurn, rules: Pol
     if gate is Phase.REFLECTION:
         agents = gates.yet_to_reflect(conversation, rules)
     reason = _REASONS.get(gate, f"the gate {gate} is open")
-    if gate is Phase.CHORES and Phase.VERIFICATION in conversation.waived:
+    if gate is Phase.CHORES and Phase.VERIFICATION in conversation.phases.waived:
         reason = _unchecked(conversation)
     return RoutingDecision(agents=agents, phase=gate, reason=reason) if agents else None
 
 
 def _end_reason(conversation: Conversation) -> str:
-    if Phase.VERIFICATION in conversation.waived:
+    if Phase.VERIFICATION in conversation.phases.waived:
         return f"all that was asked for is done; {_unchecked(conversation)}"
-    is_checked = Phase.VERIFICATION in conversation.gates_met
+    is_checked = Phase.VERIFICATION in conversation.phases.gates_met
     return "all that was asked for is done and checked" if is_checked else "it is answered, and nothing was changed"
 
 
 def _unchecked(conversation: Conversation) -> str:
     """Why the work goes on without a verification, which a user gave up or accepted untried."""
-    waiver = next(waiver for waiver in conversation.waivers if Phase.VERIFICATION in waiver.phases)
+    waiver = next(waiver for waiver in conversation.phases.waivers if Phase.VERIFICATION in waiver.phases)
     return f"{waiver.name} accepted it untried" if waiver.untried else f"{waiver.name} waived verification"
 
 
@@ -145,13 +145,13 @@ def untried_because(turn: OrchestratorTurn) -> str | None:
 
 def to_accept_untried(conversation: Conversation, rules: Policy) -> str | None:
     """Why the work could not be tried, where a user has to be asked whether they accept it so."""
-    last = conversation.turns[-1] if conversation.turns else None
+    last = conversation.cycle.turns[-1] if conversation.cycle.turns else None
     is_open = Phase.VERIFICATION in conversation.unmet_gates
-    if last is None or not rules.routes_by_rule or not is_open or conversation.untried_asked:
+    if last is None or not rules.routes_by_rule or not is_open or conversation.phases.untried_asked:
         return None
-    if conversation.phase is not Phase.VERIFICATION or any(not m.is_answer for m in conversation.unanswered):
+    if conversation.cycle.phase is not Phase.VERIFICATION or any(not m.is_answer for m in conversation.unanswered):
         return None
-    if any(message.seq > conversation.router_asked for message in conversation.requests):
+    if any(message.seq > conversation.phases.router_asked for message in conversation.requests):
         return None
     has_ended = all(done.outcome == "finished" for done in last.completions)
     return untried_because(last) if has_ended and _can_run_more(conversation, rules) is None else None
@@ -159,7 +159,7 @@ def to_accept_untried(conversation: Conversation, rules: Policy) -> str | None:
 
 def _can_run_more(conversation: Conversation, rules: Policy) -> Agent | None:
     """A worker who has tools to run something that none of those has who have verified since the last change."""
-    turns = list(conversation.turns)
+    turns = list(conversation.cycle.turns)
     built = max((place for place, turn in enumerate(turns) if turn.phase is Phase.EXECUTE), default=-1)
     tried = {slug for turn in turns[built + 1 :] if turn.phase is Phase.VERIFICATION for slug in turn.agents}
     known = [rules.roster[slug] for slug in tried if slug in rules.roster]
@@ -174,11 +174,11 @@ def _repair(conversation: Conversation, last: OrchestratorTurn) -> RoutingDecisi
     """Back to those who built it, where verification found issues."""
     rounds = sum(
         any(done.verdict == "issues" for done in turn.completions)
-        for turn in conversation.turns[-conversation.turns_since_user :]
+        for turn in conversation.cycle.turns[-conversation.cycle.turns_since_user :]
     )
     if not any(done.verdict == "issues" for done in last.completions) or rounds > REPAIRS:
         return None
-    built = next((turn for turn in reversed(conversation.turns) if turn.phase is Phase.EXECUTE), None)
+    built = next((turn for turn in reversed(conversation.cycle.turns) if turn.phase is Phase.EXECUTE), None)
     reason = "verification found issues; they have to be repaired"
     return RoutingDecision(agents=built.agents, phase=Phase.EXECUTE, reason=reason) if built is not None else None
 
@@ -194,6 +194,6 @@ def only_agent(conversation: Conversation, phase: Phase, rules: Policy) -> Agent
         if agent.kind is AgentKind.WORKER and (not agent.phases or phase in agent.phases)
     ]
     if len(there) > 1 and phase in (Phase.VERIFICATION, Phase.CHORES):
-        built = {slug for turn in conversation.turns if turn.phase is Phase.EXECUTE for slug in turn.agents}
+        built = {slug for turn in conversation.cycle.turns if turn.phase is Phase.EXECUTE for slug in turn.agents}
         there = [agent for agent in there if (agent.slug in built) is (phase is Phase.CHORES)]
     return there[0] if len(there) == 1 else None

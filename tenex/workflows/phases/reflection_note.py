@@ -29,9 +29,11 @@ def reflection_notes(state: State, run: Run, room: int) -> Iterator[Note]:
     """A note on the cycle for a run that begins, in that many bytes."""
     if state.history is None:
         return
-    calls = [one for one in state.history.calls if one.cycle == state.cycle]
+    calls = [one for one in state.history.calls if one.cycle == state.cycle.number]
     own = [call for call in calls if call.run.partition(".")[2] == run.agent]
-    has_failed = any(not done.is_finished or done.verdict == "issues" for t in state.turns for done in t.completions)
+    has_failed = any(
+        not done.is_finished or done.verdict == "issues" for t in state.cycle.turns for done in t.completions
+    )
     if not has_failed and not any(map(_went_wrong, own)):
         return
     parts = []
@@ -45,7 +47,7 @@ def reflection_notes(state: State, run: Run, room: int) -> Iterator[Note]:
 
 
 def _turns(state: State, calls: Sequence[CallSummary]) -> Iterator[str]:
-    for turn in state.turns:
+    for turn in state.cycle.turns:
         done = []
         for completion in turn.completions:
             run = f"{turn.turn_id}.{completion.agent}"

@@ -47,14 +47,14 @@ def question_for(
     are cut, and completions are: those of the oldest turns first. `lessons` are the router's from other conversations.
     """
     empty = _json({**_fixed(conversation, rules), "lessons": _lessons(conversation, lessons)})
-    messages = _whole_messages.of(conversation.id, conversation.messages)
-    done = _whole_turns.of(conversation.id, conversation.turns)
+    messages = _whole_messages.of(conversation.id, conversation.cycle.messages)
+    done = _whole_turns.of(conversation.id, conversation.cycle.turns)
     document = _filled(empty, messages, done)
     room = budget * BYTES_PER_TOKEN - FRAME
     if weight(document) > room:
         room -= weight(empty)
-        messages = _shorter_messages(conversation.messages, max(room // 2, room - _sizes(done)))
-        done = _shorter_turns(conversation.turns, done, room - _sizes(messages))
+        messages = _shorter_messages(conversation.cycle.messages, max(room // 2, room - _sizes(done)))
+        done = _shorter_turns(conversation.cycle.turns, done, room - _sizes(messages))
         document = _filled(empty, messages, done)
     return Note(title="routing", text=document)
 
@@ -72,10 +72,10 @@ def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
     """
     permitted = [
         phase
-        for phase in PHASE_TRANSITIONS.permitted(conversation.phase)
+        for phase in PHASE_TRANSITIONS.permitted(conversation.cycle.phase)
         if gates.why_not_leave(conversation, phase, rules) is None
     ]
-    way = QUALITY_PHASES if conversation.waived else ()
+    way = QUALITY_PHASES if conversation.phases.waived else ()
     beyond = [p for p in (*way, Phase.CHAT) if p not in permitted and _beyond(conversation, p)]
     return {
         "roster": [
@@ -89,25 +89,25 @@ def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
             }
             for agent in rules.routable.values()
         ],
-        "earlier": [{"cycle": p.cycle, "request": p.request, "done": list(p.done)} for p in conversation.past],
+        "earlier": [{"cycle": p.cycle, "request": p.request, "done": list(p.done)} for p in conversation.memory.past],
         "messages": [],
         "turns": [],
-        "cycle": conversation.cycle,
-        "phase": conversation.phase,
+        "cycle": conversation.cycle.number,
+        "phase": conversation.cycle.phase,
         "permitted": [*permitted, *beyond],
         "open_gates": list(gates.open_gates(conversation, rules)),
-        "can_end": bool(conversation.turns) and gates.why_not_leave(conversation, END, rules) is None,
-        "participants": list(conversation.participants),
+        "can_end": bool(conversation.cycle.turns) and gates.why_not_leave(conversation, END, rules) is None,
+        "participants": list(conversation.cycle.participants),
         "still_to_reflect": list(gates.yet_to_reflect(conversation, rules)),
-        "waived": sorted(conversation.waived),
+        "waived": sorted(conversation.phases.waived),
         **({"plan_approved": True} if gates.must_be_carried_out(conversation, rules) else {}),
-        "rejections": list(conversation.question.rejections if conversation.question else ()),
+        "rejections": list(conversation.phases.question.rejections if conversation.phases.question else ()),
     }
 
 
 def _lessons(conversation: Conversation, others: Sequence[str]) -> list[str]:
     """The newest lessons, those of this conversation last; it has shared its own with the others."""
-    own = conversation.router_lessons
+    own = conversation.phases.router_lessons
     new = [cut(lesson, LESSON) for lesson in others if not any(lesson.endswith(known) for known in own)]
     return [*dict.fromkeys((*new, *own))][-LESSONS:]
 
@@ -144,7 +144,7 @@ def _shorter_turns(turns: Sequence[OrchestratorTurn], done: list[str], room: int
 
 def _beyond(conversation: Conversation, phase: Phase) -> bool:
     """Whether a phase is reached only by passing through waived ones."""
-    if phase is conversation.phase:
+    if phase is conversation.cycle.phase:
         return False
     way = gates.path(conversation, phase)
     return way is not None and len(way) > 1

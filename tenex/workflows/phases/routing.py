@@ -72,7 +72,7 @@ def check(conversation: Conversation, decision: RoutingDecision, rules: Policy) 
     way = _way(conversation, decision, rules)
     if isinstance(way, Rejected):
         return way
-    target = way[-1] if way else conversation.phase
+    target = way[-1] if way else conversation.cycle.phase
     wrong = _reflecting(conversation, agents, rules) if target is Phase.REFLECTION else None
     if wrong:
         return Rejected(sentence=wrong, plain="asked somebody to reflect who cannot, or who has done so")
@@ -83,7 +83,7 @@ def _way(conversation: Conversation, decision: RoutingDecision, rules: Policy) -
     if decision.phase is None:
         return ()
     phase = Phase.parse(decision.phase)
-    here = conversation.phase
+    here = conversation.cycle.phase
     if phase is None:
         phases = ", ".join(Phase)
         sentence = f"There is no phase {_short(decision.phase)}. The phases are: {phases}."
@@ -105,7 +105,7 @@ def _check_end(conversation: Conversation, decision: RoutingDecision, rules: Pol
     if wrong:
         still_open = ", ".join(gates.open_gates(conversation, rules))
         return Rejected(sentence=wrong, plain=f"wanted to end although {still_open} is still to do")
-    if not conversation.turns:
+    if not conversation.cycle.turns:
         sentence = "END is refused: the person's message has had no answer yet; name an agent."
         return Rejected(sentence=sentence, plain="wanted to end before your message was answered")
     return Accepted(end=True, reason=decision.reason)
@@ -118,7 +118,7 @@ _APPROVED: Final = Rejected(
 
 
 def _check_user(conversation: Conversation, decision: RoutingDecision, rules: Policy) -> Accepted | Rejected:
-    asked = conversation.question.seq if conversation.question else 0
+    asked = conversation.phases.question.seq if conversation.phases.question else 0
     if any(message.seq > asked for message in conversation.unanswered):
         sentence = "The person has just written; look again."
         return Rejected(sentence=sentence, plain="had not seen your newest message", stale=True)
@@ -152,11 +152,11 @@ def _wish(conversation: Conversation, decision: RoutingDecision) -> Rejected | N
             which = ", ".join(QUALITY_PHASES)
             sentence = f"{_short(name)} is no quality gate; only these can be waived: {which}."
             return Rejected(sentence=sentence, plain=f"wanted to skip {_short(name)}, which is no check")
-        if phase not in (*wanted, *conversation.waived, *conversation.gates_met):
+        if phase not in (*wanted, *conversation.phases.waived, *conversation.phases.gates_met):
             wanted.append(phase)
     if not wanted:
         return None
-    refused = [phase for phase in wanted if phase in conversation.waiver_declined]
+    refused = [phase for phase in wanted if phase in conversation.phases.waiver_declined]
     if refused:
         gates_kept = ", ".join(refused)
         sentence = f"A person was asked whether {gates_kept} may be skipped, and did not say yes."

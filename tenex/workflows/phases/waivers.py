@@ -35,7 +35,7 @@ def ask(draft: Transaction, phases: Sequence[Phase], untried: str = "") -> None:
     With `untried`, the reason why the work could not be tried, whether it is accepted so.
     """
     state = draft.state
-    newest = state.messages[-1] if state.messages else None
+    newest = state.cycle.messages[-1] if state.cycle.messages else None
     of = PublicKey("")
     if newest is not None and may_decide(
         Decision.WAIVER, state, draft.rules.gates, author=newest.author, role=newest.role
@@ -57,13 +57,13 @@ def ask(draft: Transaction, phases: Sequence[Phase], untried: str = "") -> None:
 
 def still_open(state: State, phases: Sequence[Phase]) -> tuple[Phase, ...]:
     """Those of the gates that this cycle has neither passed nor skipped."""
-    return tuple(phase for phase in phases if phase not in state.gates_met and phase not in state.waived)
+    return tuple(phase for phase in phases if phase not in state.phases.gates_met and phase not in state.phases.waived)
 
 
 def nothing_to_skip(state: State, phases: Sequence[Phase]) -> str:
     """The answer to a command that would skip gates of which none is open."""
-    passed = [phase for phase in phases if phase in state.gates_met]
-    skipped = [phase for phase in phases if phase not in state.gates_met]
+    passed = [phase for phase in phases if phase in state.phases.gates_met]
+    skipped = [phase for phase in phases if phase not in state.phases.gates_met]
     parts = [f"{_listed(passed)} {'is' if len(passed) == 1 else 'are'} done"] if passed else []
     parts += [f"{_listed(skipped)} will be skipped already"] if skipped else []
     return f"There is nothing to skip: {', and '.join(parts)}."
@@ -80,7 +80,7 @@ def answered(draft: Transaction, signal: MessageReceived, wrote: r.MessageRecord
     `is_only` is whether nothing else was asked when it came.
     """
     state, message = draft.state, signal.message
-    phases = state.waiver_asked
+    phases = state.phases.waiver_asked
     if not phases:
         return False
     is_theirs = may_decide(
@@ -89,16 +89,18 @@ def answered(draft: Transaction, signal: MessageReceived, wrote: r.MessageRecord
         draft.rules.gates,
         author=message.author,
         role=signal.role,
-        asked=state.waiver_asked_of,
+        asked=state.phases.waiver_asked_of,
     )
-    why_not = why_no_answer(draft, message, state.waiver_question, is_only=is_only)
+    why_not = why_no_answer(draft, message, state.phases.waiver_question, is_only=is_only)
     if is_theirs and is_clear_yes(message.text):
         if not why_not:
             waive(draft, phases, signal)
             advance(draft)
             return True
         skips = " and ".join(f"`/skip {phase}`" for phase in phases)
-        does, how = ("accepts", "accept it untried") if state.waiver_untried else ("skips", f"skip {_listed(phases)}")
+        does, how = (
+            ("accepts", "accept it untried") if state.phases.waiver_untried else ("skips", f"skip {_listed(phases)}")
+        )
         notify(draft, f"Your “yes” {does} nothing: {why_not}. To {how}, send {skips}.")
     is_no = is_theirs and not why_not and is_clear_no(message.text)
     draft.add(r.WaiverDeclined, name=signal.name, message=wrote.seq if is_no else 0)
@@ -107,8 +109,8 @@ def answered(draft: Transaction, signal: MessageReceived, wrote: r.MessageRecord
 
 def waive(draft: Transaction, phases: Sequence[Phase], signal: MessageReceived) -> None:
     """Record that a user gave up gates with this message, and report what that means."""
-    message, untried = signal.message, draft.state.waiver_untried
-    is_accepted = bool(untried) and tuple(phases) == draft.state.waiver_asked
+    message, untried = signal.message, draft.state.phases.waiver_untried
+    is_accepted = bool(untried) and tuple(phases) == draft.state.phases.waiver_asked
     draft.add(
         r.Waived,
         phases=tuple(phases),
@@ -120,7 +122,7 @@ def waive(draft: Transaction, phases: Sequence[Phase], signal: MessageReceived) 
     )
     if is_accepted:
         return  # who has just accepted it knows what that means
-    if Phase.VERIFICATION in draft.state.gates_met:
+    if Phase.VERIFICATION in draft.state.phases.gates_met:
         notify(draft, f"As you wish, I skip {_listed(phases)}. The work has been verified.")
         return
     skipped = "; ".join(f"{phase}: {RISK[phase]}" for phase in phases)

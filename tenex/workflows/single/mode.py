@@ -28,7 +28,7 @@ class SingleMode(Mode):
 
     def owns(self, state: State) -> bool:
         """Whether the conversation began with an agent of its own."""
-        return bool(state.agent)
+        return bool(state.identity.agent)
 
     def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Take a message as the answer to an open question, or as work."""
@@ -36,7 +36,7 @@ class SingleMode(Mode):
         wrote = record_message(draft, replace(signal, addressed=mentioned))
         if called:
             report_elsewhere(draft, called)
-        elif report_disabled(draft, signal) and not draft.state.turn_count:  # it was to begin, and nothing else
+        elif report_disabled(draft, signal) and not draft.state.totals.turn_count:  # it was to begin, and nothing else
             draft.add(r.Waiting, reason="user")
             return
         if not answers_question(draft, wrote):
@@ -46,12 +46,14 @@ class SingleMode(Mode):
         """Open a turn where a message is not answered yet; else wait for one. A limit of cost comes before both."""
         state = draft.state
         unanswered = [message for message in state.unanswered if not message.is_answer]
-        mentioned = tuple(dict.fromkeys(slug for slug, _ in state.addressed if slug in draft.rules.routable))
+        mentioned = tuple(dict.fromkeys(slug for slug, _ in state.work.addressed if slug in draft.rules.routable))
         if limit := spent(draft):
             wait_at_limit(draft, *limit)
         elif mentioned or unanswered:
-            wrote = state.messages[-1]
-            self._open(draft, mentioned or (state.agent,), f"{wrote.name} wrote", person(wrote.name, wrote.author))
+            wrote = state.cycle.messages[-1]
+            self._open(
+                draft, mentioned or (state.identity.agent,), f"{wrote.name} wrote", person(wrote.name, wrote.author)
+            )
         else:
             draft.add(r.Waiting, reason="user")
 
@@ -69,8 +71,13 @@ class SingleMode(Mode):
     def command(self, draft: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
         """Run the last turn again: on `/retry`, and on `/continue` where it has not finished."""
         del argument
-        state, last = draft.state, draft.state.last_turn
-        if name not in ("retry", "continue") or state.turn is not None or state.status == "ended" or not state.turns:
+        state, last = draft.state, draft.state.memory.last_turn
+        if (
+            name not in ("retry", "continue")
+            or state.work.turn is not None
+            or state.cycle.status == "ended"
+            or not state.cycle.turns
+        ):
             return False
         if last is None or holds.on_hold(state):
             return False
@@ -87,4 +94,7 @@ class SingleMode(Mode):
 
     def status(self, draft: Transaction) -> list[str]:
         """The agent, then what runs."""
-        return [f"Agent: {draft.state.agent} (cycle {draft.state.cycle})", *activity(draft, "This cycle has ended.")]
+        return [
+            f"Agent: {draft.state.identity.agent} (cycle {draft.state.cycle.number})",
+            *activity(draft, "This cycle has ended."),
+        ]

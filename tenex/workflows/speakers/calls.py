@@ -240,7 +240,7 @@ def round_of(state: State, rules: Policy, run: Run, text: str, *, completed: boo
                 calls.append(_called(session, rules, call) if ours else Called(call.tool))
     if completed:
         calls.append(Called("complete"))
-    turn = state.turn or state.last_turn
+    turn = state.work.turn or state.memory.last_turn
     return Envelope(run.agent, text, tuple(calls), str(turn.turn_id) if turn else "")
 
 

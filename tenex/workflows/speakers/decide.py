@@ -160,7 +160,7 @@ def on_message(draft: Transaction, wrote: r.MessageRecorded, role: Role) -> None
     for slug in wrote.addressed:
         if slug != session.slug and can_begin(draft, slug):
             report_elsewhere(draft, slug)
-    if draft.state.turn is None and session.expected == PERSON and _is_theirs(draft, session, wrote.author, role):
+    if draft.state.work.turn is None and session.expected == PERSON and _is_theirs(draft, session, wrote.author, role):
         count_round(draft, _round_of_person(session, wrote))
 
 
@@ -192,7 +192,7 @@ def count_round(draft: Transaction, envelope: Envelope, outcome: r.Outcome = "fi
     if graph is None:
         return
     try:
-        folded = fold(graph, session.speakers, envelope, partial(answer, draft.state.verdicts))
+        folded = fold(graph, session.speakers, envelope, partial(answer, draft.state.work.verdicts))
     except UnreadablePartError as fault:
         _hold(draft, f"The rules of {session.name} cannot be read any more: {' '.join(fault.faults)}")
         return
@@ -238,7 +238,12 @@ def _record(draft: Transaction, envelope: Envelope, folded: Folded, outcome: r.O
 def next_speaker(draft: Transaction) -> Slug | None:
     """The agent whose round begins now; None where no one's does, and then it is on record what is waited for."""
     state, session = draft.state, draft.state.workflow
-    if session is None or session.is_closed or state.turn is not None or state.status in ("waiting", "ended"):
+    if (
+        session is None
+        or session.is_closed
+        or state.work.turn is not None
+        or state.cycle.status in ("waiting", "ended")
+    ):
         return None
     acknowledge(draft)
     session = draft.state.workflow or session
@@ -321,8 +326,8 @@ def missed(draft: Transaction, session: WorkflowSession, watch: str) -> None:
         left = f" It ends in {(within.close - within.warn) / 60_000:g} min." if within.close > within.warn else ""
         notify(draft, f"{late}{left}")
         return
-    for run in draft.state.own_runs:
+    for run in draft.state.work.own_runs:
         close_calls(draft, run, STOPPED)
         outcome: r.Outcome = "timed_out" if name == TURN_WITHIN else "stopped"
-        finish_run(draft, draft.state.runs[run.id], outcome, error=late, announce=name == TURN_WITHIN)
+        finish_run(draft, draft.state.work.runs[run.id], outcome, error=late, announce=name == TURN_WITHIN)
     close(draft, name, late)  # where the round that was just closed has not

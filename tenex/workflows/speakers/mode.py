@@ -119,7 +119,7 @@ class SpeakersMode(Mode):
             if session.is_closed:
                 notify(draft, decide.over(session))
             decide.close(draft, decide.CLOSED, f"{signal.name} closed it.", by=signal.name)
-        elif name == "retry" and draft.state.turn is not None and not holds.on_hold(draft.state):
+        elif name == "retry" and draft.state.work.turn is not None and not holds.on_hold(draft.state):
             notify(draft, "I am at work; `/stop` first.")
         elif session.is_closed:
             notify(draft, decide.over(session))
@@ -127,7 +127,7 @@ class SpeakersMode(Mode):
             before = draft.state.next_seq
             resume(draft, signal.name)
             is_silent = not any(isinstance(rec, r.MessageSent) and rec.seq >= before for rec in draft.records)
-            if draft.state.waiting_for == "user" and is_silent:
+            if draft.state.cycle.waiting_for == "user" and is_silent:
                 notify(draft, "It is your turn: write what you have to say.")
         return True
 

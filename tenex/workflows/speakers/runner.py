@@ -72,7 +72,7 @@ class LocalSpeakers(LocalAgent):
         """
         self._text, self._given = text, given or {}
         state = await self.run_to_rest()
-        held = next((run.retry for run in state.runs.values() if run.retry is not None), None)
+        held = next((run.retry for run in state.work.runs.values() if run.retry is not None), None)
         if held is not None:
             raise ModelUnavailable(held.message, needs_operator=held.needs_operator)
         if state.workflow is None:
@@ -85,7 +85,7 @@ class LocalSpeakers(LocalAgent):
         return self._notices[-1] if self._notices else ""
 
     def _is_active(self, state: Conversation) -> bool:
-        runs = state.runs.values()
+        runs = state.work.runs.values()
         is_over = state.workflow is None or state.workflow.is_closed
         return not is_over and any(not (run.is_parked or run.is_held) for run in runs)
 
@@ -208,7 +208,7 @@ def _result(state: Conversation, thread: str, rules: Policy) -> WorkflowResult:
     slugs = {agent.pubkey: slug for slug, agent in rules.roster.items()}
     messages = (
         Spoken(str(PERSON if message.role is not None else slugs.get(message.author, Slug(message.name))), message.text)
-        for message in state.recent
+        for message in state.memory.recent
     )
     return WorkflowResult(
         reason=session.close_reason,

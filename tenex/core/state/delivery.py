@@ -1,0 +1,61 @@
+"""What waits to be sent: the outbox, what relays refused, and which message ours are replies to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tenex.core.ids import EventId, Millis
+from tenex.core.port_values import UnsignedEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxRow:
+    """The events of one `MessageSent` and the relays that have not answered for good."""
+
+    events: tuple[UnsignedEvent, ...]
+    open: tuple[tuple[int, str], ...]
+    """(part, relay), in the order in which they go out."""
+    expires_at: Millis = Millis(0)
+    """When relays that have not answered are given up; 0 as long as none has accepted an event."""
+    others: tuple[str, ...] = ()
+    """Relays to try too once one has refused an event for good."""
+
+    def answered(self, part: int, relay: str, *, expires_at: Millis, is_refused: bool) -> "OutboxRow":
+        """A relay has answered for good; once one has refused, all parts also go to the relays kept for that."""
+        left = tuple(pair for pair in self.open if pair != (part, relay))
+        row = replace(self, open=left, expires_at=self.expires_at or expires_at)
+        if not is_refused:
+            return row
+        more = tuple((number, other) for number in range(len(self.events)) for other in self.others)
+        return replace(row, open=(*left, *more), others=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayRefusal:
+    """A relay refused an event of a `MessageSent` for good."""
+
+    message: int
+    event: EventId
+    relay: str
+    reason: str
+    at: Millis
+    is_delivered: bool = False
+    """Another relay has accepted what was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """Messages on their way out. What is sent stays sent: a rollback keeps it."""
+
+    outbox: Mapping[int, OutboxRow] = field(default_factory=dict)
+    """By the seq of the `MessageSent`."""
+    refusals: tuple[RelayRefusal, ...] = ()
+    last_created_at: int = 0
+    """The newest time of an event of ours, in seconds: none is dated before it."""
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    """The message we answer: a user's newest that is no command."""
+    first_origin: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """The message that began the conversation, answered where the newest was deleted."""
+    command_origin: Mapping[str, Any] = field(default_factory=dict)
+    """The command that the next message answers, where one was given last."""
+    origin_at: int = 0

@@ -1,0 +1,55 @@
+"""Which conversation it is: its id, its title, where it lives, and which events it has received."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
+
+SEEN = 512
+"""Event ids kept against a message that arrives twice; the index remembers the older ones."""
+
+TITLE_CHARACTERS = 80
+
+
+def title_of(text: str) -> str:
+    """What a conversation is called after its first words: their first line, cut."""
+    title = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return title if len(title) <= TITLE_CHARACTERS else title[: TITLE_CHARACTERS - 1].rstrip() + "…"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkOrigin:
+    """Where a fork branched off: after record `seq` of another conversation, called `title`."""
+
+    id: ConversationId
+    seq: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What a conversation is, whatever happens in it; a rollback changes nothing of it but the title."""
+
+    id: ConversationId
+    next_seq: int = 1
+    started_at: Millis = Millis(0)
+    updated_at: Millis = Millis(0)
+    title: str = ""
+    starter: PublicKey = PublicKey("")
+    address: Mapping[str, Any] = field(default_factory=dict)
+    agent: Slug = Slug("")
+    """The agent that answers alone, as configured when the conversation began; "" for none."""
+    seen: Mapping[str, None] = field(default_factory=dict)
+    """The newest event ids, oldest first."""
+    forked_from: ForkOrigin | None = None
+    imported: int = 0
+    """The seq up to which its records were not written here, but imported; 0 where all were."""
+
+    def received(self, event_id: str) -> "Identity":
+        """An event has come in; it is not taken a second time."""
+        seen = dict(self.seen)
+        seen[event_id] = None
+        if len(seen) > SEEN:
+            seen.pop(next(iter(seen)))
+        return replace(self, seen=seen)

@@ -1,0 +1,89 @@
+"""What a conversation of the phases keeps beside its cycle: gates, waivers, the plan, and the router's question."""
+
+from dataclasses import dataclass, field, replace
+
+from tenex.core import records as r
+from tenex.core.ids import EventId, PublicKey, Slug, TurnId
+from tenex.core.phases import Phase
+
+from .questions import DecisionQuestion
+from .run import Question
+
+ROUTER_LESSONS = 10
+EARLIER_PLANS = 100
+"""Messages that presented a plan which was changed since: a late `/approve` as a reply to one approves nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phases:
+    """Where a cycle is on its way through the phases. A rollback restores it, with nothing asked."""
+
+    wrote_since_entry: bool = False
+    """A user has written since the phase was entered."""
+    last_transition: r.PhaseTransition | r.HandedOff | None = None
+    unannounced: r.PhaseTransition | None = None
+    """The last transition, as long as no message has shown it."""
+
+    # the gates
+    executed: bool = False
+    gates_met: frozenset[Phase] = frozenset()
+    reflected: frozenset[Slug] = frozenset()
+    changed_outside: bool = field(default=False, compare=False)
+    """Whether execute may have changed something that `Cycle.touched` does not name."""
+    waivers: tuple[r.Waived, ...] = ()
+    waiver_asked: tuple[Phase, ...] = ()
+    """Gates a user is being asked to give up."""
+    waiver_asked_of: PublicKey = PublicKey("")
+    """Who is asked; "" for any owner."""
+    waiver_question: DecisionQuestion | None = None
+    """The message that asks; None where its journal does not name it."""
+    waiver_untried: str = ""
+    """Why the work could not be tried, where a user is asked to accept that."""
+    waiver_declined: frozenset[Phase] = frozenset()
+    """Gates a user was asked to give up, and would not, since someone last wrote."""
+    untried_asked: bool = False
+    """A user was asked to accept untried what has been changed; they are asked once."""
+
+    # the plan
+    plan_question: DecisionQuestion | None = None
+    """The messages that presented the newest plan and asked for its approval; None for none."""
+    earlier_plans: tuple[EventId, ...] = ()
+    """The newest of the messages that presented plans of this cycle which have been changed since."""
+    approved_turn: TurnId = TurnId("")
+    """The turn whose plan a user has approved; "" for none. A later turn makes another plan."""
+
+    # the router
+    question: Question | None = None
+    """What the router is being asked; None for nothing."""
+    delay_reported: bool = field(default=False, compare=False)
+    """Whether users know that the router is slow, since one of them last wrote."""
+    router_asked: int = field(default=0, compare=False)
+    """The seq of the router's newest question: it knows of no message after it."""
+    router_lessons: tuple[str, ...] = ()
+    """What it should learn from answers that were refused; a rollback keeps them."""
+    worked_on: int | None = field(default=None, compare=False)
+    """As `Memory.answered`, of runs in phases that may carry a message out: a gate may only look at what was asked for
+    before. None where no such run has ended; then it is `answered`."""
+    asked_at_rest: int = field(default=0, compare=False)
+    """The seq of the newest message that came in execute while nothing was under way or asked. The router could choose
+    any work for it: where it chose to verify, that was what the user asked for."""
+
+    @property
+    def waived(self) -> frozenset[Phase]:
+        """The gates a user gave up in this cycle."""
+        return frozenset(phase for waiver in self.waivers for phase in waiver.phases)
+
+    def without_waiver_question(self) -> "Phases":
+        """The question about gates is over without a yes: it is not put again before a user has written."""
+        return replace(
+            self,
+            waiver_declined=self.waiver_declined | frozenset(self.waiver_asked),
+            waiver_asked=(),
+            waiver_asked_of=PublicKey(""),
+            waiver_question=None,
+            waiver_untried="",
+        )
+
+    def with_open_gates(self) -> "Phases":
+        """Something was changed in execute: each gate is to be passed, again."""
+        return replace(self, executed=True, gates_met=frozenset(), reflected=frozenset(), untried_asked=False)
