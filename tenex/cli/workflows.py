@@ -12,9 +12,10 @@ from tenex.core.phases import PHASE_TRANSITIONS
 from tenex.operations.short_ids import matching
 from tenex.settings import resolve_paths
 
-from . import examples, output
-from .agents import graph_json, keyed_agents, load_agents
-from .options import Globals, group, register
+from .shared import examples, output
+from .shared.agent_files import graph_json, keyed_agents, load_agents
+from .shared.options import Globals
+from .shared.register import group, register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

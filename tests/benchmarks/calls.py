@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tenex.cli.scenario_run import run_scenario
+from tenex.cli.shared.scenario_run import run_scenario
 from tenex.core.messages import Usage
 from tenex.nostr.keys import parse_public_key
 from tenex.operations.evaluation.figures import Call, Figures, figures_of

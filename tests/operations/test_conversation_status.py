@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from tenex.cli.activity import toolbar
+from tenex.cli.shared.activity import toolbar
 from tenex.core import records as r
 from tenex.core.conversation import fold
 from tenex.core.ids import Millis, Slug

@@ -202,7 +202,7 @@ def test_an_installed_package_finds_and_loads_its_own_prompts_and_examples(tmp_p
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from tenex.prompting import PromptLibrary, builtin_prompts\n"
         "print(builtin_prompts()); print(len(PromptLibrary.load(builtin_prompts()).definitions))\n"
-        "from tenex.cli.examples import agent_examples, workflow_examples\n"
+        "from tenex.cli.shared.examples import agent_examples, workflow_examples\n"
         "files = [one.file for one in (*agent_examples().values(), *workflow_examples().values())]\n"
         "print(len(files), all(file.is_relative_to(sys.argv[1]) for file in files))"
     )
