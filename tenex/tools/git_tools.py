@@ -16,6 +16,7 @@ from tenex.core.ports import ExecutionContext, ToolResult
 from . import process, sandbox
 from .checkpoints import Checkpoints
 from .daemon_programs import find_program
+from .dependencies import ToolTable
 from .git_config import GIT_ALONE, folders_elsewhere, why_no_repository
 from .process import plain_text
 from .shadow_git import CheckpointFailed
@@ -187,3 +188,9 @@ def _environment() -> dict[str, str]:
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_PAGER": "cat",
     }
+
+
+TOOLS: Final[ToolTable] = {
+    "git_status": lambda d: git_status_tool(d.workspace) if d.has_sandbox else None,
+    "git_diff": lambda d: git_diff_tool(d.workspace, d.checkpoints) if d.has_sandbox else None,
+}
