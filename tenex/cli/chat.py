@@ -19,8 +19,9 @@ import typer
 
 from tenex.core.amounts import dollars
 from tenex.core.errors import ConfigurationError, TransientError, UsageError
+from tenex.core.phases import PHASES
 from tenex.operations.short_ids import conversation_of
-from tenex.operations.transcript import ICONS, Line
+from tenex.operations.transcript import Line
 
 from .init import OWNER, PROJECT
 from .shared import output
@@ -263,7 +264,7 @@ class Chat:
 
     def _show(self, message: ReceivedMessage) -> None:
         if message.phase_from and not self._has_report:  # otherwise the report shows the transition, with its reason
-            icon = next((icon for phase, icon in ICONS.items() if phase == message.phase), "")
+            icon = next((facts.icon for phase, facts in PHASES.items() if phase == message.phase), "")
             self._screen.show(Line("phase", f"{icon} {message.phase_from} → {message.phase}"))
         self._phase = message.phase or self._phase
         self._screen.show(message.line)

@@ -1,4 +1,4 @@
-"""`tenex workflows`: draw, check, add and run workflows; also draws the seven phases and the graphs of agents."""
+"""`tenex workflows`: draw, check, add and run workflows; also draws the phases and the graphs of agents."""
 
 from functools import cached_property
 from pathlib import Path
@@ -39,7 +39,7 @@ ShownArgument = Annotated[
 
 @register(workflows)
 def show(given: Globals, name: ShownArgument = "") -> None:
-    """Print a workflow, an agent's own phases and output states, or the seven phases, as Mermaid diagrams."""
+    """Print a workflow, an agent's own phases and output states, or the phases, as Mermaid diagrams."""
     if not name:
         graph = PHASE_TRANSITIONS
         terminal = [node for node in graph.nodes if node in graph.terminal]

@@ -9,7 +9,7 @@ import structlog
 from tenex.core.config import Replay
 from tenex.core.errors import InternalError
 from tenex.core.ids import Slug
-from tenex.core.phases import Access, Phase
+from tenex.core.phases import PHASES, Access, Phase
 from tenex.core.ports import ToolResult, Tools
 from tenex.tools.arguments import Arguments
 from tenex.tools.ask_complete import COMPLETE_SPEC
@@ -52,19 +52,14 @@ ALL, SPEAK = set(DESIGNED), {"ask", "complete"}
 READ, CHANGE, RUN, TALK = map(designed, (Access.READ, Access.CHANGE, Access.RUN, Access.SPEAK))
 
 WORKER = {
-    Phase.CHAT: TALK,
-    Phase.BRAINSTORM: TALK | READ,
-    Phase.PLAN: TALK | READ,
-    Phase.EXECUTE: TALK | READ | CHANGE | RUN,
-    Phase.VERIFICATION: TALK | READ | RUN,
-    Phase.CHORES: TALK | READ | CHANGE | RUN,
-    Phase.REFLECTION: {"complete", "learn"},
+    phase: designed(*facts.access) - (set() if facts.may_ask else TALK - {"complete"})
+    for phase, facts in PHASES.items()
 }
 EXECUTOR = ROSTER[Slug("executor")]
 
 
 def permitted(slug: str, phase: Phase) -> set[str]:
-    """The table, written out by hand from the design."""
+    """Who may use what, from the two tables: of phases, and of tools."""
     return {
         "executor": WORKER[phase],
         "security": WORKER[phase] - CHANGE - RUN,

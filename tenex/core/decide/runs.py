@@ -17,7 +17,7 @@ from tenex.core.context.window import in_a_line
 from tenex.core.ids import CallId, Millis
 from tenex.core.messages import NO_USAGE, CallRequest, CallResult, ModelStep
 from tenex.core.mode import mode_of
-from tenex.core.phases import Phase
+from tenex.core.phases import PHASES
 from tenex.core.port_values import ToolResult
 from tenex.core.signals import ModelFailed
 from tenex.core.state.run import Call, CallState, Run
@@ -241,7 +241,7 @@ def _wrong_completion(arguments: Mapping[str, Any], run: Run) -> str | None:
     for name in ("response", "summary", "issues"):
         if not isinstance(arguments.get(name, ""), str):
             return f"`{name}` of `complete` must be a text."
-    needs_verdict = run.phase is Phase.VERIFICATION and run.parent is None
+    needs_verdict = PHASES[run.phase].needs_verdict and run.parent is None
     verdict = arguments.get("verdict")
     if needs_verdict and verdict not in VERDICTS:
         return "In verification `complete` needs `verdict`: `verified`, `issues` or `untried`."
@@ -259,7 +259,7 @@ def _unproved(draft: Transaction, run: Run, agent: Agent, arguments: Mapping[str
 
 
 def _claims(run: Run, arguments: Mapping[str, Any]) -> bool:
-    return run.phase is Phase.VERIFICATION and run.parent is None and arguments.get("verdict") == "verified"
+    return PHASES[run.phase].needs_verdict and run.parent is None and arguments.get("verdict") == "verified"
 
 
 def _unproved_before(run: Run) -> int:
@@ -273,7 +273,7 @@ def _finish(draft: Transaction, run: Run, arguments: Mapping[str, Any], *, compl
     issues = str(arguments.get("issues") or "").strip()
     if issues and issues not in text:
         text = f"{text}\n\n{issues}".strip()
-    verdict = arguments.get("verdict") if run.phase is Phase.VERIFICATION else ""
+    verdict = arguments.get("verdict") if PHASES[run.phase].needs_verdict else ""
     untried = issues if verdict == "untried" else ""
     if _claims(run, arguments) and mode_of(draft.state).why_unproved(draft, _agent(draft, run)) is not None:
         verdict, untried = "untried", f"{run.name} ran nothing that shows whether it works"
@@ -282,7 +282,7 @@ def _finish(draft: Transaction, run: Run, arguments: Mapping[str, Any], *, compl
     lacking = None
     if not text:
         lacking = f"Your answer is empty. Say what {'the person' if run.parent is None else 'your caller'} should read."
-    elif run.phase is Phase.VERIFICATION and not verdict and run.parent is None:
+    elif PHASES[run.phase].needs_verdict and not verdict and run.parent is None:
         lacking = "Verification ends with a verdict: call `complete` with `verdict` `verified`, `issues` or `untried`."
     if lacking is None:
         known = cast("r.WorkVerdict", verdict if verdict in VERDICTS else "")
