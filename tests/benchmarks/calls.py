@@ -1,4 +1,4 @@
-"""Calls of models, the tokens they read, and notes to the person: a simple request, seven phases, and a long chat.
+"""Calls of models, the tokens they read, and notes to the person: a simple request, all phases, and a long chat.
 
 The daemon of `tenex eval` asks a server on loopback that speaks OpenAI's protocol and keeps every request. Its count of
 tokens is of words; vendors count tokens of about four bytes, so an estimate from the bytes is shown too.
@@ -49,7 +49,7 @@ async def measure(place: Path) -> list[Row]:
     )
     return [
         *_rows("simple request", request, calls=7, sequential=6, tokens=15_000, notes=2, shared=90),
-        *_rows("seven phases", seven, calls=16, tokens=40_000),
+        *_rows("all phases", seven, calls=16, tokens=40_000),
         # the router chooses the first phase, and judges after two turns, four, and eight each if it is a talk
         *_rows(f"chat of {MESSAGES} messages", chat, calls=MESSAGES + 15, shared=87),
     ]

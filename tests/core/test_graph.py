@@ -1,4 +1,4 @@
-"""One graph for every system: its faults, and rules, conditions and functions as its routers; the seven phases."""
+"""One graph for every system: its faults, and rules, conditions and functions as its routers; the phases."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence

@@ -50,7 +50,7 @@ def patient(question: dict[str, Any]) -> dict[str, Any]:
 
 
 def whole() -> Scenario:
-    """A conversation that has gone through all seven phases."""
+    """A conversation that has gone through all phases."""
     scenario = Scenario(patient, diligent)
     lead_to_end(scenario)
     return scenario

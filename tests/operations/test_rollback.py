@@ -45,7 +45,7 @@ ADDRESS = {
 
 
 def whole() -> list[list[Record]]:
-    """The decisions of a conversation through all seven phases, held in a thread of notes."""
+    """The decisions of a conversation through all phases, held in a thread of notes."""
     scenario = seven_phase_scenario()
     assert scenario.conversation.status == "ended"
     first = scenario.journal[0][0]

@@ -138,7 +138,7 @@ def mode_of(path: Path) -> int:
 
 
 def seven_phase_scenario() -> Scenario:
-    """A conversation of all seven phases."""
+    """A conversation of all phases."""
     scenario = Scenario(seven_phases, diligent)
     for text in ("I want something nice", "let us think", "plan it", "blue"):
         scenario.converse(text)

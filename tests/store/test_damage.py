@@ -140,7 +140,7 @@ async def test_a_folder_we_may_not_enter_is_named(three: ConversationFolder, mon
 
 @pytest.fixture
 async def rotated(folder: ConversationFolder, scenario: Scenario) -> Path:
-    """The folder of a conversation of all seven phases, in four files."""
+    """The folder of a conversation of all phases, in four files."""
     await (await write_rotated(folder, scenario.journal)).close()
     return folder.path(ID)
 
