@@ -339,7 +339,7 @@ def shortened(line: str) -> str:
 
 
 TOOLS: Final[ToolTable] = {
-    "read_file": lambda d: read_file_tool(d.workspace),
-    "list_files": lambda d: list_files_tool(d.workspace),
-    "search_files": lambda d: search_files_tool(d.workspace),
+    "read_file": lambda parts: read_file_tool(parts.workspace),
+    "list_files": lambda parts: list_files_tool(parts.workspace),
+    "search_files": lambda parts: search_files_tool(parts.workspace),
 }

@@ -305,8 +305,8 @@ def _is_text(content: bytes, shown: str) -> bool:
 
 
 TOOLS: Final[ToolTable] = {
-    "write_file": lambda d: write_file_tool(d.workspace),
-    "edit_file": lambda d: edit_file_tool(d.workspace),
-    "move_file": lambda d: move_file_tool(d.workspace),
-    "delete_file": lambda d: delete_file_tool(d.workspace),
+    "write_file": lambda parts: write_file_tool(parts.workspace),
+    "edit_file": lambda parts: edit_file_tool(parts.workspace),
+    "move_file": lambda parts: move_file_tool(parts.workspace),
+    "delete_file": lambda parts: delete_file_tool(parts.workspace),
 }

@@ -100,5 +100,5 @@ def _is_filter(value: str) -> bool:
 
 
 TOOLS: Final[ToolTable] = {
-    "git_commit": lambda d: git_commit_tool(d.workspace) if d.has_sandbox and d.commits else None,
+    "git_commit": lambda parts: git_commit_tool(parts.workspace) if parts.has_sandbox and parts.commits else None,
 }

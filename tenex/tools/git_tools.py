@@ -191,6 +191,6 @@ def _environment() -> dict[str, str]:
 
 
 TOOLS: Final[ToolTable] = {
-    "git_status": lambda d: git_status_tool(d.workspace) if d.has_sandbox else None,
-    "git_diff": lambda d: git_diff_tool(d.workspace, d.checkpoints) if d.has_sandbox else None,
+    "git_status": lambda parts: git_status_tool(parts.workspace) if parts.has_sandbox else None,
+    "git_diff": lambda parts: git_diff_tool(parts.workspace, parts.checkpoints) if parts.has_sandbox else None,
 }

@@ -148,4 +148,4 @@ def _listed(numbers: Sequence[int]) -> str:
     return ("lesson " if len(numbers) == 1 else "lessons ") + ", ".join(map(str, numbers))
 
 
-TOOLS: Final[ToolTable] = {"learn": lambda d: learn_tool(d.lessons)}
+TOOLS: Final[ToolTable] = {"learn": lambda parts: learn_tool(parts.lessons)}

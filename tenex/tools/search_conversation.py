@@ -166,4 +166,4 @@ def _time(at: Millis) -> str:
         return "(no date)"
 
 
-TOOLS: Final[ToolTable] = {"search_conversation": lambda d: search_conversation_tool(d.past_messages)}
+TOOLS: Final[ToolTable] = {"search_conversation": lambda parts: search_conversation_tool(parts.past_messages)}

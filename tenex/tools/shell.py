@@ -205,6 +205,6 @@ def _check(dependencies: ToolDependencies) -> Tool | None:
 
 TOOLS: Final[ToolTable] = {
     "check": _check,
-    "shell": lambda d: shell_tool(d.programs) if d.programs else None,
-    "python": lambda d: python_tool(d.programs) if d.programs else None,
+    "shell": lambda parts: shell_tool(parts.programs) if parts.programs else None,
+    "python": lambda parts: python_tool(parts.programs) if parts.programs else None,
 }

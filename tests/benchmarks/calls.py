@@ -43,13 +43,13 @@ def _talks(asked: Asked) -> Answer:
 async def measure(place: Path) -> list[Row]:
     request = await _figures(place / "request", Team(worker=brisk), ["Please create note-01.txt."])
     phases = ["I want a note-01.txt.", "Give me ideas for note-01.txt.", "Take the first one."]
-    seven = await _figures(place / "seven", Team(all_phases, brisk), phases)
+    longest = await _figures(place / "longest", Team(all_phases, brisk), phases)
     chat = await _figures(
         place / "chat", Team(_chats, _talks), [f"message {n}: how are you?" for n in range(1, MESSAGES + 1)]
     )
     return [
         *_rows("simple request", request, calls=7, sequential=6, tokens=15_000, notes=2, shared=90),
-        *_rows("all phases", seven, calls=16, tokens=40_000),
+        *_rows("all phases", longest, calls=16, tokens=40_000),
         # the router chooses the first phase, and judges after two turns, four, and eight each if it is a talk
         *_rows(f"chat of {MESSAGES} messages", chat, calls=MESSAGES + 15, shared=87),
     ]

@@ -343,7 +343,7 @@ class Scenario:
         return fold(ID, [record for decision in self.journal for record in decision])
 
 
-def seven_phases(question: dict[str, Any]) -> dict[str, Any]:
+def longest_way(question: dict[str, Any]) -> dict[str, Any]:
     """A good router that goes the long way round, two agents at once in execute."""
     phase, turns, newest = question["phase"], question["turns"], question["messages"][-1]
     last = turns[-1] if turns else None

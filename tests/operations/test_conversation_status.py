@@ -10,7 +10,7 @@ from tenex.core.ids import Millis, Slug
 from tenex.operations.conversation_status import conversation_status, status_with_usage
 from tenex.store.view_json import render
 from tenex.workflows.speakers import TransitionGraph
-from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, longest_way, reply, rules
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 from tests.fakes.workflows import session, started
 
@@ -40,7 +40,7 @@ def test_a_waiting_caller_and_its_sub_agent_are_shown() -> None:
 
 
 def test_a_conversation_with_one_agent_is_shown_with_the_agent_in_place_of_a_phase() -> None:
-    scenario = Scenario(seven_phases, diligent, config=replace(rules(), only_agent=Slug("executor"))).converse("hello")
+    scenario = Scenario(longest_way, diligent, config=replace(rules(), only_agent=Slug("executor"))).converse("hello")
     status = status_with_usage(scenario.conversation, scenario.now)
     assert (status["place"], status["phase"]) == ("@executor", None)
     assert "phase" not in json.loads(render(scenario.conversation))

@@ -18,7 +18,7 @@ from tenex.core.messages import ModelStep, Usage
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.signals import ModelFailed
 from tenex.telemetry.metrics import Meter
-from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, longest_way, reply, rules
 
 from .kit import REFUSED, answering, feed, gauges, go_through
 
@@ -65,7 +65,7 @@ def priced(conversation: Conversation, call: ModelCall) -> ModelStep | ModelFail
 
 
 def test_a_whole_cycle_is_counted_and_its_tokens_and_money_are_those_of_the_conversation() -> None:
-    scenario = Scenario(seven_phases, priced)
+    scenario = Scenario(longest_way, priced)
     scenario.user_writes("I want something nice")
     go_through(scenario)
     total, usage = counted(scenario).total, scenario.conversation.usage
@@ -92,7 +92,7 @@ def test_a_whole_cycle_is_counted_and_its_tokens_and_money_are_those_of_the_conv
 
 
 def test_times_are_in_seconds() -> None:
-    scenario = Scenario(seven_phases, diligent)
+    scenario = Scenario(longest_way, diligent)
     scenario.user_writes("hello")
     while not scenario.records(r.TurnOpened):
         scenario.step()
@@ -181,7 +181,7 @@ def test_conversations_in_memory_are_counted_by_state() -> None:
     active = fold(ID, [record for decision in parked.journal for record in decision])
     parked.settle(1)
     assert parked.conversation.is_parked
-    held = Scenario(seven_phases, lambda _c, _call: REFUSED, config=rules(limits=Limits(retry_delays=())))
+    held = Scenario(longest_way, lambda _c, _call: REFUSED, config=rules(limits=Limits(retry_delays=())))
     held.user_writes("hello")
     held.settle(1)
     assert held.records(r.RetryScheduled)[0].on_hold
