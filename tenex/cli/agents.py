@@ -4,7 +4,6 @@ import asyncio
 import dataclasses
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,17 +15,17 @@ from tenex.core.ids import Slug
 from tenex.core.messages import AgentText, Note, UserText
 from tenex.core.phases import Phase
 from tenex.core.text import decode, is_like_key
-from tenex.nostr.keys import KeyRing
 from tenex.operations.short_ids import matching
 from tenex.settings import Settings, resolve_paths
 
-from . import examples, output
 from .lessons import lessons
-from .options import Globals, group, parse_phase, register
+from .shared import examples, output
+from .shared.agent_files import graph_json, load_agents, npubs_of
+from .shared.options import Globals, parse_phase
+from .shared.register import group, register
 
 if TYPE_CHECKING:
-    from tenex.core.graph import TransitionGraph
-    from tenex.prompting import AgentDefinition, PromptLibrary
+    from tenex.prompting import AgentDefinition
 
 _RESERVED = frozenset({END.lower(), "user", "project", "owner"})
 """Names that an agent may not have: words of the router, and keys that belong to no agent."""
@@ -42,7 +41,7 @@ def list_(given: Globals) -> None:
     settings = given.settings()
     library = load_agents(settings)
     known = library.definitions
-    npubs = _npubs(settings, known)
+    npubs = npubs_of(settings, known)
     rows = [_row(agent, settings, npubs) for agent in known.values()]
     head = ("slug", "kind", "model", "in_phases", "npub")  # with the tools it would be twice as wide as a terminal
     table = output.table(head, [[_cell(row[name]) for name in head] for row in rows])
@@ -74,7 +73,7 @@ def show(
     settings = given.settings()
     library = load_agents(settings)
     known = library.definitions
-    npubs = _npubs(settings, known)
+    npubs = npubs_of(settings, known)
     found = matching(slug.removeprefix("@"), [*map(str, known), *npubs.values()], "agents")
     if found is None and (faults := library.faults.get(Slug(slug.removeprefix("@")))):
         raise ConfigurationError(faults)
@@ -95,18 +94,6 @@ def show(
     parts += [own.mermaid().rstrip()] if own is not None else []
     drawn = {"graph": graph_json(own, "when")} if own is not None else {}
     given.show({**row, **drawn}, "\n\n".join([*parts, row["instructions"]]))
-
-
-def graph_json(graph: "TransitionGraph", label: str = "") -> dict[str, Any]:
-    """A graph as JSON, with the labels of its edges under the name `label` where one is given."""
-    return {
-        "initial": str(graph.initial),
-        "nodes": [str(node) for node in graph.nodes],
-        "edges": [
-            {"from": edge.source, "to": str(edge.target), **({label: edge.label} if label else {})}
-            for edge in graph.edges
-        ],
-    }
 
 
 @register(agents)
@@ -238,45 +225,6 @@ def _show_prompt(
     text = "\n\n".join(f"===== {name} =====\n{part}" for name, part in parts.items())
     models = ", then ".join(shown.models)
     given.show(row, text, f"In {request.phase}, to {models}; about {shown.tokens:,} tokens.")
-
-
-def full_name(given: Globals, start: str) -> str:
-    """The slug or npub that begins with `start`; `start` itself where no current agent matches.
-
-    Raises:
-        UsageError: several match.
-    """
-    if not start:
-        return start
-    try:
-        settings = given.settings()
-        npubs = _npubs(settings, load_agents(settings).definitions)
-    except ConfigurationError:  # conversations can be read without valid settings
-        return start
-    return matching(start.removeprefix("@"), [*npubs, *npubs.values()], "agents") or start
-
-
-def _npubs(settings: Settings, known: "Mapping[Slug, AgentDefinition]") -> dict[str, str]:
-    """The npubs of the agents that have a key, by slug."""
-    ring = KeyRing(resolve_paths(settings).keys)
-    names = {str(slug): "project" if agent.kind == "orchestrator" else str(slug) for slug, agent in known.items()}
-    return {slug: ring.get(name).npub for slug, name in names.items() if name in ring.names()}
-
-
-def load_agents(settings: Settings) -> "PromptLibrary":
-    """Read and check the built-in agents and the operator's own.
-
-    Raises:
-        ConfigurationError: with every fault.
-    """
-    from tenex.configuration import agents as configuration
-
-    return configuration.load_agents(resolve_paths(settings))
-
-
-def keyed_agents(library: "PromptLibrary") -> tuple[str, ...]:
-    """The slugs of the agents with keys of their own: all but the orchestrator, which signs with the project's."""
-    return tuple(str(slug) for slug, agent in library.definitions.items() if agent.kind != "orchestrator")
 
 
 def _row(agent: "AgentDefinition", settings: Settings, npubs: dict[str, str]) -> dict[str, Any]:

@@ -19,15 +19,16 @@ import typer
 
 from tenex.core.amounts import dollars
 from tenex.core.errors import ConfigurationError, TransientError, UsageError
+from tenex.core.phases import PHASES
 from tenex.operations.short_ids import conversation_of
-from tenex.operations.transcript import ICONS, Line
+from tenex.operations.transcript import Line
 
-from . import output
-from .activity import HAS_ENDED, NEXT_CYCLE, YOUR_TURN, DaemonWatch, activity_lines, spinner, toolbar
-from .console import Feed, Screen
 from .init import OWNER, PROJECT
-from .nostr_client import Activity, ChatClient, ReceivedMessage, connected_client
-from .options import Globals
+from .shared import output
+from .shared.activity import HAS_ENDED, NEXT_CYCLE, YOUR_TURN, DaemonWatch, activity_lines, spinner, toolbar
+from .shared.console import Feed, Screen
+from .shared.nostr_client import Activity, ChatClient, ReceivedMessage, connected_client
+from .shared.options import Globals
 
 if TYPE_CHECKING:
     from tenex.core.ids import PublicKey
@@ -183,7 +184,7 @@ class Chat:
         """Send what the user types until they leave; the agents at work are shown above it."""
         from prompt_toolkit.patch_stdout import patch_stdout
 
-        from .input_line import typed_lines
+        from .shared.input_line import typed_lines
 
         talk.on_message, talk.on_activity = self._on_message, self._on_activity
         watch = DaemonWatch(self._socket, self._screen, lambda: talk.root, self._on_lines, self._on_gone)
@@ -263,7 +264,7 @@ class Chat:
 
     def _show(self, message: ReceivedMessage) -> None:
         if message.phase_from and not self._has_report:  # otherwise the report shows the transition, with its reason
-            icon = next((icon for phase, icon in ICONS.items() if phase == message.phase), "")
+            icon = next((facts.icon for phase, facts in PHASES.items() if phase == message.phase), "")
             self._screen.show(Line("phase", f"{icon} {message.phase_from} → {message.phase}"))
         self._phase = message.phase or self._phase
         self._screen.show(message.line)

@@ -9,9 +9,10 @@ import typer
 
 from tenex.core.errors import ConfigurationError, UsageError
 
-from . import output
-from .files import make_folder, replace
-from .options import Globals
+from .root_command import EXIT_CODES, app, load_command
+from .shared import output
+from .shared.files import make_folder, replace
+from .shared.options import Globals
 
 Shell = Literal["bash", "zsh", "fish"]
 
@@ -71,11 +72,9 @@ def script(shell: Shell) -> str:
 
 def page() -> str:
     """The man page."""
-    from . import main
-    from .manual import manual
+    from .shared.manual import manual
 
-    codes = (main.__doc__ or "").partition("Exit codes: ")[2]
-    return manual(typer.main.get_command(main.app), main.load_command, codes)
+    return manual(typer.main.get_command(app), load_command, EXIT_CODES)
 
 
 def _own_shell() -> Shell:
@@ -171,7 +170,5 @@ def complete(instruction: str) -> int:
     """Answer the script of a shell; returns the exit code. A fault is silent: it would be printed into a prompt."""
     from typer.completion import completion_init, shell_complete  # type: ignore[attr-defined]
 
-    from . import main
-
     completion_init()
-    return int(shell_complete(typer.main.get_command(main.app), {}, "tenex", VARIABLE, instruction))
+    return int(shell_complete(typer.main.get_command(app), {}, "tenex", VARIABLE, instruction))

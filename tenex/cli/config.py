@@ -12,8 +12,9 @@ from tenex.core.errors import ConfigurationError
 from tenex.nostr.keys import KeyRing
 from tenex.settings import example_config, resolve_paths
 
-from . import output
-from .options import Globals, group, register
+from .shared import output
+from .shared.options import Globals
+from .shared.register import group, register
 
 config = group("Show and check the settings.")
 

@@ -3,23 +3,28 @@
 The commands here only read files, so they work with and without a running daemon.
 """
 
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from tenex.core.conversation import fold
+from tenex.core.errors import UsageError
 from tenex.core.projection import glance_of
+from tenex.nostr.keys import parse_public_key
 from tenex.operations.transcript import TranscriptRenderer
 from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 from tenex.store.view import render
 
-from . import list_search, output
-from .console import Screen
-from .lookup import AllIdArgument, NewestIdArgument, find, on_folder, read_records
-from .options import Globals, group, register
 from .rollback import fork, rollback
+from .shared import list_search, output, times
+from .shared.agent_files import full_name
+from .shared.console import Screen
+from .shared.lookup import AllIdArgument, NewestIdArgument, find, on_folder, read_records
+from .shared.options import Globals, parse_phase
+from .shared.register import group, register
 from .stats import stats
 from .transfer import export, import_, rebuild
 from .verify import replay, verify
@@ -53,9 +58,7 @@ async def list_(
     limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many.")] = None,
 ) -> None:
     """List conversations, the newest first."""
-    wanted = list_search.make_filter(
-        given, phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until
-    )
+    wanted = _filter_of(given, phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
     rows = await list_search.rows(folder, wanted, limit or -1)
     which = " of that kind" if wanted != Filter() else ""
     none = "" if rows else f"There are no conversations{which} in {folder.root}."
@@ -85,9 +88,7 @@ async def search(
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many conversations.")] = 20,
 ) -> None:
     """Search messages and titles, the best match first. --since and --until apply to the messages."""
-    wanted = list_search.make_filter(
-        given, phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until
-    )
+    wanted = _filter_of(given, phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
     found = await list_search.search(folder, " ".join(words), wanted, limit)
     given.show(list_search.as_json(found), list_search.as_text(found), "" if found else "Nothing was found.")
 
@@ -130,6 +131,36 @@ def path(given: Globals, id: AllIdArgument = "") -> None:  # noqa: A002
         given.show({"id": name, "path": str(folder.path(name))}, str(folder.path(name)))
 
     on_folder(given, show_path)
+
+
+def _filter_of(given: Globals, *, status: str, phase: str, was_in: str, agent: str, since: str, until: str) -> Filter:
+    """The options of a command as a filter of the index.
+
+    Raises:
+        UsageError: a value is not a status, phase, time or key.
+    """
+    now = datetime.now().astimezone()
+    if status and status.lower() not in list_search.STATUSES:
+        raise UsageError(f"{status[:40]!r} is not a status. Choose from {', '.join(list_search.STATUSES)}.")
+    return Filter(
+        status=status.lower(),
+        phase=parse_phase(phase) or "",
+        was_in=parse_phase(was_in) or "",
+        agent=_agent(full_name(given, agent)),
+        since=times.since(since, now) if since else None,
+        until=times.until(until, now) if until else None,
+    )
+
+
+def _agent(word: str) -> str:
+    """A slug unchanged, a key in any form as hex."""
+    name = word.strip().removeprefix("@")
+    if not name.lower().startswith(("npub1", "nprofile1", "nsec1", "nostr:")) and len(name) != 64:
+        return name.lower()
+    try:
+        return parse_public_key(name)
+    except ValueError as error:
+        raise UsageError(f"--agent needs a slug or a key: {error}.") from error
 
 
 for _command in (verify, replay, rollback, fork, export, rebuild, stats):

@@ -25,11 +25,11 @@ from tenex.core.phases import Phase
 from tenex.core.projection import is_idle
 from tenex.operations.transcript import TranscriptRenderer
 
-from . import output
 from .chat import Chat
-from .console import OVERDUE, Feed, Screen
-from .nostr_client import ChatClient, connected_client
-from .options import Globals, current_folder
+from .shared import output
+from .shared.console import OVERDUE, Feed, Screen
+from .shared.nostr_client import ChatClient, connected_client
+from .shared.options import Globals, current_folder
 
 if TYPE_CHECKING:
     from tenex.app import Application
@@ -81,7 +81,7 @@ def demo(
         message = _piped()
     from tenex.settings import resolve_paths
 
-    from .demo_model import demo_model
+    from .shared.demo_model import demo_model
 
     own = _workspace(given, workspace) if workspace is not None else {}
     settings = given.settings(own)
@@ -106,7 +106,7 @@ def _workspace(given: Globals, folder: Path) -> dict[str, Any]:
     """
     from tenex.settings import NO_CURRENT, workspace_data
 
-    from .files import make_folder
+    from .shared.files import make_folder
 
     cwd = current_folder()
     if cwd is None and not folder.is_absolute():
@@ -167,7 +167,7 @@ def hold(
     from tenex.settings import resolve_paths
     from tenex.telemetry import configure
 
-    from .files import make_folder
+    from .shared.files import make_folder
 
     settings = given.settings()
     where = resolve_paths(settings)

@@ -11,8 +11,8 @@ import typer
 
 from tenex.core.amounts import count
 
-from . import output
-from .options import Globals
+from .shared import output
+from .shared.options import Globals
 
 if TYPE_CHECKING:
     from tenex.operations.doctor.findings import Case

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from . import output
-from .options import Globals
+from .shared import output
+from .shared.options import Globals
 
 if TYPE_CHECKING:
     from tenex.operations.evaluation.scenario import Scenario
@@ -91,7 +91,7 @@ def _models(settings: "Settings", name: str) -> "Models":
     from tenex.settings import resolve_paths
     from tenex.settings.sections import PhaseModels, Provider
 
-    from .demo_model import demo_model
+    from .shared.demo_model import demo_model
 
     given, _ = demo_model(settings, resolve_paths(settings).keys, name, in_terminal=False)
     assert given is not None, "one is named"
@@ -110,7 +110,7 @@ def _models(settings: "Settings", name: str) -> "Models":
 def _run(
     scenario: "Scenario", models: "Models | None", name: str, settings: "Settings", keep: Path | None
 ) -> dict[str, Any]:
-    from .scenario_run import run_scenario
+    from .shared.scenario_run import run_scenario
 
     output.message(f"{scenario.name} ({name}) ...")
     folder = Path(tempfile.mkdtemp(prefix="tenex-eval-"))

@@ -20,12 +20,12 @@ from tenex.nostr.keys import KeyRing, npub, parse_public_key
 from tenex.settings import KEY_SUFFIX, Settings, Trust, check_paths, example_config, find_config, load, resolve_paths
 from tenex.tools.project_commands import UNKNOWN, propose
 
-from . import output
-from .files import make_folder, write_new
-from .options import Globals
-from .provider import Chosen, Options, ask, build, check, from_options, how_to
-from .questions import prompt
 from .relay import is_here
+from .shared import output
+from .shared.files import make_folder, write_new
+from .shared.options import Globals
+from .shared.provider import Chosen, Options, ask, build, check, from_options, how_to
+from .shared.questions import prompt
 from .trust import keys_in, report_grants, trust_folder, trusted_files
 from .workspace import proposal
 
@@ -231,7 +231,7 @@ def prepare(
         UsageError: an option is invalid, or contradicts the existing configuration.
         ConfigurationError: the existing configuration or a key is invalid, or a file cannot be written.
     """
-    from .agents import keyed_agents, load_agents
+    from .shared.agent_files import keyed_agents, load_agents
 
     wanted = _validate(data, owner, relays, chosen)
     if workspace is not None:

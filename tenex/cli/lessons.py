@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from . import output
-from .options import Globals, group, register
-from .times import local_time
+from .shared import output
+from .shared.options import Globals
+from .shared.register import group, register
+from .shared.times import local_time
 
 if TYPE_CHECKING:
     from tenex.store.daemon_journal import DaemonJournal
@@ -99,7 +100,7 @@ def _carried_out(
     from tenex.store.daemon_journal import DaemonJournal
     from tenex.store.disk import Disk
 
-    from .daemon import ask_or_run
+    from .shared.daemon import ask_or_run
 
     where = resolve_paths(given.settings())
 

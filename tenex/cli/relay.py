@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import typer
 
-from . import output
-from .options import Globals
+from .shared import output
+from .shared.options import Globals
 
 WS_PORT: Final = 80
 """The port of a ws:// address that names none."""

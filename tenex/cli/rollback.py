@@ -13,10 +13,10 @@ import typer
 from tenex.core.amounts import count
 from tenex.core.errors import UsageError
 
-from . import output
-from .lookup import IdArgument, find_named, on_folder
-from .options import Globals
-from .times import local_time
+from .shared import output
+from .shared.lookup import IdArgument, find_named, on_folder
+from .shared.options import Globals
+from .shared.times import local_time
 
 if TYPE_CHECKING:
     from tenex.core.ids import ConversationId
@@ -169,7 +169,7 @@ async def _ask_or_run(
     from tenex.telemetry import configure
     from tenex.tools.workspace import Workspace
 
-    from .daemon import ask_or_run
+    from .shared.daemon import ask_or_run
 
     where = resolve_paths(settings)
 

@@ -27,8 +27,8 @@ import typer
 from tenex.core.errors import TenexError
 from tenex.log import get_logger
 
-from . import output
-from .options import Globals
+from .shared import output
+from .shared.options import Globals
 
 if TYPE_CHECKING:
     from tenex.app import Application

@@ -9,9 +9,9 @@ from tenex.core.phases import Phase
 from tenex.store.repository import ConversationFolder
 from tenex.store.stats import Spending, Stats, as_json, dearest_first, total
 
-from . import output
-from .lookup import AllIdArgument, find, read_records
-from .options import Globals
+from .shared import output
+from .shared.lookup import AllIdArgument, find, read_records
+from .shared.options import Globals
 
 
 async def stats(given: Globals, folder: ConversationFolder, id: AllIdArgument = "") -> None:  # noqa: A002

@@ -20,8 +20,8 @@ import typer
 from tenex.core.amounts import count, duration
 from tenex.core.errors import ConfigurationError
 
-from . import output
-from .options import Globals
+from .shared import output
+from .shared.options import Globals
 
 if TYPE_CHECKING:
     from tenex.settings import ProjectPaths

@@ -16,8 +16,8 @@ import typer
 
 from tenex.core.errors import ConfigurationError, TenexError
 
-from . import output
-from .options import Globals
+from .shared import output
+from .shared.options import Globals
 
 if TYPE_CHECKING:
     from tenex.settings import ProjectPaths

@@ -26,9 +26,9 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.view import Views
 from tenex.store.view_reader import read_view
 
-from . import output
-from .lookup import NewestIdArgument, find, find_named, on_folder, read_records
-from .options import Globals
+from .shared import output
+from .shared.lookup import NewestIdArgument, find, find_named, on_folder, read_records
+from .shared.options import Globals
 
 if TYPE_CHECKING:
     from tenex.operations.recovery import RebuildResult, Recovery

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +11,8 @@ import typer
 
 from tenex.core.errors import ConfigurationError, UsageError
 
-from . import output
-from .options import Globals, check_folder, current_folder
+from .shared import output
+from .shared.options import Globals, check_folder, current_folder
 
 if TYPE_CHECKING:
     from tenex.settings import Settings
@@ -94,16 +94,6 @@ def trust_folder(folder: Path) -> None:
         return
     with suppress(ConfigurationError):  # then it is named, or trusted by a command
         write_trusted(file, folder, trusted_files(folder))
-
-
-def add_trusted(folder: Path, files: Iterable[Path]) -> None:
-    """Add files that a command has just written to those a folder is trusted with, if it is."""
-    from tenex.settings import contents_of, read_trusted, trust_file, write_trusted
-
-    file = trust_file(os.environ)
-    contents = read_trusted(file).get(os.path.realpath(folder))
-    if contents is not None:
-        write_trusted(file, folder, {**contents, **contents_of(folder, files)})
 
 
 def report_grants(folder: Path) -> None:

@@ -24,10 +24,10 @@ from tenex.store.verify import VerifyResult
 from tenex.store.verify import verify as check
 from tenex.store.view_json import usage_json
 
-from . import output
-from .lookup import AllIdArgument, NewestIdArgument, find, read_records
-from .options import Globals
-from .times import local_time
+from .shared import output
+from .shared.lookup import AllIdArgument, NewestIdArgument, find, read_records
+from .shared.options import Globals
+from .shared.times import local_time
 
 ToOption = Annotated[
     int | None, typer.Option("--to", metavar="SEQ", min=1, help="Stop after this record; default: the last.")

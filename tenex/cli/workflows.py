@@ -1,4 +1,4 @@
-"""`tenex workflows`: draw, check, add and run workflows; also draws the seven phases and the graphs of agents."""
+"""`tenex workflows`: draw, check, add and run workflows; also draws the phases and the graphs of agents."""
 
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +12,10 @@ from tenex.core.phases import PHASE_TRANSITIONS
 from tenex.operations.short_ids import matching
 from tenex.settings import resolve_paths
 
-from . import examples, output
-from .agents import graph_json, keyed_agents, load_agents
-from .options import Globals, group, register
+from .shared import examples, output
+from .shared.agent_files import graph_json, keyed_agents, load_agents
+from .shared.options import Globals
+from .shared.register import group, register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -38,7 +39,7 @@ ShownArgument = Annotated[
 
 @register(workflows)
 def show(given: Globals, name: ShownArgument = "") -> None:
-    """Print a workflow, an agent's own phases and output states, or the seven phases, as Mermaid diagrams."""
+    """Print a workflow, an agent's own phases and output states, or the phases, as Mermaid diagrams."""
     if not name:
         graph = PHASE_TRANSITIONS
         terminal = [node for node in graph.nodes if node in graph.terminal]

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from tenex.core.errors import TenexError
 
-from . import output
-from .options import Globals, group, register
+from .shared import output
+from .shared.options import Globals
+from .shared.register import group, register
 
 if TYPE_CHECKING:
     from tenex.tools.project_commands import Command, ProjectCommands

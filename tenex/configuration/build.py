@@ -22,17 +22,18 @@ from tenex.prompting.prompter import ConversationPrompter
 from tenex.settings import ProjectPaths, Settings, check_paths, reload_settings
 from tenex.store.daemon_journal import DaemonJournal
 from tenex.tools.checkpoints import Checkpoints
+from tenex.tools.dependencies import ToolDependencies
 from tenex.tools.overview import overview, workspace_notes
 from tenex.tools.process import DiskReserve
 from tenex.tools.project_commands import NAMES, ProjectCommands
 from tenex.tools.project_runs import ProjectRuns
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy
-from tenex.tools.search_conversation import PastMessages
 from tenex.tools.serialized_calls import Transactions
 from tenex.tools.shadow_git import CheckpointFailed, has_git
-from tenex.tools.shell import ShellRules
-from tenex.tools.standard import ToolDependencies, standard_tools
+from tenex.tools.shell_runner import ShellRules
+from tenex.tools.standard import standard_tools
+from tenex.tools.stores import PastMessages
 from tenex.tools.tool import Tool
 from tenex.tools.workspace import Workspace
 from tenex.workflows.loading import changed_since

@@ -7,7 +7,7 @@ class they need, so that an old journal keeps its meaning when the configuration
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Final, Literal
 
 from tenex.core.state.agent import Program
 
@@ -107,61 +107,82 @@ class Agent:
     """Whether other agents call it and no one routes to it: a class that another agent's Python file links."""
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The least and the most that an operator may set: of a number, a time in ms, or the length of a list."""
+
+    least: int
+    most: int
+    is_time: bool = False
+    """Whether the setting of that name is in seconds."""
+
+
+_YEAR: Final = 366 * 24 * 3600 * 1000
+
+Count = Annotated[int, Bounds(1, 1_000_000_000)]
+Tokens = Annotated[int, Bounds(0, 1_000_000_000_000)]
+"""0 is no limit."""
+Dollars = Annotated[float, Bounds(0, 1_000_000)]
+"""0 is no limit."""
+Milliseconds = Annotated[int, Bounds(1, _YEAR, is_time=True)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
     """How long an agent may work in a phase, in ms; parked time does not count."""
 
-    warn_after: int
-    close_after: int
+    warn_after: Milliseconds = 10 * 60_000
+    close_after: Milliseconds = 30 * 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a conversation may use before it asks a user. All are settings; each hit is a record and a message."""
+    """What a conversation may use before it asks a user. Each hit is a record and a message.
 
-    turns_per_message: int = 25
+    All are settings: `settings.sections` makes `[limits]` of these fields, with their defaults and bounds.
+    """
+
+    turns_per_message: Count = 25
     """Turns since a user last spoke: a full cycle with two rounds of repair is 12."""
-    same_route: int = 4
+    same_route: Count = 4
     """The same agents in the same phase, in a row, with nothing changed between."""
-    steps_per_run: int = 50
-    link_depth: int = 3
+    steps_per_run: Count = 50
+    link_depth: Annotated[int, Bounds(1, 10)] = 3
     """Sub-agents called by a sub-agent, in a row: an agent that passes work on any further does none of it."""
-    nodes_per_mission: int = 1_000
+    nodes_per_mission: Count = 1_000
     """Nodes a mission enters before a user must continue it: five times the rounds of the longest search we know of."""
-    steps_per_node: int = 500
+    steps_per_node: Count = 500
     """Durable steps of one visit of a node: all of them are state, and read again when it goes on."""
-    tokens_per_run: int = 1_000_000
-    """Input and output of one agent's run. Of this and the limits of tokens and cost below, 0 means no limit."""
-    cost_per_run_usd: float = 10.0
-    tokens_per_cycle: int = 2_000_000
-    cost_per_cycle_usd: float = 20.0
-    tokens_per_conversation: int = 20_000_000
-    cost_per_conversation_usd: float = 100.0
-    tokens_per_guests_day: int = 2_000_000
+    tokens_per_run: Tokens = 1_000_000
+    """Input and output of one agent's run."""
+    cost_per_run_usd: Dollars = 10.0
+    tokens_per_cycle: Tokens = 2_000_000
+    cost_per_cycle_usd: Dollars = 20.0
+    tokens_per_conversation: Tokens = 20_000_000
+    cost_per_conversation_usd: Dollars = 100.0
+    tokens_per_guests_day: Tokens = 2_000_000
     """Of all guests together, because anyone can make another key. A day is one of UTC."""
-    cost_per_guests_day_usd: float = 5.0
-    tokens_per_member_day: int = 10_000_000
+    cost_per_guests_day_usd: Dollars = 5.0
+    tokens_per_member_day: Tokens = 10_000_000
     """Of each member."""
-    cost_per_member_day_usd: float = 20.0
-    tokens_per_owner_day: int = 100_000_000
+    cost_per_member_day_usd: Dollars = 20.0
+    tokens_per_owner_day: Tokens = 100_000_000
     """Of each owner."""
-    cost_per_owner_day_usd: float = 200.0
-    tokens_per_day: int = 200_000_000
+    cost_per_owner_day_usd: Dollars = 200.0
+    tokens_per_day: Tokens = 200_000_000
     """Of everyone together."""
-    cost_per_day_usd: float = 300.0
-    routing_attempts: int = 3
-    router_warn_after: int = 25_000
-    """ms without a decision after which the user is informed, once: silence for half a minute looks like a crash."""
-    handoff_window: int = 30_000
-    """ms; a transition younger than this is reported to the next agents."""
+    cost_per_day_usd: Dollars = 300.0
+    routing_attempts: Annotated[int, Bounds(1, 20)] = 3
+    router_warn_after: Milliseconds = 25_000
+    """Time without a decision after which the user is informed, once: silence for half a minute looks like a crash."""
+    handoff_window: Annotated[int, Bounds(0, _YEAR, is_time=True)] = 30_000
+    """A transition younger than this is reported to the next agents."""
+    retry_delays: Annotated[tuple[Milliseconds, ...], Bounds(0, 20)] = (1_000, 4_000, 16_000)
+    """Before each new try of a model call that failed in transport."""
+    hold_for: Milliseconds = 300_000
+    """After the last try the work is held this long, the user informed once, then tried again."""
     expectations: Mapping[Phase, Expectation] = field(default_factory=dict)
-    default_expectation: Expectation = field(
-        default_factory=lambda: Expectation(warn_after=10 * 60_000, close_after=30 * 60_000)
-    )
-    retry_delays: tuple[int, ...] = (1_000, 4_000, 16_000)
-    """ms before each new try of a model call that failed in transport."""
-    hold_for: int = 300_000
-    """ms; after the last try the work is held this long, the user informed once, then tried again."""
+    default_expectation: Expectation = field(default_factory=Expectation)
 
     def expectation(self, phase: Phase) -> Expectation:
         """The expectation for a phase."""
@@ -172,8 +193,8 @@ class Limits:
 class GateRules:
     """How gates may be passed without being met."""
 
-    members_may_waive: bool = False
     plan_approval: Literal["router", "person"] = "router"
+    members_may_waive: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

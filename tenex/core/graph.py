@@ -2,7 +2,7 @@
 
 One shape serves every system this program takes in:
 
-* the seven phases: unguarded edges, and a model that chooses among `permitted(node)`;
+* the phases: unguarded edges, and a model that chooses among `permitted(node)`;
 * a workflow of speakers: edges from anywhere with conditions, and rules that choose: `first_match`;
 * an agent's own phases: edges with conditions on the agent, the first true one in order;
 * a typed mission: edges read from annotations, and a function whose return value `check`s against them.

@@ -1,12 +1,15 @@
-"""The seven phases: which may follow which, what each forbids, which are quality gates.
+"""The phases, as one table: which may follow which, what each permits, which are quality gates.
 
     chat ──► brainstorm ──► plan ──► execute ──► verification ──► chores ──► reflection ──► chat
 
-is the longest way; `PHASE_TRANSITIONS` has all ways, and a test compares the picture in docs/architecture.md with it.
-What a phase is for, in words, is in `prompts/phases/<phase>.md`; what code forbids in it is `PHASE_ACCESS` below.
+is the longest way; `PHASES` has all ways, and a test compares the picture in docs/architecture.md with it.
+What a phase is for, in words, is in `prompts/phases/<phase>.md`; what code asks about it is its row in `PHASES` below.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from .graph import Edge, TransitionGraph
 from .text import plain
@@ -32,44 +35,6 @@ class Phase(StrEnum):
             return None
 
 
-PHASE_TRANSITIONS = TransitionGraph(
-    nodes=tuple(Phase),
-    initial=Phase.CHAT,
-    edges=tuple(
-        Edge(source, target)
-        for source, targets in (
-            (Phase.CHAT, (Phase.EXECUTE, Phase.PLAN, Phase.BRAINSTORM)),
-            (Phase.BRAINSTORM, (Phase.CHAT, Phase.PLAN, Phase.EXECUTE)),
-            (Phase.PLAN, (Phase.EXECUTE,)),
-            (Phase.EXECUTE, (Phase.VERIFICATION, Phase.CHAT)),
-            (Phase.VERIFICATION, (Phase.CHORES, Phase.EXECUTE, Phase.CHAT)),
-            (Phase.CHORES, (Phase.REFLECTION,)),
-            (Phase.REFLECTION, (Phase.CHAT,)),
-        )
-        for target in targets
-    ),
-    terminal=frozenset(Phase),  # END is possible in any phase; the gates decide when
-)
-
-
-def way(start: Phase, goal: Phase) -> tuple[Phase, ...]:
-    """The phases of a shortest permitted way to another, the goal last; none to the same. There is always one."""
-    ways: dict[Phase, tuple[Phase, ...]] = {start: ()}
-    queue = [start]
-    for phase in queue:
-        for following in map(Phase, PHASE_TRANSITIONS.permitted(phase)):
-            if following not in ways:
-                ways[following] = (*ways[phase], following)
-                queue.append(following)
-    return ways[goal]
-
-
-TALK_PHASES = frozenset({Phase.CHAT, Phase.BRAINSTORM})
-"""In which nothing is made: what they use does not count against the limits of a cycle."""
-QUALITY_PHASES = (Phase.VERIFICATION, Phase.CHORES, Phase.REFLECTION)
-"""The gates a cycle that executed must pass, in order."""
-
-
 class Access(StrEnum):
     """What a tool does to the world, and so where it may be used."""
 
@@ -85,14 +50,103 @@ class Access(StrEnum):
     """Records a lesson."""
 
 
-PHASE_ACCESS: dict[Phase, frozenset[Access]] = {
-    Phase.CHAT: frozenset({Access.SPEAK}),
-    Phase.BRAINSTORM: frozenset({Access.SPEAK, Access.READ}),
-    Phase.PLAN: frozenset({Access.SPEAK, Access.READ}),
-    Phase.EXECUTE: frozenset({Access.SPEAK, Access.READ, Access.CHANGE, Access.RUN}),
-    # running is how verification tests; what a run may leave behind is the sandbox's business
-    Phase.VERIFICATION: frozenset({Access.SPEAK, Access.READ, Access.RUN}),
-    # changes only to files of this cycle and to documentation: `tools/write_policy.py` looks at the path
-    Phase.CHORES: frozenset({Access.SPEAK, Access.READ, Access.CHANGE, Access.RUN}),
-    Phase.REFLECTION: frozenset({Access.SPEAK, Access.LEARN}),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """What is said of a quality gate: a phase that a cycle passes before its end, once it has changed something."""
+
+    reason: str
+    """Why a rule goes on to it."""
+    risk: str
+    """What it means to skip it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseFacts:
+    """What code asks about a phase."""
+
+    icon: str
+    """Before its name, in a terminal."""
+    leads_to: tuple[Phase, ...]
+    access: frozenset[Access]
+    """The tools that may be used in it."""
+    is_talk: bool = False
+    """Whether nothing is made in it: then what it uses does not count against the limits of a cycle."""
+    gate: Gate | None = None
+    needs_verdict: bool = False
+    """Whether its agents judge what was made, and end with a verdict."""
+    may_ask: bool = True
+    """Whether its agents may say more to users than how their part ended."""
+    changes_only_own: bool = False
+    """Whether only files of this cycle and documentation may be changed: `tools/write_policy.py` looks at the path."""
+
+
+PHASES: Final[Mapping[Phase, PhaseFacts]] = {
+    Phase.CHAT: PhaseFacts(
+        icon="💬",
+        leads_to=(Phase.EXECUTE, Phase.PLAN, Phase.BRAINSTORM),
+        access=frozenset({Access.SPEAK}),
+        is_talk=True,
+    ),
+    Phase.BRAINSTORM: PhaseFacts(
+        icon="💡",
+        leads_to=(Phase.CHAT, Phase.PLAN, Phase.EXECUTE),
+        access=frozenset({Access.SPEAK, Access.READ}),
+        is_talk=True,
+    ),
+    Phase.PLAN: PhaseFacts(
+        icon="📐",
+        leads_to=(Phase.EXECUTE,),
+        access=frozenset({Access.SPEAK, Access.READ}),
+    ),
+    Phase.EXECUTE: PhaseFacts(
+        icon="🔨",
+        leads_to=(Phase.VERIFICATION, Phase.CHAT),
+        access=frozenset({Access.SPEAK, Access.READ, Access.CHANGE, Access.RUN}),
+    ),
+    Phase.VERIFICATION: PhaseFacts(
+        icon="🔎",
+        leads_to=(Phase.CHORES, Phase.EXECUTE, Phase.CHAT),
+        # running is how verification tests; what a run may leave behind is the sandbox's business
+        access=frozenset({Access.SPEAK, Access.READ, Access.RUN}),
+        gate=Gate(reason="what was changed has to be tried", risk="no one will have tried whether it works"),
+        needs_verdict=True,
+    ),
+    Phase.CHORES: PhaseFacts(
+        icon="🧹",
+        leads_to=(Phase.REFLECTION,),
+        access=frozenset({Access.SPEAK, Access.READ, Access.CHANGE, Access.RUN}),
+        gate=Gate(reason="the work is verified", risk="documentation and leftovers stay as they are"),
+        changes_only_own=True,
+    ),
+    Phase.REFLECTION: PhaseFacts(
+        icon="🪞",
+        leads_to=(Phase.CHAT,),
+        access=frozenset({Access.SPEAK, Access.LEARN}),
+        gate=Gate(reason="the work is done", risk="nothing will be remembered from this cycle"),
+        may_ask=False,
+    ),
 }
+
+PHASE_TRANSITIONS = TransitionGraph(
+    nodes=tuple(Phase),
+    initial=Phase.CHAT,
+    edges=tuple(Edge(phase, target) for phase in Phase for target in PHASES[phase].leads_to),
+    terminal=frozenset(Phase),  # END is possible in any phase; the gates decide when
+)
+PHASE_ACCESS: Final = {phase: facts.access for phase, facts in PHASES.items()}
+TALK_PHASES: Final = frozenset(phase for phase, facts in PHASES.items() if facts.is_talk)
+GATES: Final = {phase: facts.gate for phase, facts in PHASES.items() if facts.gate is not None}
+QUALITY_PHASES: Final = tuple(GATES)
+"""The gates a cycle that executed must pass, in order."""
+
+
+def way(start: Phase, goal: Phase) -> tuple[Phase, ...]:
+    """The phases of a shortest permitted way to another, the goal last; none to the same. There is always one."""
+    ways: dict[Phase, tuple[Phase, ...]] = {start: ()}
+    queue = [start]
+    for phase in queue:
+        for following in map(Phase, PHASE_TRANSITIONS.permitted(phase)):
+            if following not in ways:
+                ways[following] = (*ways[phase], following)
+                queue.append(following)
+    return ways[goal]

@@ -11,23 +11,13 @@ from tenex.core import records as r
 from tenex.core.costs import run_agent
 from tenex.core.ids import RunId
 from tenex.core.messages import ModelStep
-from tenex.core.phases import Phase
+from tenex.core.phases import PHASES
 from tenex.core.projection import activity_of, glance_of, partner, worker_of
 from tenex.core.state.conversation import State
 from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.snapshot import StateSnapshot
 
 Tone = Literal["person", "agent", "stranger", "phase", "turn", "tool", "refused", "notice", "error", "end", "dim"]
-
-ICONS: Mapping[Phase, str] = {
-    Phase.CHAT: "💬",
-    Phase.BRAINSTORM: "💡",
-    Phase.PLAN: "📐",
-    Phase.EXECUTE: "🔨",
-    Phase.VERIFICATION: "🔎",
-    Phase.CHORES: "🧹",
-    Phase.REFLECTION: "🪞",
-}
 
 ARGUMENT_CHARACTERS = 60
 RESULT_CHARACTERS = 100
@@ -124,7 +114,7 @@ class TranscriptRenderer:
             case r.CycleStarted() if record.cycle > 1:
                 yield "turn", f"cycle {record.cycle}", record.reason
             case r.PhaseTransition():
-                yield "phase", f"{ICONS[record.to]} {record.from_} → {record.to}", record.reason
+                yield "phase", f"{PHASES[record.to].icon} {record.from_} → {record.to}", record.reason
             case r.TurnOpened():
                 agents = ", ".join(record.agents)
                 yield "turn", f"{record.turn_id} · {self._partner or record.phase}", f"{agents} — {record.reason}"

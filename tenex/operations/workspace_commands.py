@@ -24,7 +24,7 @@ from tenex.tools.project_commands import (
 from tenex.tools.project_environment import VENVS, ProjectEnvironment
 from tenex.tools.project_runs import ProjectRuns
 from tenex.tools.sandbox import RunPolicy, probe_bubblewrap
-from tenex.tools.shell import Programs, ShellRules
+from tenex.tools.shell_runner import Programs, ShellRules
 from tenex.tools.workspace import Workspace
 
 LARGEST_LOG: Final = 8 * 1024**2

@@ -19,7 +19,7 @@ PYTHON: Final = "python"
 """The tool that runs a program of the state `Python`."""
 
 KEPT: Final = 8
-"""Sets of tools whose machines are kept: an agent has one for each phase, of which there are seven."""
+"""Sets of tools whose machines are kept: an agent has one for each phase."""
 
 Enforced = Literal["none", "structural_tag", "json_schema"]
 """How a server holds its model to a machine; `none` leaves it to the parser."""

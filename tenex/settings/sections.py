@@ -1,18 +1,30 @@
 """Every setting: its name, its type, its default and its bounds; and the core's values made of them.
 
 `config/tenex.example.toml` documents the settings for users, and a test keeps the two equal. Times are in seconds here
-and in milliseconds in the core. What is a field of the core too has its default there.
+and in milliseconds in the core. What the core goes by is a field of `Limits`, `Expectation` or `GateRules` there, and
+nowhere else: these sections are made of them.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from types import GenericAlias
+from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, PrivateAttr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    PrivateAttr,
+    create_model,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from tenex.core.config import Expectation, GateRules, Limits, PeerGroup
+from tenex.core.config import Bounds, Expectation, GateRules, Limits, PeerGroup
 from tenex.core.errors import ConfigurationError, TenexError
 from tenex.core.ids import PublicKey
 from tenex.core.phases import Phase
@@ -27,8 +39,6 @@ NO_USERS: Final = "no one may talk here"
 _YEAR = 366 * 24 * 3600
 _TIME: Final = "seconds"
 """Marks a time, which the core takes in milliseconds."""
-_LIMITS: Final = Limits()
-_GATES: Final = GateRules()
 
 
 def _relay_url(url: str) -> str:
@@ -75,14 +85,69 @@ Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Chain = Annotated[str | list[str], PlainValidator(_models)]
 """A model, or several: the next is asked where one cannot answer."""
 Dollars = Annotated[float, Field(ge=0, le=1_000_000)]
-Tokens = Annotated[int, Field(ge=0, le=1_000_000_000_000)]
-"""A limit of tokens; 0 is no limit."""
 
 
 class Section(BaseModel):
     """A table of the file: strict about types; an unknown name is an error."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+def _by_phase(kind: Any, **before: Any) -> Any:
+    """A section with a field for each phase, None unless given; after those of `before`."""
+    phases: dict[str, Any] = {phase.value: (kind | None, None) for phase in Phase}
+    return create_model("ByPhase", __base__=Section, **before, **phases)
+
+
+def _section_of(core: Any, *left_out: str) -> Any:
+    """A section with the fields of a dataclass of the core, but those left out."""
+    kinds = get_type_hints(core, include_extras=True)
+    made: dict[str, Any] = {}
+    for field in fields(core):
+        if field.name not in left_out:
+            assert field.default is not MISSING, f"{core.__name__}.{field.name} has no default"
+            kind = _kind_of(kinds[field.name])
+            made[field.name] = kind, _in_seconds(field.default) if _is_time(kind) else field.default
+    return create_model(core.__name__, __base__=Section, **made)
+
+
+def _kind_of(kind: Any) -> Any:
+    """The type of a setting by the type of a field of the core: with its bounds, and with seconds for a time."""
+    base, *marks = get_args(kind) if get_origin(kind) is Annotated else (kind,)
+    bounds = next((mark for mark in marks if isinstance(mark, Bounds)), None)
+    if bounds is None:
+        return kind
+    if get_origin(base) is tuple:
+        each = _kind_of(get_args(base)[0])
+        times = (_TIME,) if _is_time(each) else ()
+        return Annotated[GenericAlias(list, each), Field(max_length=bounds.most), *times]
+    if bounds.is_time:
+        least = Field(gt=0, le=bounds.most // 1000) if bounds.least else Field(ge=0, le=bounds.most // 1000)
+        return Annotated[float, least, _TIME]
+    return Annotated[base, Field(ge=bounds.least, le=bounds.most)]
+
+
+def _is_time(kind: Any) -> bool:
+    return _TIME in getattr(kind, "__metadata__", ())
+
+
+def _in_seconds(value: Any) -> Any:
+    return [each / 1000 for each in value] if isinstance(value, tuple) else value / 1000
+
+
+def _core_values(section: Section, *left_out: str) -> dict[str, Any]:
+    """The values of a section that was made of the core's fields; times become milliseconds."""
+    values: dict[str, Any] = {}
+    for name in type(section).model_fields.keys() - set(left_out):
+        value = getattr(section, name)
+        if _TIME in type(section).model_fields[name].metadata:
+            value = tuple(map(_ms, value)) if isinstance(value, list) else _ms(value)
+        values[name] = value
+    return values
+
+
+def _ms(seconds: float) -> int:
+    return max(round(seconds * 1000), 1) if seconds > 0 else 0
 
 
 class Relays(Section):
@@ -134,16 +199,8 @@ class ConversationSettings(Section):
     route_by_rule: bool = True
 
 
-class PhaseModels(Section):
+class PhaseModels(_by_phase(Chain)):  # type: ignore[misc] # made of the phases
     """Models for single phases; None takes the less specific setting."""
-
-    chat: Chain | None = None
-    brainstorm: Chain | None = None
-    plan: Chain | None = None
-    execute: Chain | None = None
-    verification: Chain | None = None
-    chores: Chain | None = None
-    reflection: Chain | None = None
 
 
 class AgentModels(Section):
@@ -226,22 +283,16 @@ def _chain(name: str | list[str]) -> tuple[str, ...]:
     return (name,) if isinstance(name, str) else tuple(dict.fromkeys(name))
 
 
-class Gates(Section):
+class Gates(_section_of(GateRules)):  # type: ignore[misc] # made of the core's fields
     """What it takes to pass a quality gate."""
-
-    plan_approval: Literal["router", "person"] = _GATES.plan_approval
-    members_may_waive: bool = _GATES.members_may_waive
 
     def to_core(self) -> GateRules:
         """The core's rules for quality gates."""
-        return GateRules(**self.model_dump())
+        return GateRules(**_core_values(self))
 
 
-class ExpectedTime(Section):
+class ExpectedTime(_section_of(Expectation)):  # type: ignore[misc] # made of the core's fields
     """How long an agent may work in a phase."""
-
-    warn_after: Seconds = _LIMITS.default_expectation.warn_after / 1000
-    close_after: Seconds = _LIMITS.default_expectation.close_after / 1000
 
     @model_validator(mode="after")
     def _warns_first(self) -> "ExpectedTime":
@@ -253,72 +304,26 @@ class ExpectedTime(Section):
 
     def to_core(self) -> Expectation:
         """The core's expectation."""
-        return Expectation(warn_after=_ms(self.warn_after), close_after=_ms(self.close_after))
+        return Expectation(**_core_values(self))
 
 
-class Expectations(Section):
+class Expectations(_by_phase(ExpectedTime, default=(ExpectedTime, ExpectedTime()))):  # type: ignore[misc] # as above
     """`default`, and the phases that differ from it."""
 
-    default: ExpectedTime = ExpectedTime()
-    chat: ExpectedTime | None = None
-    brainstorm: ExpectedTime | None = None
-    plan: ExpectedTime | None = None
-    execute: ExpectedTime | None = None
-    verification: ExpectedTime | None = None
-    chores: ExpectedTime | None = None
-    reflection: ExpectedTime | None = None
 
-
-class LimitSettings(Section):
+class LimitSettings(_section_of(Limits, "expectations", "default_expectation")):  # type: ignore[misc] # as above
     """What a conversation may use before it asks a user."""
 
-    turns_per_message: Count = _LIMITS.turns_per_message
-    same_route: Count = _LIMITS.same_route
-    steps_per_run: Count = _LIMITS.steps_per_run
-    link_depth: Annotated[int, Field(ge=1, le=10)] = _LIMITS.link_depth
-    nodes_per_mission: Count = _LIMITS.nodes_per_mission
-    steps_per_node: Count = _LIMITS.steps_per_node
-    tokens_per_run: Tokens = _LIMITS.tokens_per_run
-    cost_per_run_usd: Dollars = _LIMITS.cost_per_run_usd
-    tokens_per_cycle: Tokens = _LIMITS.tokens_per_cycle
-    cost_per_cycle_usd: Dollars = _LIMITS.cost_per_cycle_usd
-    tokens_per_conversation: Tokens = _LIMITS.tokens_per_conversation
-    cost_per_conversation_usd: Dollars = _LIMITS.cost_per_conversation_usd
-    tokens_per_guests_day: Tokens = _LIMITS.tokens_per_guests_day
-    cost_per_guests_day_usd: Dollars = _LIMITS.cost_per_guests_day_usd
-    tokens_per_member_day: Tokens = _LIMITS.tokens_per_member_day
-    cost_per_member_day_usd: Dollars = _LIMITS.cost_per_member_day_usd
-    tokens_per_owner_day: Tokens = _LIMITS.tokens_per_owner_day
-    cost_per_owner_day_usd: Dollars = _LIMITS.cost_per_owner_day_usd
-    tokens_per_day: Tokens = _LIMITS.tokens_per_day
-    cost_per_day_usd: Dollars = _LIMITS.cost_per_day_usd
-    routing_attempts: Annotated[int, Field(ge=1, le=20)] = _LIMITS.routing_attempts
-    router_warn_after: Seconds = _LIMITS.router_warn_after / 1000
-    handoff_window: Annotated[float, Field(ge=0, le=_YEAR), _TIME] = _LIMITS.handoff_window / 1000
-    retry_delays: Annotated[list[Seconds], Field(max_length=20), _TIME] = [
-        delay / 1000 for delay in _LIMITS.retry_delays
-    ]
-    hold_for: Seconds = _LIMITS.hold_for / 1000
     expectations: Expectations = Expectations()
 
     def to_core(self) -> Limits:
-        """The core's limits; times become milliseconds."""
-        values: dict[str, Any] = {}
-        for name in type(self).model_fields.keys() - {"expectations"}:
-            value = getattr(self, name)
-            if _TIME in type(self).model_fields[name].metadata:
-                value = tuple(map(_ms, value)) if isinstance(value, list) else _ms(value)
-            values[name] = value
+        """The core's limits."""
         own = {phase: getattr(self.expectations, phase.value) for phase in Phase}
         return Limits(
-            **values,
+            **_core_values(self, "expectations"),
             expectations={phase: given.to_core() for phase, given in own.items() if given is not None},
             default_expectation=self.expectations.default.to_core(),
         )
-
-
-def _ms(seconds: float) -> int:
-    return max(round(seconds * 1000), 1) if seconds > 0 else 0
 
 
 class Shell(Section):

@@ -15,6 +15,7 @@ from tenex.core.config import Replay
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
+from .dependencies import ToolTable
 from .ignored import ignored_below
 from .tool import Refusal, Tool, blocking_body, boolean, integer, object_schema, string, with_remarks
 from .workspace import Workspace, digest
@@ -335,3 +336,10 @@ def shortened(line: str) -> str:
     """A line as it is shown among others, without its end."""
     plain = line.rstrip("\r")
     return plain if len(plain) <= LONGEST_LINE else f"{plain[:LONGEST_LINE]} [cut]"
+
+
+TOOLS: Final[ToolTable] = {
+    "read_file": lambda parts: read_file_tool(parts.workspace),
+    "list_files": lambda parts: list_files_tool(parts.workspace),
+    "search_files": lambda parts: search_files_tool(parts.workspace),
+}

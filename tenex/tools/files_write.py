@@ -16,6 +16,7 @@ from tenex.core.config import Replay
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
+from .dependencies import ToolTable
 from .files_read import LARGEST_FILE, as_text, lines_of, numbered, shortened
 from .tool import Refusal, Tool, array, blocking_body, boolean, object_schema, string
 from .workspace import Workspace, digest
@@ -301,3 +302,11 @@ def _is_text(content: bytes, shown: str) -> bool:
     except Refusal:
         return False
     return True
+
+
+TOOLS: Final[ToolTable] = {
+    "write_file": lambda parts: write_file_tool(parts.workspace),
+    "edit_file": lambda parts: edit_file_tool(parts.workspace),
+    "move_file": lambda parts: move_file_tool(parts.workspace),
+    "delete_file": lambda parts: delete_file_tool(parts.workspace),
+}

@@ -14,6 +14,7 @@ from tenex.core.config import Replay
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
+from .dependencies import ToolTable
 from .git_tools import run_git
 from .process import named
 from .tool import Refusal, Tool, object_schema, string
@@ -96,3 +97,8 @@ async def _to_commit(git: Any, touched: Sequence[str]) -> list[str]:
 
 def _is_filter(value: str) -> bool:
     return value not in ("unspecified", "unset", "")
+
+
+TOOLS: Final[ToolTable] = {
+    "git_commit": lambda parts: git_commit_tool(parts.workspace) if parts.has_sandbox and parts.commits else None,
+}

@@ -16,6 +16,7 @@ from tenex.core.ports import ExecutionContext, ToolResult
 from . import process, sandbox
 from .checkpoints import Checkpoints
 from .daemon_programs import find_program
+from .dependencies import ToolTable
 from .git_config import GIT_ALONE, folders_elsewhere, why_no_repository
 from .process import plain_text
 from .shadow_git import CheckpointFailed
@@ -187,3 +188,9 @@ def _environment() -> dict[str, str]:
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_PAGER": "cat",
     }
+
+
+TOOLS: Final[ToolTable] = {
+    "git_status": lambda parts: git_status_tool(parts.workspace) if parts.has_sandbox else None,
+    "git_diff": lambda parts: git_diff_tool(parts.workspace, parts.checkpoints) if parts.has_sandbox else None,
+}

@@ -1,15 +1,16 @@
 """`learn`: an agent records a lesson for later conversations, corrects one, or withdraws it."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 from tenex.core.config import LessonSubject, Replay, Role
-from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.core.trust import may_replace
 
+from .dependencies import ToolTable
+from .stores import Lesson, Lessons
 from .tool import Refusal, Tool, array, object_schema, string
 
 SHORTEST_LESSON: Final = 20
@@ -30,64 +31,6 @@ ALIKE: Final = 0.6
 _WORD: Final = re.compile(r"\w{3,}")
 
 _ABOUT: Final = {"workspace": LessonSubject.WORKSPACE, "me": LessonSubject.AGENT}
-
-
-class Lesson(Protocol):
-    """A lesson that an agent is shown."""
-
-    @property
-    def number(self) -> int:
-        """What it is called by."""
-        ...
-
-    @property
-    def title(self) -> str:
-        """In a few words."""
-        ...
-
-    @property
-    def lesson(self) -> str:
-        """What to do differently, when, and why."""
-        ...
-
-    @property
-    def role(self) -> Role | None:
-        """What the user was allowed to do on whose behalf it was learned."""
-        ...
-
-
-class Lessons(Protocol):
-    """Where lessons are kept."""
-
-    def lessons(self, agent: str) -> Sequence[Lesson]:
-        """The lessons that an agent is shown, oldest first."""
-        ...
-
-    async def record(
-        self,
-        *,
-        agent: Slug,
-        conversation_id: ConversationId,
-        title: str,
-        lesson: str,
-        category: str,
-        idempotency_key: str,
-        author: PublicKey | None,
-        role: Role | None,
-        about: LessonSubject,
-        replaces: Sequence[int],
-        check: Callable[[Sequence[Lesson]], None],
-    ) -> None:
-        """Keep a lesson in place of those it replaces, durably; a second call with the same key does nothing.
-
-        `check` is called with what the agent is shown by then, and nothing comes between it and what is kept: agents
-        reflect at the same time. What it raises is raised, and nothing is kept.
-        """
-        ...
-
-    async def remove_lesson(self, seq: int, /) -> Lesson | None:
-        """Remove a lesson durably and return it; None where there is none of that number."""
-        ...
 
 
 def learn_tool(lessons: Lessons) -> Tool:
@@ -203,3 +146,6 @@ def _are_alike(words: frozenset[str], others: frozenset[str]) -> bool:
 
 def _listed(numbers: Sequence[int]) -> str:
     return ("lesson " if len(numbers) == 1 else "lessons ") + ", ".join(map(str, numbers))
+
+
+TOOLS: Final[ToolTable] = {"learn": lambda parts: learn_tool(parts.lessons)}

@@ -3,17 +3,19 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from tenex.core.config import Replay
 from tenex.core.context.window import tokens
 from tenex.core.errors import StoreError, UsageError
-from tenex.core.ids import ConversationId, Millis, PublicKey
+from tenex.core.ids import ConversationId, Millis
 from tenex.core.messages import cut
 from tenex.core.phases import Access
 from tenex.core.port_values import Passage, Passages, PassagesFound
 from tenex.core.ports import ExecutionContext, ToolResult
 
+from .dependencies import ToolTable
+from .stores import PastMessages
 from .tool import Refusal, Tool, integer, object_schema, string
 
 RESULT_TOKENS: Final = 2_000
@@ -32,26 +34,6 @@ SHORT_ID: Final = 12
 
 NAMED_MOST: Final = 5
 """Conversations listed where a name fits several."""
-
-
-class PastMessages(Protocol):
-    """Where the messages of conversations are found; see `store.past_messages`."""
-
-    async def search(
-        self, query: str, here: ConversationId, person: PublicKey | None, only: ConversationId | None = None
-    ) -> PassagesFound:
-        """The best matches in the asking conversation `here`, then in others; or in one alone."""
-        ...
-
-    async def named(self, name: str, here: ConversationId, person: PublicKey | None) -> tuple[Passages, ...]:
-        """The conversations of that id or title that may be read, without messages."""
-        ...
-
-    async def read(
-        self, conversation: ConversationId, around: int | None, here: ConversationId, person: PublicKey | None
-    ) -> Passages:
-        """The messages before and after a place, or the newest."""
-        ...
 
 
 def search_conversation_tool(past: PastMessages | None) -> Tool:
@@ -182,3 +164,6 @@ def _time(at: Millis) -> str:
         return f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M} UTC"
     except (ValueError, OverflowError, OSError):  # a clock or a file that is wrong
         return "(no date)"
+
+
+TOOLS: Final[ToolTable] = {"search_conversation": lambda parts: search_conversation_tool(parts.past_messages)}

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tenex.core.phases import Access, Phase
+from tenex.core.phases import PHASES, Access
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.log import get_logger
 
@@ -295,8 +295,8 @@ def _with_changes(result: ToolResult, outcome: _Outcome | None, context: Executi
         remarks.append(f"No checkpoint has what was there before: {named(lost)}.")
     if reverted:
         why = (
-            "chores change only documentation and what this cycle has changed"
-            if context.phase is Phase.CHORES
+            f"{context.phase} change only documentation and what this cycle has changed"
+            if PHASES[context.phase].changes_only_own
             else f"nothing is changed in {context.phase}"
         )
         remarks.append(f"Put back as it was, because {why}: {named(reverted)}.")

@@ -1,18 +1,15 @@
 """`shell`, `python` and `check`: run a program in the workspace, in a sandbox, bounded in time and output.
 
-Inside there is the workspace, the programs of the system, an empty home and /tmp that vanish with the program,
-and no network unless the operator permits it. Nothing of ours is in its environment. In phases that change no files
-`shell` and `python` may write only where what they wrote can be put back (`transactions`). What
-`check` runs is fixed, a file; in the sandbox it cannot change the workspace, without one it runs as the daemon's user.
+What `check` runs is fixed, a file; in the sandbox it cannot change the workspace, without one it runs as the daemon's
+user.
 """
 
 import asyncio
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,20 +17,14 @@ from tenex.core.config import Replay
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
-from . import process, sandbox, workspace_scan
+from . import process, sandbox
+from .dependencies import ToolDependencies, ToolTable
 from .files_read import LARGEST_FILE
-from .git_config import folders_elsewhere, why_no_repository
-from .process import DiskReserve, decoded, named, plain_text
-from .project_commands import Command, propose
 from .project_environment import ProjectEnvironment
-from .project_runs import ProjectRuns, is_whole_run
 from .sandbox import RunPolicy
-from .tool import Body, Refusal, Tool, integer, object_schema, run_uncancellable, string
+from .shell_runner import MOST_OUTPUT, Programs
+from .tool import Refusal, Tool, integer, object_schema, string
 from .workspace import Workspace
-from .write_policy import is_confined
-
-MOST_OUTPUT: Final = 32 * 1024
-"""Bytes shown: the beginning and the end of a long log show what happened."""
 
 CHECK_DEADLINE: Final = 60.0
 """Seconds: enough for a file of tests; what runs longer is a service or a loop, or a task for `shell`."""
@@ -43,174 +34,7 @@ NO_PYTHON: Final = "no Python is installed that programs here may use; the opera
 LONGEST_COMMAND: Final = 100_000
 """Bytes: the kernel takes 128 KiB in one argument; what is longer is a file."""
 
-LIMITS: Final = process.ProcessLimits(file=512 * 1024**2, address_space=0, data=4 * 1024**3)
-"""For builds: a linked program has 200 MB, and Node and Java reserve far more addresses than they use."""
-
-_NAMES: Final = {
-    "passwd": "agent:x:{user}:{group}:agent:/tmp/home:/bin/sh\n",
-    "group": "agent:x:{group}:\n",
-    "hosts": "127.0.0.1 localhost\n::1 localhost\n",
-    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
-    "gitconfig": "[safe]\n\tdirectory = *\n",
-}
-"""What programs ask of /etc: a name for their user, where `localhost` is, and whose repositories git may read."""
-
-
 _NO_TESTS: Final = 5  # pytest's exit status
-
-_NO_REPOSITORY: Final = "fatal: not a git repository"
-"""What git prints where it finds none."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellRules:
-    """What the operator permits; `timeout` is in seconds, the most a command may take."""
-
-    policy: RunPolicy = RunPolicy.OFF
-    network: bool = False
-    timeout: float = 120
-    reserve: DiskReserve = DiskReserve()
-    """What stays free on disk: none runs below it, and one that comes below it is stopped."""
-    path: tuple[Path, ...] = ()
-    """Folders of programs, besides the workspace's and the system's."""
-    test: tuple[Command, ...] = ()
-    """The project's test command, whose runs are recorded; without, that which its files name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Programs:
-    """How the tools that run programs run them."""
-
-    workspace: Workspace
-    rules: ShellRules
-    may_write: Callable[[ExecutionContext], bool] = lambda context: not is_confined(context.phase)
-    """Whether the workspace may be written to in a call."""
-    scratch: Path | None = None
-    """The folder in which each call gets an empty one of its own; the system's unless given."""
-    runs: ProjectRuns | None = None
-    """Where runs of the project's tests are recorded."""
-
-    @property
-    def most(self) -> int:
-        """The seconds that a program may take."""
-        return max(1, int(self.rules.timeout))
-
-    def tool(self, name: str, description: str, parameters: Mapping[str, Any], body: Body) -> Tool:
-        """A tool that runs programs."""
-        return Tool(
-            name=name,
-            description=description,
-            parameters=parameters,
-            access=Access.RUN,
-            replay=Replay.ONCE,
-            body=body,
-            time_cap=self.most + process.GRACE + 5,  # its own deadline comes first, with a better message
-        )
-
-    @property
-    def project(self) -> ProjectEnvironment:
-        """What they find in the workspace."""
-        return ProjectEnvironment(self.workspace.root, self.rules.path)
-
-    def variables(self, home: str) -> dict[str, str]:
-        """All that a program gets to know by variables; `home` is its home folder."""
-        quiet = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}
-        names = {"USER": "agent", "LOGNAME": "agent", "SHELL": "/bin/sh"}
-        return {**sandbox.clean_environment(home), **self.project.variables(), **names, **quiet}
-
-    async def run(
-        self, command: Sequence[str], context: ExecutionContext, folder: Path, deadline: int, typed: str = ""
-    ) -> ToolResult:
-        """Run a program in a folder of the workspace; `typed` is the line of a shell that it reads."""
-        root = self.workspace.root
-        can_write, confined = self.may_write(context), is_confined(context.phase)
-        outcome, settled = await self.execute(command, folder, deadline, can_write=can_write, confined=confined)
-        if typed and folder == root:
-            await asyncio.to_thread(self._record, typed, outcome)
-        ended = outcome.ended("The command", deadline)
-        if not can_write:
-            ended += " The workspace was read-only to it in this phase."
-        if outcome.status and _NO_REPOSITORY in outcome.output and (why := why_no_repository(root)):
-            ended += f" {why}"
-        if settled.removed:
-            gone = named(decoded(settled.removed))
-            ended += f" Taken away: {gone}. It is renamed, with `.replaced-` and digits at the end."
-            ended += " Commands make no repositories here and nothing that git runs; a person can."
-        if settled.lost:
-            ended += f" Lost, and cannot be restored: {named(decoded(settled.lost))}; name this in your summary."
-        reaches_out = self.rules.network or self.rules.policy is RunPolicy.UNSANDBOXED
-        return replace(outcome.result(ended), has_outside_effect=reaches_out)
-
-    def _record(self, typed: str, outcome: process.Outcome) -> None:
-        """Record a run of the project's tests, if it was one."""
-        test = self.rules.test or propose(self.workspace.root).test
-        if self.runs is not None and is_whole_run(typed, test):
-            self.runs.record("test", test, outcome.status, plain_text(outcome.output))
-
-    async def execute(
-        self,
-        command: Sequence[str],
-        folder: Path,
-        deadline: float,
-        *,
-        can_write: bool,
-        confined: bool,
-        most_output: int = MOST_OUTPUT,
-    ) -> tuple[process.Outcome, workspace_scan.Settled]:
-        """Run a program, and take away what it may not leave behind.
-
-        Raises:
-            Refusal: too little is free on disk, or it may not run without a sandbox.
-        """
-        await asyncio.to_thread(self.rules.reserve.refuse_if_short)
-        root, settled = self.workspace.root, workspace_scan.Settled()
-        async with sandbox.scratch_folder(self.scratch) as own:
-            before = await asyncio.to_thread(workspace_scan.take, root)
-            line, environment = await asyncio.to_thread(
-                partial(self._line, command, folder, own, before, can_write=can_write)
-            )
-            try:
-                outcome = await process.run(
-                    line,
-                    cwd=folder,
-                    environment=environment,
-                    deadline=deadline,
-                    most_output=most_output,
-                    limits=LIMITS,
-                    reserve=self.rules.reserve,
-                )
-            finally:
-                settle = partial(workspace_scan.settle, root, before, confined=confined)
-                if can_write and (confined or self.rules.policy is RunPolicy.SANDBOXED):
-                    settled = await run_uncancellable(settle)
-        return outcome, settled
-
-    def _line(
-        self, command: Sequence[str], folder: Path, own: Path, before: workspace_scan.Survey, *, can_write: bool
-    ) -> tuple[Sequence[str], dict[str, str]]:
-        """The command to run, and the environment to run it in."""
-        if self.rules.policy is RunPolicy.UNSANDBOXED:
-            if not can_write:
-                raise Refusal(
-                    "Commands cannot be run in this phase: nothing here could undo what they change. Use `check`, or "
-                    "the tools that read."
-                )
-            return command, self.variables(str(own))
-        for name, content in _NAMES.items():
-            (own / name).write_text(content.format(user=os.getuid(), group=os.getgid()))
-        root = self.workspace.root
-        wrapped = sandbox.wrapped(
-            root,
-            command,
-            self.variables(sandbox.HOME),
-            cwd=folder,
-            can_write=can_write,
-            network=self.rules.network,
-            files={f"/etc/{name}": own / name for name in _NAMES},
-            folders=[*folders_elsewhere(root), *self.project.mounts()],
-            protected=[root / os.fsdecode(path) for path in before.protected()],
-        )
-        return wrapped, {}
 
 
 def shell_tool(programs: Programs) -> Tool:
@@ -369,3 +193,18 @@ def checked(command: str, name: str) -> str:
     if size > LONGEST_COMMAND:
         raise Refusal(f"`{name}` has {size} bytes and {LONGEST_COMMAND} is the most; write a script and run that.")
     return command
+
+
+def _check(dependencies: ToolDependencies) -> Tool | None:
+    if dependencies.check is RunPolicy.OFF:
+        return None
+    return check_tool(
+        dependencies.workspace, dependencies.check, scratch=dependencies.scratch, path=dependencies.shell.path
+    )
+
+
+TOOLS: Final[ToolTable] = {
+    "check": _check,
+    "shell": lambda parts: shell_tool(parts.programs) if parts.programs else None,
+    "python": lambda parts: python_tool(parts.programs) if parts.programs else None,
+}

@@ -4,7 +4,7 @@ The core decides in which phases tools that change or run may be called (`core/d
 runs programs and changes nothing; chores change documentation and what this cycle has changed already.
 """
 
-from tenex.core.phases import PHASE_ACCESS, Access, Phase
+from tenex.core.phases import PHASES, Access, Phase
 from tenex.core.ports import ExecutionContext
 
 from .tool import Refusal
@@ -13,12 +13,12 @@ from .workspace import is_documentation
 
 def is_confined(phase: Phase) -> bool:
     """Whether there are files that a call may not change in this phase."""
-    return phase is Phase.CHORES or Access.CHANGE not in PHASE_ACCESS[phase]
+    return PHASES[phase].changes_only_own or Access.CHANGE not in PHASES[phase].access
 
 
 def may_change(path: str, context: ExecutionContext) -> bool:
     """Whether a call may change a file, by its path relative to the workspace."""
-    if context.phase is Phase.CHORES:
+    if PHASES[context.phase].changes_only_own:
         return path in context.touched or is_documentation(path)
     return not is_confined(context.phase)
 
@@ -29,9 +29,9 @@ def check_chores(path: str, context: ExecutionContext) -> None:
     Raises:
         Refusal: it is neither.
     """
-    if context.phase is Phase.CHORES and not may_change(path, context):
+    if PHASES[context.phase].changes_only_own and not may_change(path, context):
         mine = ", ".join(sorted(context.touched)[:20]) or "none"
         raise Refusal(
-            f"{path} may not be changed in the chores phase: it is neither documentation nor a file this cycle has "
-            f"changed ({mine}). Leave it, and name it in your summary if it needs work."
+            f"{path} may not be changed in the {context.phase} phase: it is neither documentation nor a file this "
+            f"cycle has changed ({mine}). Leave it, and name it in your summary if it needs work."
         )

@@ -1,4 +1,4 @@
-"""Kinds of conversation: the seven phases, one agent, speakers (AG2), missions (pydantic-graph). Also Python agents.
+"""Kinds of conversation: the phases, one agent, speakers (AG2), missions (pydantic-graph). Also Python agents.
 
 What users call a workflow is a conversation of speakers or a mission.
 

@@ -1,4 +1,4 @@
-"""Calls of models, the tokens they read, and notes to the person: a simple request, seven phases, and a long chat.
+"""Calls of models, the tokens they read, and notes to the person: a simple request, all phases, and a long chat.
 
 The daemon of `tenex eval` asks a server on loopback that speaks OpenAI's protocol and keeps every request. Its count of
 tokens is of words; vendors count tokens of about four bytes, so an estimate from the bytes is shown too.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tenex.cli.scenario_run import run_scenario
+from tenex.cli.shared.scenario_run import run_scenario
 from tenex.core.messages import Usage
 from tenex.nostr.keys import parse_public_key
 from tenex.operations.evaluation.figures import Call, Figures, figures_of
@@ -43,13 +43,13 @@ def _talks(asked: Asked) -> Answer:
 async def measure(place: Path) -> list[Row]:
     request = await _figures(place / "request", Team(worker=brisk), ["Please create note-01.txt."])
     phases = ["I want a note-01.txt.", "Give me ideas for note-01.txt.", "Take the first one."]
-    seven = await _figures(place / "seven", Team(all_phases, brisk), phases)
+    longest = await _figures(place / "longest", Team(all_phases, brisk), phases)
     chat = await _figures(
         place / "chat", Team(_chats, _talks), [f"message {n}: how are you?" for n in range(1, MESSAGES + 1)]
     )
     return [
         *_rows("simple request", request, calls=7, sequential=6, tokens=15_000, notes=2, shared=90),
-        *_rows("seven phases", seven, calls=16, tokens=40_000),
+        *_rows("all phases", longest, calls=16, tokens=40_000),
         # the router chooses the first phase, and judges after two turns, four, and eight each if it is a talk
         *_rows(f"chat of {MESSAGES} messages", chat, calls=MESSAGES + 15, shared=87),
     ]

@@ -16,7 +16,7 @@ from typing import Any, Final
 from pydantic_ai import exceptions as library
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
-from tenex.cli import output
+from tenex.cli.shared import output
 from tenex.core import commands, names, prose, routing, text
 from tenex.core.context import window
 from tenex.core.decide.loop_detection import _reason

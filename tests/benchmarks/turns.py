@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tenex.cli.nostr_client import ChatClient, ReceivedMessage, connected_client
+from tenex.cli.shared.nostr_client import ChatClient, ReceivedMessage, connected_client
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import SecretKey, parse_public_key
 from tenex.store import segments

@@ -14,7 +14,7 @@ from tenex.nostr.threading import read_event
 from tenex.store.format import CONVERSATION
 from tests.fakes.faultrelay import FaultRelay
 from tests.fakes.runtime import World, converse, worker
-from tests.fakes.scenario import ALICE, WAITS, one_turn, reply, seven_phases
+from tests.fakes.scenario import ALICE, WAITS, longest_way, one_turn, reply
 from tests.fakes.virtual import virtual_time
 from tests.nostr.kit import BOB, FAST, NOW, Received, note, running
 from tests.nostr.test_compose import ADDRESS, draft
@@ -56,7 +56,7 @@ async def test_b16_a_stranger_changes_nothing_and_receives_nothing() -> None:
 @virtual_time
 async def test_b18_whatever_is_sent_is_published_and_names_the_project() -> None:
     """Events were built with the address of another kind, and handed to a publisher that was not there."""
-    world = World(seven_phases, worker)
+    world = World(longest_way, worker)
     await converse(world, "hello", "think", "plan")
     sent = [event.id for record in world.observed if isinstance(record, r.MessageSent) for event in record.events]
     assert sent

@@ -9,8 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tenex.cli.activity import EXPIRES, KEPT, MOST, WRITING_STYLE, Activities, ActivityView, DaemonWatch, activity_lines
-from tenex.cli.console import Screen
+from tenex.cli.shared.activity import (
+    EXPIRES,
+    KEPT,
+    MOST,
+    WRITING_STYLE,
+    Activities,
+    ActivityView,
+    DaemonWatch,
+    activity_lines,
+)
+from tenex.cli.shared.console import Screen
 from tenex.core.ids import PublicKey
 
 

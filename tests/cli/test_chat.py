@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tenex.cli.chat import Chat, _agents
-from tenex.cli.console import Screen
-from tenex.cli.nostr_client import Activity, ReceivedMessage
+from tenex.cli.shared.console import Screen
+from tenex.cli.shared.nostr_client import Activity, ReceivedMessage
 from tenex.core.errors import TransientError
 from tenex.core.ports import PublishOutcome
 from tenex.nostr.embedded import embedded_relay

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tenex.cli.main import ALIASES, COMMANDS
+from tenex.cli.root_command import ALIASES, COMMANDS
 from tests.service.kit import ROOT, environment
 
 from .conftest import Tenex

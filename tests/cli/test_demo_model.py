@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tenex.cli.demo_model import demo_model
-from tenex.cli.provider import models_of
+from tenex.cli.shared.demo_model import demo_model
+from tenex.cli.shared.provider import models_of
 from tenex.core.errors import UsageError
 from tenex.settings import load
 from tests.fakes.modelprotocol import Answer

@@ -69,7 +69,7 @@ def test_without_a_sandbox_scenarios_that_run_commands_are_skipped(
     tenex: Tenex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others pass, and the exit code is 0."""
-    for user in ("app.root", "cli.scenario_run"):
+    for user in ("app.root", "cli.shared.scenario_run"):
         monkeypatch.setattr(f"tenex.{user}.probe_bubblewrap", lambda: False)
     results = json.loads(tenex("eval --json").out)
     assert {one["scenario"] for one in results if one["passed"] is None} == IN_A_SANDBOX

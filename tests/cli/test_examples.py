@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tenex.cli import examples
+from tenex.cli.shared import examples
 from tenex.settings import example_folder
 
 from .conftest import Tenex

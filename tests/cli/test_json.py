@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tenex.cli.init import prepare
-from tenex.cli.main import COMMANDS, load_command
+from tenex.cli.root_command import COMMANDS, load_command
 
 from .conftest import Tenex
 from .journals import ONE, worked, write_conversations

@@ -18,7 +18,7 @@ from tenex.store.index import Index
 from tenex.store.journal_reader import MARK
 from tenex.store.repository import ConversationFolder
 from tenex.workflows.speakers import TransitionGraph
-from tests.fakes.scenario import Scenario, diligent, rules, seven_phases
+from tests.fakes.scenario import Scenario, diligent, longest_way, rules
 from tests.fakes.workflows import NAME, TRIO, started
 from tests.store.kit import StillClock
 
@@ -30,7 +30,7 @@ KEY = SecretKey.generate().public
 
 def talked() -> Decisions:
     """A conversation that never left chat."""
-    scenario = Scenario(seven_phases, diligent)
+    scenario = Scenario(longest_way, diligent)
     scenario.user_writes("I want something nice")
     scenario.settle()
     return scenario.journal
@@ -68,7 +68,7 @@ def ids(tenex: Tenex, line: str, *words: object) -> list[str]:
 
 def test_a_conversation_without_phases_is_listed_with_its_agent_or_workflow(tmp_path: Path, tenex: Tenex) -> None:
     data = tmp_path / "data"
-    alone = Scenario(seven_phases, diligent, config=replace(rules(), only_agent=Slug("executor"))).converse("Hello")
+    alone = Scenario(longest_way, diligent, config=replace(rules(), only_agent=Slug("executor"))).converse("Hello")
     speakers = started(TransitionGraph.sequence(TRIO)).settle()
     write_conversations(data, {ONE: renamed(ONE, alone.journal), TWO: renamed(TWO, speakers.journal)})
     index(data)

@@ -16,11 +16,12 @@ import pytest
 import typer
 
 from tenex import __version__
-from tenex.cli import main as main_module
+from tenex.cli import root_command
 from tenex.cli.init import prepare
-from tenex.cli.main import ALIASES, COMMANDS, load_command, main
-from tenex.cli.options import Globals
+from tenex.cli.main import main
+from tenex.cli.root_command import ALIASES, COMMANDS, load_command
 from tenex.cli.run import DEFERRED, _serve, run
+from tenex.cli.shared.options import Globals
 from tenex.core.errors import ConfigurationError, RelayUnavailable, StoreLocked
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import load
@@ -30,7 +31,10 @@ from .conftest import command
 
 Captured = pytest.CaptureFixture[str]
 LIBRARIES = {"pydantic_settings", "structlog", "rich", "coincurve", "pynostr", "websockets", "jinja2", "cryptography"}
-OURS = {"cli", "cli.main", "cli.options", "cli.output", "core", "core.errors", "core.ids", "core.messages", "core.text"}
+OURS = {
+    *("cli", "cli.main", "cli.root_command", "cli.shared", "cli.shared.options", "cli.shared.output"),
+    *("cli.shared.register", "core", "core.errors", "core.ids", "core.messages", "core.text"),
+}
 
 
 def test_help_lists_every_command_and_imports_neither_commands_nor_heavy_libraries() -> None:
@@ -58,7 +62,7 @@ def helps(command: Any, words: str, width: int | None = None) -> list[tuple[str,
 def test_every_command_in_the_table_exists_and_its_help_fits_a_terminal_uncut(
     name: str, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded = load_command(name) if name else typer.main.get_command(main_module.app)
+    loaded = load_command(name) if name else typer.main.get_command(root_command.app)
     assert loaded.name == name or not name
     unbroken = [set(text.split()) for _, text in helps(loaded, name, 10_000)]
     monkeypatch.setenv("COLUMNS", str(width))
@@ -104,7 +108,7 @@ def raising(monkeypatch: pytest.MonkeyPatch, fault: BaseException) -> None:
 
     single = typer.Typer()
     single.command("graph")(command)
-    monkeypatch.setattr(main_module, "load_command", lambda _: typer.main.get_command(single))
+    monkeypatch.setattr(root_command, "load_command", lambda _: typer.main.get_command(single))
 
 
 @pytest.mark.parametrize("fault", [RuntimeError(f"lost {SECRET}"), BrokenPipeError(32, "Broken pipe of a socket")])

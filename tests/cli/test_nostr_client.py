@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tenex.cli.nostr_client import INDICATORS, Activity, ChatClient, connected_client
+from tenex.cli.shared.nostr_client import INDICATORS, Activity, ChatClient, connected_client
 from tenex.core.ports import PublishOutcome
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.ephemeral import EphemeralPublisher, operations_event, text_event, typing_event
@@ -50,7 +50,7 @@ async def test_the_same_words_from_two_clients_in_one_second_are_two_conversatio
 ) -> None:
     """As when a script writes twice, or a program that was killed is started again."""
     clock = SimpleNamespace(time=lambda: 1_800_000_000.5, monotonic=time.monotonic)
-    monkeypatch.setattr("tenex.cli.nostr_client.time", clock)
+    monkeypatch.setattr("tenex.cli.shared.nostr_client.time", clock)
     roots: set[str | None] = set()
     async with FaultRelay() as relay:
         for _ in range(2):

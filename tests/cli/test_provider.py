@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tenex.cli.main import main
-from tenex.cli.provider import CALLS, READ, WRITTEN, Chosen, Options, cost, from_options
+from tenex.cli.shared.provider import CALLS, READ, WRITTEN, Chosen, Options, cost, from_options
 from tenex.core.errors import UsageError
 from tenex.core.text import is_like_key
 from tenex.llm.config import Price

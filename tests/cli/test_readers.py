@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from tenex.cli import list_search
 from tenex.cli import verify as replaying
+from tenex.cli.shared import list_search
 from tenex.core.commands import status as chat_status
 from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.decide.transaction import Transaction

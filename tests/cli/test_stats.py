@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tenex.cli import output
+from tenex.cli.shared import output
 from tenex.cli.stats import _cost, _duration
 from tenex.core.ids import ConversationId
 from tenex.core.messages import Usage

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tenex.cli.console import Screen
-from tenex.cli.input_line import LONG_PASTE, _Pastes
 from tenex.cli.main import main
+from tenex.cli.shared.console import Screen
+from tenex.cli.shared.input_line import LONG_PASTE, _Pastes
 from tenex.core.records import ConversationStarted, MessageRecorded
 from tenex.operations.transcript import Line
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from tenex.cli.times import since, until
+from tenex.cli.shared.times import since, until
 from tenex.core.errors import UsageError
 
 OTHER_FORMS = ("11/21", "20261121", "2026-11-21 14", "3 months ago")

@@ -25,6 +25,7 @@ from tests.fakes.scenario import (
     Scenario,
     diligent,
     in_flight,
+    longest_way,
     model_by_phase,
     one_turn,
     plain_model,
@@ -32,7 +33,6 @@ from tests.fakes.scenario import (
     reply,
     route,
     scenario_at,
-    seven_phases,
     step_until,
 )
 
@@ -445,7 +445,7 @@ def test_words_after_a_command_that_takes_none_are_not_lost_without_a_sign() -> 
     ],
 )
 def test_a_gate_is_waived_by_the_last_line_of_a_request_which_is_no_part_of_it(line: str) -> None:
-    scenario = Scenario(seven_phases, diligent)
+    scenario = Scenario(longest_way, diligent)
     scenario.user_writes(f"Build the tool.\n{line}")
     (message,) = scenario.records(r.MessageRecorded)
     (command,) = scenario.records(r.CommandGiven)
@@ -504,7 +504,7 @@ def test_a_last_line_that_is_code_a_list_a_path_or_a_sentence_is_text(text: str)
 
 def test_going_on_with_nothing_to_do_reports_it() -> None:
     """After `/stop` the router may well see nothing but a wait; silence would look like a fault."""
-    scenario = Scenario(seven_phases, diligent).converse("I want something nice")
+    scenario = Scenario(longest_way, diligent).converse("I want something nice")
     scenario.user_writes("/stop")
     scenario.router = lambda question: {"agents": ["USER"], "reason": "nothing is left to do"}
     before = len(scenario.sent_texts())

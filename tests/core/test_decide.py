@@ -37,18 +37,18 @@ from tests.fakes.scenario import (
     Scenario,
     diligent,
     in_flight,
+    longest_way,
     model_by_phase,
     plain_model,
     reply,
     route,
     scenario_at,
-    seven_phases,
     step_until,
 )
 
 
 def test_what_is_pending_has_a_stable_order_and_a_call_in_flight_never_changes() -> None:
-    scenario = Scenario(seven_phases, diligent)
+    scenario = Scenario(longest_way, diligent)
     for text in ("hello", "let us think", "plan it", "blue"):
         scenario.user_writes(text)
         while scenario.step():
@@ -189,7 +189,7 @@ ALL = [Phase.BRAINSTORM, Phase.PLAN, Phase.EXECUTE, Phase.VERIFICATION, Phase.CH
 
 def whole(settle: Callable[[Scenario], object], crash_at: tuple[int, str] | None = None) -> Scenario:
     """Alice goes the long way round and answers what she is asked."""
-    scenario = Scenario(seven_phases, diligent)
+    scenario = Scenario(longest_way, diligent)
     scenario.crash_at = crash_at
     for text in ("I want something nice", "let us think", "plan it", "blue"):
         if scenario.conversation.cycle.status != "ended":

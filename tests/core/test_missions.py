@@ -37,7 +37,7 @@ from tenex.core.state.rollback import of_fork
 from tenex.store.format import CONVERSATION
 from tenex.workflows.missions.decide import ANNOUNCED
 from tenex.workflows.speakers import TransitionGraph as Rounds
-from tests.fakes.scenario import ID, Scenario, diligent, rules, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, longest_way, rules
 from tests.fakes.workflows import TRIO, workflow, workflow_policy
 
 WAYS = {"First": ("Second", END, "Repair"), "Second": ("First", END), "Repair": ("Second",)}
@@ -68,7 +68,7 @@ class MissionScenario(Scenario):
     """A scenario with a mission in it."""
 
     def __init__(self, config_: Policy | None = None) -> None:
-        super().__init__(seven_phases, diligent, config=config_ or config())
+        super().__init__(longest_way, diligent, config=config_ or config())
 
     def begin(self) -> "MissionScenario":
         """Open the mission at its first node."""

@@ -23,7 +23,7 @@ from tenex.core.state.identity import SEEN, Identity
 from tenex.core.state.memory import SYSTEMS
 from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork, of_then, undone
 from tenex.core.state.snapshot import StateSnapshot
-from tests.fakes.scenario import ID, Scenario, diligent, in_flight, one_turn, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, in_flight, longest_way, one_turn
 
 EXPIRY = (Work.TIMER, "expire")
 OTHER = ConversationId("f" * 64)
@@ -40,7 +40,7 @@ USUAL = {
 
 
 def patient(question: dict[str, Any]) -> dict[str, Any]:
-    """`seven_phases`, for a conversation that may be in a phase where nothing has been finished yet."""
+    """`longest_way`, for a conversation that may be in a phase where nothing has been finished yet."""
     phase, turns = question["phase"], question["turns"]
     here = [turn for turn in turns if turn["phase"] == phase]
     done = here[-1]["completions"] if here else []
@@ -49,11 +49,11 @@ def patient(question: dict[str, Any]) -> dict[str, Any]:
         return {"agents": question["still_to_reflect"], "reason": "some have not reflected"}
     if phase in USUAL and not is_done:
         return {"agents": [USUAL[phase]], "reason": "nothing is finished here"}
-    return seven_phases(question)
+    return longest_way(question)
 
 
 def whole() -> Scenario:
-    """A conversation that has gone through all seven phases."""
+    """A conversation that has gone through all phases."""
     scenario = Scenario(patient, diligent)
     lead_to_end(scenario)
     return scenario
@@ -311,7 +311,7 @@ def test_what_was_sent_before_a_fork_does_not_hide_what_is_written_in_it() -> No
 
 
 def begun() -> Scenario:
-    return Scenario(seven_phases, diligent).converse("build it")
+    return Scenario(longest_way, diligent).converse("build it")
 
 
 def test_a_snapshot_of_anything_else_is_refused_and_changes_nothing() -> None:
@@ -385,7 +385,7 @@ def test_of_the_files_read_the_newest_are_remembered() -> None:
 
 def test_open_work_is_over_when_the_journal_is_rebuilt() -> None:
     """After every record of a scenario with questions, calls and deliveries in flight."""
-    scenario = Scenario(seven_phases, diligent).converse("I want something nice").converse("go on").converse("go on")
+    scenario = Scenario(longest_way, diligent).converse("I want something nice").converse("go on").converse("go on")
     assert scenario.conversation.work.asks  # an agent waits for an answer at the end
     for cut in range(1, len(scenario.records()) + 1):
         state = fold(ID, scenario.records()[:cut])

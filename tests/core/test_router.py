@@ -15,7 +15,7 @@ from tenex.core.config import Limits
 from tenex.core.context.window import tokens
 from tenex.core.effects import Key, Route, Timer, Work
 from tenex.core.ids import ConversationId, Millis
-from tenex.core.phases import Phase
+from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.routing import DECISION_SCHEMA, REASON_CHARACTERS, RoutingDecision, parse
 from tenex.core.signals import DayLimitReached, ModelFailed, RouteAnswered
 from tenex.core.state.cycle import CYCLE_MESSAGES
@@ -336,7 +336,7 @@ def test_the_question_holds_all_the_router_may_go_by() -> None:
     scenario = scenario_at(Phase.EXECUTE, text="build it")
     asked = question(scenario)
     assert (asked["phase"], asked["cycle"], asked["can_end"]) == ("execute", 1, False)
-    assert asked["permitted"] == ["verification", "chat"]
+    assert asked["permitted"] == list(PHASE_TRANSITIONS.permitted(Phase.EXECUTE))
     assert asked["open_gates"] == ["verification", "chores", "reflection"]
     assert [message["text"] for message in asked["messages"]] == ["build it"]
     assert [(turn["phase"], turn["agents"]) for turn in asked["turns"]] == [

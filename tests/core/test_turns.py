@@ -23,6 +23,7 @@ from tests.fakes.scenario import (
     check_idle,
     diligent,
     in_flight,
+    longest_way,
     model_by_phase,
     plain_model,
     refusals,
@@ -31,7 +32,6 @@ from tests.fakes.scenario import (
     route,
     rules,
     scenario_at,
-    seven_phases,
     step_until,
 )
 
@@ -203,7 +203,7 @@ def test_chat_entered_from_reflection_begins_a_cycle_and_from_execute_none(phase
 def test_b03_a_message_after_the_end_begins_a_clean_cycle_in_chat() -> None:
     """END was a turn that no one completed, so every later message found the orchestrator busy."""
     steps = [reply("", ("write_file", {"path": "a"})), reply("built")]
-    scenario = scenario_at(Phase.CHAT, seven_phases, model_by_phase(execute=steps)).settle()
+    scenario = scenario_at(Phase.CHAT, longest_way, model_by_phase(execute=steps)).settle()
     scenario.converse("think").converse("plan")
     assert (scenario.conversation.cycle.status, scenario.conversation.cycle.touched) == ("ended", frozenset({"a"}))
     assert scenario.conversation.work.turn is None
@@ -464,7 +464,7 @@ def test_the_title_is_the_first_line_that_is_not_empty_and_no_command(text: str,
 )
 def test_the_projects_own_mention_is_left_out_of_the_request(written: str, recorded: str) -> None:
     project = replace(rules().project, pubkey=PublicKey(PROJECT_KEY))
-    scenario = Scenario(seven_phases, diligent, config=replace(rules(), project=project))
+    scenario = Scenario(longest_way, diligent, config=replace(rules(), project=project))
     names = {"npub": PROJECT_NPUB, "nprofile": PROJECT_NPROFILE, "other": f"npub1{'q' * 58}"}
     scenario.user_writes(written.format(**names))
     (message,) = scenario.records(r.MessageRecorded)

@@ -13,7 +13,7 @@ from typing import Any
 
 from .modelprotocol import Answer, Call, Json, Reply
 from .modelserver import text_of
-from .scenario import seven_phases
+from .scenario import longest_way
 
 _AGENT = re.compile(r"^You are [^\n]*?\(`([a-z0-9-]+)`\)", re.MULTILINE)
 _PHASE = re.compile(r"^(?:# |<note title=\")The phase: ([a-z]+)(?:\">)?$", re.MULTILINE)
@@ -105,7 +105,7 @@ Worker = Callable[[Asked], Reply]
 
 def all_phases(question: Json) -> Mapping[str, Any]:
     """A good orchestrator on the longest way, one agent at a time; it waits for the user in chat and in brainstorm."""
-    decision = seven_phases(question)
+    decision = longest_way(question)
     return {**decision, "agents": ["executor"]} if decision.get("phase") == "execute" else decision
 
 

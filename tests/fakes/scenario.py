@@ -31,7 +31,7 @@ from tenex.core.effects import Effect, Evaluate, Key, ModelCall, NodeRun, Publis
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.messages import NO_USAGE, CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
-from tenex.core.phases import PHASE_TRANSITIONS, Access, Phase
+from tenex.core.phases import PHASE_TRANSITIONS, Access, Phase, way
 from tenex.core.port_values import UndoOutcome
 from tenex.core.ports import Prompt, PublishOutcome, ToolResult, UnsignedEvent
 from tenex.core.signals import (
@@ -343,7 +343,7 @@ class Scenario:
         return fold(ID, [record for decision in self.journal for record in decision])
 
 
-def seven_phases(question: dict[str, Any]) -> dict[str, Any]:
+def longest_way(question: dict[str, Any]) -> dict[str, Any]:
     """A good router that goes the long way round, two agents at once in execute."""
     phase, turns, newest = question["phase"], question["turns"], question["messages"][-1]
     last = turns[-1] if turns else None
@@ -451,17 +451,6 @@ def model_by_phase(**steps: Any) -> AgentModel:
     return answer
 
 
-WAYS: dict[Phase, tuple[Phase, ...]] = {
-    Phase.CHAT: (),
-    Phase.BRAINSTORM: (Phase.BRAINSTORM,),
-    Phase.PLAN: (Phase.PLAN,),
-    Phase.EXECUTE: (Phase.EXECUTE,),
-    Phase.VERIFICATION: (Phase.EXECUTE, Phase.VERIFICATION),
-    Phase.CHORES: (Phase.EXECUTE, Phase.VERIFICATION, Phase.CHORES),
-    Phase.REFLECTION: (Phase.EXECUTE, Phase.VERIFICATION, Phase.CHORES, Phase.REFLECTION),
-}
-
-
 def scenario_at(
     phase: Phase,
     router: RouterModel | None = None,
@@ -472,12 +461,12 @@ def scenario_at(
     agents: tuple[str, ...] = ("executor",),
 ) -> Scenario:
     """A scenario in which a turn of this phase has just closed and the router is being asked what is next."""
-    way = iter(WAYS[phase])
+    targets = iter(way(Phase.CHAT, phase))
 
     def lead(question: dict[str, Any]) -> Any:
         if not question["turns"]:
             return route(None, *agents)
-        target = next(way)
+        target = next(targets)
         return route(target, *(question["still_to_reflect"] if target is Phase.REFLECTION else agents))
 
     scenario = Scenario(lead, plain_model, config=config)

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tenex.cli.provider import models_of
+from tenex.cli.shared.provider import models_of
 from tenex.llm.answer_limits import limit_client
 from tenex.llm.config import ModelClientConfig, ProviderConfig
 from tenex.llm.probe import probe

@@ -15,9 +15,10 @@ from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ModelStep, Note
 from tenex.core.signals import Signal, ToolReturned
 from tenex.llm.scripted import OfflineModel
+from tenex.tools.dependencies import ToolDependencies
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy
-from tenex.tools.standard import ToolDependencies, standard_tools
+from tenex.tools.standard import standard_tools
 from tenex.tools.workspace import Workspace
 from tests.fakes.scenario import Scenario, rules
 from tests.tools.conftest import KeptLessons

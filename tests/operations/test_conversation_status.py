@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from tenex.cli.activity import toolbar
+from tenex.cli.shared.activity import toolbar
 from tenex.cli.status import _parts
 from tenex.core import records as r
 from tenex.core.conversation import fold
@@ -14,7 +14,7 @@ from tenex.operations.conversation_status import conversation_status, status_wit
 from tenex.store.view_json import render
 from tenex.workflows.speakers import TransitionGraph
 from tests.core.test_missions import MissionScenario
-from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, longest_way, reply, rules
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 from tests.fakes.workflows import session, started
 
@@ -56,7 +56,7 @@ def test_a_mission_that_waits_for_the_next_day_is_limited() -> None:
 
 
 def test_a_conversation_with_one_agent_is_shown_with_the_agent_in_place_of_a_phase() -> None:
-    scenario = Scenario(seven_phases, diligent, config=replace(rules(), only_agent=Slug("executor"))).converse("hello")
+    scenario = Scenario(longest_way, diligent, config=replace(rules(), only_agent=Slug("executor"))).converse("hello")
     status = status_with_usage(scenario.conversation, scenario.now)
     assert (status["place"], status["phase"]) == ("@executor", None)
     assert "phase" not in json.loads(render(scenario.conversation))

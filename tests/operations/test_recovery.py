@@ -40,7 +40,7 @@ from tenex.store.view import SEGMENT, Views
 from tenex.store.view_json import render
 from tenex.store.view_reader import read_view
 from tests.fakes.faultrelay import FaultRelay, Peer
-from tests.fakes.scenario import ID, Scenario, diligent, rules, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, longest_way, rules
 from tests.histories.record import ROOT, whole
 from tests.service import person
 from tests.store.kit import StillClock, going_on, started, stored, waits, wrote
@@ -262,7 +262,7 @@ MESSAGES = ("I want something nice", "let us think", "plan it", "blue", "another
 
 def played() -> list[Record]:
     """Two cycles in which agents worked and asked."""
-    scenario = Scenario(seven_phases, diligent)
+    scenario = Scenario(longest_way, diligent)
     for text in MESSAGES:
         scenario.user_writes(text)
         scenario.settle(seed=len(text))
@@ -313,7 +313,7 @@ def test_from_damage_anywhere_the_conversation_comes_back_and_continues(seed: in
         assert not decide(state, Opened(), rules(), NOW).records
         assert lost[0] == "x"
         assert past_of(state) == past_of(before), cut
-        again = Scenario(seven_phases, diligent)
+        again = Scenario(longest_way, diligent)
         again.journal, again.now, again.conversation = [(record,) for record in made], NOW, state
         known = next(one.event_id for one in made if isinstance(one, r.MessageRecorded))
         assert again.user_writes("known", event_id=known) == []
@@ -578,7 +578,7 @@ async def test_the_transitions_and_turns_of_an_older_programs_file_are_kept(home
 
 
 async def test_the_past_that_a_file_shows_approves_waives_and_counts_nothing(home: Home) -> None:
-    scenario = Scenario(seven_phases, diligent).converse("I want something nice").converse("/quick")
+    scenario = Scenario(longest_way, diligent).converse("I want something nice").converse("/quick")
     view = view_of(scenario.conversation)
     owner = {"kind": "person", "name": "owner", "pubkey": "a" * 64}
     at = "2026-01-01T00:00:00Z"

@@ -32,7 +32,7 @@ from tenex.store.view import Views
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.workspace import Workspace
 from tests.fakes.scenario import ID, agent
-from tests.store.kit import StillClock, seven_phase_scenario, write_rotated
+from tests.store.kit import StillClock, longest_scenario, write_rotated
 
 ADDRESS = {
     "form": "notes",
@@ -45,8 +45,8 @@ ADDRESS = {
 
 
 def whole() -> list[list[Record]]:
-    """The decisions of a conversation through all seven phases, held in a thread of notes."""
-    scenario = seven_phase_scenario()
+    """The decisions of a conversation through all phases, held in a thread of notes."""
+    scenario = longest_scenario()
     assert scenario.conversation.cycle.status == "ended"
     first = scenario.journal[0][0]
     assert isinstance(first, r.ConversationStarted)

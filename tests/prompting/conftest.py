@@ -6,10 +6,7 @@ from pathlib import Path
 import pytest
 
 from tenex.prompting import PromptLibrary, builtin_prompts
-
-READS = frozenset({"read_file", "list_files", "search_files", "git_status", "git_diff"})
-TOOLS = READS | {"write_file", "edit_file", "move_file", "delete_file", "git_commit", "check", "shell"}
-
+from tenex.tools.standard import TOOL_NAMES
 
 WORKER = "---\nname: R\nrole: r\nkind: worker\nuse_when: asked\n{}---\nYou work.\n"
 """What is put in is in the sixth line."""
@@ -18,12 +15,12 @@ WORKER = "---\nname: R\nrole: r\nkind: worker\nuse_when: asked\n{}---\nYou work.
 def library_with(folder: Path, slug: str, front: str, body: str = "You work.") -> PromptLibrary:
     """The built-in one with one more agent."""
     (folder / f"{slug}.md").write_text(WORKER.format(front).replace("You work.", body))
-    return PromptLibrary.load(builtin_prompts(), folder, tools=TOOLS)
+    return PromptLibrary.load(builtin_prompts(), folder, tools=TOOL_NAMES)
 
 
 @pytest.fixture(scope="session")
 def library() -> PromptLibrary:
-    return PromptLibrary.load(builtin_prompts(), tools=TOOLS)
+    return PromptLibrary.load(builtin_prompts(), tools=TOOL_NAMES)
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.phases import Phase
 from tenex.core.state.agent import AgentPhaseState, Moved, Program
 from tenex.prompting.agents import AgentDefinition, read_agent
+from tenex.tools.standard import TOOL_NAMES
 from tenex.workflows.agents.definition import ask_now
 
-from .conftest import TOOLS, WORKER, library_with
+from .conftest import WORKER, library_with
 
 FRONT = """---
 name: Reviewer
@@ -43,7 +44,7 @@ ALL = FRONT + BODY
 
 def read(text: str) -> tuple[AgentDefinition | None, list[str]]:
     faults: list[str] = []
-    return read_agent(Slug("r"), text, "r.md", TOOLS, faults), faults
+    return read_agent(Slug("r"), text, "r.md", TOOL_NAMES, faults), faults
 
 
 def valid(text: str) -> AgentDefinition:

@@ -109,6 +109,21 @@ async def test_lists_in_prompts_are_those_of_the_code(tmp_path: Path) -> None:
         assert f"`{phase}`" in question or f"## {phase}" in question or f"{phase}" in question
 
 
+async def test_every_phase_can_be_entered_and_has_an_agent_for_it(tmp_path: Path) -> None:
+    """A phase that no prompt leads to, or in which no agent works, would be a row that changes nothing."""
+    library = PromptLibrary.load(builtin_prompts())
+    question = (await preview(load(None, tmp_path), "orchestrator")).request.system
+    for phase in set(Phase) - {PHASE_TRANSITIONS.initial}:
+        sources = [source for source in Phase if PHASE_TRANSITIONS.permits(source, phase) and source is not phase]
+        rows = [
+            line for source in sources for line in question.splitlines() if line.startswith(f"- **{source}** (may ")
+        ]
+        assert rows, f"no phase leads to {phase}"
+        assert all(phase in row.partition("; then ")[2].partition(")")[0].split(", ") for row in rows)
+        named = [agent.slug for agent in library.roster if phase in agent.phases]
+        assert named, f"no shipped agent has {phase} in its `in_phases`"
+
+
 @pytest.mark.parametrize("agent", AGENTS)
 async def test_a_fact_of_the_workspace_is_sent_once(tmp_path: Path, agent: str) -> None:
     request = await sent(tmp_path, agent, Phase.VERIFICATION)

@@ -11,13 +11,13 @@ import pytest
 from tenex.core.config import AgentKind
 from tenex.core.errors import ConfigurationError, InternalError
 from tenex.core.ids import Slug
-from tenex.core.phases import Phase
+from tenex.core.phases import Access, Phase
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.markdown import sections
 from tenex.prompting.phase_guides import HEADINGS, PhaseGuide, read_guide
 from tenex.prompting.templates import Source, Templates
-
-from .conftest import READS, TOOLS
+from tenex.tools.standard import TOOL_NAMES
+from tests.fakes.tools import RULES
 
 AGENT = "---\nname: {name}\nrole: helps\nkind: {kind}\nuse_when: needed\n{tools}---\nYou help.\n"
 
@@ -28,24 +28,24 @@ def agent(name: str = "Own", kind: str = "worker", tools: str = "tools: [read_fi
 
 def disabled(builtin: Path, overrides: Path) -> list[str]:
     """The faults of the operator's files."""
-    library = PromptLibrary.load(builtin, overrides, tools=TOOLS)
+    library = PromptLibrary.load(builtin, overrides, tools=TOOL_NAMES)
     return [fault for one in library.disabled for fault in one.faults]
 
 
 def faults(builtin: Path, overrides: Path | None = None) -> tuple[str, ...]:
     """Those that no daemon can do without."""
     with pytest.raises(ConfigurationError) as caught:
-        PromptLibrary.load(builtin, overrides, tools=TOOLS)
+        PromptLibrary.load(builtin, overrides, tools=TOOL_NAMES)
     return caught.value.faults
 
 
 def test_the_built_in_agents_are_the_five_and_may_do_what_they_should(library: PromptLibrary) -> None:
-    assert {slug: set(agent.tools) for slug, agent in library.definitions.items()} == {
-        "executor": TOOLS,
+    assert {slug: {RULES[name].access for name in agent.tools} for slug, agent in library.definitions.items()} == {
+        "executor": {Access.READ, Access.CHANGE, Access.RUN},
         "orchestrator": set(),
-        "planner": READS,
-        "project-manager": READS | {"check", "shell"},
-        "security-expert": READS,
+        "planner": {Access.READ},
+        "project-manager": {Access.READ, Access.RUN},
+        "security-expert": {Access.READ},
     }
     assert library.orchestrator.slug == "orchestrator"
     assert [agent.slug for agent in library.roster] == ["executor", "planner", "project-manager", "security-expert"]
@@ -57,13 +57,13 @@ def test_the_built_in_agents_are_the_five_and_may_do_what_they_should(library: P
 
 
 def test_own_agents_are_added_or_replace_built_in_ones_in_the_order_of_slugs(own: Path) -> None:
-    builtin = list(PromptLibrary.load(builtin_prompts(), own / "missing", tools=TOOLS).definitions)
+    builtin = list(PromptLibrary.load(builtin_prompts(), own / "missing", tools=TOOL_NAMES).definitions)
     (own / "lawyer.md").write_bytes(b"\xef\xbb\xbf" + agent(kind="expert").replace("\n", "\r\n").encode())
     (own / "planner.md").write_text(agent("My Planner"))
     (own / "orchestrator.md").write_text(agent(kind="orchestrator"))
     (own / ".hidden.md").write_text("not an agent")
     (own / "lawyer.md~").write_text("an editor's copy")
-    library = PromptLibrary.load(builtin_prompts(), own, tools=TOOLS)
+    library = PromptLibrary.load(builtin_prompts(), own, tools=TOOL_NAMES)
     assert list(library.definitions) == sorted([*builtin, "lawyer"])
     assert library.definitions[Slug("lawyer")].body == "You help.", "whatever its line ends, and a mark at its start"
     assert library.definitions[Slug("planner")].name == "My Planner"
@@ -75,7 +75,7 @@ def test_own_agents_are_added_or_replace_built_in_ones_in_the_order_of_slugs(own
 
 def test_a_later_change_of_a_file_changes_nothing(copy: Path) -> None:
     """What was loaded is what is used: a prompt does not change under a running conversation."""
-    library = PromptLibrary.load(copy, tools=TOOLS)
+    library = PromptLibrary.load(copy, tools=TOOL_NAMES)
     before = library.router_prompt(project_name="demo")
     (copy / "orchestrator.md.j2").write_text("{{ broken")
     (copy / "agents" / "orchestrator.md").unlink()
@@ -143,7 +143,7 @@ def test_an_agents_file_is_read_with_the_marks_of_any_editor(copy: Path, own: Pa
         .replace("name: ", "name: \ufeff")
     )
     (own / "reader.md").write_bytes(("\ufeff" + text + "می‌خواهم 👩‍💻\n").replace("\n", end).encode())
-    definition = PromptLibrary.load(copy, own, tools=TOOLS).definitions[Slug("reader")]
+    definition = PromptLibrary.load(copy, own, tools=TOOL_NAMES).definitions[Slug("reader")]
     assert definition.tools == ("read_file", "shell")
     assert definition.body.endswith("می‌خواهم 👩‍💻"), "prose is left as it was written"
     assert definition.name.isprintable()
@@ -202,7 +202,7 @@ def test_an_installed_package_finds_and_loads_its_own_prompts_and_examples(tmp_p
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from tenex.prompting import PromptLibrary, builtin_prompts\n"
         "print(builtin_prompts()); print(len(PromptLibrary.load(builtin_prompts()).definitions))\n"
-        "from tenex.cli.examples import agent_examples, workflow_examples\n"
+        "from tenex.cli.shared.examples import agent_examples, workflow_examples\n"
         "files = [one.file for one in (*agent_examples().values(), *workflow_examples().values())]\n"
         "print(len(files), all(file.is_relative_to(sys.argv[1]) for file in files))"
     )

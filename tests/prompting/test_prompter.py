@@ -29,9 +29,10 @@ from tenex.llm.request_params import serialized
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.prompter import DATA, ConversationPrompter
 from tenex.runtime.seal import prompted
+from tenex.tools.dependencies import ToolDependencies
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy
-from tenex.tools.standard import ToolDependencies, standard_tools
+from tenex.tools.standard import standard_tools
 from tenex.tools.workspace import Workspace
 from tests.fakes.agent_phases import with_program
 from tests.fakes.scenario import Scenario, reply, rules

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenex.core.ids import Slug
-from tenex.core.phases import PHASE_TRANSITIONS, Phase
+from tenex.core.phases import PHASE_TRANSITIONS, PHASES, Access, Phase
 from tenex.core.routing import DECISION_SCHEMA
 from tenex.prompting import PromptLibrary
 from tenex.prompting.render import LESSONS_CHARACTERS, NOTES_CHARACTERS, fenced
@@ -185,14 +185,16 @@ KEYS = (
 )
 
 
+WORDS = {
+    Access.SPEAK: "talk",
+    Access.READ: "read",
+    Access.CHANGE: "change",
+    Access.RUN: "run",
+    Access.LEARN: "learn",
+}
 MAY = {
-    Phase.CHAT: "talk",
-    Phase.BRAINSTORM: "talk, read",
-    Phase.PLAN: "talk, read",
-    Phase.EXECUTE: "talk, read, change, run",
-    Phase.VERIFICATION: "talk, read, run",
-    Phase.CHORES: "talk, read, change, run",
-    Phase.REFLECTION: "talk, learn",
+    phase: ", ".join(word for access, word in WORDS.items() if access in facts.access)
+    for phase, facts in PHASES.items()
 }
 
 

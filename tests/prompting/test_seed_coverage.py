@@ -94,7 +94,7 @@ USUAL = {
 """Who usually works in a phase; experts advise before and after the work, and do none of it."""
 
 
-@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("phase", TABLE)
 def test_a_phase_makes_each_point_of_the_seed_under_its_heading(library: PromptLibrary, phase: Phase) -> None:
     guide = library.guides[phase]
     texts = {section.heading or PURPOSE: " ".join(section.text.split()) for section in sections(guide.text)}
@@ -103,6 +103,6 @@ def test_a_phase_makes_each_point_of_the_seed_under_its_heading(library: PromptL
     assert [phrase for heading, phrase in phrases if phrase not in texts[heading]] == []
 
 
-@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("phase", USUAL)
 def test_the_usual_agents_of_a_phase_name_it(library: PromptLibrary, phase: Phase) -> None:
     assert {agent.slug for agent in library.roster if phase in agent.phases} == USUAL[phase]

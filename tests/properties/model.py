@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from tenex.core.phases import QUALITY_PHASES
+
 WAYS = {
     "chat": {"execute", "plan", "brainstorm"},
     "brainstorm": {"chat", "plan", "execute"},
@@ -11,7 +13,7 @@ WAYS = {
     "chores": {"reflection"},
     "reflection": {"chat"},
 }
-GATES = ("verification", "chores", "reflection")
+GATES = tuple(map(str, QUALITY_PHASES))
 GATED = (("verification", "chores"), ("chores", "reflection"))
 """Of these phases the gate must be met before one goes on there."""
 

@@ -27,7 +27,7 @@ from tenex.core.effects import Effect, ModelCall, Publish, Route, Timer, ToolCal
 from tenex.core.ids import CallId, PublicKey, Slug
 from tenex.core.messages import CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
-from tenex.core.phases import QUALITY_PHASES, Phase
+from tenex.core.phases import QUALITY_PHASES, Phase, way
 from tenex.core.ports import PublishOutcome, ToolResult
 from tenex.core.signals import ModelAnswered, ModelFailed, Published, RouteAnswered, Signal, TimerFired, ToolReturned
 from tenex.core.state.agent import Scope
@@ -55,14 +55,6 @@ from .earned import Earned
 
 BOB = PublicKey("b" * 64)
 
-WAYS = {
-    "chat": "execute",
-    "brainstorm": "execute",
-    "plan": "execute",
-    "execute": "verification",
-    "chores": "reflection",
-}
-
 
 def good(question: dict[str, Any]) -> dict[str, Any]:
     """A router that goes from wherever it finds itself to the end."""
@@ -78,7 +70,7 @@ def good(question: dict[str, Any]) -> dict[str, Any]:
         return {"phase": target, "agents": workers, "reason": f"{len(last)} have looked"}
     if here in ("chores", "reflection"):
         return {"phase": "reflection", "agents": question["still_to_reflect"] or ["END"], "reason": "what was learnt"}
-    return {"phase": WAYS[here], "agents": workers, "reason": "go on"}
+    return {"phase": way(Phase(here), Phase.REFLECTION)[0], "agents": workers, "reason": "go on"}
 
 
 SLUGS = ["project-manager", "planner", "executor", "helper", "security"]
@@ -99,7 +91,7 @@ ODD = ["command", "again", "death", "late", "roster"]
 _slugs = st.lists(st.sampled_from(SLUGS), min_size=1, max_size=3)
 _phases = st.sampled_from([*map(str, Phase), "deployment"])
 _words = st.sampled_from(["END", "USER"])
-_waivers = st.lists(st.sampled_from(["verification", "chores", "reflection", "execute"]), max_size=3)
+_waivers = st.lists(st.sampled_from([*map(str, QUALITY_PHASES), "execute"]), max_size=3)
 _decisions = st.builds(
     lambda agents, more: {"agents": agents, "reason": "because", **more},
     _slugs | _words.map(lambda word: [word]) | st.just(["wizard"]) | st.just(["END", "executor"]) | st.just([]),

@@ -12,7 +12,7 @@ from zlib import crc32
 import pytest
 import typer
 
-from tenex.cli.main import COMMANDS, app, load_command
+from tenex.cli.root_command import COMMANDS, app, load_command
 from tenex.core.commands import NAMES
 from tenex.core.ids import PublicKey
 from tenex.core.phases import PHASE_TRANSITIONS, Phase

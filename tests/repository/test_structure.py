@@ -9,6 +9,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
+from .imports import import_graph, rings
 from .tree import ROOT, docstring_of, name_of, named, text_of
 
 LINTER = Path(sys.executable).with_name("lint-imports")
@@ -23,6 +24,27 @@ def test_the_contracts_are_kept() -> None:
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"Contracts: {len(PROJECT['tool']['importlinter']['contracts'])} kept, 0 broken." in done.stdout
+
+
+def test_no_modules_import_each_other_in_a_ring() -> None:
+    """A ring is read as one file, whatever its files are called; an import for types alone is part of it too."""
+    assert rings(import_graph()) == []
+
+
+def test_rings_are_found_also_behind_functions_type_checks_and_packages() -> None:
+    graph = import_graph()
+    assert "tenex.cli.shared.lookup" in graph["tenex.cli.shared.register"]  # within a function
+    assert "tenex.settings" in graph["tenex.cli.shared.options"]  # for type checkers
+    assert "tenex.cli.shared.output" in graph["tenex.cli.trust"]  # `from .shared import output`
+    sample = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}
+    assert rings({name: frozenset(names) for name, names in sample.items()}) == [("a", "b", "c"), ("d", "e")]
+
+
+def test_what_commands_share_imports_no_command() -> None:
+    shared = {module: names for module, names in import_graph().items() if module.startswith("tenex.cli.shared")}
+    assert len(shared) > 10
+    outside = {name for names in shared.values() for name in names if not name.startswith("tenex.cli.shared")}
+    assert not {name for name in outside if name.startswith("tenex.cli")}
 
 
 def test_every_declared_package_is_imported() -> None:

@@ -18,7 +18,7 @@ from tenex.core.messages import ModelRequest, ModelStep, Note
 from tenex.core.ports import ExecutionContext, OnText, PublishOutcome, ToolResult, UnsignedEvent, ignore_text
 from tenex.core.records import Record
 from tests.fakes.runtime import Daemon, MemoryJournal, World
-from tests.fakes.scenario import ID, reply, seven_phases
+from tests.fakes.scenario import ID, longest_way, reply
 
 Moment = Literal["before intent", "after intent", "after effect", "before result", "after result"]
 MOMENTS: tuple[Moment, ...] = get_args(Moment)
@@ -225,7 +225,7 @@ class _Journal(MemoryJournal):
 
 def three_at_once(question: dict[str, Any]) -> dict[str, Any]:
     """A good router that has three agents work at the same time."""
-    decision = seven_phases(question)
+    decision = longest_way(question)
     if question["phase"] == "plan":
         return {**decision, "agents": ["executor", "helper", "security"]}
     return decision

@@ -16,7 +16,7 @@ from tenex.runtime.clock import SystemClock
 from tenex.store.stats import Stats, as_json
 from tenex.store.view_json import render
 from tests.fakes.runtime import Daemon, World, worker
-from tests.fakes.scenario import ID, reply, route, seven_phases
+from tests.fakes.scenario import ID, longest_way, reply, route
 from tests.fakes.virtual import virtual_time
 
 HOUR, YEARS = 3_600_000, 10 * 365 * 86_400_000
@@ -46,7 +46,7 @@ def durations(value: Any) -> list[int]:
 @pytest.mark.parametrize("moment", [0.01, 0.06, 0.12, 0.3])
 @virtual_time
 async def test_a_turn_under_way_ends_as_if_the_clock_had_not_been_set(by: int, moment: float) -> None:
-    world = World(seven_phases, worker)
+    world = World(longest_way, worker)
 
     async with world.daemon() as daemon:
         await daemon.write_in_turn("hello", "think", "plan")
@@ -62,7 +62,7 @@ async def test_a_turn_under_way_ends_as_if_the_clock_had_not_been_set(by: int, m
 @STEPS
 @virtual_time
 async def test_a_tool_that_hangs_is_warned_of_and_ended_when_its_time_has_passed(by: int) -> None:
-    world = World(seven_phases, worker)
+    world = World(longest_way, worker)
     world.work = 10.0**6
 
     async with world.daemon() as daemon:
@@ -88,7 +88,7 @@ async def test_a_held_model_is_tried_again_when_its_time_has_passed(by: int) -> 
 
     def router(question: dict[str, Any]) -> Any:
         tries.append(asyncio.get_running_loop().time())
-        return ModelUnavailable("connection refused") if len(tries) < 6 else seven_phases(question)
+        return ModelUnavailable("connection refused") if len(tries) < 6 else longest_way(question)
 
     world = World(router, worker)
 
@@ -143,7 +143,7 @@ async def test_a_clock_set_between_two_lives_costs_no_deadline_and_no_retry(by: 
         daemon.write("hello")
         await asyncio.sleep(60)  # tried three times, and held
     world.clock.epoch += by
-    world.router = seven_phases
+    world.router = longest_way
     async with world.daemon() as daemon:
         await daemon.until("waiting", seconds=320)
     due = [rec.seq for rec in world.records(r.RetryDue)]
@@ -154,7 +154,7 @@ async def test_a_clock_set_between_two_lives_costs_no_deadline_and_no_retry(by: 
 @STEPS
 @virtual_time
 async def test_messages_are_dated_in_their_order_and_never_far_ahead(by: int) -> None:
-    world = World(seven_phases, worker)
+    world = World(longest_way, worker)
     stamps: list[tuple[int, int]] = []
     seal = world.seal
 
@@ -181,7 +181,7 @@ async def test_messages_are_dated_in_their_order_and_never_far_ahead(by: int) ->
 @STEPS
 @virtual_time
 async def test_a_relay_that_is_away_is_given_up_after_three_days_and_not_before(by: int) -> None:
-    world = World(seven_phases, worker)
+    world = World(longest_way, worker)
     world.relays = lambda draft: ("ws://relay", "ws://away")  # type: ignore[method-assign]
     publish = world.publish
 
@@ -207,7 +207,7 @@ async def test_a_relay_that_is_away_is_given_up_after_three_days_and_not_before(
 
 @virtual_time
 async def test_the_view_is_written_after_the_clock_went_back() -> None:
-    world = World(seven_phases, worker)
+    world = World(longest_way, worker)
 
     async with world.daemon() as daemon:
         daemon.write("hello")

@@ -24,7 +24,7 @@ from tenex.workflows.missions.definitions import MissionWorkflow
 from tenex.workflows.missions.nodes import ReplayName
 from tenex.workflows.missions.runner import NodeRunner
 from tests.fakes.runtime import Daemon, World
-from tests.fakes.scenario import ID, seven_phases
+from tests.fakes.scenario import ID, longest_way
 from tests.fakes.virtual import run, virtual_time
 
 
@@ -65,7 +65,7 @@ class Stage:
 
     def __init__(self, seconds: float = 6) -> None:
         self.seconds = seconds
-        self.world = World(seven_phases, lambda request: "done")
+        self.world = World(longest_way, lambda request: "done")
         self.world.rules = dataclasses.replace(self.world.rules, missions={"count": GRAPH.rule()})
         self.done: list[int] = []
         self.cut: list[int] = []

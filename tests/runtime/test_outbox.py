@@ -11,7 +11,7 @@ from tenex.core.ids import ConversationId, EventId
 from tenex.core.ports import PublishOutcome, UnsignedEvent
 from tenex.runtime.outbox import AGAIN, Outbox
 from tests.fakes.runtime import World, worker
-from tests.fakes.scenario import ALICE, RELAY, seven_phases
+from tests.fakes.scenario import ALICE, RELAY, longest_way
 from tests.fakes.virtual import run, virtual_time
 
 HERE = ConversationId("c" * 64)
@@ -68,7 +68,7 @@ def test_the_waits_grow_and_are_bounded() -> None:
 @pytest.mark.parametrize("restarts", [False, True])
 @virtual_time
 async def test_no_word_is_lost_to_a_publisher_that_raises(*, restarts: bool) -> None:
-    world = World(seven_phases, worker)
+    world = World(longest_way, worker)
     publish, failed = world.publish, Counter[str]()
 
     async def faulty(event: UnsignedEvent, relay: str) -> PublishOutcome:

@@ -14,13 +14,13 @@ from tenex.core.messages import ModelRequest, ModelStep, UserText
 from tenex.runtime.inbox import Admission
 from tenex.store.format import CONVERSATION
 from tests.fakes.runtime import World, converse, worker
-from tests.fakes.scenario import ALICE, ID, one_turn, reply, seven_phases
+from tests.fakes.scenario import ALICE, ID, longest_way, one_turn, reply
 from tests.fakes.virtual import virtual_time
 
 
 @virtual_time
 async def test_a_conversation_goes_through_all_phases() -> None:
-    world = World(seven_phases, worker)
+    world = World(longest_way, worker)
     await converse(world, "hello", "think", "plan")
     phases = ["brainstorm", "plan", "execute", "verification", "chores", "reflection"]
     assert [rec.to for rec in world.records(r.PhaseTransition)] == phases
@@ -35,7 +35,7 @@ async def test_a_conversation_goes_through_all_phases() -> None:
 
 @virtual_time
 async def test_a_message_sent_while_agents_work_is_seen_before_their_next_model_call() -> None:
-    world = World(seven_phases, worker)
+    world = World(longest_way, worker)
     world.work = 5.0
 
     async with world.daemon() as daemon:
@@ -54,7 +54,7 @@ async def test_a_message_sent_while_agents_work_is_seen_before_their_next_model_
 @pytest.mark.parametrize("kept", [0, 1])
 @virtual_time
 async def test_a_failed_append_freezes_and_the_conversation_goes_on_after_it(failing: int, kept: int) -> None:
-    world = World(seven_phases, worker)
+    world = World(longest_way, worker)
     world.fail_append = lambda number: kept if number == failing else None
     await converse(world, "hello", "think", "plan")
     book = world.records()
@@ -67,7 +67,7 @@ async def test_a_failed_append_freezes_and_the_conversation_goes_on_after_it(fai
 
 @virtual_time
 async def test_strangers_duplicates_floods_and_machines_are_not_admitted() -> None:
-    world = World(seven_phases, worker)
+    world = World(longest_way, worker)
 
     async with world.daemon() as daemon:
         assert daemon.write("let me in", author=PublicKey("b" * 64)) == "stranger"
@@ -96,7 +96,7 @@ async def test_conversations_do_not_wait_for_each_other() -> None:
 
 @virtual_time
 async def test_work_whose_result_waits_to_be_decided_is_not_begun_again() -> None:
-    world = World(seven_phases, worker)
+    world = World(longest_way, worker)
     world.append_time, world.think, world.work = 0.5, 0.4, 0.3
     await converse(world, "hello", "think", "plan")
     assert max(world.calls.values()) == 1
@@ -107,7 +107,7 @@ async def test_work_whose_result_waits_to_be_decided_is_not_begun_again() -> Non
 
 @virtual_time
 async def test_a_settled_conversation_leaves_memory_and_is_read_again_when_somebody_writes() -> None:
-    world = World(seven_phases, worker)
+    world = World(longest_way, worker)
 
     async with world.daemon() as daemon:
         daemon.write("hello")
@@ -123,7 +123,7 @@ async def test_a_settled_conversation_leaves_memory_and_is_read_again_when_someb
 
 @virtual_time
 async def test_a_stop_that_comes_while_a_run_is_being_written_ends_the_run_and_not_the_daemon() -> None:
-    world = World(seven_phases, worker)
+    world = World(longest_way, worker)
     world.append_time, world.think = 0.5, 0.4
 
     async with world.daemon() as daemon:
@@ -138,7 +138,7 @@ async def test_a_stop_that_comes_while_a_run_is_being_written_ends_the_run_and_n
 
 @virtual_time
 async def test_a_question_that_cannot_be_rendered_is_refused_like_a_useless_answer() -> None:
-    world = World(seven_phases, worker)
+    world = World(longest_way, worker)
     route, broken = world.route, iter([True])
 
     def flaky(conversation: Conversation) -> ModelRequest:
@@ -158,7 +158,7 @@ async def test_halves_of_surrogate_pairs_in_an_answer_reach_neither_tools_nor_th
             return reply("half \ud83d", ("write_file", {"path": "a", "content": ["\ud83d", {"\ud83d": "\ud83d"}]}))
         return worker(request)
 
-    world = World(seven_phases, odd)
+    world = World(longest_way, odd)
     await converse(world, "hello", "think", "plan")
     answers = repr([rec for rec in world.observed if isinstance(rec, r.ModelResponded)])
     assert "half \ufffd" in answers
@@ -172,7 +172,7 @@ async def test_lone_surrogates_of_users_and_tools_are_replaced_once_so_a_restart
             return reply("", ("\udc80tool\ud800", {"\udfff": {"\ud800": ["\udfff"]}}))
         return worker(request)
 
-    world = World(seven_phases, odd)
+    world = World(longest_way, odd)
     await converse(world, "half \ud800 a pair, \ud83d\ude00 whole", "think", "plan")
     decisions = world.books[ConversationId(ID)]
     lived = world.records()
@@ -186,7 +186,7 @@ async def test_lone_surrogates_of_users_and_tools_are_replaced_once_so_a_restart
 @pytest.mark.parametrize("text", ["\u200b", "\ufeff \u2060\n", "\u2066\u2069\u00ad", "\U000e0041"])
 @virtual_time
 async def test_a_message_of_which_nothing_is_seen_begins_nothing(text: str) -> None:
-    world = World(seven_phases, worker)
+    world = World(longest_way, worker)
     async with world.daemon() as daemon:
         assert daemon.write(text) == "empty"
 
@@ -196,7 +196,7 @@ BOB = PublicKey("b" * 64)
 
 
 def world_of_bob() -> World:
-    world = World(seven_phases, worker)
+    world = World(longest_way, worker)
     world.peers = PeerGroup(owners=frozenset({ALICE}), members=frozenset({BOB}))
     return world
 
@@ -245,7 +245,7 @@ async def test_a_message_that_expires_while_its_author_waits_for_a_turn_is_not_c
 
 @virtual_time
 async def test_a_message_that_expires_while_the_disk_fails_is_not_carried_out_and_a_recorded_one_is() -> None:
-    world = World(seven_phases, worker)
+    world = World(longest_way, worker)
 
     async with world.daemon() as daemon:
         now = world.clock.now() // 1000

@@ -7,7 +7,7 @@ import pytest
 from tenex.core.conversation import Conversation
 from tenex.runtime import view_writer
 from tests.fakes.runtime import World
-from tests.fakes.scenario import ID, reply, seven_phases
+from tests.fakes.scenario import ID, longest_way, reply
 from tests.fakes.virtual import virtual_time
 
 
@@ -15,7 +15,7 @@ class Watched(World):
     """Notes when a view was written, and that it showed exactly what the disk has."""
 
     def __init__(self) -> None:
-        super().__init__(seven_phases, lambda request: reply(f"{request.agent} is done"))
+        super().__init__(longest_way, lambda request: reply(f"{request.agent} is done"))
         self.times: list[float] = []
 
     async def show(self, conversation: Conversation) -> None:

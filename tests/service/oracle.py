@@ -21,6 +21,7 @@ from tenex.core.conversation import fold
 from tenex.core.effects import Work
 from tenex.core.ids import ConversationId
 from tenex.core.pending import pending
+from tenex.core.phases import Access
 from tenex.core.records import Record
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.runtime.clock import SystemClock
@@ -31,6 +32,7 @@ from tenex.store.journal_reader import NEWEST, peek
 from tenex.store.repository import ConversationFolder
 from tenex.store.verify import verify
 from tenex.store.view_json import render
+from tests.fakes.tools import tools_with
 
 from . import person
 from .kit import FULL_CYCLE, Folder, of_kind, phases
@@ -50,7 +52,7 @@ ROWS: Final = (
 """All that the index derives from journals: without its own numbers and cursors."""
 
 
-READS = {"read_file", "list_files", "search_files", "git_status", "git_diff"}
+READS = tools_with(Access.READ)
 """Tools that may run before it is durable that they are wanted."""
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tenex.cli.main import COMMANDS, load_command
+from tenex.cli.root_command import COMMANDS, load_command
 from tenex.cli.run import CLOSING
 from tenex.settings import Settings
 from tests.repository.tree import files

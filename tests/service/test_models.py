@@ -45,7 +45,7 @@ async def through_all_phases(
     return folder, server, name
 
 
-async def test_a_team_of_models_goes_through_all_seven_phases(tmp_path: Path, relay: str) -> None:
+async def test_a_team_of_models_goes_through_all_phases(tmp_path: Path, relay: str) -> None:
     folder, server, name = await through_all_phases(tmp_path, relay)
     assert {exchange.stream for _, exchange in of_agents(server)} == {True}
     assert (folder.workspace / "note-01.txt").read_text() == "note-01.txt: all done\n"
@@ -166,7 +166,7 @@ async def test_a_simple_request_takes_six_calls_one_after_another(tmp_path: Path
     assert sorted(made[5:]) == ["executor reflection", "project-manager reflection"], "the two work at the same time"
 
 
-async def test_a_chat_message_takes_one_call_and_seven_phases_sixteen(tmp_path: Path, relay: str) -> None:
+async def test_a_chat_message_takes_one_call_and_all_phases_sixteen(tmp_path: Path, relay: str) -> None:
     async with at_work(tmp_path, relay, Team(all_phases, brisk)) as (folder, server):
         name = await folder.write(WISH)
         await settled(folder, name, "waiting", messages=1)

@@ -102,7 +102,7 @@ async def test_a_daemon_that_is_stopped_keeps_its_folder_and_one_that_was_killed
     folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second writer would have the stopped one write over it as it goes on; and it is left no order to carry out."""
-    monkeypatch.setattr("tenex.cli.daemon.ALIVE", 0.2)
+    monkeypatch.setattr("tenex.cli.shared.daemon.ALIVE", 0.2)
     async with daemon(folder) as first:
         name = await folder.write("Create hello.py that prints hello")
         await folder.until(name, "ended")

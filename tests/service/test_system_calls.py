@@ -1,4 +1,4 @@
-"""The real daemon under strace: killed at, or refused, one system call of many, in all seven phases.
+"""The real daemon under strace: killed at, or refused, one system call of many, in all phases.
 
 strace counts for each thread and each call by itself: of the threads, the first to make its n-th call is met; so the
 disk's work is in one. Given a path, only calls that name it, or a descriptor of it, are counted. Programs that the
@@ -26,7 +26,7 @@ from .oracle import Survived, check, survey
 pytestmark = needs_strace
 
 TALK = ("Let's brainstorm ideas for a greeting script", "Design the architecture of hello.py that prints hello")
-"""Takes the offline model through all seven phases."""
+"""Takes the offline model through all phases."""
 WAY = ["brainstorm", "plan", "execute", "verification", "chores", "reflection"]
 JOURNAL = "<id>/journal.jsonl"
 DAEMON = "conversations/_daemon/journal.jsonl"

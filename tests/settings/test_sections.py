@@ -1,12 +1,12 @@
-"""Settings converted to the core's values: every field of the core has a setting with the same default."""
+"""Settings converted to the core's values: every field of the core has a setting, made of it."""
 
 from dataclasses import Field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
-from tenex.core.config import Expectation, GateRules, Limits, Role
+from tenex.core.config import Bounds, Expectation, GateRules, Limits, Role
 from tenex.core.errors import ConfigurationError
 from tenex.core.phases import Phase
 from tenex.nostr.keys import SecretKey, parse_public_key
@@ -17,12 +17,18 @@ def given(**sections: Any) -> Settings:
     return load(None, Path("/nowhere"), env={}, overrides=sections)
 
 
+TIMES = {
+    name: any(isinstance(mark, Bounds) and mark.is_time for mark in getattr(kind, "__metadata__", ()))
+    for name, kind in get_type_hints(Limits, include_extras=True).items()
+}
+
+
 @pytest.mark.parametrize(
     "field", [f for f in fields(Limits) if "expectation" not in f.name], ids=lambda field: field.name
 )
 def test_every_limit_of_the_core_is_a_setting_in_seconds_where_it_is_a_time(field: Field[Any]) -> None:
     name, default = field.name, getattr(Limits(), field.name)
-    is_time = name in {"router_warn_after", "handoff_window", "hold_for", "retry_delays"}
+    is_time = TIMES[name]
     value: Any
     wanted: Any
     value, wanted = ([0.5, 2], (500, 2000)) if isinstance(default, tuple) else (2.5, 2500) if is_time else (7, 7)

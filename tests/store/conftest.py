@@ -9,7 +9,7 @@ from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
 from tests.fakes.scenario import Scenario
 
-from .kit import CONVERSATION_ID, StillClock, seven_phase_scenario
+from .kit import CONVERSATION_ID, StillClock, longest_scenario
 
 
 @pytest.fixture
@@ -31,4 +31,4 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def scenario() -> Scenario:
-    return seven_phase_scenario()
+    return longest_scenario()

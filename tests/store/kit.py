@@ -33,7 +33,7 @@ from tenex.store.index_row import Row
 from tenex.store.journal import FileJournal
 from tenex.store.journal_reader import peek
 from tenex.store.repository import ConversationFolder
-from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, longest_way
 
 CONVERSATION_ID = ConversationId("c" * 64)
 
@@ -137,9 +137,9 @@ def mode_of(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def seven_phase_scenario() -> Scenario:
-    """A conversation of all seven phases."""
-    scenario = Scenario(seven_phases, diligent)
+def longest_scenario() -> Scenario:
+    """A conversation of all phases."""
+    scenario = Scenario(longest_way, diligent)
     for text in ("I want something nice", "let us think", "plan it", "blue"):
         scenario.converse(text)
     return scenario

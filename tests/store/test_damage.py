@@ -37,8 +37,8 @@ from .kit import (
     encoded,
     fails,
     going_on,
+    longest_scenario,
     names,
-    seven_phase_scenario,
     started,
     stored,
     write_rotated,
@@ -140,7 +140,7 @@ async def test_a_folder_we_may_not_enter_is_named(three: ConversationFolder, mon
 
 @pytest.fixture
 async def rotated(folder: ConversationFolder, scenario: Scenario) -> Path:
-    """The folder of a conversation of all seven phases, in four files."""
+    """The folder of a conversation of all phases, in four files."""
     await (await write_rotated(folder, scenario.journal)).close()
     return folder.path(ID)
 
@@ -179,7 +179,7 @@ def test_random_damage_is_refused_or_costs_the_last_decisions_of_the_newest_file
     rotated: Path, monkeypatch: pytest.MonkeyPatch, examples: int
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    decisions = seven_phase_scenario().journal
+    decisions = longest_scenario().journal
     states = [fold(ID, [record for one in decisions[:end] for record in one]) for end in range(len(decisions) + 1)]
     whole = {path.name: path.read_bytes() for path in rotated.iterdir()}
     numbers = segments.numbers(rotated)

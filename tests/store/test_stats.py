@@ -21,7 +21,7 @@ from tenex.core.signals import ModelFailed
 from tenex.store.stats import Spending, Stats, as_json, total
 from tenex.store.view import render
 from tenex.store.view_json import usage_json
-from tests.fakes.scenario import ID, Scenario, diligent, reply, rules, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, longest_way, reply, rules
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 
 
@@ -54,7 +54,7 @@ def restless(seed: int) -> Callable[[dict[str, Any]], Any]:
     """A router whose answer cannot be used now and then."""
     numbers = itertools.count(seed)
     useless = {2: "no JSON at all", 4: {"agents": ["unknown"], "reason": "x"}}
-    return lambda question: useless.get(next(numbers) % 6) or seven_phases(question)
+    return lambda question: useless.get(next(numbers) % 6) or longest_way(question)
 
 
 @cache

@@ -11,7 +11,7 @@ from tenex.core.ids import Millis
 from tenex.core.messages import NO_USAGE
 from tenex.core.ports import Observer
 from tenex.core.signals import ModelFailed, Opened
-from tests.fakes.scenario import ID, Scenario, diligent, seven_phases
+from tests.fakes.scenario import ID, Scenario, diligent, longest_way
 
 REFUSED: Any = ModelFailed(key=None, message="the secret reason", retryable=True)  # type: ignore[arg-type]
 
@@ -28,7 +28,7 @@ def go_through(scenario: Scenario) -> Scenario:
 
 def whole_conversation() -> Scenario:
     """A cycle through all phases."""
-    scenario = Scenario(seven_phases, diligent)
+    scenario = Scenario(longest_way, diligent)
     scenario.now = Millis(1_700_000_000_000)
     scenario.user_writes("I want something nice")
     return go_through(scenario)
@@ -36,7 +36,7 @@ def whole_conversation() -> Scenario:
 
 def restarted(scenario: Scenario, cut: int, later: int) -> Scenario:
     """The same conversation by a process that begins so much later, after so many decisions."""
-    again = Scenario(seven_phases, diligent)
+    again = Scenario(longest_way, diligent)
     again.now, again.count = Millis(scenario.now + later), scenario.count
     again.journal = list(scenario.journal[:cut])
     again.conversation = fold(ID, [record for decision in again.journal for record in decision])

@@ -20,11 +20,11 @@ from tests.fakes.scenario import (
     Router,
     Scenario,
     diligent,
+    longest_way,
     model_by_phase,
     reply,
     route,
     rules,
-    seven_phases,
     step_until,
 )
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
@@ -77,7 +77,7 @@ def test_an_interval_begins_and_ends_where_the_records_do() -> None:
 
 
 def test_a_message_is_followed_to_its_decision_and_to_the_first_words_for_it() -> None:
-    scenario = Scenario(seven_phases, diligent)
+    scenario = Scenario(longest_way, diligent)
     scenario.user_writes("one")
     scenario.user_writes("two, before anybody has answered")
     scenario.settle(1)
@@ -120,7 +120,7 @@ def test_a_rejected_route_and_an_unreachable_router_differ() -> None:
 
 
 def test_a_stop_ends_what_is_open() -> None:
-    scenario, intervals = Scenario(seven_phases, diligent), Intervals()
+    scenario, intervals = Scenario(longest_way, diligent), Intervals()
     scenario.user_writes("hello")
     while not scenario.records(r.RunStarted):
         scenario.step()

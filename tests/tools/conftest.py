@@ -16,11 +16,13 @@ from tenex.core.ids import CallId, ConversationId, PublicKey, Slug
 from tenex.core.phases import Access, Phase
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.tools.checkpoints import Checkpoints
+from tenex.tools.dependencies import ToolDependencies
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy
 from tenex.tools.serialized_calls import Transactions
-from tenex.tools.shell import Programs, ShellRules, shell_tool
-from tenex.tools.standard import TOOL_NAMES, ToolDependencies, standard_tools
+from tenex.tools.shell import shell_tool
+from tenex.tools.shell_runner import Programs, ShellRules
+from tenex.tools.standard import TOOL_NAMES, standard_tools
 from tenex.tools.tool import Body, Tool, object_schema
 from tenex.tools.workspace import Workspace, digest
 from tests.programs import needs_bubblewrap

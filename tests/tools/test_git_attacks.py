@@ -10,7 +10,8 @@ import pytest
 from tenex.core.phases import Phase
 from tenex.tools import workspace_scan
 from tenex.tools.sandbox import RunPolicy
-from tenex.tools.shell import Programs, shell_tool
+from tenex.tools.shell import shell_tool
+from tenex.tools.shell_runner import Programs
 from tenex.tools.workspace import Workspace
 from tenex.tools.workspace_scan import Settled, settle, take
 from tests.programs import needs_bubblewrap, needs_git

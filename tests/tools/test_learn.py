@@ -12,8 +12,9 @@ from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.store.daemon_journal import DaemonJournal
 from tenex.store.disk import Disk
+from tenex.tools.dependencies import ToolDependencies
 from tenex.tools.sandbox import RunPolicy
-from tenex.tools.standard import ToolDependencies, standard_tools
+from tenex.tools.standard import standard_tools
 from tenex.tools.workspace import Workspace
 from tests.store.kit import StillClock
 

@@ -8,7 +8,8 @@ import pytest
 from tenex.tools.project_commands import ProjectCommands, line_of, missing_program, propose
 from tenex.tools.project_environment import ProjectEnvironment
 from tenex.tools.project_runs import ProjectRuns, is_whole_run
-from tenex.tools.shell import Programs, shell_tool
+from tenex.tools.shell import shell_tool
+from tenex.tools.shell_runner import Programs
 from tenex.tools.workspace import Workspace
 from tests.programs import needs_bubblewrap
 

@@ -15,7 +15,8 @@ from tenex.tools.daemon_programs import find_program
 from tenex.tools.ignored import ignored_below
 from tenex.tools.project_environment import ProjectEnvironment
 from tenex.tools.sandbox import RunPolicy
-from tenex.tools.shell import Programs, check_tool, python_tool, shell_tool
+from tenex.tools.shell import check_tool, python_tool, shell_tool
+from tenex.tools.shell_runner import Programs
 from tenex.tools.workspace import Workspace
 from tests.programs import needs_bubblewrap, needs_git
 

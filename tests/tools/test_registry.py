@@ -9,39 +9,57 @@ import structlog
 from tenex.core.config import Replay
 from tenex.core.errors import InternalError
 from tenex.core.ids import Slug
-from tenex.core.phases import Access, Phase
+from tenex.core.phases import PHASES, Access, Phase
 from tenex.core.ports import ToolResult, Tools
 from tenex.tools.arguments import Arguments
 from tenex.tools.ask_complete import COMPLETE_SPEC
+from tenex.tools.dependencies import ToolDependencies
 from tenex.tools.sandbox import RunPolicy
-from tenex.tools.shell import ShellRules
-from tenex.tools.standard import TOOL_NAMES, ToolDependencies, standard_tools
+from tenex.tools.shell_runner import ShellRules
+from tenex.tools.standard import TOOL_NAMES, standard_tools
 from tenex.tools.tool import LARGEST, Refusal, boolean, integer, object_schema, string
 from tenex.tools.workspace import Workspace
 
 from .conftest import ROSTER, Bench, KeptLessons, make_context, make_tool
 
-READ = {"read_file", "list_files", "search_files", "git_status", "git_diff"}
-CHANGE, RUN = {"write_file", "edit_file", "move_file", "delete_file", "git_commit"}, {"check", "shell", "python"}
-ONCE = {"edit_file", "move_file", "delete_file", "git_commit", "shell", "python"}
-SPEAK = {"ask", "complete"}
-TALK = SPEAK | {"search_conversation"}
-ALL = READ | CHANGE | RUN | TALK | {"learn"}
+DESIGNED = {
+    "read_file": (Access.READ, Replay.READ),
+    "list_files": (Access.READ, Replay.READ),
+    "search_files": (Access.READ, Replay.READ),
+    "git_status": (Access.READ, Replay.READ),
+    "git_diff": (Access.READ, Replay.READ),
+    "git_commit": (Access.CHANGE, Replay.ONCE),
+    "write_file": (Access.CHANGE, Replay.IDEMPOTENT),
+    "edit_file": (Access.CHANGE, Replay.ONCE),
+    "move_file": (Access.CHANGE, Replay.ONCE),
+    "delete_file": (Access.CHANGE, Replay.ONCE),
+    "check": (Access.RUN, Replay.IDEMPOTENT),
+    "shell": (Access.RUN, Replay.ONCE),
+    "python": (Access.RUN, Replay.ONCE),
+    "search_conversation": (Access.SPEAK, Replay.READ),
+    "ask": (Access.SPEAK, Replay.READ),
+    "complete": (Access.SPEAK, Replay.READ),
+    "learn": (Access.LEARN, Replay.IDEMPOTENT),
+}
+"""What each tool may do, and what becomes of a call whose result was lost: the one list of tools kept by hand."""
+
+
+def designed(*access: Access) -> set[str]:
+    return {name for name, (its_access, _) in DESIGNED.items() if its_access in access}
+
+
+ALL, SPEAK = set(DESIGNED), {"ask", "complete"}
+READ, CHANGE, RUN, TALK = map(designed, (Access.READ, Access.CHANGE, Access.RUN, Access.SPEAK))
 
 WORKER = {
-    Phase.CHAT: TALK,
-    Phase.BRAINSTORM: TALK | READ,
-    Phase.PLAN: TALK | READ,
-    Phase.EXECUTE: TALK | READ | CHANGE | RUN,
-    Phase.VERIFICATION: TALK | READ | RUN,
-    Phase.CHORES: TALK | READ | CHANGE | RUN,
-    Phase.REFLECTION: {"complete", "learn"},
+    phase: designed(*facts.access) - (set() if facts.may_ask else TALK - {"complete"})
+    for phase, facts in PHASES.items()
 }
 EXECUTOR = ROSTER[Slug("executor")]
 
 
 def permitted(slug: str, phase: Phase) -> set[str]:
-    """The table, written out by hand from the design."""
+    """Who may use what, from the two tables: of phases, and of tools."""
     return {
         "executor": WORKER[phase],
         "security": WORKER[phase] - CHANGE - RUN,
@@ -84,16 +102,8 @@ def test_rules_name_access_and_replay_of_every_tool(tools: Bench) -> None:
     assert tools.specs(Phase.EXECUTE, EXECUTOR.slug) == tools.specs(Phase.EXECUTE, EXECUTOR)
     port: Tools = tools  # the type checker's half of this test
     assert port.specs(Phase.EXECUTE, Slug("unknown")) == ()
-    rules = tools.rules()
-    assert set(rules) == TOOL_NAMES == ALL
-    assert {name for name, rule in rules.items() if rule.replay is Replay.ONCE} == ONCE
-    assert {name for name, rule in rules.items() if rule.replay is Replay.IDEMPOTENT} == {
-        "write_file",
-        "check",
-        "learn",
-    }
-    assert {name for name, rule in rules.items() if rule.access is Access.CHANGE} == CHANGE
-    assert {name for name, rule in rules.items() if rule.access is Access.RUN} == RUN
+    assert {name: (rule.access, rule.replay) for name, rule in tools.rules().items()} == DESIGNED
+    assert TOOL_NAMES == ALL
     assert COMPLETE_SPEC in tools.specs(Phase.CHAT, EXECUTOR)
     assert "additionalProperties" not in COMPLETE_SPEC.parameters, "what only calls are checked by is not sent"
 

@@ -12,11 +12,11 @@ import pytest
 
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
-from tenex.tools import sandbox
-from tenex.tools import shell as commands
+from tenex.tools import sandbox, shell_runner
 from tenex.tools.process import DiskReserve
 from tenex.tools.sandbox import RunPolicy
-from tenex.tools.shell import LONGEST_COMMAND, Programs, ShellRules, check_tool, python_tool, shell_tool
+from tenex.tools.shell import LONGEST_COMMAND, check_tool, python_tool, shell_tool
+from tenex.tools.shell_runner import Programs, ShellRules
 from tenex.tools.workspace import Workspace
 from tests.programs import needs_bubblewrap, needs_git
 
@@ -176,7 +176,7 @@ async def test_a_fork_bomb_ends_in_a_sentence_for_root_too(
     shell: Bench, root: Path, monkeypatch: pytest.MonkeyPatch, flood: str
 ) -> None:
     """The kernel's own limit holds for no process of root, in a sandbox or not."""
-    monkeypatch.setattr(commands, "LIMITS", replace(commands.LIMITS, processes=100))
+    monkeypatch.setattr(shell_runner, "LIMITS", replace(shell_runner.LIMITS, processes=100))
     assert (await shell.run(FLOODS[flood])).content.startswith(
         "The command was stopped, with everything it had started: it had more than 100 processes and threads at once. "
         "Start fewer at a time. "
@@ -185,7 +185,7 @@ async def test_a_fork_bomb_ends_in_a_sentence_for_root_too(
 
 
 async def test_many_processes_one_after_the_other_are_no_bomb(shell: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "LIMITS", replace(commands.LIMITS, processes=100))
+    monkeypatch.setattr(shell_runner, "LIMITS", replace(shell_runner.LIMITS, processes=100))
     orphans = "for i in $(seq 300); do (sleep 0 & exec sleep 0); done; echo end"
     assert (await shell.run(orphans)).content == "The command ended with exit status 0. Output:\nend"
     assert (await shell.run("for i in $(seq 40); do sleep 0.3 & done; wait; echo end")).content.endswith("end")

@@ -5,18 +5,18 @@ from typing import assert_never
 
 from tenex.core.config import Agent, AgentKind, GateRules, Role, ToolRule
 from tenex.core.ids import PublicKey
-from tenex.core.phases import PHASE_ACCESS, Access, Phase
+from tenex.core.phases import PHASES, Access, Phase
 from tenex.core.state.conversation import State
 
 
 def may_use(tool: ToolRule, phase: Phase, agent: Agent) -> bool:
     """Whether an agent may use a tool in a phase: asked when tools are listed, and again when one is called."""
-    if tool.access not in PHASE_ACCESS[phase] or agent.kind is AgentKind.ORCHESTRATOR:
+    if tool.access not in PHASES[phase].access or agent.kind is AgentKind.ORCHESTRATOR:
         return False
     if agent.kind is AgentKind.EXPERT and tool.access in (Access.CHANGE, Access.RUN):
         return False
     if tool.access is Access.SPEAK:
-        return phase is not Phase.REFLECTION or tool.name == "complete"
+        return PHASES[phase].may_ask or tool.name == "complete"
     return tool.access is Access.LEARN or tool.name in agent.tools or tool.name in agent.methods
 
 

@@ -33,7 +33,7 @@ from tenex.core.context.window import in_a_line
 from tenex.core.ids import CallId, Millis, RunId
 from tenex.core.messages import NO_USAGE, CallRequest, CallResult, ModelStep
 from tenex.core.mode import mode_of
-from tenex.core.phases import Phase
+from tenex.core.phases import PHASES
 from tenex.core.port_values import ToolResult
 from tenex.core.signals import ModelFailed
 from tenex.core.state.run import Call, CallState, Run
@@ -305,7 +305,7 @@ def _unseen_failure(run: LiveRun) -> str | None:
 
 def _needs_verdict(run: Run) -> bool:
     """Whether its completion is the verdict of a verification: a sub-agent's is only words for its caller."""
-    return run.phase is Phase.VERIFICATION and run.parent is None
+    return PHASES[run.phase].needs_verdict and run.parent is None
 
 
 def _wrong_completion(arguments: Mapping[str, Any], run: Run) -> str | None:
@@ -365,7 +365,7 @@ def _finish(run: LiveRun, arguments: Mapping[str, Any], *, completed: bool) -> N
 
 def _verdict(run: LiveRun, arguments: Mapping[str, Any], issues: str) -> tuple[r.WorkVerdict, str]:
     """The verdict that counts, "" for none; and why nothing was tried, where it is `untried`."""
-    verdict = arguments.get("verdict") if run.now.phase is Phase.VERIFICATION else ""
+    verdict = arguments.get("verdict") if PHASES[run.now.phase].needs_verdict else ""
     if _claims(run.now, arguments) and mode_of(run.draft.state).why_unproved(run.draft, run.agent) is not None:
         return "untried", f"{run.now.name} ran nothing that shows whether it works"
     if verdict not in VERDICTS:

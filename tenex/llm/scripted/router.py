@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from tenex.core.messages import ModelRequest, Note, without_context
+from tenex.core.phases import QUALITY_PHASES
 
 from .requests import intent_of, read_request, short
 from .worker import NOTHING_DONE, UNDERSTOOD
@@ -71,7 +72,7 @@ def _choose(question: Question) -> str:
     ways = [one for one in ("execute", "chat") if one in permitted]
     if ways and _has_late_request(question):
         return _go(question, ways[0], "the user asked for more in the meantime")
-    if phase in ("execute", "verification", "chores", "reflection"):
+    if phase == "execute" or phase in QUALITY_PHASES:
         if question["can_end"]:
             return _decision(["END"], "the work is done and no gate is open")
         gates = (gate for gate in question["open_gates"] if gate not in question["waived"])

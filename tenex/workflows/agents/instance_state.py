@@ -21,7 +21,7 @@ class ConversationView:
     """The conversation an agent works in, as conditions and templates may know it."""
 
     phase: str | None
-    """One of the seven; None outside a conversation."""
+    """Of the conversation; None outside one."""
 
 
 class InstanceState:

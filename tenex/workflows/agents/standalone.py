@@ -41,7 +41,7 @@ from tenex.core.workflow_config import PERSON, Workflow
 from tenex.log import get_logger
 from tenex.workflows.local_run import CALLER, LocalRun
 from tenex.workflows.missions.nodes import spent
-from tenex.workflows.speakers.rules import TransitionGraph, compiler
+from tenex.workflows.speakers.rules import SpeakerRules, compiler
 
 from .blueprint import Blueprint
 from .definition import PhasedAgent, ask_now, blueprint, program
@@ -289,7 +289,7 @@ def dialogue(slug: Slug, name: str) -> Workflow:
         name=name,
         pubkey=PublicKey(""),
         participants=(PERSON, slug),
-        graph_data=TransitionGraph.round_robin((PERSON, slug)).to_dict(),
+        graph_data=SpeakerRules.round_robin((PERSON, slug)).to_dict(),
         expectations={},
         has_calls=False,
     )

@@ -9,36 +9,23 @@ killed continues where it was.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, Union, cast
+from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
 from tenex.core.config import Agent, Limits, Policy
 from tenex.core.conversation import Conversation
-from tenex.core.effects import NodeRun
-from tenex.core.errors import (
-    ConfigurationError,
-    DeserializationError,
-    InternalError,
-    MissionFailed,
-    SerializationError,
-    UsageError,
-    kind_of,
-)
-from tenex.core.graph import END
+from tenex.core.errors import InternalError, MissionFailed
 from tenex.core.ids import ConversationId, PublicKey, Slug
-from tenex.core.mission_config import MISSION_ID, TRACKED, Beginning, MissionRule, NodeRule
 from tenex.core.ports import Clock, Journals
-from tenex.core.signals import ContinueRequested, MissionRequested, NodeFailed, NodeReturned, Signal
+from tenex.core.signals import ContinueRequested, MissionRequested, Signal
 from tenex.core.state.mission import Mission
 from tenex.runtime.clock import SystemClock
-from tenex.workflows.error_text import sentence_of
 from tenex.workflows.local_run import CALLER, LocalRun, MemoryJournals, check_given
-from tenex.workflows.serialization import Typed, field_names, is_text, restore
 
-from .node_shape import Node, NodeShape, argument, faults_of, faults_of_classes, is_required, read, transitions
-from .nodes import BaseNode, End, NodeError, specs_of
+from .node_graph import NodeGraph
+from .nodes import BaseNode
 from .runner import NodeRunner
 
 StateT = TypeVar("StateT")
@@ -46,7 +33,6 @@ DepsT = TypeVar("DepsT")
 RunEndT = TypeVar("RunEndT")
 
 _NOTHING: Any = None
-_UNSET: Any = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,56 +60,8 @@ class GraphRunResult(Generic[StateT, RunEndT]):
         return self._output
 
 
-class Graph(Generic[StateT, DepsT, RunEndT]):
-    """A mission's graph, checked when it is built."""
-
-    def __init__(
-        self,
-        *,
-        nodes: Sequence[type[BaseNode[StateT, DepsT, RunEndT]]],
-        state_type: Any = _UNSET,
-        name: str = "mission",
-        deps_type: Any = None,
-    ) -> None:
-        """Read and check the nodes; the first is where a mission usually begins.
-
-        Args:
-            nodes: classes, all that `run` may return.
-            state_type: a pydantic model or a dataclass, mutable; None for no state. Read from the nodes if not given.
-            name: in the journal, and to people.
-            deps_type: where given, it is checked to have what the nodes' dependencies are called.
-
-        Raises:
-            ConfigurationError: everything that is wrong with the graph, each as a sentence.
-        """
-        self.name = name
-        given: object = name  # user code may not check types
-        named = [] if isinstance(given, str) and given else ["`name` must be a text that is not empty."]
-        if unreadable := [*named, *faults_of_classes(nodes)]:
-            raise ConfigurationError([f"workflow {name}: {fault}" for fault in unreadable])
-        names: dict[str, Node] = {node.get_node_id(): node for node in nodes}
-        shapes = [read(node, names) for node in nodes]
-        self._shapes: dict[str, NodeShape] = {shape.name: shape for shape in shapes}
-        self.state_type = argument(nodes, 0) if state_type is _UNSET else state_type
-        found = [shape.result for shape in shapes if any(edge.target == END for edge in shape.edges)]
-        is_any = not found or Any in found
-        result = Any if is_any else Union[tuple(dict.fromkeys(found))]  # noqa: UP007 - made of values
-        self.deps_type = argument(nodes, 1) if deps_type is None else deps_type
-        self._names = field_names(self.state_type) or frozenset()
-        self.transitions = transitions(shapes)
-        faults = [*faults_of(nodes, shapes, self.state_type, deps_type), *self.transitions.faults()]
-        try:
-            is_state = field_names(self.state_type) is not None
-            self._state = Typed[Any](self.state_type if is_state else None, "the state")
-            self._result = Typed[Any](result, "the result")
-        except SerializationError as fault:
-            faults.append(f"{fault}.")
-        if faults:
-            raise ConfigurationError([f"workflow {name}: {fault}" for fault in dict.fromkeys(faults)])
-
-    def mermaid(self) -> str:
-        """The graph as a Mermaid state diagram."""
-        return self.transitions.mermaid()
+class Graph(NodeGraph[StateT, DepsT, RunEndT]):
+    """A mission's graph, checked when it is built, which can be run."""
 
     async def run(
         self,
@@ -181,166 +119,6 @@ class Graph(Generic[StateT, DepsT, RunEndT]):
     def mission_id(self, mission: str) -> ConversationId:
         """The id of the conversation that holds a mission of that name."""
         return ConversationId(hashlib.sha256(f"{self.name}\n{mission}".encode()).hexdigest())
-
-    def rule(self) -> MissionRule:
-        """What the core goes by."""
-        nodes = {
-            shape.name: NodeRule(
-                phase=shape.node.phase_name(),
-                on_error=shape.node.policy.on_error,
-                retries=shape.node.policy.retries,
-                timeout=None if shape.node.policy.timeout is None else round(shape.node.policy.timeout * 1000),
-                takes_error="error" in shape.fields and shape.fields["error"].kind in (NodeError, NodeError | None),
-            )
-            for shape in self._shapes.values()
-        }
-        return MissionRule(graph=self.transitions, nodes=nodes, tracked=self.tracked)
-
-    @property
-    def tracked(self) -> frozenset[str]:
-        """The fields of the state that are kept for it; `mission_id` only where it is a text."""
-        names = TRACKED & self._names
-        return names if is_text(self.state_type, MISSION_ID) else names - {MISSION_ID}
-
-    def asked(self, node: BaseNode[StateT, DepsT, RunEndT], state: StateT, by: str) -> MissionRequested:
-        """The signal that begins a mission at a node.
-
-        Raises:
-            UsageError: the node or the state is not of this graph, or cannot be journaled.
-        """
-        try:
-            found = self.beginning(node, state)
-        except SerializationError as fault:
-            raise UsageError(f"The mission {self.name} cannot begin: {fault}.") from fault
-        return MissionRequested(workflow=self.name, node=found.node, data=found.data, state=found.state, by=by)
-
-    def beginning(self, node: BaseNode[StateT, DepsT, RunEndT], state: StateT) -> Beginning:
-        """A node and a state as the core takes them.
-
-        Raises:
-            SerializationError: one is not of this graph, or cannot be journaled.
-        """
-        if isinstance(state, type):
-            raise SerializationError(f"the state is {kind_of(state)}; give an instance of it")
-        name, data = self._dump_node(node)
-        return Beginning(node=name, data=data, state=self.dump_state(state))
-
-    def first(self) -> BaseNode[StateT, DepsT, RunEndT]:
-        """The first node, made of its defaults; its dependencies are given when it runs.
-
-        Raises:
-            ConfigurationError: it has fields without one.
-        """
-        shape = self._shapes[self.transitions.initial]
-        try:
-            return shape.node(**dict.fromkeys(shape.dependencies))
-        except TypeError as fault:
-            raise ConfigurationError([f"{shape.name} is where it begins, so its fields need defaults."]) from fault
-
-    @property
-    def needs(self) -> str:
-        """What a run has to be given besides the state, in words; "" for nothing."""
-        named = sorted({name for shape in self._shapes.values() for name in shape.dependencies})
-        kind = self.deps_type
-        is_given = kind not in (None, type(None), Any, object) and not isinstance(kind, TypeVar)
-        return ", ".join(named) or (getattr(kind, "__name__", str(kind)) if is_given else "")
-
-    def dump_state(self, state: StateT) -> dict[str, Any]:
-        """The state as a JSON object.
-
-        Raises:
-            SerializationError: it is not of its type.
-        """
-        if not self._names:
-            return {}
-        written: dict[str, Any] = self._state.dump(state)
-        return written
-
-    def load_state(self, written: Mapping[str, Any]) -> StateT:
-        """Return the state of a JSON object.
-
-        Raises:
-            DeserializationError: the type has changed since.
-        """
-        return cast("StateT", self._state.load(dict(written)) if self._names else None)
-
-    def restore(self, state: StateT, changed: Mapping[str, Any]) -> None:
-        """Give the state what a step that has returned changed in it, where running the code again has not."""
-        if not changed:
-            return
-        now = self.dump_state(state)
-        differing = {name: value for name, value in changed.items() if now.get(name, _UNSET) != value}
-        if differing:
-            restore(state, self.load_state({**now, **differing}), frozenset(differing) & self._names)
-
-    def dependencies_of(self, node: Any) -> dict[str, Any]:
-        """The dependencies that a node was made with; none of what is no node."""
-        shape = self._shapes.get(node.get_node_id()) if isinstance(node, BaseNode) else None
-        named = ((name, getattr(node, name, None)) for name in (shape.dependencies if shape else ()))
-        return {name: value for name, value in named if value is not None}
-
-    def load_node(
-        self, name: str, data: Mapping[str, Any], deps: DepsT, handed: Mapping[str, Any] | None = None
-    ) -> BaseNode[StateT, DepsT, RunEndT]:
-        """A node with its journaled fields and its dependencies: those it was handed, else those of the run.
-
-        Raises:
-            DeserializationError: there is no such node any more, or its fields have changed.
-        """
-        shape = self._shapes.get(name)
-        if shape is None:
-            raise DeserializationError(f"the workflow {self.name} has no node {name} any more")
-        strange = data.keys() - shape.fields.keys()
-        if strange:
-            raise DeserializationError(f"{name} has no field {', '.join(sorted(strange))} any more")
-        values = {field: shape.fields[field].load(value) for field, value in data.items()}
-        values |= handed or {}
-        for field in shape.dependencies - values.keys():
-            if not hasattr(deps, field):
-                raise DeserializationError(f"{name}.{field}: the dependencies of this run have no {field}")
-            values[field] = getattr(deps, field)
-        try:
-            return shape.node(**values)
-        except TypeError as fault:
-            missing = [spec.name for spec in specs_of(shape.node) if is_required(spec) and spec.name not in values]
-            why = f"it has no {', '.join(missing)}" if missing else sentence_of(fault)
-            raise DeserializationError(f"{name} cannot be made of what is journaled: {why}") from fault
-
-    def read_answer(self, effect: NodeRun, answer: Any, state: StateT) -> NodeReturned | NodeFailed:
-        """What a node's return value means.
-
-        Raises:
-            SerializationError: it cannot be journaled.
-        """
-        data: dict[str, Any]
-        if isinstance(answer, End):
-            to, data, result = END, {}, self._result.dump(answer.data)
-        elif isinstance(answer, BaseNode):
-            to, data, result = answer.get_node_id(), {}, None
-            refusal = self.transitions.check(effect.node, to)
-            if refusal is None and type(answer) is not self._shapes[to].node:
-                refusal = f"{effect.node} returned a {to} that is not the one of this graph."
-            if refusal is not None:
-                return NodeFailed(key=effect.key, who="author", kind="UndeclaredEdge", message=refusal)
-            to, data = self._dump_node(answer)
-        else:
-            allowed = ", ".join(dict.fromkeys(str(edge.target) for edge in self.transitions.outgoing(effect.node)))
-            sentence = f"{effect.node} returned {kind_of(answer)}; it may return an instance of: {allowed}."
-            return NodeFailed(key=effect.key, who="author", kind="NoNode", message=sentence)
-        return NodeReturned(key=effect.key, to=to, data=data, result=result, state=self.dump_state(state))
-
-    def _dump_node(self, node: Any) -> tuple[str, dict[str, Any]]:
-        if not isinstance(node, BaseNode):
-            example = f"{self.transitions.initial}(...)"
-            raise SerializationError(f"{kind_of(node)} is no node; give an instance of one, such as {example}")
-        name = node.get_node_id()
-        shape = self._shapes.get(name)
-        if shape is None or type(node) is not shape.node:
-            raise SerializationError(f"{name} is no node of the workflow {self.name}")
-        try:
-            return name, {field: typed.dump(getattr(node, field)) for field, typed in shape.fields.items()}
-        except SerializationError as fault:
-            raise SerializationError(f"{fault}. Mark what is no value as Dependency[...]") from fault
 
 
 class _LocalMission(LocalRun):

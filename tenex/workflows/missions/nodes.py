@@ -25,7 +25,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
@@ -33,6 +32,7 @@ from typing import (
     Generic,
     Literal,
     ParamSpec,
+    Protocol,
     TypeVar,
     get_args,
     get_origin,
@@ -42,9 +42,6 @@ from typing import (
 
 from tenex.core.errors import StepFailed, UsageError, WorkflowError, kind_of
 from tenex.core.messages import Usage
-
-if TYPE_CHECKING:
-    from .runner import NodeTaskOf
 
 StateT = TypeVar("StateT")
 DepsT = TypeVar("DepsT")
@@ -66,10 +63,26 @@ class Answer:
     context: dict[str, Any] = field(default_factory=dict)
 
 
+class NodeSteps(Protocol):
+    """What carries out the steps of one run of a node, and journals them; `runner.NodeTaskOf`."""
+
+    async def step(self, name: str, call: Callable[[str], Any], replay: ReplayName, returns: Any, label: str) -> Any:
+        """The result of a step: of `call` with its idempotency key, or of the run in which it returned."""
+        ...
+
+    async def ask(self, name: str, message: str, key: str) -> Answer:
+        """What an agent or a workflow of the daemon answers."""
+        ...
+
+    async def pause(self, reason: str) -> None:
+        """Pause the mission here."""
+        ...
+
+
 class GraphRunContext(Generic[StateT, DepsT]):
     """A running node's surroundings; `state` is recorded when a step returns and when the node does."""
 
-    def __init__(self, state: StateT, deps: DepsT, steps: "NodeTaskOf", *, mission: str, attempt: int) -> None:
+    def __init__(self, state: StateT, deps: DepsT, steps: NodeSteps, *, mission: str, attempt: int) -> None:
         self.state = state
         self.deps = deps
         self.mission = mission

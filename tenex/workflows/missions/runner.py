@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tenex.core.config import Replay, Role
 from tenex.core.effects import NodeRun
@@ -30,10 +30,8 @@ from tenex.log import get_logger
 from tenex.workflows.error_text import cut, sentence_of
 from tenex.workflows.serialization import Typed
 
+from .node_graph import NodeGraph
 from .nodes import CURRENT, METER, Answer, CostMeter, GraphRunContext, ReplayName, may_pass, needs_operator, retry_after
-
-if TYPE_CHECKING:
-    from .graph import Graph
 
 Post = Callable[[Signal], None]
 
@@ -60,7 +58,7 @@ class NodeRunner:
     """Runs the nodes of these graphs; `core.ports.Missions`."""
 
     def __init__(
-        self, graphs: Mapping[str, "tuple[Graph[Any, Any, Any], Callable[[], Any]]"], ask: Ask | None = None
+        self, graphs: Mapping[str, tuple[NodeGraph[Any, Any, Any], Callable[[], Any]]], ask: Ask | None = None
     ) -> None:
         """Take graphs by their names, each with what makes its dependencies for a run of a node.
 

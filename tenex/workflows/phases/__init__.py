@@ -1,1 +1,1 @@
-"""The seven phases: a router chooses agents and phases, `PHASE_TRANSITIONS` permits, quality gates bound the end."""
+"""The phases: a router chooses agents and phases, `PHASE_TRANSITIONS` permits, quality gates bound the end."""

@@ -13,7 +13,7 @@ from tenex.core.decide import runs
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import finish_run
 from tenex.core.messages import ToolSpec
-from tenex.core.phases import TALK_PHASES, Phase
+from tenex.core.phases import PHASES, TALK_PHASES, Phase
 from tenex.core.routing import REASON_CHARACTERS, RoutingDecision
 from tenex.core.state.run import Call, CallState, Run
 
@@ -21,6 +21,9 @@ from .only_choice import only_agent
 from .routing import Rejected, check
 
 NAME: Final = "hand_over"
+
+_TARGETS: Final = [str(phase) for phase in Phase if any(phase in PHASES[talk].leads_to for talk in TALK_PHASES)]
+"""The phases that a talk may lead to."""
 
 _SPEC: Final = ToolSpec(
     name=NAME,
@@ -31,7 +34,7 @@ _SPEC: Final = ToolSpec(
     parameters={
         "type": "object",
         "properties": {
-            "phase": {"type": "string", "enum": ["chat", "brainstorm", "plan", "execute"]},
+            "phase": {"type": "string", "enum": _TARGETS},
             "reason": {"type": "string", "description": "What is to be done there, for those who do it."},
             "response": {"type": "string", "description": "What the person reads, if something is to be said yet."},
             "agent": {"type": "string", "description": "Who shall do it, if you know."},

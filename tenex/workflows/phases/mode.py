@@ -1,4 +1,4 @@
-"""The seven phases as a kind of conversation: every conversation that is of no other kind."""
+"""The phases as a kind of conversation: every conversation that is of no other kind."""
 
 from collections.abc import Iterator, Sequence
 

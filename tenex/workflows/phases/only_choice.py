@@ -16,7 +16,7 @@ work, and about a request's first phase and a plan. (ADR 35, 55, 56.)
 from tenex.core.config import Agent, AgentKind, Policy
 from tenex.core.conversation import Conversation
 from tenex.core.graph import END
-from tenex.core.phases import TALK_PHASES, Phase
+from tenex.core.phases import GATES, TALK_PHASES, Phase
 from tenex.core.routing import USER, RoutingDecision
 from tenex.core.state.run import OrchestratorTurn
 
@@ -29,12 +29,6 @@ GOES_ON = "the talk goes on"
 """Why an agent has the next turn of a talk, by rule."""
 REPAIRS = 2
 """Times that verification sends work back to execute by rule since a user wrote; then the router is asked."""
-
-_REASONS = {
-    Phase.VERIFICATION: "what was changed has to be tried",
-    Phase.CHORES: "the work is verified",
-    Phase.REFLECTION: "the work is done",
-}
 
 
 def only_choice(conversation: Conversation, rules: Policy) -> Accepted | None:
@@ -107,7 +101,7 @@ def _to_next_gate(conversation: Conversation, last: OrchestratorTurn, rules: Pol
     agents: tuple[str, ...] = (only.slug,) if only is not None else ()
     if gate is Phase.REFLECTION:
         agents = gates.yet_to_reflect(conversation, rules)
-    reason = _REASONS.get(gate, f"the gate {gate} is open")
+    reason = GATES[gate].reason
     if gate is Phase.CHORES and Phase.VERIFICATION in conversation.phases.waived:
         reason = _unchecked(conversation)
     return RoutingDecision(agents=agents, phase=gate, reason=reason) if agents else None

@@ -13,7 +13,7 @@ from tenex.core.decide.permissions import Decision, may_decide
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import advance
 from tenex.core.ids import PublicKey
-from tenex.core.phases import Phase
+from tenex.core.phases import GATES, Phase
 from tenex.core.signals import MessageReceived
 from tenex.core.state.conversation import State
 
@@ -21,12 +21,6 @@ from .answers import is_clear_no, is_clear_yes, why_no_answer
 
 REASON_CHARACTERS: Final = 300
 """Of the reason why the work could not be tried."""
-
-RISK: Final[dict[Phase, str]] = {
-    Phase.VERIFICATION: "no one will have tried whether it works",
-    Phase.CHORES: "documentation and leftovers stay as they are",
-    Phase.REFLECTION: "nothing will be remembered from this cycle",
-}
 
 
 def ask(draft: Transaction, phases: Sequence[Phase], untried: str = "") -> None:
@@ -45,7 +39,7 @@ def ask(draft: Transaction, phases: Sequence[Phase], untried: str = "") -> None:
     owners = "" if of else " Only an owner can allow it."
     keeps = "it" if len(phases) == 1 else "them"
     text = (
-        f"May I skip {_listed(phases)} in this cycle? Then {'; '.join(RISK[phase] for phase in phases)}.{owners} "
+        f"May I skip {_listed(phases)} in this cycle? Then {'; '.join(GATES[phase].risk for phase in phases)}.{owners} "
         f"Answer “yes” to skip {keeps}; any other answer keeps {keeps}."
     )
     if untried:
@@ -125,5 +119,5 @@ def waive(draft: Transaction, phases: Sequence[Phase], signal: MessageReceived) 
     if Phase.VERIFICATION in draft.state.phases.gates_met:
         notify(draft, f"As you wish, I skip {_listed(phases)}. The work has been verified.")
         return
-    skipped = "; ".join(f"{phase}: {RISK[phase]}" for phase in phases)
+    skipped = "; ".join(f"{phase}: {GATES[phase].risk}" for phase in phases)
     notify(draft, f"As you wish, I skip what follows. {skipped[:1].upper()}{skipped[1:]}.")

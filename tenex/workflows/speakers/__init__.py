@@ -1,4 +1,4 @@
-"""Workflows of speakers, by AG2's names: graphs loaded, validated and drawn. Start at `rules.TransitionGraph`.
+"""Workflows of speakers, by AG2's names: graphs loaded, validated and drawn. Start at `rules.SpeakerRules`.
 
 The names of `__all__` are what users' code imports; each is loaded when it is first asked for.
 """
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from tenex.core.workflow.transitions import Transition as Transition
     from tenex.workflows.speakers.context import delete_context as delete_context
     from tenex.workflows.speakers.context import set_context as set_context
+    from tenex.workflows.speakers.graph import TransitionGraph as TransitionGraph
     from tenex.workflows.speakers.registry import register_condition as register_condition
     from tenex.workflows.speakers.registry import register_target as register_target
-    from tenex.workflows.speakers.rules import TransitionGraph as TransitionGraph
     from tenex.workflows.speakers.workflow import Workflow as Workflow
 
 _NAMES = {
@@ -45,7 +45,7 @@ _NAMES = {
     "tenex.core.workflow.rounds": "Envelope Finish Handoff TransitionDecision WorkflowState",
     "tenex.core.workflow.transitions": "Transition",
     "tenex.workflows.speakers.context": "delete_context set_context",
-    "tenex.workflows.speakers.rules": "TransitionGraph",
+    "tenex.workflows.speakers.graph": "TransitionGraph",
     "tenex.workflows.speakers.registry": "register_condition register_target",
     "tenex.workflows.speakers.workflow": "Workflow",
 }

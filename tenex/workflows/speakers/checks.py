@@ -7,9 +7,8 @@ its author meant: a rule that is never taken, a speaker that only a `Handoff` re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tenex.core.errors import kind_of
 from tenex.core.graph import END
 from tenex.core.workflow.conditions import (
     AgentTarget,
@@ -26,12 +25,9 @@ from tenex.core.workflow.conditions import (
     TransitionTarget,
 )
 from tenex.core.workflow.speakers import UNKNOWN_SPEAKER, faults_of_participants
-from tenex.core.workflow.transitions import Transition, compiled, named_agents, parts
+from tenex.core.workflow.transitions import compiled, named_agents, parts
 
-from .registry import CONDITION, TARGET, TransitionRegistry
-
-if TYPE_CHECKING:
-    from .rules import TransitionGraph
+from .rules import SpeakerRules, faults_of_values
 
 MOST_COMPARED: Final = 1_000
 """Rules that are compared with each other, which takes time by their square: more than anybody can read."""
@@ -50,33 +46,7 @@ class Findings:
         return not self.faults
 
 
-def faults_of_values(graph: "TransitionGraph") -> Iterator[str]:
-    """What a graph is made of that cannot be asked or written down, each as a sentence."""
-    registry = TransitionRegistry.default()
-    speaker: object = graph.initial_speaker  # user code may not check types
-    if not isinstance(speaker, str) or not speaker:
-        yield "initial_speaker must be the name of who speaks first."
-    names: object = graph.participants
-    if not isinstance(names, tuple) or not all(isinstance(name, str) and name for name in names):
-        yield "participants must be a list of names."
-    if graph.max_turns is not None and (isinstance(graph.max_turns, bool) or not isinstance(graph.max_turns, int)):
-        yield f"max_turns is {graph.max_turns!r}; it must be 1 or more, or left out."
-    yield from registry.faults_of(TARGET, graph.default_target, "default_target")
-    rules: object = graph.transitions  # as above
-    if not isinstance(rules, tuple):
-        yield f"transitions is {kind_of(rules)}; it must be a list of Transition."
-        return
-    for number, rule in enumerate(rules):
-        if not isinstance(rule, Transition):
-            yield f"transitions[{number}] is {kind_of(rule)}; it must be a Transition."
-            continue
-        yield from registry.faults_of(CONDITION, rule.when, f"transitions[{number}].when")
-        yield from registry.faults_of(TARGET, rule.then, f"transitions[{number}].then")
-        if isinstance(rule.priority, bool) or not isinstance(rule.priority, int):
-            yield f"transitions[{number}].priority is {rule.priority!r}; it must be a whole number, lower ones first."
-
-
-def checked(graph: "TransitionGraph", participants: Sequence[str] | None) -> Findings:
+def checked(graph: SpeakerRules, participants: Sequence[str] | None) -> Findings:
     """Check a graph; its speakers only where the participants are given."""
     broken = tuple(faults_of_values(graph))
     if broken:  # the rest needs parts that can be asked
@@ -97,7 +67,7 @@ def checked(graph: "TransitionGraph", participants: Sequence[str] | None) -> Fin
     return Findings(tuple(faults), tuple(warnings))
 
 
-def _faults_of_speakers(graph: "TransitionGraph", participants: Sequence[str] | None) -> Iterator[str]:
+def _faults_of_speakers(graph: SpeakerRules, participants: Sequence[str] | None) -> Iterator[str]:
     named = [("initial_speaker", graph.initial_speaker), *_agents(graph)]
     yield from (f"{where} is {END}, which is reserved and cannot take part." for where, name in named if name == END)
     if participants is None:
@@ -108,7 +78,7 @@ def _faults_of_speakers(graph: "TransitionGraph", participants: Sequence[str] | 
         yield f"initial_speaker names {graph.initial_speaker!r}, who does not take part. Participants: {known}."
 
 
-def _doubts_of_speakers(graph: "TransitionGraph", participants: Sequence[str] | None) -> Iterator[str]:
+def _doubts_of_speakers(graph: SpeakerRules, participants: Sequence[str] | None) -> Iterator[str]:
     """Rules that name somebody who does not take part: one never fires after them, or ends the workflow."""
     if participants is None:
         return
@@ -122,7 +92,7 @@ def _doubts_of_speakers(graph: "TransitionGraph", participants: Sequence[str] | 
             yield f"The participant {name} is listed {times} times; only the first counts."
 
 
-def _agents(graph: "TransitionGraph") -> Iterator[tuple[str, str]]:
+def _agents(graph: SpeakerRules) -> Iterator[tuple[str, str]]:
     """Everybody whom rules name, with the place."""
     for number, rule in enumerate(graph.transitions):
         for part in parts(rule.when):
@@ -137,7 +107,7 @@ def _agents(graph: "TransitionGraph") -> Iterator[tuple[str, str]]:
 # ---- rules that select their own target for ever --------------------------------------------------------------------
 
 
-def _doubts_of_rules(graph: "TransitionGraph", speakers: Sequence[str]) -> Iterator[str]:
+def _doubts_of_rules(graph: SpeakerRules, speakers: Sequence[str]) -> Iterator[str]:
     """A variable keeps its value: a rule on it fires again after its own target, if no rule before it catches that."""
     ordered = sorted(enumerate(graph.transitions), key=lambda item: item[1].priority)
     for place, (number, rule) in enumerate(ordered):

@@ -29,8 +29,8 @@ from tenex.workflows.loading import importing_from, load_module, load_object, lo
 from tenex.workflows.missions.definitions import MissionWorkflow, mission_of
 from tenex.workflows.missions.graph import Graph
 
-from .checks import faults_of_values
-from .rules import TransitionGraph, ignored, parsed_json, parsed_toml
+from .graph import TransitionGraph
+from .rules import faults_of_values, ignored, parsed_json, parsed_toml
 from .workflow import Workflow
 
 SUFFIXES: Final = (".toml", ".json", ".py")

@@ -1,4 +1,4 @@
-"""The rules of speakers: AG2's graph as values and as JSON, compiled, checked and run."""
+"""The rules of speakers: AG2's graph as values and as JSON, and compiled."""
 
 import json
 import tomllib
@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from inspect import signature
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from tenex.core import graph as one
-from tenex.core.config import Limits
 from tenex.core.errors import ConfigurationError, kind_of
-from tenex.core.ports import Clock, Journals, Model
+from tenex.core.graph import TransitionGraph as CompiledGraph
 from tenex.core.workflow.conditions import (
     AgentTarget,
     AllOf,
@@ -29,13 +27,7 @@ from tenex.core.workflow.speakers import begin
 from tenex.core.workflow.transitions import Transition, compiled
 from tenex.core.workflow_config import Compile
 
-from .checks import Findings, checked, faults_of_values
 from .registry import CONDITION, TARGET, TransitionRegistry
-
-if TYPE_CHECKING:
-    from tenex.workflows.agents.base import BaseAgent
-
-    from .runner import WorkflowResult
 
 KEYS = ("initial_speaker", "transitions", "default_target", "max_turns", "participants")
 RULE_KEYS = ("when", "then", "priority")
@@ -47,8 +39,11 @@ COMPILED = 64
 
 
 @dataclass(frozen=True, slots=True)
-class TransitionGraph:
-    """Who speaks first, the rules, the target where none fires, and the most turns there may be."""
+class SpeakerRules:
+    """Who speaks first, the rules, the target where none fires, and the most turns there may be.
+
+    What users make is its subclass `graph.TransitionGraph`, which can also be checked as a whole and run.
+    """
 
     initial_speaker: str
     transitions: Sequence[Transition] = ()
@@ -65,7 +60,7 @@ class TransitionGraph:
 
     # ---- to use it ---------------------------------------------------------------------------------------------------
 
-    def compile(self, participants: Sequence[str] = ()) -> one.TransitionGraph:
+    def compile(self, participants: Sequence[str] = ()) -> CompiledGraph:
         """The rules as the one graph, over those who take part, else over all whom the rules name.
 
         Raises ConfigurationError where a part of the graph is of the wrong kind.
@@ -74,7 +69,7 @@ class TransitionGraph:
             raise ConfigurationError(faults)
         return self._compiled(participants)
 
-    def _compiled(self, participants: Sequence[str]) -> one.TransitionGraph:
+    def _compiled(self, participants: Sequence[str]) -> CompiledGraph:
         return compiled(self.initial_speaker, self.transitions, self.default_target, self.max_turns, participants)
 
     def begin(
@@ -82,7 +77,7 @@ class TransitionGraph:
         participants: Sequence[str],
         creator_id: str = "",
         context_vars: Mapping[str, Any] | None = None,
-    ) -> tuple[one.TransitionGraph, WorkflowState]:
+    ) -> tuple[CompiledGraph, WorkflowState]:
         """The compiled graph and the state in which the initial speaker is to speak.
 
         The creator takes part, as the first where not listed. Raises ConfigurationError with every fault.
@@ -94,56 +89,6 @@ class TransitionGraph:
     def mermaid(self, participants: Sequence[str] = ()) -> str:
         """The rules as a Mermaid state diagram."""
         return self.compile(participants).mermaid()
-
-    def validate(self, participants: Sequence[str] | None = None) -> Findings:
-        """Everything wrong and everything doubtful with it, at once; with participants, also who is missing."""
-        return checked(self, participants)
-
-    async def run(
-        self,
-        message: str | None,
-        *,
-        agents: "Mapping[str, BaseAgent | str]",
-        model: Model | None = None,
-        context: Mapping[str, Any] | None = None,
-        participants: Sequence[str] = (),
-        journal: Journals | None = None,
-        thread: str | None = None,
-        limits: Limits | None = None,
-        clock: Clock | None = None,
-    ) -> "WorkflowResult":
-        """Run the workflow in this process, without a daemon, to its end or until it waits for `person`.
-
-        Args:
-            message: what begins it, or the person's answer; None only goes on.
-            agents: who takes part, by name: agents in Python, or the instructions of one.
-            model: of the agents that have none of their own.
-            context: the variables it begins with.
-            participants: the order of a round robin; by default all whom the graph name.
-            journal: where it is recorded, and where a later process goes on; else it is gone afterwards.
-            thread: its name in the journal; without one each run is a workflow of its own.
-            limits: tries and bounds; the daemon's own by default.
-            clock: time, for tests that own it.
-
-        Raises:
-            ConfigurationError: the graph has faults.
-            UsageError: somebody who takes part is no agent, or has no model.
-            ModelUnavailable: a model cannot be reached; run it again with the same thread to go on.
-        """
-        from .runner import run_workflow  # it needs agents, which need the rules
-
-        return await run_workflow(
-            self,
-            message,
-            agents,
-            participants,
-            context,
-            model=model,
-            journal=journal,
-            thread=thread,
-            limits=limits,
-            clock=clock,
-        )
 
     # ---- to write it down --------------------------------------------------------------------------------------------
 
@@ -268,6 +213,32 @@ class TransitionGraph:
         return cls(triage, rules, TerminateTarget("triage_complete"), max_turns)
 
 
+def faults_of_values(graph: SpeakerRules) -> Iterator[str]:
+    """What a graph is made of that cannot be asked or written down, each as a sentence."""
+    registry = TransitionRegistry.default()
+    speaker: object = graph.initial_speaker  # user code may not check types
+    if not isinstance(speaker, str) or not speaker:
+        yield "initial_speaker must be the name of who speaks first."
+    names: object = graph.participants
+    if not isinstance(names, tuple) or not all(isinstance(name, str) and name for name in names):
+        yield "participants must be a list of names."
+    if graph.max_turns is not None and (isinstance(graph.max_turns, bool) or not isinstance(graph.max_turns, int)):
+        yield f"max_turns is {graph.max_turns!r}; it must be 1 or more, or left out."
+    yield from registry.faults_of(TARGET, graph.default_target, "default_target")
+    rules: object = graph.transitions  # as above
+    if not isinstance(rules, tuple):
+        yield f"transitions is {kind_of(rules)}; it must be a list of Transition."
+        return
+    for number, rule in enumerate(rules):
+        if not isinstance(rule, Transition):
+            yield f"transitions[{number}] is {kind_of(rule)}; it must be a Transition."
+            continue
+        yield from registry.faults_of(CONDITION, rule.when, f"transitions[{number}].when")
+        yield from registry.faults_of(TARGET, rule.then, f"transitions[{number}].then")
+        if isinstance(rule.priority, bool) or not isinstance(rule.priority, int):
+            yield f"transitions[{number}].priority is {rule.priority!r}; it must be a whole number, lower ones first."
+
+
 def compiler() -> Compile:
     """What makes graphs of their dicts, by the conditions and targets that are registered now.
 
@@ -276,8 +247,8 @@ def compiler() -> Compile:
     known = TransitionRegistry.default().copy(as_data=True)
 
     @lru_cache(maxsize=COMPILED)
-    def compiled_text(text: str, participants: tuple[str, ...]) -> one.TransitionGraph:
-        return TransitionGraph.from_dict(json.loads(text), known)._compiled(participants)
+    def compiled_text(text: str, participants: tuple[str, ...]) -> CompiledGraph:
+        return SpeakerRules.from_dict(json.loads(text), known)._compiled(participants)
 
     return lambda data, participants: compiled_text(json.dumps(data, sort_keys=True), participants)
 
@@ -303,7 +274,7 @@ def _worded(name: object) -> str:
 
 
 def _from_dict(data: object, registry: TransitionRegistry) -> dict[str, Any]:
-    """The arguments of a `TransitionGraph`; raises ConfigurationError with every fault and where it is."""
+    """The arguments of a `SpeakerRules`; raises ConfigurationError with every fault and where it is."""
     if not isinstance(data, Mapping):
         raise ConfigurationError([f"A graph must be an object with the keys {', '.join(KEYS)}."])
     faults: list[str] = []

@@ -28,7 +28,7 @@ from tenex.workflows.agents.instance_state import InstanceState
 from tenex.workflows.agents.standalone import LocalAgent, MemberPorts, local_policy, member, put
 from tenex.workflows.local_run import MemoryJournals, check_given, check_message
 
-from .rules import TransitionGraph
+from .rules import SpeakerRules
 from .workflow import Workflow
 
 
@@ -107,7 +107,7 @@ class _SpeakerPorts(MemberPorts):
 
 
 async def run_workflow(
-    graph: TransitionGraph,
+    graph: SpeakerRules,
     message: str | None,
     agents: Mapping[str, BaseAgent | str],
     participants: Sequence[str],

@@ -10,8 +10,8 @@ from tenex.core.workflow.rounds import faults_of_value
 from tenex.core.workflow.transitions import named_agents
 from tenex.core.workflow_config import DEFAULTS, EXPECTATIONS, View, Within
 
-from .checks import checked, faults_of_values
-from .rules import TransitionGraph
+from .checks import checked
+from .rules import SpeakerRules, faults_of_values
 
 _LONGEST = 366 * 24 * 3600
 
@@ -25,7 +25,7 @@ class Workflow:
     users are warned (`warn`) and after which it closes (`close`); a number alone is `close`, 0 is never.
     """
 
-    graph: TransitionGraph
+    graph: SpeakerRules
     participants: Sequence[str] = ()
     name: str = ""
     about: str = ""
@@ -84,7 +84,7 @@ class Workflow:
         is_list = isinstance(participants, list | tuple) and all(isinstance(name, str) for name in participants)
         if not is_list:
             yield "`participants` must be a list of agents' slugs."
-        if not isinstance(graph, TransitionGraph):
+        if not isinstance(graph, SpeakerRules):
             yield f"`graph` is a {type(graph).__name__}; it must be a TransitionGraph."
         elif broken := [*faults_of_values(graph)]:  # else its names cannot be read
             yield from broken

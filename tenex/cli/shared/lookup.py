@@ -16,6 +16,7 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 
 from . import output
+from .list_search import rows
 from .options import Globals
 
 T = TypeVar("T")
@@ -59,8 +60,6 @@ async def find(folder: ConversationFolder, start: str) -> ConversationId:
     """
     if start:
         return await find_named(folder, start)
-    from .list_search import rows
-
     newest = await rows(folder, Filter(), 1)
     if not newest:
         raise UsageError(f"There are no conversations in {folder.root}.")

@@ -8,9 +8,8 @@ from tenex.core.errors import ConfigurationError, UsageError
 from tenex.settings import example_folder
 
 from . import output
-from .files import make_folder, write_new
+from .files import add_trusted, make_folder, write_new
 from .options import Globals
-from .trust import add_trusted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

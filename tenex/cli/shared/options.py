@@ -1,13 +1,11 @@
 """The options that every command takes, and how they select the data folder and its settings."""
 
-import inspect
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -18,8 +16,6 @@ from . import output
 if TYPE_CHECKING:
     from tenex.core.phases import Phase
     from tenex.settings import ProjectPaths, Settings, Trust
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 LONGEST_PATH: Final = 200
 """Characters of a path that are shown, where it may be any text."""
@@ -137,60 +133,6 @@ def current_folder() -> Path | None:
         return Path.cwd()
     except OSError:
         return None
-
-
-def group(about: str) -> typer.Typer:
-    """A command with subcommands."""
-    return typer.Typer(
-        help=about,
-        short_help=about,  # it is wrapped where a group is listed, not cut off
-        add_completion=False,
-        rich_markup_mode=None,
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-    )
-
-
-def register(to: typer.Typer, name: str | None = None, *, has_json: bool = True) -> Callable[[F], F]:
-    """Make a function a command of a group, with the options that every command takes.
-
-    A coroutine is also given the folder of conversations, which it only reads.
-
-    Args:
-        to: the group.
-        name: the command, where it is not the name of the function.
-        has_json: whether it prints facts; a command that holds a conversation or serves does not.
-    """
-
-    def add(function: F) -> F:
-        first, *own = inspect.signature(function, eval_str=True).parameters.values()
-        is_reader = inspect.iscoroutinefunction(function)
-
-        @wraps(function)
-        def command(ctx: typer.Context, *, data: Path | None, as_json: bool = False, **arguments: Any) -> None:
-            given = ctx.find_root().obj
-            given.data, given.as_json = data or given.data, as_json
-            if is_reader:
-                from .lookup import on_folder
-
-                on_folder(given, lambda folder, _: function(given, folder, **arguments))
-            else:
-                function(given, **arguments)
-
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        common = [inspect.Parameter("data", keyword, default=None, annotation=DataOption)]
-        if has_json:
-            common.append(inspect.Parameter("as_json", keyword, default=False, annotation=JsonOption))
-        parameters = [first.replace(name="ctx", annotation=typer.Context), *(own[1:] if is_reader else own), *common]
-        command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [parameter.replace(kind=keyword) for parameter in parameters]
-        )
-        about = inspect.getdoc(function) or ""
-        sentence = " ".join(about.partition("\n\n")[0].split()).split(". ")[0].rstrip(".")
-        to.command(name, short_help=f"{sentence}.")(command)  # as a `short_help` it is wrapped, not cut off
-        return function
-
-    return add
 
 
 def parse_phase(word: str) -> "Phase | None":

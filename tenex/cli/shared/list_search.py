@@ -1,15 +1,13 @@
 """What `tenex conversations list` and `search` find, as rows, JSON and text."""
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any, Final, get_args
 
-from tenex.core.errors import StoreDamaged, UsageError
+from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId
 from tenex.core.port_values import Passage
 from tenex.core.projection import partner
 from tenex.core.state.cycle import Status
-from tenex.nostr.keys import parse_public_key
 from tenex.store.index_reader import Catalogue, open_catalogue
 from tenex.store.index_row import Row
 from tenex.store.journal_reader import VIEW
@@ -19,9 +17,7 @@ from tenex.store.search_words import CLOSE, OPEN, match_of
 from tenex.store.view_json import iso
 from tenex.store.view_reader import read_view
 
-from . import output, times
-from .agents import full_name
-from .options import Globals, parse_phase
+from . import output
 from .times import local_time
 
 QUARANTINED: Final = "quarantined"
@@ -30,36 +26,6 @@ STATUSES: Final = (*get_args(Status), QUARANTINED, UNREAD)
 
 MARKS: Final = ("«", "»")
 """Around what matched, in text."""
-
-
-def make_filter(given: Globals, *, status: str, phase: str, was_in: str, agent: str, since: str, until: str) -> Filter:
-    """The options of a command as a filter of the index.
-
-    Raises:
-        UsageError: a value is not a status, phase, time or key.
-    """
-    now = datetime.now().astimezone()
-    if status and status.lower() not in STATUSES:
-        raise UsageError(f"{status[:40]!r} is not a status. Choose from {', '.join(STATUSES)}.")
-    return Filter(
-        status=status.lower(),
-        phase=parse_phase(phase) or "",
-        was_in=parse_phase(was_in) or "",
-        agent=_agent(full_name(given, agent)),
-        since=times.since(since, now) if since else None,
-        until=times.until(until, now) if until else None,
-    )
-
-
-def _agent(word: str) -> str:
-    """A slug unchanged, a key in any form as hex."""
-    name = word.strip().removeprefix("@")
-    if not name.lower().startswith(("npub1", "nprofile1", "nsec1", "nostr:")) and len(name) != 64:
-        return name.lower()
-    try:
-        return parse_public_key(name)
-    except ValueError as error:
-        raise UsageError(f"--agent needs a slug or a key: {error}.") from error
 
 
 async def rows(folder: ConversationFolder, wanted: Filter, limit: int = -1) -> list[dict[str, Any]]:

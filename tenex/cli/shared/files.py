@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -62,3 +63,13 @@ def write_new(file: Path, text: str) -> None:
                 Path(temporary).unlink()
     except OSError as error:
         raise ConfigurationError([f"{file}: cannot be written ({error.strerror})"]) from error
+
+
+def add_trusted(folder: Path, files: Iterable[Path]) -> None:
+    """Add files that a command has just written to those a folder is trusted with, if it is."""
+    from tenex.settings import contents_of, read_trusted, trust_file, write_trusted
+
+    file = trust_file(os.environ)
+    contents = read_trusted(file).get(os.path.realpath(folder))
+    if contents is not None:
+        write_trusted(file, folder, {**contents, **contents_of(folder, files)})

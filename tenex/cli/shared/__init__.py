@@ -1,0 +1,1 @@
+"""What several commands use. Commands import it, and it imports no command."""

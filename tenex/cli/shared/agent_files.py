@@ -1,0 +1,67 @@
+"""The agents of a data folder as commands read them: their files, their keys and their graphs."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tenex.core.errors import ConfigurationError
+from tenex.core.ids import Slug
+from tenex.nostr.keys import KeyRing
+from tenex.operations.short_ids import matching
+from tenex.settings import Settings, resolve_paths
+
+from .options import Globals
+
+if TYPE_CHECKING:
+    from tenex.core.graph import TransitionGraph
+    from tenex.prompting import AgentDefinition, PromptLibrary
+
+
+def load_agents(settings: Settings) -> "PromptLibrary":
+    """Read and check the built-in agents and the operator's own.
+
+    Raises:
+        ConfigurationError: with every fault.
+    """
+    from tenex.configuration import agents as configuration
+
+    return configuration.load_agents(resolve_paths(settings))
+
+
+def keyed_agents(library: "PromptLibrary") -> tuple[str, ...]:
+    """The slugs of the agents with keys of their own: all but the orchestrator, which signs with the project's."""
+    return tuple(str(slug) for slug, agent in library.definitions.items() if agent.kind != "orchestrator")
+
+
+def npubs_of(settings: Settings, known: "Mapping[Slug, AgentDefinition]") -> dict[str, str]:
+    """The npubs of the agents that have a key, by slug."""
+    ring = KeyRing(resolve_paths(settings).keys)
+    names = {str(slug): "project" if agent.kind == "orchestrator" else str(slug) for slug, agent in known.items()}
+    return {slug: ring.get(name).npub for slug, name in names.items() if name in ring.names()}
+
+
+def full_name(given: Globals, start: str) -> str:
+    """The slug or npub that begins with `start`; `start` itself where no current agent matches.
+
+    Raises:
+        UsageError: several match.
+    """
+    if not start:
+        return start
+    try:
+        settings = given.settings()
+        npubs = npubs_of(settings, load_agents(settings).definitions)
+    except ConfigurationError:  # conversations can be read without valid settings
+        return start
+    return matching(start.removeprefix("@"), [*npubs, *npubs.values()], "agents") or start
+
+
+def graph_json(graph: "TransitionGraph", label: str = "") -> dict[str, Any]:
+    """A graph as JSON, with the labels of its edges under the name `label` where one is given."""
+    return {
+        "initial": str(graph.initial),
+        "nodes": [str(node) for node in graph.nodes],
+        "edges": [
+            {"from": edge.source, "to": str(edge.target), **({label: edge.label} if label else {})}
+            for edge in graph.edges
+        ],
+    }

@@ -1,0 +1,60 @@
+"""What the built-in tools are made of, and the form of the table in which a module of tools lists its own."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .checkpoints import Checkpoints
+from .project_runs import ProjectRuns
+from .sandbox import RunPolicy
+from .serialized_calls import Transactions
+from .shell_runner import Programs, ShellRules
+from .stores import Lessons, PastMessages
+from .tool import Tool
+from .workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolDependencies:
+    """What the built-in tools are made of.
+
+    Args:
+        workspace: the folder they work in.
+        lessons: the store of `learn`.
+        past_messages: what `search_conversation` searches; None where no conversations are stored, as in a preview.
+        check: how `check` may run programs.
+        shell: how `shell` may; not at all unless given.
+        has_sandbox: bubblewrap works here, so git may be run on the workspace's own repository.
+        transactions: those of the registry; without, programs may not write to the workspace in every phase.
+        scratch: where programs get empty folders; the system's unless given.
+        commits: agents may commit in the workspace's repository.
+        runs: where runs of the project's tests are recorded; nowhere unless given.
+    """
+
+    workspace: Workspace
+    lessons: Lessons
+    past_messages: PastMessages | None = None
+    check: RunPolicy = RunPolicy.OFF
+    shell: ShellRules = ShellRules()
+    has_sandbox: bool = False
+    transactions: Transactions | None = None
+    scratch: Path | None = None
+    runs: ProjectRuns | None = None
+    commits: bool = False
+
+    @property
+    def checkpoints(self) -> Checkpoints | None:
+        """Those of the workspace; None where there are none."""
+        return self.transactions.checkpoints if self.transactions is not None else None
+
+    @property
+    def programs(self) -> Programs | None:
+        """How `shell` and `python` run programs; None where they are switched off."""
+        if self.shell.policy is RunPolicy.OFF:
+            return None
+        may_write = (self.transactions or Transactions(self.workspace)).may_write
+        return Programs(self.workspace, self.shell, may_write, self.scratch, self.runs)
+
+
+ToolTable = Mapping[str, Callable[[ToolDependencies], Tool | None]]
+"""Tools by name, each with what makes it; None where it is switched off."""
