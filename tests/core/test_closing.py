@@ -10,6 +10,7 @@ from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
 from tenex.core.port_values import UndoOutcome
 from tenex.core.signals import Signal, ToolReturned
+from tests.core.test_evidence import SAYS, run, work
 from tests.core.test_only_choice import BUILDS, FINDS, TIDIES, WORK, hand_over, team
 from tests.fakes.scenario import ID, VERIFIES, Router, Scenario, model_by_phase, reply, route, step_until
 
@@ -216,25 +217,22 @@ def test_an_answer_to_what_was_written_in_a_gate_is_published() -> None:
     assert "tidy" in notes(scenario)
 
 
-def test_a_trial_that_failed_is_named_though_another_passed() -> None:
-    """The whole suite failed, then one file passed: the last word called the work checked."""
-
-    class Failing(Scenario):
-        def perform(self, effect: Effect) -> Signal:
-            signal = super().perform(effect)
-            if isinstance(signal, ToolReturned) and isinstance(effect, ToolCall):
-                fails = effect.request.arguments.get("path") == "suite"
-                if fails:
-                    return dataclasses.replace(signal, result=dataclasses.replace(signal.result, exit_status=1))
-            return signal
-
-    tries = [reply("", ("check", {"path": "suite"})), reply("", ("check", {"path": "one"}))]
-    done = reply("", ("complete", {"response": "it works", "verdict": "verified"}))
-    model = model_by_phase(**{**WORK, "verification": [*tries, done]})
-    scenario = Failing(Router(route("execute", "executor")), model, config=team()).converse("create hello.py")
+def test_the_last_word_names_a_trial_whose_exit_status_is_not_known() -> None:
+    """It was neither named nor known to be one."""
+    tries = reply("", ("shell", {"command": "pytest -q | tail -3"}), ("shell", {"command": "ruff check ."}), SAYS)
+    scenario = work(tries).converse("create hello.py")
     checked = next(line for line in notes(scenario)[-1].splitlines() if line.startswith("- Checked"))
-    ran = "`python one` ended without an error; `python suite` ended with exit status 1"
+    ran = "`ruff check .` ended without an error; how `pytest -q | tail -3` ended is not known"
     assert checked == f"- Checked: it works ({ran})."
+
+
+def test_the_last_word_names_no_failure_that_a_wider_trial_has_settled() -> None:
+    tries = [reply("", *run(line)) for line in ("pytest tests/a.py", "pytest -q | tail", "missing --now", "pytest -q")]
+    scenario = work(*tries, reply("", SAYS))
+    scenario.statuses = {"pytest tests/a.py": 1, "missing --now": 127}
+    scenario.converse("create hello.py")
+    checked = next(line for line in notes(scenario)[-1].splitlines() if line.startswith("- Checked"))
+    assert checked == "- Checked: it works (`pytest -q` ended without an error)."
 
 
 def test_the_last_word_says_that_a_newer_request_is_next() -> None:

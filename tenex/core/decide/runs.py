@@ -255,7 +255,7 @@ def _unproved(draft: Transaction, run: Run, agent: Agent, arguments: Mapping[str
     if not _claims(run, arguments) or run.steps >= draft.rules.limits.steps_per_run:
         return None
     why = mode_of(draft.state).why_unproved(draft, agent)
-    return why if why is not None and _unproved_before(run) < PROOFS else None
+    return why.refusal if why is not None and _unproved_before(run) < PROOFS else None
 
 
 def _claims(run: Run, arguments: Mapping[str, Any]) -> bool:
@@ -275,8 +275,9 @@ def _finish(draft: Transaction, run: Run, arguments: Mapping[str, Any], *, compl
         text = f"{text}\n\n{issues}".strip()
     verdict = arguments.get("verdict") if run.phase is Phase.VERIFICATION else ""
     untried = issues if verdict == "untried" else ""
-    if _claims(run, arguments) and mode_of(draft.state).why_unproved(draft, _agent(draft, run)) is not None:
-        verdict, untried = "untried", f"{run.name} ran nothing that shows whether it works"
+    why = mode_of(draft.state).why_unproved(draft, _agent(draft, run)) if _claims(run, arguments) else None
+    if why is not None:
+        verdict, untried = "untried", why.reason or f"{run.name} ran nothing that shows whether it works"
     summary = str(arguments.get("summary") or "").strip()
     text = text or summary or mode_of(draft.state).text_of_calls(draft, run)
     lacking = None

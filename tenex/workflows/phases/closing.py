@@ -12,7 +12,9 @@ from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.records import Outcome, WorkVerdict
 from tenex.core.reducers.history import so_far
 from tenex.core.state.conversation import State
-from tenex.core.state.run import OrchestratorTurn, Run
+from tenex.core.state.run import OrchestratorTurn, ProgramRun, Run
+
+from . import evidence
 
 FILES: Final = 12
 """Changed files that are named."""
@@ -98,20 +100,24 @@ def _checks(state: State) -> Iterator[str]:
 
 def _checked(turn: OrchestratorTurn) -> str:
     words = [_line(done.summary or done.text) for done in turn.completions if done.verdict == "verified"]
-    latest: dict[str, int] = {}
-    for one in turn.ran:
-        if one.is_trial:
-            command = in_a_line(one.command, COMMAND)
+    latest: dict[str, int | None] = {}
+    for program in turn.ran:
+        if program.is_trial:
+            command = _command(program)
             latest.pop(command, None)  # to the end, as the newest
-            latest[command] = one.status
-    passed = [f"`{command}`" for command, status in latest.items() if status == 0][-COMMANDS:]
-    failed = [f"`{command}` ended with exit status {status}" for command, status in latest.items() if status]
+            latest[command] = program.status
+    passed = [command for command, status in latest.items() if status == 0][-COMMANDS:]
+    hidden = [f"how {_command(program)} ended is not known" for program in evidence.hidden_trials(turn)]
     how = [f"{', '.join(passed)} ended without an error"] if passed else []
-    how += failed[-COMMANDS:]
+    how += hidden[-COMMANDS:]
     said = "; ".join(words)
-    if len(passed) == 1 and not failed and passed[0] in said:
+    if len(passed) == 1 and not hidden and passed[0] in said:
         return f"Checked: {said}."
     return f"Checked: {said} ({'; '.join(how) or 'it was read'})."
+
+
+def _command(program: ProgramRun) -> str:
+    return f"`{in_a_line(program.command, COMMAND)}`"
 
 
 def _taken(state: State) -> str:

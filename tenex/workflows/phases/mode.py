@@ -15,7 +15,7 @@ from tenex.core.decider import Decider, person
 from tenex.core.effects import Key, Work
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.messages import ModelStep, Note, ToolSpec
-from tenex.core.mode import Mode
+from tenex.core.mode import Mode, Unproved
 from tenex.core.phases import QUALITY_PHASES, TALK_PHASES, Phase
 from tenex.core.signals import DayLimitReached, MessageReceived, ModelFailed, RouteAnswered, Signal
 from tenex.core.state.conversation import State
@@ -98,8 +98,8 @@ class PhasesMode(Mode):
         """Whether users get an agent's last words as a message: one per answer and issue."""
         return closing.is_published(state, run, outcome, verdict)
 
-    def why_unproved(self, draft: Transaction, agent: Agent) -> str | None:
-        """Why a verdict `verified` does not count: nothing was run in the turn."""
+    def why_unproved(self, draft: Transaction, agent: Agent) -> Unproved | None:
+        """Why a verdict `verified` does not count: nothing was run in the turn, or it failed."""
         return evidence.why_unproved(draft, agent)
 
     def gate_met(self, draft: Transaction, turn: OrchestratorTurn) -> Phase | None:

@@ -136,9 +136,11 @@ def _after_verification(conversation: Conversation, last: OrchestratorTurn, rule
 
 
 def untried_because(turn: OrchestratorTurn) -> str | None:
-    """Why nothing was tried in a verification; None where something was found or tried."""
+    """Why nothing was tried with success in a verification; None where something was found, or tried with success."""
     verdicts = [done for done in turn.completions if done.verdict]
-    if turn.phase is not Phase.VERIFICATION or turn.has_tried or any(done.verdict == "issues" for done in verdicts):
+    if turn.phase is not Phase.VERIFICATION or any(done.verdict == "issues" for done in verdicts):
+        return None
+    if evidence.has_tried(turn):
         return None
     return next((done.untried or done.text for done in verdicts if done.verdict == "untried"), None)
 
