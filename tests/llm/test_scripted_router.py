@@ -103,3 +103,26 @@ def test_a_closed_turn_and_the_messages_after_it_lead_to_the_next(
 @pytest.mark.parametrize("texts", [[], *([t] for t in ("", "null", "[]", "{", "{}", '{"turns": [null]}'))])
 def test_an_unreadable_question_leads_to_the_user(texts: list[str]) -> None:
     assert ask(*texts)["agents"] == ["USER"]
+
+
+@pytest.mark.parametrize(
+    ("news", "is_acknowledged"),
+    [
+        ("enough", True),
+        ("ok, that's enough", True),
+        ("danke", True),
+        ("ok thanks", True),
+        (CREATE, False),
+        ("hm", False),
+    ],
+)
+def test_thanks_and_a_wish_to_end_in_a_gate_ask_for_no_work(news: str, *, is_acknowledged: bool) -> None:
+    done = [
+        turn(number, word) for number, word in enumerate(["execute", "verification:verified", "reflection"], start=1)
+    ]
+    first = {"id": "0", "from": "Ada", "text": CREATE, "after_turn": None}
+    late = {"id": "1", "from": "Ada", "text": news, "after_turn": "turn-3"}
+    question = {"phase": "reflection", "permitted": ["chat"], "messages": [first, late], "turns": done}
+    rest = {"open_gates": [], "can_end": True, "still_to_reflect": [], "waived": [], "roster": ROSTER, "rejections": []}
+    decision = ask(json.dumps({**question, **rest}))
+    assert decision.get("acknowledged", False) is is_acknowledged

@@ -222,6 +222,9 @@ def _rejected(c: State, record: r.RouteRejected) -> None:
 
 def _routed(c: State, record: r.Routed) -> None:
     _spend(c, record.usage, record.at)
+    for message in c.requests if record.settles else ():
+        if message.seq <= record.settles:
+            _settle(c, message.seq)
     is_by_router = c.question is not None and record.decided_by is not None and record.decided_by.kind == "router"
     if is_by_router and c.phase is Phase.VERIFICATION and _granted_a_waiver(c):
         # it could choose any work: the wish to waive, which began this, holds none that it left for the next cycle

@@ -176,7 +176,12 @@ _QUESTION = re.compile(r"\s*(?:what|how|why|who|when|where|which|is|are|was|does
 SELF = "I am tenex's offline model: I follow fixed rules and cannot think."
 _SMALL_TALK = (
     (r"(?:hi|hello|hey|good (?:morning|day|evening))\b", f"Hello. {SELF} Try: “Create hello.py that prints hello”."),
-    (r"(?:thanks|thank you|thx|cheers|great|nice|perfect|well done)\b", "You are welcome. Write when you need more."),
+    (r"(?:ok(?:ay)?[ ,]+)?(?:that(?:'s| is) )?(?:enough|all)\b[^?]*\Z|fertig\b|das reicht\b", "As you wish."),
+    (r"(?:ok(?:ay)?[ ,]+)?(?:danke|merci|gracias)\b", "You are welcome. Write when you need more."),
+    (
+        r"(?:ok(?:ay)?[ ,]+)?(?:thanks|thank you|thx|cheers|great|nice|perfect|well done)\b",
+        "You are welcome. Write when you need more.",
+    ),
     (r"(?:bye|goodbye|see you)\b", "Goodbye. The files stay in the workspace; write here when you need more."),
     (r"(?:no|no thanks|never mind|not now|nothing)\W*\Z", "All right, I change nothing. Write when you need more."),
 )

@@ -8,18 +8,25 @@ from typing import Any
 
 from tenex.core.messages import ModelRequest, Note, without_context
 
-from .requests import intent_of, read_request, short
+from .requests import intent_of, read_request, short, small_talk
 from .worker import NOTHING_DONE, UNDERSTOOD
 
 _REPAIRS = 2  # of a cycle: more of the same rules would not help
 _USUAL = {"chat": "project-manager", "brainstorm": "project-manager", "plan": "planner"}
 
+_GATES = ("verification", "chores", "reflection")
+
 Question = dict[str, Any]
 """The document of `tenex.workflows.phases.router_prompt`."""
+Decision = dict[str, Any]
 
 
 def answer_route(request: ModelRequest) -> str:
     """A routing decision as JSON; a question that cannot be read leads to the user."""
+    return json.dumps(_decide(request), ensure_ascii=False)
+
+
+def _decide(request: ModelRequest) -> Decision:
     notes = [entry.text for entry in request.entries if isinstance(entry, Note) and entry.title == "routing"]
     try:
         question: Question = json.loads(notes[-1])
@@ -27,17 +34,17 @@ def answer_route(request: ModelRequest) -> str:
             message["text"] = without_context(message["text"])
         if len(question["rejections"]) > 1:  # the first may be of another model
             return _decision(["USER"], f"the decision was rejected: {short(question['rejections'][-1], 200)}")
-        return _choose(question)
+        return _choose(question) | _acknowledged(question)
     except (LookupError, TypeError, ValueError):
         return _decision(["USER"], "the routing question could not be read")
 
 
-def _decision(agents: list[str], reason: str, phase: str = "") -> str:
+def _decision(agents: list[str], reason: str, phase: str = "") -> Decision:
     fields = {"agents": agents, "phase": phase, "reason": reason}
-    return json.dumps({name: value for name, value in fields.items() if value}, ensure_ascii=False)
+    return {name: value for name, value in fields.items() if value}
 
 
-def _go(question: Question, phase: str, reason: str) -> str:
+def _go(question: Question, phase: str, reason: str) -> Decision:
     """Work in a phase: by those still to reflect, else by its usual agent or another that works in it."""
     if phase == "reflection" and question["still_to_reflect"]:
         return _decision(question["still_to_reflect"], reason, phase)
@@ -49,7 +56,7 @@ def _go(question: Question, phase: str, reason: str) -> str:
     return _decision([workers[0]["slug"]], reason, phase)
 
 
-def _choose(question: Question) -> str:
+def _choose(question: Question) -> Decision:
     if not question["turns"]:
         return _answer(question, "there is no message yet")
     turns, permitted = question["turns"], question["permitted"]
@@ -80,16 +87,26 @@ def _choose(question: Question) -> str:
     return _answer(question, "the message is answered")
 
 
-def _has_late_request(question: Question) -> bool:
-    """Whether a request came after the last execution."""
+def _since_execution(question: Question) -> list[str]:
+    """What was written after the last execution began."""
     turns = question["turns"]
     executed = max((at for at, turn in enumerate(turns, start=1) if turn["phase"] == "execute"), default=0)
     late = {turn["turn"] for turn in turns[executed:]}
-    texts = [without_context(one["text"]) for one in question["messages"] if one["after_turn"] in late or not executed]
-    return any(intent_of(text, "", is_asked=False) == "execute" for text in texts)
+    return [without_context(one["text"]) for one in question["messages"] if one["after_turn"] in late or not executed]
 
 
-def _answer(question: Question, why_not: str) -> str:
+def _acknowledged(question: Question) -> Decision:
+    """Whether all that was written in a gate is thanks or a wish to end, as a part of the decision."""
+    late = _since_execution(question)
+    is_talk = question["phase"] in _GATES and bool(late) and all(map(small_talk, late))
+    return {"acknowledged": True} if is_talk else {}
+
+
+def _has_late_request(question: Question) -> bool:
+    return any(intent_of(text, "", is_asked=False) == "execute" for text in _since_execution(question))
+
+
+def _answer(question: Question, why_not: str) -> Decision:
     """Go where the messages since the last turn lead, as far as that phase is permitted; wait where there are none."""
     messages, turns = question["messages"], question["turns"]
     if not messages or (turns and messages[-1]["after_turn"] != turns[-1]["turn"]):

@@ -101,6 +101,7 @@ def accept(draft: Transaction, accepted: Accepted, *, by: str, decider: Decider,
     rejections = question.rejections if question else ()
     agents = accepted.agents or (("END",) if accepted.end else ("USER",))
     phase = accepted.way[-1] if accepted.way else None
+    is_settled = accepted.acknowledged and question is not None and draft.state.phase in QUALITY_PHASES
     draft.add(
         r.Routed,
         agents=agents,
@@ -110,6 +111,7 @@ def accept(draft: Transaction, accepted: Accepted, *, by: str, decider: Decider,
         usage=step.usage,
         model=step.model,
         decided_by=decider,
+        settles=question.seq if is_settled and question is not None else 0,
     )
     for sentence in rejections:
         if sentence.startswith("There is no "):
