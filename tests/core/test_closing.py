@@ -3,9 +3,12 @@
 import dataclasses
 from typing import Any
 
+import pytest
+
 from tenex.core import records as r
 from tenex.core.conversation import fold
 from tenex.core.effects import Effect, ToolCall
+from tenex.core.ids import PublicKey
 from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
 from tenex.core.port_values import UndoOutcome
@@ -166,6 +169,30 @@ def test_what_was_waived_is_not_called_checked() -> None:
     last = notes(scenario)[-1]
     assert "Not checked: alice left the verification out." in last
     assert "Checked" not in last
+
+
+@pytest.mark.parametrize(
+    ("names", "who"),
+    [
+        (("person-aaaaaaaa", "person-aaaaaaaa"), "you left the verification out"),
+        (("alice", "person-aaaaaaaa"), "alice left the verification out"),
+    ],
+)
+def test_who_has_no_name_yet_is_not_called_by_their_key(names: tuple[str, str], who: str) -> None:
+    scenario = Scenario(Router(route("execute", "executor")), model_by_phase(**WORK), config=team())
+    scenario.user_writes("create hello.py", name=names[0])
+    scenario.user_writes("/quick", name=names[1])
+    scenario.settle()
+    assert f"Not checked: {who}." in notes(scenario)[-1]
+    assert "person-" not in "".join(notes(scenario))
+
+
+def test_another_person_without_a_name_is_left_out_of_the_last_word() -> None:
+    scenario = Scenario(Router(route("execute", "executor")), model_by_phase(**WORK), config=team())
+    scenario.user_writes("create hello.py")
+    scenario.user_writes("/quick", author=PublicKey("b" * 64), name="person-bbbbbbbb")
+    scenario.settle()
+    assert "Not checked: the verification was left out." in notes(scenario)[-1]
 
 
 def at_chores() -> Scenario:

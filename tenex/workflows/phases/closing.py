@@ -8,8 +8,9 @@ from typing import Final
 
 from tenex.core.amounts import count, dollars, duration
 from tenex.core.context.window import in_a_line
+from tenex.core.names import is_placeholder
 from tenex.core.phases import QUALITY_PHASES, Phase
-from tenex.core.records import Outcome, WorkVerdict
+from tenex.core.records import Outcome, Waived, WorkVerdict
 from tenex.core.reducers.history import so_far
 from tenex.core.state.conversation import State
 from tenex.core.state.run import OrchestratorTurn, ProgramRun, Run
@@ -87,15 +88,24 @@ def _checks(state: State) -> Iterator[str]:
     """How it was checked, and what was tidied."""
     for waiver in state.waivers:
         if waiver.untried:
-            yield f"Not tried: {_line(waiver.untried)}. {waiver.name} accepted it so."
+            who = _name(state, waiver, "You")
+            yield f"Not tried: {_line(waiver.untried)}. {f'{who} accepted it' if who else 'It was accepted'} so."
         elif Phase.VERIFICATION in waiver.phases and Phase.VERIFICATION not in state.gates_met:
-            yield f"Not checked: {waiver.name} left the verification out."
+            who = _name(state, waiver, "you")
+            yield f"Not checked: {f'{who} left the verification' if who else 'the verification was left'} out."
     if Phase.VERIFICATION in state.gates_met:
         turn = next(turn for turn in reversed(state.turns) if turn.phase is Phase.VERIFICATION)
         yield _checked(turn)
     tidied = [turn for turn in state.turns if turn.phase is Phase.CHORES and turn.has_effect]
     for turn in tidied[-1:]:
         yield "Tidied: " + " ".join(_line(done.summary or done.text) + "." for done in turn.completions)
+
+
+def _name(state: State, waiver: Waived, you: str) -> str:
+    """The name of who waived, by their newest message; `you` for who is answered, "" for another without a name."""
+    written = [message.name for message in state.recent if message.author == waiver.author and message.role is not None]
+    names = [name for name in (*written[::-1], waiver.name) if not is_placeholder(name)]
+    return names[0] if names else you if waiver.author == state.on_behalf_of else ""
 
 
 def _checked(turn: OrchestratorTurn) -> str:
