@@ -84,6 +84,10 @@ class Mode:
         """Why the verdict `verified` of an agent does not count; None where it does."""
         return None
 
+    def what_follows(self, draft: Transaction, run: Run, verdict: WorkVerdict) -> str:
+        """What is done next by rule, for users at the end of a run's words; "" where nothing has to be said."""
+        return ""
+
     def approval_question(self, draft: Transaction, run: Run) -> str:
         """The question for a user's approval at the end of what a run presents; "" where none is needed."""
         return ""

@@ -117,8 +117,10 @@ def test_after_a_repair_its_result_is_in_the_last_word_and_said_once() -> None:
     model = model_by_phase(execute=build, verification=verify, chores=[TIDIES])
     scenario = Scenario(Router(route("execute", "executor")), model, config=team()).converse("create hello.py")
     answer, issue, last = notes(scenario)
-    assert (answer, issue) == ("built", "it fails\n\nit prints nothing")
+    assert (answer, issue) == ("built", "it fails\n\nit prints nothing\n\nA repair follows.")
     assert last.startswith("repaired\n\n- Changed: a, b.\n- Checked: it works now")
+    sent = [record for record in scenario.records(r.MessageSent) if record.text == last]
+    assert [record.name for record in sent] == ["Executor"], "whose words it begins with"
 
 
 def test_a_repairs_result_is_in_the_last_word_also_after_a_message_in_a_gate() -> None:
@@ -157,6 +159,8 @@ def test_where_work_stops_in_a_gate_the_last_message_says_so() -> None:
     router = Router(route("execute", "executor"), route(None, "USER"))
     scenario = Scenario(router, model_by_phase(execute=[BUILDS], verification=[FINDS]), config=team())
     scenario.converse("create hello.py")
+    follows = [note.endswith("A repair follows.") for note in notes(scenario) if note.startswith("it fails")]
+    assert follows == [True, True, False]
     assert notes(scenario)[-1].startswith("Work has stopped: ")
     assert notes(scenario)[-1].endswith("Write how it is to go on, or `/continue`.")
 

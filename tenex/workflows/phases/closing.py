@@ -8,6 +8,7 @@ from typing import Final
 
 from tenex.core.amounts import count, dollars, duration
 from tenex.core.context.window import in_a_line
+from tenex.core.ids import Slug
 from tenex.core.names import is_placeholder
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.records import Outcome, Waived, WorkVerdict
@@ -54,6 +55,12 @@ def last_word(state: State) -> str:
     return f"{_result(state) or 'Done.'}\n\n{listed}"
 
 
+def speaker(state: State) -> Slug | None:
+    """The agent whose words the last word begins with; None where there is none, or several."""
+    built = _unpublished(state)
+    return built.completions[0].agent if built is not None and len(built.completions) == 1 else None
+
+
 def _is_repair(state: State, until: int | None = None) -> bool:
     """Whether work goes on after a verification that found issues, with no new message since, or before a record."""
     newest = max((message.seq for message in state.messages if until is None or message.seq < until), default=0)
@@ -61,14 +68,18 @@ def _is_repair(state: State, until: int | None = None) -> bool:
 
 
 def _result(state: State) -> str:
-    """The words of those who built, where they were not published: those of the last repair."""
+    """The words of those who built, where they were not published."""
+    built = _unpublished(state)
+    return "\n\n".join(done.text for done in built.completions if done.outcome == "finished") if built else ""
+
+
+def _unpublished(state: State) -> OrchestratorTurn | None:
+    """The last repair, whose words were not published; None where the last work in execute was none."""
     place = max((place for place, turn in enumerate(state.turns) if turn.phase is Phase.EXECUTE), default=None)
     if place is None:
-        return ""
+        return None
     built, *later = state.turns[place:]
-    if not _is_repair(state, until=later[0].seq if later else None):
-        return ""
-    return "\n\n".join(done.text for done in built.completions if done.outcome == "finished")
+    return built if _is_repair(state, until=later[0].seq if later else None) else None
 
 
 def _changed(state: State) -> str:

@@ -175,7 +175,9 @@ def end(draft: Transaction, reason: str, decider: Decider) -> None:
         _skip(draft, phase, decider)
     requests = draft.state.requests
     if draft.state.executed:
-        notify(draft, closing.last_word(draft.state))
+        slug = closing.speaker(draft.state)
+        speaker = draft.rules.roster.get(slug) if slug is not None else None
+        notify(draft, closing.last_word(draft.state), speaker=speaker)
     draft.add(r.Ended, reason=reason, decided_by=decider)
     if requests:
         author = person(requests[-1].name, requests[-1].author)

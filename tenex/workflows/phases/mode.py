@@ -22,6 +22,7 @@ from tenex.core.state.conversation import State
 from tenex.core.state.run import Call, OrchestratorTurn, Run
 
 from . import answers, approvals, closing, decide, evidence, gates, hand_over, waivers
+from .only_choice import will_repair
 from .reflection_note import reflection_notes
 from .router_prompt import question_for
 from .routing import Rejected
@@ -72,6 +73,11 @@ class PhasesMode(Mode):
             open_turn(draft, present, reason, decider)
         elif state.question is None:
             decide.route(draft)
+
+    def what_follows(self, draft: Transaction, run: Run, verdict: r.WorkVerdict) -> str:
+        """That a repair follows, after a verification's issues."""
+        is_repaired = run.phase is Phase.VERIFICATION and verdict == "issues" and will_repair(draft.state, draft.rules)
+        return "A repair follows." if is_repaired else ""
 
     def approval_question(self, draft: Transaction, run: Run) -> str:
         """How a user approves a plan, where one has to."""
