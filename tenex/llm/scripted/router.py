@@ -30,8 +30,9 @@ def _decide(request: ModelRequest) -> Decision:
     notes = [entry.text for entry in request.entries if isinstance(entry, Note) and entry.title == "routing"]
     try:
         question: Question = json.loads(notes[-1])
-        for message in question["messages"]:
-            message["text"] = without_context(message["text"])
+        for item in question["history"]:
+            if "turn" not in item:
+                item["text"] = without_context(item["text"])
         if len(question["rejections"]) > 1:  # the first may be of another model
             return _decision(["USER"], f"the decision was rejected: {short(question['rejections'][-1], 200)}")
         return _choose(question) | _acknowledged(question)
@@ -56,10 +57,14 @@ def _go(question: Question, phase: str, reason: str) -> Decision:
     return _decision([workers[0]["slug"]], reason, phase)
 
 
+def _turns(question: Question) -> list[dict[str, Any]]:
+    return [item for item in question["history"] if "turn" in item]
+
+
 def _choose(question: Question) -> Decision:
-    if not question["turns"]:
+    turns, permitted = _turns(question), question["permitted"]
+    if not turns:
         return _answer(question, "there is no message yet")
-    turns, permitted = question["turns"], question["permitted"]
     phase, done = turns[-1]["phase"], [one for one in turns[-1]["completions"] if one["outcome"] == "finished"]
     if not done and phase != "reflection":
         return _answer(question, f"the work in {phase} failed")
@@ -88,11 +93,12 @@ def _choose(question: Question) -> Decision:
 
 
 def _since_execution(question: Question) -> list[str]:
-    """What was written after the last execution began."""
-    turns = question["turns"]
-    executed = max((at for at, turn in enumerate(turns, start=1) if turn["phase"] == "execute"), default=0)
-    late = {turn["turn"] for turn in turns[executed:]}
-    return [without_context(one["text"]) for one in question["messages"] if one["after_turn"] in late or not executed]
+    """What was written after a turn that followed the last execution."""
+    history = question["history"]
+    places = [place for place, item in enumerate(history) if "turn" in item]
+    executed = max((place for place in places if history[place]["phase"] == "execute"), default=-1)
+    start = next((place for place in places if place > executed), len(history)) if executed >= 0 else 0
+    return [without_context(item["text"]) for item in history[start:] if "turn" not in item]
 
 
 def _acknowledged(question: Question) -> Decision:
@@ -108,11 +114,11 @@ def _has_late_request(question: Question) -> bool:
 
 def _answer(question: Question, why_not: str) -> Decision:
     """Go where the messages since the last turn lead, as far as that phase is permitted; wait where there are none."""
-    messages, turns = question["messages"], question["turns"]
-    if not messages or (turns and messages[-1]["after_turn"] != turns[-1]["turn"]):
+    history, here = question["history"], question["phase"]
+    if not history or "turn" in history[-1]:
         return _decision(["USER"], why_not)
-    texts, here = [without_context(str(message["text"])) for message in messages], question["phase"]
-    intent = intent_of(texts[-1], here if turns else "", is_asked=any(map(read_request, texts)))
+    texts = [without_context(str(item["text"])) for item in history if "turn" not in item]
+    intent = intent_of(texts[-1], here if _turns(question) else "", is_asked=any(map(read_request, texts)))
     wanted = (intent, "execute" if intent == "plan" else "chat", "chat")
     phase = next((one for one in wanted if one in (here, *question["permitted"])), here)
     return _go(question, phase, f"“{short(texts[-1])}” leads to {phase}")
