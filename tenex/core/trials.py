@@ -28,7 +28,8 @@ NOT_FOUND: Final = 127
 
 _SCRIPTS: Final = frozenset({"-", "-c"})
 _RUN: Final = frozenset(
-    tuple(words.split()) for words in ("bundle exec", "hatch run", "pdm run", "pipenv run", "poetry run", "uv run")
+    tuple(words.split())
+    for words in ("bundle exec", "hatch run", "npx", "pdm run", "pipenv run", "poetry run", "uv run")
 )
 """Words that only run the program that follows in an environment."""
 _RUNNERS: Final = tuple(
@@ -130,8 +131,8 @@ def _of_line(line: str) -> Iterator[tuple[str, ...]]:
 
 def _program(command: Command, words: tuple[str, ...]) -> tuple[str, ...]:
     """A program with its arguments, whichever interpreter or environment it was called by."""
-    if words[:2] in _RUN:
-        words = words[2:] or words
+    wrapper = next((length for length in (1, 2) if words[:length] in _RUN), 0)
+    words = words[wrapper:] or words
     name, arguments = words[0], words[1:]
     if "/bin/" in name:
         name = base_of(name)

@@ -142,6 +142,7 @@ def test_text_that_nothing_runs_is_verified_by_reading_all_of_it(
         (("python one.py", "pytest -q"), "`pytest -q` ended with exit status 1"),
         (("pytest -q", "pytest tests/one.py"), "`pytest -q` ended with exit status 1"),
         (("pytest -q", "pytest -q | tail"), "`pytest -q` ended with exit status 1"),
+        (("python one.py", "hangs"), "`hangs` was ended by signal 9"),
         (("python one.py", "fails", "pytest -q"), "`fails` ended with exit status 2; `pytest -q` ended with"),
     ],
     ids=str,
@@ -151,7 +152,7 @@ def test_a_failed_trial_beside_a_successful_one_keeps_the_verdict_from_counting(
 ) -> None:
     """Exit status 0 counted, whatever it had tried; the failure was only named in the last word."""
     scenario = work(*(reply("", *run(line)) for line in lines), reply("", SAYS))
-    scenario.statuses = {"pytest -q": 1, "fails": 2}
+    scenario.statuses = {"pytest -q": 1, "fails": 2, "hangs": -9}
     scenario.converse("build it")
     assert len(refused(scenario)) == 2
     assert named in refused(scenario)[0]

@@ -30,6 +30,7 @@ pytest && ruff check . | ruff check . && pytest
 npm test -- a | npm test
 go test ./a | go test ./...
 uv run pytest a | pytest
+npx jest a | jest
 bash -c "pytest a" | pytest
 ./tool --bad | ! ./tool --bad
 python -c "import a; a.f()" | python - <<'EOF'\nimport a\nEOF

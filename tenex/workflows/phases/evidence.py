@@ -116,6 +116,10 @@ def why_unproved(draft: Transaction, agent: Agent) -> Unproved | None:
 
 
 def _ended(failed: Sequence[ProgramRun]) -> str:
-    named = [f"`{in_a_line(program.command, COMMAND)}` ended with exit status {program.status}" for program in failed]
+    named = [f"`{in_a_line(program.command, COMMAND)}` {_how(program.status or 0)}" for program in failed]
     more = [f"{len(named) - NAMED} more failed"] if len(named) > NAMED else []
     return "; ".join([*named[-NAMED:], *more])
+
+
+def _how(status: int) -> str:
+    return f"ended with exit status {status}" if status > 0 else f"was ended by signal {-status}"
