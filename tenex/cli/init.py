@@ -329,8 +329,9 @@ owners = {json.dumps(list(owners))}
 
 def _workspace_text(workspace: Path, *, is_named: bool) -> str:
     """The part of a new `tenex.toml` on the project that agents work on; empty for a folder without one."""
+    name = trimmed(workspace.name)
     text = ""
-    if is_named and (name := trimmed(workspace.name)):
+    if is_named and name:
         text += (
             f"\n[project]\n# Its name on Nostr: that of the folder.\nname = {json.dumps(name, ensure_ascii=False)}\n"
         )

@@ -54,11 +54,10 @@ _READS: Final = words_of("""
 _COMPARES: Final = words_of("[ [[ ag cmp diff egrep fgrep grep rg test")
 _CHANGES: Final = words_of("chmod chown cp dd install ln mkdir mktemp mv patch rm rmdir rsync touch truncate")
 _GIT_READS: Final = words_of("""
-    } done esac fi
     blame cat-file describe diff grep help log ls-files ls-tree merge-base name-rev rev-list rev-parse shortlog show
     status version
     """)
-_SHELLS: Final = words_of("bash dash ksh sh zsh")
+SHELLS: Final = words_of("bash dash ksh sh zsh")
 _WRAPPERS: Final = words_of("chronic env exec ionice nice nohup setsid stdbuf sudo time timeout xargs xvfb-run")
 _KEYWORDS: Final = words_of("! { if then do else elif while until time")
 _CLOSINGS: Final = words_of("} done esac fi")
@@ -186,7 +185,7 @@ def kind_of(command: Command) -> Kind:
     if not words:
         return Kind.READS
     name, arguments = base_of(words[0]), words[1:]
-    if name in _SHELLS and "-c" in arguments[:-1]:
+    if name in SHELLS and "-c" in arguments[:-1]:
         inner = arguments[arguments.index("-c") + 1]
         return Kind.TRIES if tries(inner) else Kind.READS if _all_read(inner) else Kind.CHANGES
     if name.startswith("python"):

@@ -14,7 +14,19 @@ from typing import Final
 
 from .ids import Slug
 from .messages import CallRequest
-from .programs import Command, Kind, base_of, commands_of, hides_trial, kind_of, line_of, tries, unwrapped, words_of
+from .programs import (
+    SHELLS,
+    Command,
+    Kind,
+    base_of,
+    commands_of,
+    hides_trial,
+    kind_of,
+    line_of,
+    tries,
+    unwrapped,
+    words_of,
+)
 from .records.run import ToolCallCompleted
 from .state.run import ProgramRun
 
@@ -119,7 +131,7 @@ def _of_line(line: str) -> Iterator[tuple[str, ...]]:
         has_tried = kind is Kind.TRIES or (has_tried and command.follows == "|")
         if not words:
             continue
-        if base_of(words[0]) in ("bash", "dash", "ksh", "sh", "zsh") and "-c" in words[:-1]:
+        if base_of(words[0]) in SHELLS and "-c" in words[:-1]:
             inner = words[words.index("-c") + 1]
             if tries(inner):
                 yield from _of_line(inner)

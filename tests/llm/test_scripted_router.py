@@ -108,11 +108,13 @@ def test_an_unreadable_question_leads_to_the_user(texts: list[str]) -> None:
     ("news", "is_acknowledged"),
     [
         ("enough", True),
+        ("danke, das reicht", True),
         ("ok, that's enough", True),
         ("danke", True),
         ("ok thanks", True),
         (CREATE, False),
         ("hm", False),
+        ("all tests must pass", False),
     ],
 )
 def test_thanks_and_a_wish_to_end_in_a_gate_ask_for_no_work(news: str, *, is_acknowledged: bool) -> None:

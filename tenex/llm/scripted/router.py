@@ -8,7 +8,7 @@ from typing import Any
 
 from tenex.core.messages import ModelRequest, Note, without_context
 
-from .requests import intent_of, read_request, short, small_talk
+from .requests import asks_nothing, intent_of, read_request, short
 from .worker import NOTHING_DONE, UNDERSTOOD
 
 _REPAIRS = 2  # of a cycle: more of the same rules would not help
@@ -104,7 +104,7 @@ def _since_execution(question: Question) -> list[str]:
 def _acknowledged(question: Question) -> Decision:
     """Whether all that was written in a gate is thanks or a wish to end, as a part of the decision."""
     late = _since_execution(question)
-    is_talk = question["phase"] in _GATES and bool(late) and all(map(small_talk, late))
+    is_talk = question["phase"] in _GATES and bool(late) and all(map(asks_nothing, late))
     return {"acknowledged": True} if is_talk else {}
 
 

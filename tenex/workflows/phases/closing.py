@@ -58,7 +58,8 @@ def last_word(state: State) -> str:
 def speaker(state: State) -> Slug | None:
     """The agent whose words the last word begins with; None where there is none, or several."""
     built = _unpublished(state)
-    return built.completions[0].agent if built is not None and len(built.completions) == 1 else None
+    done = [done for done in built.completions if done.outcome == "finished"] if built is not None else []
+    return done[0].agent if len(done) == 1 else None
 
 
 def _is_repair(state: State, until: int | None = None) -> bool:

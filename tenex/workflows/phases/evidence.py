@@ -85,7 +85,9 @@ def why_unproved(draft: Transaction, agent: Agent) -> Unproved | None:
     if not tools and len(turn.agents) > 1:
         return None
     otherwise = "If it cannot be tried, give the verdict `untried` with the reason in `issues`."
-    if failed := failed_trials(turn):
+    failed = failed_trials(turn)
+    hidden = hidden_trials(turn)
+    if failed:
         ended = _ended(failed)
         again = "run it again with success" if len(failed) == 1 else "run each again with success"
         return Unproved(
@@ -102,7 +104,7 @@ def why_unproved(draft: Transaction, agent: Agent) -> Unproved | None:
     if not tools:
         return Unproved(f"{UNPROVED}nothing was run in this turn, and you cannot run anything. {otherwise}")
     names = " or ".join(f"`{name}`" for name in tools)
-    if hidden := hidden_trials(turn):
+    if hidden:
         command = f"`{in_a_line(hidden[-1].command, COMMAND)}`"
         return Unproved(
             f"{UNPROVED}how {command} ended is not known: a command line ends as its last program does. "
