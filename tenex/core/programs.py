@@ -126,7 +126,21 @@ def hides_trial(request: CallRequest) -> bool:
     line = str(request.arguments.get("command", ""))
     if request.tool != "shell" or tries(line):
         return False
-    return any(kind_of(command) is Kind.TRIES for command in commands_of(line) or ())
+    return _tries_somewhere(line)
+
+
+def line_within(words: Sequence[str]) -> str | None:
+    """The command line that a program gives to a shell, as in `bash -c "pytest"`; None where it is no such program."""
+    is_shell = bool(words) and base_of(words[0]) in SHELLS and "-c" in words[1:-1]
+    return words[words.index("-c") + 1] if is_shell else None
+
+
+def _tries_somewhere(line: str) -> bool:
+    for command in commands_of(line) or ():
+        inner = line_within(unwrapped(command.words))
+        if kind_of(command) is Kind.TRIES or (inner is not None and _tries_somewhere(inner)):
+            return True
+    return False
 
 
 def is_trial(request: CallRequest) -> bool:
@@ -185,8 +199,8 @@ def kind_of(command: Command) -> Kind:
     if not words:
         return Kind.READS
     name, arguments = base_of(words[0]), words[1:]
-    if name in SHELLS and "-c" in arguments[:-1]:
-        inner = arguments[arguments.index("-c") + 1]
+    inner = line_within(words)
+    if inner is not None:
         return Kind.TRIES if tries(inner) else Kind.READS if _all_read(inner) else Kind.CHANGES
     if name.startswith("python"):
         return _python(arguments, command.text)

@@ -15,7 +15,6 @@ from typing import Final
 from .ids import Slug
 from .messages import CallRequest
 from .programs import (
-    SHELLS,
     Command,
     Kind,
     base_of,
@@ -23,7 +22,7 @@ from .programs import (
     hides_trial,
     kind_of,
     line_of,
-    tries,
+    line_within,
     unwrapped,
     words_of,
 )
@@ -131,10 +130,9 @@ def _of_line(line: str) -> Iterator[tuple[str, ...]]:
         has_tried = kind is Kind.TRIES or (has_tried and command.follows == "|")
         if not words:
             continue
-        if base_of(words[0]) in SHELLS and "-c" in words[:-1]:
-            inner = words[words.index("-c") + 1]
-            if tries(inner):
-                yield from _of_line(inner)
+        inner = line_within(words)
+        if inner is not None:
+            yield from _of_line(inner)
         elif words[0] == "cd":
             yield words
         elif kind is Kind.TRIES or (kind is Kind.COMPARES and (has_tried or command.has_inner)):

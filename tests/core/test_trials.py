@@ -54,6 +54,14 @@ python hello.py; python hello.py \| grep -q hi | python hello.py
 python a.py | python -c 'import a'"""
 
 
+HIDDEN = r"""pytest | tail
+pytest; echo $?
+pytest || true
+if pytest; then echo a; fi
+bash -c "cd a && pytest | tail"
+bash -c pytest | tail"""
+
+
 def pairs(lines: str) -> list[tuple[str, str]]:
     """Commands that failed, each with one that succeeded after it."""
     split = [line.replace(r"\|", "\0").rpartition(" | ") for line in lines.splitlines()]
@@ -83,7 +91,7 @@ def test_any_text_has_a_trial_that_shows_itself(line: str, other: str) -> None:
     assert sum(len(word) for program in trial for word in program) <= TRIAL_CHARACTERS
 
 
-@pytest.mark.parametrize("line", ["pytest | tail", "pytest; echo $?", "pytest || true", "if pytest; then echo a; fi"])
+@pytest.mark.parametrize("line", HIDDEN.splitlines())
 def test_a_trial_whose_exit_status_is_that_of_another_program_is_hidden(line: str) -> None:
     assert programs.hides_trial(call(line))
 
