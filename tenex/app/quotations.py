@@ -5,6 +5,7 @@ from typing import Final
 
 from tenex.core.errors import StoreError
 from tenex.core.ids import ConversationId, EventId, PublicKey
+from tenex.core.names import placeholder
 from tenex.core.port_values import Quotation
 from tenex.core.ports import Clock
 from tenex.log import get_logger
@@ -70,5 +71,5 @@ class QuotationFinder:
         has_expired = expires_at is not None and expires_at * 1000 <= self._clock.now()
         if has_expired or group_of(event) or event.pubkey in self._own_keys:
             return Quotation(event_id=event.id)
-        name = self._names.get(event.pubkey) or f"person-{event.pubkey[:8]}"
+        name = self._names.get(event.pubkey) or placeholder(event.pubkey)
         return Quotation(event_id=event.id, name=name, text=event.content[:QUOTED])

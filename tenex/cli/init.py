@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from tenex.core.errors import ConfigurationError, TenexError, UsageError
-from tenex.core.text import decode
+from tenex.core.text import decode, trimmed
 from tenex.llm.config import OFFLINE, read_key
 from tenex.nostr.keys import KeyRing, npub, parse_public_key
 from tenex.settings import KEY_SUFFIX, Settings, Trust, check_paths, example_config, find_config, load, resolve_paths
@@ -98,8 +98,8 @@ def init(
     """Make the configuration, the keys and the folders.
 
     A terminal asks for what no option gives: your npub, the relays and the model. Enter takes the default. Prints the
-    project's npub, the address that users write to. Existing files are not changed. The project's files may name its
-    commands: those are written as a proposal, and nothing is run.
+    project's npub, the address that users write to. Existing files are not changed. The project is called like the
+    folder of --workspace. Its files may name its commands: those are written as a proposal, and nothing is run.
     """
     if given.config is not None:
         raise UsageError("init writes tenex.toml into the data folder; use --dir instead of --config.")
@@ -329,7 +329,14 @@ owners = {json.dumps(list(owners))}
 
 def _workspace_text(workspace: Path, *, is_named: bool) -> str:
     """The part of a new `tenex.toml` on the project that agents work on; empty for a folder without one."""
-    text = f"\n[paths]\nworkspace = {json.dumps(str(workspace), ensure_ascii=False)}\n" if is_named else ""
+    name = trimmed(workspace.name)
+    text = ""
+    if is_named and name:
+        text += (
+            f"\n[project]\n# Its name on Nostr: that of the folder.\nname = {json.dumps(name, ensure_ascii=False)}\n"
+        )
+    if is_named:
+        text += f"\n[paths]\nworkspace = {json.dumps(str(workspace), ensure_ascii=False)}\n"
     proposed = proposal(UNKNOWN, propose(workspace))
     if proposed:
         text += (

@@ -6,6 +6,7 @@ a restart would not help.
 
     running stopping   a daemon answers                     stopped   no daemon runs
     unresponsive       one runs, and does not answer        unknown   we may not ask
+    starting           one has locked the folder a moment ago
 """
 
 import asyncio
@@ -30,7 +31,12 @@ NO_ANSWER: Final = 1
 """The exit code where no daemon answers."""
 VALUES: Final = 15
 """The column where values begin."""
-_HEADS: Final = {"stopped": "NOT RUNNING", "unresponsive": "NOT ANSWERING", "unknown": "NOT KNOWN"}
+_HEADS: Final = {
+    "starting": "STARTING",
+    "stopped": "NOT RUNNING",
+    "unresponsive": "NOT ANSWERING",
+    "unknown": "NOT KNOWN",
+}
 
 
 def status(
@@ -41,8 +47,8 @@ def status(
 
     The exit code is 0 where a daemon answers; otherwise it is 1, and the report is made from the files.
 
-    "state" in the JSON is running, stopping, stopped (no daemon), unresponsive (it does not answer) or unknown (we may
-    not ask).
+    "state" in the JSON is running, stopping, starting, stopped (no daemon), unresponsive (it does not answer) or
+    unknown (we may not ask). A daemon that is starting is waited for, some seconds.
     """
     report = asyncio.run(_report(given.paths(), patience))
     text = "\n".join(output.fit(line, sys.stdout, 4 if line.startswith(" ") else VALUES) for line in lines(report))
@@ -52,20 +58,21 @@ def status(
 
 
 async def _report(where: "ProjectPaths", patience: float) -> dict[str, Any]:
-    from tenex.service.client import ask
+    from tenex.operations.daemon_start import WAIT, ask_when_started, is_starting, why_silent
 
     state, fault = "unresponsive", ""
     try:
-        report: dict[str, Any] = await ask(where.socket, "status", patience=patience)
+        report: dict[str, Any] = await ask_when_started(
+            where.socket, where.conversations, "status", patience=patience, wait=min(patience, WAIT)
+        )
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         from tenex.operations.doctor.daemon import lock_holder
 
         state = "stopped"
         with suppress(OSError):  # the report from the files says what cannot be read
             if holder := lock_holder(where.conversations):
-                state = "unresponsive"
-                locked = f"{holder} has locked {where.conversations}"
-                fault = f"{locked}, but does not listen at {where.socket}: it starts or hangs"
+                state = "starting" if is_starting(where.conversations) else "unresponsive"
+                fault = f"it does not listen at {where.socket}; {why_silent(where.conversations, holder)}"
     except TimeoutError:
         fault = f"no answer from {where.socket} within {patience:g} s"
     except PermissionError:

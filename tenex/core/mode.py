@@ -5,7 +5,7 @@ and changes by records, so folding and `pending` need no kind.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tenex.core.config import Agent, Policy
@@ -22,6 +22,14 @@ from tenex.core.records.run import Outcome, WorkVerdict
 from tenex.core.signals import MessageReceived, Signal
 from tenex.core.state.conversation import State
 from tenex.core.state.run import Call, Message, OrchestratorTurn, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Unproved:
+    """Why a verdict `verified` does not count: for the model, and as the reason of the `untried` in its place."""
+
+    refusal: str
+    reason: str = ""
 
 
 class Mode:
@@ -72,9 +80,13 @@ class Mode:
         """Whether users get an agent's last words as a message."""
         return True
 
-    def why_unproved(self, draft: Transaction, agent: Agent) -> str | None:
-        """Why the verdict `verified` of an agent does not count, as a sentence for its model; None where it does."""
+    def why_unproved(self, draft: Transaction, agent: Agent) -> Unproved | None:
+        """Why the verdict `verified` of an agent does not count; None where it does."""
         return None
+
+    def what_follows(self, draft: Transaction, run: Run, verdict: WorkVerdict) -> str:
+        """What is done next by rule, for users at the end of a run's words; "" where nothing has to be said."""
+        return ""
 
     def approval_question(self, draft: Transaction, run: Run) -> str:
         """The question for a user's approval at the end of what a run presents; "" where none is needed."""

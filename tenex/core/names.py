@@ -18,6 +18,7 @@ _AROUND: Final = " \t\r\n`*_~\"'“”‘’„«»()[]<>,.;:!?"
 _AFTER: Final = " \t\r\n,:;"
 """What may follow the name of whom a message begins with."""
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
+_PLACEHOLDER: Final = re.compile(r"person-[0-9a-f]{1,8}")
 _BECH32: Final = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 _BASE_32: Final = str.maketrans(_BECH32, "0123456789abcdefghijklmnopqrstuv")
 """From the digits of bech32 to Python's."""
@@ -139,6 +140,16 @@ def key_of(word: str) -> PublicKey | None:
             return PublicKey(value.hex()) if len(value) == 32 else None
         at += 2 + size
     return None
+
+
+def placeholder(pubkey: PublicKey) -> str:
+    """What a user is called in records and lists until their profile has arrived; not shown to them."""
+    return f"person-{pubkey[:8]}"
+
+
+def is_placeholder(name: str) -> bool:
+    """Whether a name only stands for one that is not known."""
+    return _PLACEHOLDER.fullmatch(name) is not None
 
 
 def short_key(pubkey: PublicKey) -> str:

@@ -5,8 +5,8 @@ belongs to is a trial: the last one, or one that the last cannot hide.
 
     pytest -q                      a trial
     cd pkg && pytest -q            a trial: the status is 0 only if both ended so
-    pytest -q | tail -3            none: the status is that of `tail`; a trial after `set -o pipefail`
-    pytest -q; echo $?             none: the status is that of `echo`
+    pytest -q | tail -3            of unknown status: it is that of `tail`; a trial after `set -o pipefail`
+    pytest -q; echo $?             of unknown status: it is that of `echo`
     python hello.py | grep -q hi   a trial: `grep` compares what the program printed
     cat a.py && git diff           none: both only read
 
@@ -38,28 +38,30 @@ class Kind(StrEnum):
     CHANGES = "changes"
 
 
-def _words(text: str) -> frozenset[str]:
+def words_of(text: str) -> frozenset[str]:
+    """A set of words, written as a text."""
     return frozenset(text.split())
 
 
-_READS: Final = _words("""
-    : . alias awk ack ag basename bat cal cat cd column command comm cut date declare df dir dirname du echo env exit
-    export false fd file find fold free gawk head help history hostname id info jq less local locate ls lsof man md5sum
-    more nl od paste pip pip3 popd printenv printf ps pushd pwd readlink realpath return sed seq set sha1sum sha256sum
-    shift sleep sort source stat strings tac tail tee tr tree true type ulimit umask uname uniq unset uptime wait wc
-    whereis which whoami xxd yes yq
+_READS: Final = words_of("""
+    } done esac fi
+    : . alias awk ack ag basename bat break cal cat cd column command comm continue cut date declare df dir dirname du
+    echo env exit export false fd file find fold for free gawk head help history hostname id info jq less local locate
+    ls lsof man md5sum more nl od paste pip pip3 popd printenv printf ps pushd pwd read readlink realpath return sed
+    seq set sha1sum sha256sum shift sleep sort source stat strings tac tail tee tr tree true type ulimit umask uname
+    uniq unset uptime wait wc whereis which whoami xxd yes yq
     """)
-_COMPARES: Final = _words("[ [[ ag cmp diff egrep fgrep grep rg test")
-_CHANGES: Final = _words("chmod chown cp dd install ln mkdir mktemp mv patch rm rmdir rsync touch truncate")
-_GIT_READS: Final = _words("""
+_COMPARES: Final = words_of("[ [[ ag cmp diff egrep fgrep grep rg test")
+_CHANGES: Final = words_of("chmod chown cp dd install ln mkdir mktemp mv patch rm rmdir rsync touch truncate")
+_GIT_READS: Final = words_of("""
     blame cat-file describe diff grep help log ls-files ls-tree merge-base name-rev rev-list rev-parse shortlog show
     status version
     """)
-_SHELLS: Final = _words("bash dash ksh sh zsh")
-_WRAPPERS: Final = _words("chronic env exec ionice nice nohup setsid stdbuf sudo time timeout xargs xvfb-run")
-_KEYWORDS: Final = _words("! { if then do else elif while until time")
-_CLOSINGS: Final = _words("} done esac fi")
-_ASKS_VERSION: Final = _words("--help --version -V -h -v help version")
+SHELLS: Final = words_of("bash dash ksh sh zsh")
+_WRAPPERS: Final = words_of("chronic env exec ionice nice nohup setsid stdbuf sudo time timeout xargs xvfb-run")
+_KEYWORDS: Final = words_of("! { if then do else elif while until time")
+_CLOSINGS: Final = words_of("} done esac fi")
+_ASKS_VERSION: Final = words_of("--help --version -V -h -v help version")
 
 _TEXTS: Final = (
     *(
@@ -87,11 +89,11 @@ _DOCUMENT: Final = re.compile(
     r"<<-?\s*(['\"]?)(\w+)\1(?P<rest>[^\n]*)\n(?P<body>.*?)^\s*\2[ \t]*$", re.DOTALL | re.MULTILINE
 )
 _PUNCTUATION: Final = ";&|()<>\n"
-_NOWHERE: Final = _words("/dev/null /dev/stdout /dev/stderr")
+_NOWHERE: Final = words_of("/dev/null /dev/stdout /dev/stderr")
 
 
 @dataclass(frozen=True, slots=True)
-class _Command:
+class Command:
     """A program with its words, as part of a list: `follows` is what is before it."""
 
     words: tuple[str, ...]
@@ -106,7 +108,7 @@ class _Command:
 
 def is_text(path: str) -> bool:
     """Whether a file is for people to read, by its name: nothing runs it, so it is verified by reading."""
-    name = _base(path.lower())
+    name = base_of(path.lower())
     return name in _TEXT_NAMES or name.endswith(_TEXTS)
 
 
@@ -119,10 +121,32 @@ def line_of(request: CallRequest) -> str:
     return line if len(line) <= LINE_CHARACTERS else f"{line[: LINE_CHARACTERS - 1]}…"
 
 
+def hides_trial(request: CallRequest) -> bool:
+    """Whether a command line tries something, and its exit status is that of another program."""
+    line = str(request.arguments.get("command", ""))
+    if request.tool != "shell" or tries(line):
+        return False
+    return _tries_somewhere(line)
+
+
+def line_within(words: Sequence[str]) -> str | None:
+    """The command line that a program gives to a shell, as in `bash -c "pytest"`; None where it is no such program."""
+    is_shell = bool(words) and base_of(words[0]) in SHELLS and "-c" in words[1:-1]
+    return words[words.index("-c") + 1] if is_shell else None
+
+
+def _tries_somewhere(line: str) -> bool:
+    for command in commands_of(line) or ():
+        inner = line_within(unwrapped(command.words))
+        if kind_of(command) is Kind.TRIES or (inner is not None and _tries_somewhere(inner)):
+            return True
+    return False
+
+
 def is_trial(request: CallRequest) -> bool:
     """Whether the exit status of a call that ran a program is that of more than reading or printing."""
     if request.tool == "shell":
-        return _tries(str(request.arguments.get("command", "")))
+        return tries(str(request.arguments.get("command", "")))
     if request.tool == "python":
         return _program_tries(str(request.arguments.get("program", "")))
     return True
@@ -134,14 +158,15 @@ def only_reads(request: CallRequest) -> bool:
         return not _program_tries(str(request.arguments.get("program", "")))
     if request.tool != "shell":
         return False
-    commands = _parsed(str(request.arguments.get("command", "")))
+    commands = commands_of(str(request.arguments.get("command", "")))
     return commands is not None and all(
-        not one.writes and not one.has_inner and _kind(one) in (Kind.READS, Kind.COMPARES) for one in commands
+        not one.writes and not one.has_inner and kind_of(one) in (Kind.READS, Kind.COMPARES) for one in commands
     )
 
 
-def _tries(line: str) -> bool:
-    commands = _parsed(line)
+def tries(line: str) -> bool:
+    """Whether the exit status of a command line is that of more than reading or printing."""
+    commands = commands_of(line)
     if commands is None:
         return True  # a shell has understood it, and its words cannot be separated
     options = [word for one in commands if one.words[:1] == ("set",) for word in one.words[1:]]
@@ -161,21 +186,22 @@ def _tries(line: str) -> bool:
     return False
 
 
-def _pipeline_tries(pipeline: Sequence[_Command], *, sees_all: bool) -> bool:
-    kinds = [_kind(one) for one in pipeline]
+def _pipeline_tries(pipeline: Sequence[Command], *, sees_all: bool) -> bool:
+    kinds = [kind_of(one) for one in pipeline]
     if kinds[-1] is Kind.COMPARES:
         return Kind.TRIES in kinds or any(one.has_inner for one in pipeline)
     return kinds[-1] is Kind.TRIES or (sees_all and Kind.TRIES in kinds)
 
 
-def _kind(command: _Command) -> Kind:
-    words = _unwrapped(command.words)
+def kind_of(command: Command) -> Kind:
+    """What a program of a command line does."""
+    words = unwrapped(command.words)
     if not words:
         return Kind.READS
-    name, arguments = _base(words[0]), words[1:]
-    if name in _SHELLS and "-c" in arguments[:-1]:
-        inner = arguments[arguments.index("-c") + 1]
-        return Kind.TRIES if _tries(inner) else Kind.READS if _all_read(inner) else Kind.CHANGES
+    name, arguments = base_of(words[0]), words[1:]
+    inner = line_within(words)
+    if inner is not None:
+        return Kind.TRIES if tries(inner) else Kind.READS if _all_read(inner) else Kind.CHANGES
     if name.startswith("python"):
         return _python(arguments, command.text)
     if name == "git":
@@ -185,7 +211,8 @@ def _kind(command: _Command) -> Kind:
     return _plain_kind(name, arguments)
 
 
-def _base(word: str) -> str:
+def base_of(word: str) -> str:
+    """The name of a program or file without its folder."""
     return word.rpartition("/")[2]
 
 
@@ -197,7 +224,7 @@ def _plain_kind(name: str, arguments: Sequence[str]) -> Kind:
     if name in ("pip", "pip3"):
         return Kind.READS if arguments[:1] and arguments[0] in ("list", "show", "freeze", "check") else Kind.CHANGES
     if name == "find" and "-exec" in arguments:
-        return _kind(_Command(tuple(arguments[arguments.index("-exec") + 1 :]), ";"))
+        return kind_of(Command(tuple(arguments[arguments.index("-exec") + 1 :]), ";"))
     if name in ("tee", "source", ".") or (name == "find" and "-delete" in arguments):
         return Kind.CHANGES
     if name in _COMPARES:
@@ -211,13 +238,13 @@ def _all_read(line: str) -> bool:
     return only_reads(CallRequest(id=_NO_CALL, tool="shell", arguments={"command": line}))
 
 
-def _unwrapped(words: Sequence[str]) -> tuple[str, ...]:
+def unwrapped(words: Sequence[str]) -> tuple[str, ...]:
     """The words without keywords, assignments, and programs that only run another one."""
     left = list(words)
     while left:
         if left[0] in _KEYWORDS or _ASSIGNMENT.match(left[0]):
             del left[0]
-        elif _base(left[0]) in _WRAPPERS and len(left) > 1:
+        elif base_of(left[0]) in _WRAPPERS and len(left) > 1:
             del left[0]
             while left and (left[0].startswith("-") or _ASSIGNMENT.match(left[0]) or _DURATION.fullmatch(left[0])):
                 del left[0]
@@ -259,7 +286,7 @@ def _program_tries(source: str) -> bool:
     return imports or not named.isdisjoint({"open", "exec", "eval", "compile", "__import__"})
 
 
-def _parsed(line: str) -> list[_Command] | None:
+def commands_of(line: str) -> list[Command] | None:
     """The programs of a command line, in order; None where they cannot be separated."""
     documents: list[str] = []
 
@@ -276,8 +303,8 @@ def _parsed(line: str) -> list[_Command] | None:
     return _commands(tokens, documents)
 
 
-def _commands(tokens: Sequence[str], documents: Sequence[str]) -> list[_Command]:
-    commands: list[_Command] = []
+def _commands(tokens: Sequence[str], documents: Sequence[str]) -> list[Command]:
+    commands: list[Command] = []
     words: list[str] = []
     follows, text, has_inner, writes = ";", "", False, False
     rest = iter(tokens)
@@ -296,11 +323,11 @@ def _commands(tokens: Sequence[str], documents: Sequence[str]) -> list[_Command]
             has_inner = has_inner or (bool(words) and words[-1].endswith("$"))
         else:
             if words:
-                commands.append(_Command(tuple(words), follows, has_inner, text, writes))
+                commands.append(Command(tuple(words), follows, has_inner, text, writes))
                 words, text, has_inner, writes = [], "", False, False
             follows = _joint(part)
     if words:
-        commands.append(_Command(tuple(words), follows, has_inner, text, writes))
+        commands.append(Command(tuple(words), follows, has_inner, text, writes))
     return commands
 
 

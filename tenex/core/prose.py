@@ -50,6 +50,13 @@ def _spellings(text: str) -> tuple[str, ...]:
     return (text,) if spaced == text else (text, spaced)
 
 
+def fenced(text: str) -> str:
+    """A text as a code block of Markdown, whose fence is longer than any run of backticks in it."""
+    longest = max((len(run) for run in _TICKS.findall(text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text.rstrip()}\n{fence}"
+
+
 def _without_links(text: str) -> str:
     is_possible = "](" in text or "://" in text or "www." in text.lower()
     return _LINK.sub(" ", text) if is_possible else text

@@ -26,6 +26,7 @@ DECISION_SCHEMA: Mapping[str, Any] = {
         "phase": {"type": "string", "enum": [str(phase) for phase in Phase]},
         "reason": {"type": "string"},
         "waive": {"type": "array", "items": {"type": "string", "enum": [str(phase) for phase in QUALITY_PHASES]}},
+        "acknowledged": {"type": "boolean"},
     },
     "required": ["agents", "reason"],
 }
@@ -33,12 +34,16 @@ DECISION_SCHEMA: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingDecision:
-    """What the router chose; `phase` None means: stay. `waive` are gates it wishes a user would give up."""
+    """What the router chose; `phase` None means: stay. `waive` are gates it wishes a user would give up.
+
+    `acknowledged` says that what users wrote in a gate asks for no work beyond this decision.
+    """
 
     agents: tuple[str, ...]
     reason: str
     phase: str | None = None
     waive: tuple[str, ...] = ()
+    acknowledged: bool = False
 
 
 def parse(text: str) -> RoutingDecision | str:
@@ -49,7 +54,9 @@ def parse(text: str) -> RoutingDecision | str:
     """
     read = [_decision(value) for value in _objects(text[-ANSWER_CHARACTERS:])]
     if not read:
-        return "The answer holds no JSON object. Answer with one object: {agents, phase?, reason, waive?}."
+        return (
+            "The answer holds no JSON object. Answer with one object: {agents, phase?, reason, waive?, acknowledged?}."
+        )
     return next((one for one in reversed(read) if isinstance(one, RoutingDecision)), read[-1])
 
 
@@ -77,6 +84,7 @@ def _decision(value: Mapping[str, Any]) -> RoutingDecision | str:
         phase=phase.strip() or None if phase else None,
         reason=reason.strip()[:REASON_CHARACTERS] if isinstance(reason, str) and reason.strip() else "no reason given",
         waive=waive,
+        acknowledged=value.get("acknowledged") in (True, "true", "True"),
     )
 
 

@@ -24,7 +24,7 @@ from pydantic_ai.messages import (
 
 from tenex.core.ids import CallId, PublicKey
 from tenex.core.messages import AgentText, CallRequest, CallResult, Entry, ModelStep, Note, UserText
-from tenex.core.names import short_key
+from tenex.core.names import is_placeholder, short_key
 
 from .provider_parts import restored
 
@@ -137,9 +137,10 @@ def marked(entry: UserText | AgentText | Note) -> str:
         case Note(title=title):
             tag, whose = _tag("note", entry.text), f'title="{_name(title)}"'
         case UserText(author=author, role=role, key=key):
-            known = f' role="{_name(role)}"' if role else ""
-            known += f' key="{short}"' if (short := short_key(PublicKey(key))) else ""
-            tag, whose = _tag("message", entry.text), f'from="{_name(author)}"{known} kind="person"'
+            named = "" if is_placeholder(author) else f'from="{_name(author)}" '  # an agent would greet them by it
+            known = f'role="{_name(role)}" ' if role else ""
+            known += f'key="{short}" ' if (short := short_key(PublicKey(key))) else ""
+            tag, whose = _tag("message", entry.text), f'{named}{known}kind="person"'
         case AgentText(author=author):
             tag, whose = _tag("message", entry.text), f'from="{_name(author)}" kind="agent"'
         case _:

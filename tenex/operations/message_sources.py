@@ -14,7 +14,7 @@ from tenex.core.commands import parse
 from tenex.core.config import PeerGroup, Role
 from tenex.core.errors import InvalidEvent, StoreDamaged
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
-from tenex.core.names import without_mentions
+from tenex.core.names import placeholder, without_mentions
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.ports import UnsignedEvent
 from tenex.core.records import CommandGiven, MessageRecorded, MessageSent, Purpose
@@ -58,7 +58,7 @@ class Participants:
 
     def name(self, pubkey: PublicKey) -> str:
         """The name to show."""
-        return self.names.get(pubkey) or self.agents.get(pubkey) or f"person-{pubkey[:8]}"
+        return self.names.get(pubkey) or self.agents.get(pubkey) or placeholder(pubkey)
 
     def without_project(self, text: str) -> str:
         """A user's text as the daemon records it."""

@@ -176,7 +176,7 @@ class _Completion(_Entry):
 class _ProgramRun(_Entry):
     agent: Name
     command: Text = ""
-    exit_status: int = 0
+    exit_status: int | None = 0
 
     def value(self) -> ProgramRun:
         """The run for readers; what a file says is no trial that a verdict could count on."""

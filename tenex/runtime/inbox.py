@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from tenex.core.config import PeerGroup, Role
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.names import placeholder
 from tenex.core.ports import Clock, Directory
 from tenex.core.signals import InboundMessage, MessageDeleted, MessageReceived
 from tenex.core.text import trimmed
@@ -202,7 +203,7 @@ class Inbox:
             return queued
         called = [*message.mentions, *(key for key in message.tagged if key in self._workflows and is_new)]
         addressed = tuple(dict.fromkeys(self._slugs[key] for key in called if key in self._slugs))
-        name = self._names.get(message.author) or f"person-{message.author[:8]}"
+        name = self._names.get(message.author) or placeholder(message.author)
         self._remember(message.event_id, conversation)
         signal = MessageReceived(message=message, role=role, name=name, addressed=addressed)
         self._coordinator.deliver(conversation, signal)

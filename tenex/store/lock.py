@@ -75,6 +75,15 @@ class FolderLock:
         self.release()
 
 
+def locked_at(folder: Path) -> float:
+    """When the lock of a folder was taken or released last, in seconds since 1970.
+
+    Raises:
+        OSError: there is none, or it cannot be read.
+    """
+    return (folder / NAME).lstat().st_mtime
+
+
 def find_holder(folder: Path) -> int | None:
     """The id of the process that holds the lock of a folder, found without disturbing it; None where none does.
 

@@ -51,7 +51,7 @@ async def measure(place: Path) -> list[Row]:
         *_rows("simple request", request, calls=7, sequential=6, tokens=15_000, notes=2, shared=90),
         *_rows("all phases", longest, calls=16, tokens=40_000),
         # the router chooses the first phase, and judges after two turns, four, and eight each if it is a talk
-        *_rows(f"chat of {MESSAGES} messages", chat, calls=MESSAGES + 15, shared=87),
+        *_rows(f"chat of {MESSAGES} messages", chat, calls=MESSAGES + 15, shared=88),
     ]
 
 

@@ -6,7 +6,6 @@ listens to the relay if there is one, and in the end how often it connected to i
 
 import asyncio
 import json
-import re
 import signal
 import sys
 from pathlib import Path
@@ -22,8 +21,8 @@ from tenex.settings import Settings, load, resolve_paths
 
 from .rig import NOWHERE
 
-TURN, ANSWERED = re.compile(r'"turn": "([^"]+)"'), re.compile(r'"after_turn": (?:"([^"]+)"|null)')
-"""The turns of the router's question, and after which of them each message was written; both in order."""
+TURN, MESSAGE = '"turn": "', '"from": "'
+"""What each turn and each message has in the history of the router's question."""
 
 
 class Instant:
@@ -35,14 +34,9 @@ class Instant:
             return ModelStep(text="This is the answer to your message. " * 2, model="instant", usage=usage)
         note = next(entry for entry in request.entries if isinstance(entry, Note))
         # found, not parsed: what a model takes is no part of what is measured
-        last, received = (_last(pattern, note.text) for pattern in (TURN, ANSWERED))
-        waits = last != "" and received != last
-        who = "USER" if waits else "project-manager"
+        is_answered = note.text.rfind(TURN) > note.text.rfind(MESSAGE)
+        who = "USER" if is_answered else "project-manager"
         return ModelStep(text=json.dumps({"agents": [who], "reason": "talk"}), model="instant", usage=usage)
-
-
-def _last(pattern: re.Pattern[str], text: str) -> str:
-    return next(reversed(pattern.findall(text)), "")
 
 
 def prepared(data: Path, url: str, owner: str) -> Settings:

@@ -15,7 +15,10 @@ from .conftest import Tenex
 
 FIELDS = "scenario model passed skipped failures calls sequentialCalls promptTokens cached notes costUsd seconds"
 
-IN_A_SANDBOX = {"brainstorm-to-work", "broken-test", "change-of-mind", "fault-found-once", "follow-up", "small-fix"}
+IN_A_SANDBOX = {
+    *("brainstorm-to-work", "broken-test", "change-of-mind", "fault-found-once", "follow-up", "small-fix"),
+    "verdict-beside-a-failure",
+}
 """Shipped scenarios whose verification runs commands."""
 
 
@@ -23,12 +26,12 @@ def test_every_shipped_scenario_holds(tenex: Tenex, data: Path) -> None:
     results = json.loads(tenex("eval --json").out)
     assert {one["scenario"]: one["failures"] for one in results if one["failures"]} == {}
     assert {one["scenario"] for one in results if one["skipped"]} == (set() if BUBBLEWRAP_WORKS else IN_A_SANDBOX)
-    assert len(results) == 21
+    assert len(results) == 23
     assert all(set(one) == set(FIELDS.split()) for one in results)
     assert all(one["calls"] and one["notes"] and one["costUsd"] == 0 for one in results if one["passed"])
     assert list(data.iterdir()) == []
     assert ["repair", "scripted"] in [line.split()[:2] for line in tenex("eval --list").out.splitlines()]
-    assert len(json.loads(tenex("eval --list --json").out)) == 21
+    assert len(json.loads(tenex("eval --list --json").out)) == 23
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ def test_init_proposes_commands_and_runs_nothing(tenex: Tenex, tmp_path: Path, p
     tenex(f"init --dir {data} --workspace {project} --model offline")
     written = tomllib.loads((data / "tenex.toml").read_text())
     assert written["paths"] == {"workspace": str(project)}
+    assert written["project"] == {"name": project.name}
     assert written["workspace"] == {
         "setup": [["python3", "-m", "venv", ".venv"], ["pip", "install", "-e", ".", "pytest"]],
         "setup_network": True,

@@ -3,13 +3,17 @@
 import dataclasses
 from typing import Any
 
+import pytest
+
 from tenex.core import records as r
 from tenex.core.conversation import fold
 from tenex.core.effects import Effect, ToolCall
+from tenex.core.ids import PublicKey
 from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
 from tenex.core.port_values import UndoOutcome
 from tenex.core.signals import Signal, ToolReturned
+from tests.core.test_evidence import SAYS, run, work
 from tests.core.test_only_choice import BUILDS, FINDS, TIDIES, WORK, hand_over, team
 from tests.fakes.scenario import ID, VERIFIES, Router, Scenario, model_by_phase, reply, route, step_until
 
@@ -114,8 +118,10 @@ def test_after_a_repair_its_result_is_in_the_last_word_and_said_once() -> None:
     model = model_by_phase(execute=build, verification=verify, chores=[TIDIES])
     scenario = Scenario(Router(route("execute", "executor")), model, config=team()).converse("create hello.py")
     answer, issue, last = notes(scenario)
-    assert (answer, issue) == ("built", "it fails\n\nit prints nothing")
+    assert (answer, issue) == ("built", "it fails\n\nit prints nothing\n\nA repair follows.")
     assert last.startswith("repaired\n\n- Changed: a, b.\n- Checked: it works now")
+    sent = [record for record in scenario.records(r.MessageSent) if record.text == last]
+    assert [record.name for record in sent] == ["Executor"], "whose words it begins with"
 
 
 def test_a_repairs_result_is_in_the_last_word_also_after_a_message_in_a_gate() -> None:
@@ -154,6 +160,8 @@ def test_where_work_stops_in_a_gate_the_last_message_says_so() -> None:
     router = Router(route("execute", "executor"), route(None, "USER"))
     scenario = Scenario(router, model_by_phase(execute=[BUILDS], verification=[FINDS]), config=team())
     scenario.converse("create hello.py")
+    follows = [note.endswith("A repair follows.") for note in notes(scenario) if note.startswith("it fails")]
+    assert follows == [True, True, False]
     assert notes(scenario)[-1].startswith("Work has stopped: ")
     assert notes(scenario)[-1].endswith("Write how it is to go on, or `/continue`.")
 
@@ -166,6 +174,30 @@ def test_what_was_waived_is_not_called_checked() -> None:
     last = notes(scenario)[-1]
     assert "Not checked: alice left the verification out." in last
     assert "Checked" not in last
+
+
+@pytest.mark.parametrize(
+    ("names", "who"),
+    [
+        (("person-aaaaaaaa", "person-aaaaaaaa"), "you left the verification out"),
+        (("alice", "person-aaaaaaaa"), "alice left the verification out"),
+    ],
+)
+def test_who_has_no_name_yet_is_not_called_by_their_key(names: tuple[str, str], who: str) -> None:
+    scenario = Scenario(Router(route("execute", "executor")), model_by_phase(**WORK), config=team())
+    scenario.user_writes("create hello.py", name=names[0])
+    scenario.user_writes("/quick", name=names[1])
+    scenario.settle()
+    assert f"Not checked: {who}." in notes(scenario)[-1]
+    assert "person-" not in "".join(notes(scenario))
+
+
+def test_another_person_without_a_name_is_left_out_of_the_last_word() -> None:
+    scenario = Scenario(Router(route("execute", "executor")), model_by_phase(**WORK), config=team())
+    scenario.user_writes("create hello.py")
+    scenario.user_writes("/quick", author=PublicKey("b" * 64), name="person-bbbbbbbb")
+    scenario.settle()
+    assert "Not checked: the verification was left out." in notes(scenario)[-1]
 
 
 def at_chores() -> Scenario:
@@ -217,25 +249,22 @@ def test_an_answer_to_what_was_written_in_a_gate_is_published() -> None:
     assert "tidy" in notes(scenario)
 
 
-def test_a_trial_that_failed_is_named_though_another_passed() -> None:
-    """The whole suite failed, then one file passed: the last word called the work checked."""
-
-    class Failing(Scenario):
-        def perform(self, effect: Effect) -> Signal:
-            signal = super().perform(effect)
-            if isinstance(signal, ToolReturned) and isinstance(effect, ToolCall):
-                fails = effect.request.arguments.get("path") == "suite"
-                if fails:
-                    return dataclasses.replace(signal, result=dataclasses.replace(signal.result, exit_status=1))
-            return signal
-
-    tries = [reply("", ("check", {"path": "suite"})), reply("", ("check", {"path": "one"}))]
-    done = reply("", ("complete", {"response": "it works", "verdict": "verified"}))
-    model = model_by_phase(**{**WORK, "verification": [*tries, done]})
-    scenario = Failing(Router(route("execute", "executor")), model, config=team()).converse("create hello.py")
+def test_the_last_word_names_a_trial_whose_exit_status_is_not_known() -> None:
+    """It was neither named nor known to be one."""
+    tries = reply("", ("shell", {"command": "pytest -q | tail -3"}), ("shell", {"command": "ruff check ."}), SAYS)
+    scenario = work(tries).converse("create hello.py")
     checked = next(line for line in notes(scenario)[-1].splitlines() if line.startswith("- Checked"))
-    ran = "`python one` ended without an error; `python suite` ended with exit status 1"
+    ran = "`ruff check .` ended without an error; how `pytest -q | tail -3` ended is not known"
     assert checked == f"- Checked: it works ({ran})."
+
+
+def test_the_last_word_names_no_failure_that_a_wider_trial_has_settled() -> None:
+    tries = [reply("", *run(line)) for line in ("pytest tests/a.py", "pytest -q | tail", "missing --now", "pytest -q")]
+    scenario = work(*tries, reply("", SAYS))
+    scenario.statuses = {"pytest tests/a.py": 1, "missing --now": 127}
+    scenario.converse("create hello.py")
+    checked = next(line for line in notes(scenario)[-1].splitlines() if line.startswith("- Checked"))
+    assert checked == "- Checked: it works (`pytest -q` ended without an error)."
 
 
 def test_the_last_word_says_that_a_newer_request_is_next() -> None:

@@ -91,15 +91,15 @@ def refused(scenario: Scenario) -> list[str]:
 
 @pytest.mark.parametrize(
     "lines",
-    [(), ("cat a.py",), ("git diff", "ls"), ("echo ok",), ("pytest | tail",), ("pytest; echo $?",), ("fails",)],
+    [(), ("cat a.py",), ("git diff", "ls"), ("echo ok",), ("pytest | tail",), ("pytest; echo $?",)],
     ids=" ".join,
 )
 def test_a_verdict_without_a_trial_is_refused_and_one_after_a_trial_counts(lines: tuple[str, ...]) -> None:
     scenario = work(reply("", *run(*lines), SAYS), reply("", *run("pytest -q"), SAYS))
-    scenario.statuses = {"fails": 1}
     scenario.converse("build it")
-    sentence = next(one for one in refused(scenario) if "does not count" in one or "did not succeed" in one)
-    assert "`untried`" in sentence or "did not succeed" in sentence
+    (sentence,) = refused(scenario)
+    assert "does not count yet" in sentence
+    assert "`untried`" in sentence
     assert (verdicts(scenario), scenario.conversation.cycle.status) == (["verified"], "ended")
 
 
@@ -133,6 +133,70 @@ def test_text_that_nothing_runs_is_verified_by_reading_all_of_it(
     assert bool(refused(scenario)) is not is_met
     if not is_met and "a.py" not in paths:
         assert "b.txt was changed and not read" in refused(scenario)[0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        (("pytest -q", "python one.py"), "`pytest -q` ended with exit status 1"),
+        (("python one.py", "pytest -q"), "`pytest -q` ended with exit status 1"),
+        (("pytest -q", "pytest tests/one.py"), "`pytest -q` ended with exit status 1"),
+        (("pytest -q", "pytest -q | tail"), "`pytest -q` ended with exit status 1"),
+        (("python one.py", "hangs"), "`hangs` was ended by signal 9"),
+        (("python one.py", "fails", "pytest -q"), "`fails` ended with exit status 2; `pytest -q` ended with"),
+    ],
+    ids=str,
+)
+def test_a_failed_trial_beside_a_successful_one_keeps_the_verdict_from_counting(
+    lines: tuple[str, ...], named: str
+) -> None:
+    """Exit status 0 counted, whatever it had tried; the failure was only named in the last word."""
+    scenario = work(*(reply("", *run(line)) for line in lines), reply("", SAYS))
+    scenario.statuses = {"pytest -q": 1, "fails": 2, "hangs": -9}
+    scenario.converse("build it")
+    assert len(refused(scenario)) == 2
+    assert named in refused(scenario)[0]
+    assert (verdicts(scenario), scenario.conversation.cycle.waiting_for) == (["untried"], "waiver")
+    assert f"No one could try it, because {named}" in scenario.sent_texts()[-1]
+
+
+@pytest.mark.parametrize(
+    ("failed", "later"),
+    [
+        ("pytest tests/one.py", ("pytest -q",)),
+        ("./tool --bad", ("! ./tool --bad",)),
+        ("python -c 'import aa'", ("python -c 'import a'",)),
+        ("ruff check . && pytest", ("pytest", "ruff check .")),
+    ],
+    ids=str,
+)
+def test_a_failed_trial_is_settled_by_the_same_or_a_wider_one(failed: str, later: tuple[str, ...]) -> None:
+    scenario = work(*(reply("", *run(line)) for line in (failed, *later)), reply("", SAYS))
+    scenario.statuses = {failed: 1}
+    scenario.converse("build it")
+    assert (verdicts(scenario), refused(scenario)) == (["verified"], [])
+
+
+def test_a_failed_trial_is_not_forgotten_over_many_others() -> None:
+    others = (f"cat {number}" if number % 2 else f"python {number}.py" for number in range(50))
+    scenario = work(reply("", *run("pytest", *others)), reply("", SAYS))
+    scenario.statuses = {"pytest": 1}
+    scenario.converse("build it")
+    assert "`pytest` ended with exit status 1" in refused(scenario)[0]
+
+
+def test_a_program_that_is_not_there_was_not_tried() -> None:
+    scenario = work(*(reply("", *run(line)) for line in ("pytest -q", "python tests.py")), reply("", SAYS))
+    scenario.statuses = {"pytest -q": 127}
+    scenario.converse("build it")
+    assert (verdicts(scenario), refused(scenario)) == (["verified"], [])
+
+
+def test_a_pipe_that_hides_the_status_of_a_trial_is_named_with_a_remedy() -> None:
+    scenario = work(reply("", *run("pytest -q | tail -3"), SAYS)).converse("build it")
+    assert "how `pytest -q | tail -3` ended is not known" in refused(scenario)[0]
+    assert "set -o pipefail" in refused(scenario)[0]
+    assert '"command": "pytest -q | tail -3",\n          "exitStatus": null' in render(scenario.conversation)
 
 
 def test_what_was_run_in_execute_is_no_trial_of_the_verification() -> None:

@@ -231,6 +231,46 @@ def test_a_wish_to_stop_checking_that_was_granted_begins_no_cycle() -> None:
     assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1)
 
 
+@pytest.mark.parametrize("by_rule", [True, False], ids=["routed by rule", "routed by the model"])
+@pytest.mark.parametrize("text", ["enough", "danke, das reicht", "ok thanks", "fertig"])
+@pytest.mark.parametrize("phase", QUALITY_PHASES)
+def test_what_the_router_takes_for_thanks_in_a_gate_begins_no_cycle(phase: Phase, text: str, *, by_rule: bool) -> None:
+    """It began a cycle whose request was "enough"."""
+
+    def acknowledges(question: dict[str, Any]) -> dict[str, Any]:
+        return {**onward(question), "acknowledged": True}
+
+    scenario = interrupted(phase, lambda it: it.user_writes(text), router=acknowledges, by_rule=by_rule)
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1)
+    assert scenario.conversation.requests == ()
+
+
+def test_only_what_the_router_has_read_is_acknowledged() -> None:
+    """Work that is wanted after it, and outside the gates, is not."""
+    acknowledged: list[str] = []
+
+    def acknowledges(question: dict[str, Any]) -> dict[str, Any]:
+        if question["phase"] == "reflection" and question["cycle"] == 1 and not acknowledged:
+            acknowledged.append(question["messages"][-1]["text"])
+            scenario.user_writes(REQUEST)
+        return {**onward(question), "acknowledged": question["messages"][-1]["text"] != REQUEST}
+
+    worker = Interrupted(Phase.REFLECTION, 0, lambda it: it.user_writes("enough"))
+    scenario = worker.scenario = Scenario(acknowledges, worker, config=routed_by_rule(rules()))
+    scenario.converse("build it")
+    assert acknowledged == ["enough"]
+    assert works_again(scenario, REQUEST)
+
+
+def test_thanks_that_were_acknowledged_survive_a_restart() -> None:
+    def acknowledges(question: dict[str, Any]) -> dict[str, Any]:
+        return {**onward(question), "acknowledged": True}
+
+    scenario = interrupted(Phase.CHORES, lambda it: it.user_writes("enough"), router=acknowledges)
+    again = fold(ID, [record for decision in scenario.journal for record in decision])
+    assert (again.requests, again.cycle.number) == ((), 1)
+
+
 @pytest.mark.parametrize("text", ["no", "Nein, danke", "👎"])
 def test_a_clear_no_to_a_waiver_begins_no_cycle(text: str) -> None:
     wish = {**route("verification", "executor"), "waive": ["verification"]}

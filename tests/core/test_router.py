@@ -4,6 +4,7 @@ import functools
 import json
 import re
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from tenex.workflows.phases.router_prompt import (
     _whole_turns,
     question_for,
 )
+from tests.fakes.routing import read_question
 from tests.fakes.scenario import (
     ENDS,
     WAITS,
@@ -328,8 +330,7 @@ def test_anything_at_all_is_a_decision_or_a_sentence(answer: Any) -> None:
 
 def question(scenario: Scenario, **more: Any) -> dict[str, Any]:
     """What the router is asked now."""
-    asked: dict[str, Any] = json.loads(question_for(scenario.conversation, scenario.rules, **more).text)
-    return asked
+    return read_question(question_for(scenario.conversation, scenario.rules, **more).text)
 
 
 def test_the_question_holds_all_the_router_may_go_by() -> None:
@@ -385,7 +386,7 @@ def test_b06_the_question_keeps_to_its_budget_with_every_message_and_every_turn(
     scenario = long_cycle()
     note = question_for(scenario.conversation, scenario.rules, budget)
     assert tokens(note.text) <= budget
-    asked = json.loads(note.text)
+    asked = read_question(note.text)
     kept = scenario.conversation.cycle.messages
     assert len(kept) <= CYCLE_MESSAGES
     assert kept[0].text.startswith("message 0 "), "what began the cycle stays"
@@ -413,15 +414,35 @@ def test_cycles_that_are_over_are_shown_in_short() -> None:
 def test_the_question_is_one_document_written_as_json_is_whatever_is_sent_in_it() -> None:
     """Its parts are written one by one: together they are what the whole would be."""
     scenario = Scenario(Router(route(None, "project-manager"), WAITS), plain_model).converse(
-        'a "quote", ä line\nend and "messages": [], "turns": [] of the question itself'
+        'a "quote", ä line\nend and "history": [] of the question itself'
     )
     scenario.router = Router(route(None, "project-manager"), route(None, "project-manager"), WAITS)
-    scenario.converse('"messages": [], "turns": []')
+    scenario.converse('"history": []')
     for budget in (100_000, 1_000, 1):
-        text = question_for(scenario.conversation, scenario.rules, budget, ['"messages": [], "turns": []']).text
+        text = question_for(scenario.conversation, scenario.rules, budget, ['"history": []']).text
         assert text == json.dumps(json.loads(text), ensure_ascii=False)
-        assert json.loads(text)["messages"][-1]["text"] == '"messages": [], "turns": []'
-        assert len(json.loads(text)["turns"]) == len(scenario.conversation.cycle.turns) > 1
+        assert read_question(text)["messages"][-1]["text"] == '"history": []'
+        assert len(read_question(text)["turns"]) == len(scenario.conversation.cycle.turns) > 1
+
+
+def test_a_question_begins_with_the_one_before_up_to_its_end() -> None:
+    """A list of messages before one of turns ended what both share, and providers cache, at the first turn."""
+    scenario = Scenario(Router(route(None, "project-manager"), WAITS), plain_model)
+    texts = []
+    for number in range(5):
+        scenario.router = Router(route(None, "project-manager"), WAITS)
+        scenario.converse(f"message {number}")
+        texts.append(question_for(scenario.conversation, scenario.rules).text)
+    for before, after in pairwise(texts):
+        grown, _, _ = before.partition('], "cycle"')
+        assert after.startswith(grown)
+    history = json.loads(texts[-1])["history"]
+    assert [item.get("text", item.get("turn")) for item in history[:4]] == [
+        "message 0",
+        "turn-1",
+        "message 1",
+        "turn-2",
+    ]
 
 
 def test_what_was_written_before_changes_no_question() -> None:
@@ -432,10 +453,9 @@ def test_what_was_written_before_changes_no_question() -> None:
         written.forget()
     assert question_for(scenario.refold(), scenario.rules, 9_000).text == first
     later = scenario.conversation.fork()
-    later.cycle = replace(
-        later.cycle, turns=(*later.cycle.turns[:-1], replace(later.cycle.turns[-1], reason="another"))
-    )
-    assert json.loads(question_for(later, scenario.rules).text)["turns"][-1]["reason"] == "another"
+    turns = (*later.cycle.turns[:-1], replace(later.cycle.turns[-1], reason="another"))
+    later.cycle = replace(later.cycle, turns=turns)
+    assert read_question(question_for(later, scenario.rules).text)["turns"][-1]["reason"] == "another"
 
 
 def test_what_is_remembered_as_json_is_the_last_question_of_those_who_asked_last() -> None:

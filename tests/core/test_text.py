@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenex.core.prose import prose, readings
+from tenex.core.prose import fenced, prose, readings
 from tenex.core.text import character, composed, decode, plain, trimmed, well_formed, well_formed_value
 
 ANY = st.text(st.characters(exclude_categories=()), max_size=60)
@@ -185,6 +185,11 @@ SILENT = [
     "[@planner](https://x.example)",
     "`one\n@planner two`",
 ]
+
+
+@given(st.text(alphabet="`~ a@\n#"))
+def test_a_fenced_text_is_no_prose_whatever_it_holds(text: str) -> None:
+    assert prose(f"before\n{fenced(text)}\nafter").split() == ["before", "after"]
 
 
 @pytest.mark.parametrize("text", CALLS)

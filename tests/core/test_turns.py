@@ -280,6 +280,23 @@ def test_b09_a_transition_carries_its_reason_the_request_and_what_was_done_unles
     assert scenario.records(r.TurnOpened)[-1].handoff is None
 
 
+def test_a_transition_names_the_request_that_began_the_cycle_not_an_answer() -> None:
+    """It named "yes" as the request."""
+    router = Router(route("brainstorm", "project-manager"), WAITS, route("plan", "planner"), WAITS)
+    scenario = Scenario(router, plain_model).converse("build it").converse("yes")
+    moved = scenario.records(r.PhaseTransition)
+    assert [str(transition.to) for transition in moved] == ["brainstorm", "plan"]
+    assert [transition.message.partition("Request: ")[2] for transition in moved] == ["build it", "build it"]
+
+
+def test_a_transition_that_begins_a_cycle_names_no_request_of_the_last_one() -> None:
+    router = Router(route("execute", "executor"), ENDS, WAITS)
+    scenario = Scenario(router, model_by_phase(execute=[reply("there")])).converse("where is it?")
+    scenario.converse("and now?")
+    begins = next(record for record in scenario.records(r.PhaseTransition) if record.to is Phase.CHAT)
+    assert (begins.reason, begins.message) == ("alice wrote again", "alice wrote again")
+
+
 def test_b07_agents_of_a_turn_work_at_the_same_time_and_the_router_waits_for_the_last() -> None:
     """They ran one after the other, and the first one's completion started a second orchestrator."""
     router = Router(route("execute", "executor", "helper", "planner"), WAITS)

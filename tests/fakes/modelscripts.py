@@ -13,6 +13,7 @@ from typing import Any
 
 from .modelprotocol import Answer, Call, Json, Reply
 from .modelserver import text_of
+from .routing import read_question
 from .scenario import longest_way
 
 _AGENT = re.compile(r"^You are [^\n]*?\(`([a-z0-9-]+)`\)", re.MULTILINE)
@@ -43,8 +44,8 @@ class Asked:
         """The router's question; None where an agent is asked."""
         if ORCHESTRATOR not in self.system:
             return None
-        question: Json = json.JSONDecoder().raw_decode(self.words, self.words.index("{"))[0]
-        return question
+        start = self.words.index("{")
+        return read_question(self.words[start : json.JSONDecoder().raw_decode(self.words, start)[1]])
 
     @cached_property
     def agent(self) -> str:

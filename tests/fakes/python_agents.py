@@ -6,6 +6,7 @@ from collections.abc import Callable
 from tenex.core.ids import CallId
 from tenex.core.messages import CallRequest, CallResult, ModelRequest, ModelStep, Note
 from tenex.core.ports import OnText, ignore_text
+from tests.fakes.routing import read_question
 
 Answer = Callable[[ModelRequest], ModelStep]
 
@@ -21,7 +22,7 @@ class ScriptedModel:
         if request.purpose == "route":
             note = next(entry for entry in request.entries if isinstance(entry, Note))
             way = {"agents": [self.router], "phase": self.phase}
-            way = {"agents": ["USER"]} if json.loads(note.text)["turns"] else way
+            way = {"agents": ["USER"]} if read_question(note.text)["turns"] else way
             return ModelStep(text=json.dumps({**way, "reason": "it is theirs"}), model="script")
         self.asked.append(request)
         return self.answer(request)

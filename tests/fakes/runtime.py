@@ -45,6 +45,7 @@ from tenex.runtime.inbox import Inbox
 from tenex.runtime.lifecycle import Runtime, TaskFactory
 from tenex.runtime.outbox import Outbox
 from tenex.workflows.phases.router_prompt import question_for
+from tests.fakes.routing import read_question
 
 from .scenario import ALICE, ID, RELAY, evaluated, reply, rules
 from .virtual import VirtualClock
@@ -178,7 +179,7 @@ class World:
         finally:
             self.overlap -= 1
         if request.purpose == "route":
-            answer = self.router(json.loads(next(e.text for e in request.entries if isinstance(e, Note))))
+            answer = self.router(read_question(next(e.text for e in request.entries if isinstance(e, Note))))
         else:
             answer = self.worker(request)
         if isinstance(answer, Exception):

@@ -53,6 +53,7 @@ from tenex.core.state.run import Run
 from tenex.core.verdicts import Verdict, call_now
 from tenex.runtime.seal import prompted
 from tenex.workflows.phases.router_prompt import question_for
+from tests.fakes.routing import read_question
 
 ID = ConversationId("c" * 64)
 RELAY = "ws://relay"
@@ -263,7 +264,7 @@ class Scenario:
         """Do one piece of work and state how it ended."""
         match effect:
             case Route():
-                answer = self.router(json.loads(question_for(self.conversation, self.rules).text))
+                answer = self.router(read_question(question_for(self.conversation, self.rules).text))
                 if isinstance(answer, ModelFailed):
                     return dataclasses.replace(answer, key=effect.key)
                 text = answer if isinstance(answer, str) else json.dumps(answer)

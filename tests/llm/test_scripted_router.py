@@ -38,14 +38,13 @@ def decide(words: str, first: str = CREATE, news: str = "", **more: Any) -> str:
     """Phase and agents after these turns, with a message at their beginning and perhaps one after the last."""
     done = [turn(number, word) for number, word in enumerate(words.split(), start=1)]
     phase = done[-1]["phase"] if done else "chat"
-    messages = [{"id": "0", "from": "Ada", "text": first, "after_turn": None}]
+    history = [{"id": "0", "from": "Ada", "text": first}, *done]
     if news:
-        messages.append({"id": "1", "from": "Ada", "text": news, "after_turn": f"turn-{len(done)}"})
+        history.append({"id": "1", "from": "Ada", "text": news})
     question = {
         "phase": phase,
         "permitted": PHASE_TRANSITIONS.permitted(Phase(phase)),
-        "messages": messages,
-        "turns": done,
+        "history": history,
         "open_gates": [],
         "can_end": False,
         "still_to_reflect": ["executor"],
@@ -100,6 +99,31 @@ def test_a_closed_turn_and_the_messages_after_it_lead_to_the_next(
     assert decide(words, **more) == expected
 
 
-@pytest.mark.parametrize("texts", [[], *([t] for t in ("", "null", "[]", "{", "{}", '{"turns": [null]}'))])
+@pytest.mark.parametrize("texts", [[], *([t] for t in ("", "null", "[]", "{", "{}", '{"history": [null]}'))])
 def test_an_unreadable_question_leads_to_the_user(texts: list[str]) -> None:
     assert ask(*texts)["agents"] == ["USER"]
+
+
+@pytest.mark.parametrize(
+    ("news", "is_acknowledged"),
+    [
+        ("enough", True),
+        ("danke, das reicht", True),
+        ("ok, that's enough", True),
+        ("danke", True),
+        ("ok thanks", True),
+        (CREATE, False),
+        ("hm", False),
+        ("all tests must pass", False),
+    ],
+)
+def test_thanks_and_a_wish_to_end_in_a_gate_ask_for_no_work(news: str, *, is_acknowledged: bool) -> None:
+    done = [
+        turn(number, word) for number, word in enumerate(["execute", "verification:verified", "reflection"], start=1)
+    ]
+    first = {"id": "0", "from": "Ada", "text": CREATE}
+    late = {"id": "1", "from": "Ada", "text": news}
+    question = {"phase": "reflection", "permitted": ["chat"], "history": [first, *done, late]}
+    rest = {"open_gates": [], "can_end": True, "still_to_reflect": [], "waived": [], "roster": ROSTER, "rejections": []}
+    decision = ask(json.dumps({**question, **rest}))
+    assert decision.get("acknowledged", False) is is_acknowledged

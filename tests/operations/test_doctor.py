@@ -1,5 +1,6 @@
 """`tenex doctor`: how checks are run, and the checks of settings, agents, models, and of a running daemon."""
 
+import asyncio
 import errno
 import fcntl
 import os
@@ -263,6 +264,25 @@ async def test_a_stale_socket_is_removed_by_fix_only(data: Path) -> None:
     assert (fixed.done, path.exists()) == ("removed", False)
     assert not await asked(data)
     assert "is missing" in text_of(await asked(data, RUNNING))
+
+
+async def test_a_daemon_that_is_starting_is_waited_for_and_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was called a daemon whose control socket is missing."""
+
+    async def status(_: Any) -> Any:
+        return {}
+
+    with FolderLock(data / "conversations"):
+        looks = asyncio.create_task(found_by(control, case_of(data, daemon=RUNNING)))
+        await asyncio.sleep(0)  # it looks before there is a socket
+        async with control_socket(data / "tenex.sock", {"status": status}):
+            assert [finding.message for finding in await looks][:1] == ["the daemon answers"]
+        monkeypatch.setattr(module, "WAIT", 0.05)
+        (finding,) = await asked(data, RUNNING)
+        assert finding.message.startswith(f"the daemon is starting: {RUNNING} has locked {data / 'conversations'} for ")
+        assert finding.message.endswith("Try again in 5 s")
+        os.utime(data / "conversations" / ".lock", (0, 0))
+        assert "its control socket is missing" in text_of(await asked(data, RUNNING))
 
 
 async def test_a_file_in_the_place_of_the_socket_and_a_socket_without_answers(

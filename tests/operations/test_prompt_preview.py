@@ -1,7 +1,6 @@
 """A preview is what the daemon would send, found out without touching anything."""
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from tenex.runtime import functions
 from tenex.settings import Settings, load
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import peek
+from tests.fakes.routing import read_question
 
 LOOPER = """
 from threading import Event
@@ -73,7 +73,7 @@ async def test_in_a_real_conversation_real_words_and_real_lessons_are_shown(demo
     assert [type(entry) for entry in shown.entries][:2] == [UserText, AgentText]
     asked = (await preview(settings(demo), "orchestrator", conversation=name)).request
     assert isinstance(asked.entries[0], Note)
-    question = json.loads(asked.entries[0].text)
+    question = read_question(asked.entries[0].text)
     assert (question["phase"], question["can_end"]) == ("reflection", True)
     assert [turn["phase"] for turn in question["turns"]] == ["execute", "verification", "chores", "reflection"]
     assert files(demo) == before

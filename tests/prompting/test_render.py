@@ -180,7 +180,7 @@ RULES = [
     "The newest message of the person weighs most, but all of them count",
 ]
 KEYS = (
-    "roster earlier messages turns cycle phase permitted open_gates can_end participants still_to_reflect waived "
+    "roster earlier history cycle phase permitted open_gates can_end participants still_to_reflect waived "
     "rejections lessons"
 )
 

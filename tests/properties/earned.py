@@ -12,6 +12,7 @@ class Earned:
         self.calls: dict[tuple[str, str], CallRequest] = {}
         self.phase = Phase.CHAT
         self.has_trial = False
+        self.failed: set[str] = set()
         self.looked_at: set[str] = set()
         self.has_verdict = False
         self.begins()
@@ -41,6 +42,7 @@ class Earned:
                 self.phase = record.to
             case r.TurnOpened():
                 self.phase, self.has_trial, self.looked_at, self.has_verdict = record.phase, False, set(), False
+                self.failed = set()
             case r.ModelResponded():
                 self.calls |= {(record.run, call.id): call for call in record.step.calls}
             case r.ToolCallCompleted():
@@ -52,6 +54,7 @@ class Earned:
                 is_text = all(path.endswith(".md") for path in self.touched)
                 assert self.has_verdict, "a gate without a verdict"
                 assert self.has_trial or (is_text and is_read), "a gate without evidence"
+                assert not self.failed, "a gate beside a trial that failed"
                 self.is_open = False
             case r.Waived(phases=phases) if Phase.VERIFICATION in phases:
                 self.is_waived = True
@@ -64,6 +67,8 @@ class Earned:
         call = self.calls.get((record.run, record.call))
         named = str(call.arguments.get("path", "")) if call is not None else ""
         self.looked_at |= {*record.read, named}
+        if record.exit_status is not None:
+            (self.failed.add if record.exit_status else self.failed.discard)(named)
 
     def _words(self, record: r.Record) -> None:
         match record:

@@ -1,14 +1,16 @@
 """Random verifiers, routers and words of a person: no end and no gate that is not earned, and no word passed over."""
 
+import dataclasses
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenex.core.conversation import Conversation
-from tenex.core.effects import ModelCall
+from tenex.core.effects import Effect, ModelCall, ToolCall
 from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
+from tenex.core.signals import Signal, ToolReturned
 from tests.fakes.scenario import (
     ENDS,
     WAITS,
@@ -27,14 +29,30 @@ WRITES = ("write_file", {"path": "a.py"})
 NOTES = ("write_file", {"path": "n.md"})
 READS = ("read_file", {"path": "n.md"})
 CHECKS = ("check", {"path": "a.py"})
+FAILS = ("check", {"path": "b.py"})
 BUILT = ("complete", {"response": "built", "summary": "it is there"})
 SAYS = ("complete", {"response": "it works", "verdict": "verified"})
 FINDS = ("complete", {"response": "it fails", "verdict": "issues", "issues": "no output"})
 CANNOT = ("complete", {"response": "not run", "verdict": "untried", "issues": "there is no screen"})
 
+
+class Failing(Scenario):
+    """A scenario in which `b.py` fails where it is the first, third, fifth call."""
+
+    def perform(self, effect: Effect) -> Signal:
+        """Give its exit status."""
+        signal = super().perform(effect)
+        if not (isinstance(signal, ToolReturned) and isinstance(effect, ToolCall)):
+            return signal
+        if (effect.request.tool, effect.request.arguments) != FAILS or self.ran.total() % 2 == 0:
+            return signal
+        return dataclasses.replace(signal, result=dataclasses.replace(signal.result, exit_status=1))
+
+
 _built = st.sampled_from([(WRITES,), (NOTES,), (NOTES, WRITES), (READS,), ()])
 _verified = st.tuples(
-    st.sampled_from([(), (READS,), (CHECKS,), (READS, CHECKS)]), st.sampled_from([SAYS, FINDS, CANNOT])
+    st.sampled_from([(), (READS,), (CHECKS,), (READS, CHECKS), (FAILS, CHECKS), (READS, FAILS)]),
+    st.sampled_from([SAYS, FINDS, CANNOT]),
 )
 _words = st.sampled_from(
     ["that's enough, no more checks", "yes", "no", "make it green", "/stop", "/skip verification", ""]
@@ -82,7 +100,7 @@ def test_no_end_is_without_evidence_a_waiver_or_an_accepted_untried(
             return route("reflection", *left)
         return ways[len(scenario.journal) % len(ways)]
 
-    scenario = Scenario(router, worker, config=routed_by_rule(rules()) if by_rule else rules())
+    scenario = Failing(router, worker, config=routed_by_rule(rules()) if by_rule else rules())
     scenario.user_writes("build it")
     for text in ["", *words]:
         if text:

@@ -17,6 +17,7 @@ from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelRequest, ModelStep, Note
 from tenex.core.ports import ExecutionContext, OnText, PublishOutcome, ToolResult, UnsignedEvent, ignore_text
 from tenex.core.records import Record
+from tests.fakes.routing import read_question
 from tests.fakes.runtime import Daemon, MemoryJournal, World
 from tests.fakes.scenario import ID, longest_way, reply
 
@@ -143,7 +144,7 @@ class DyingWorld(World):
             count = sum(isinstance(entry, ModelStep) for entry in request.entries)
             await self._did(f"{request.agent} in {request.phase}, step {count}")
         else:
-            question = json.loads(next(entry.text for entry in request.entries if isinstance(entry, Note)))
+            question = read_question(next(entry.text for entry in request.entries if isinstance(entry, Note)))
             await self._did(f"route in {request.phase}" if question["turns"] else "first route")
         return step
 

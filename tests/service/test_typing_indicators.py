@@ -19,6 +19,7 @@ from tenex.core.messages import ModelRequest, ModelStep, Note, Usage
 from tenex.core.ports import OnText, ignore_text
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import load
+from tests.fakes.routing import read_question
 from tests.interop.person import Person, person
 
 TYPING, STOPPED, SO_FAR, SINCE, OPERATIONS, STATUS = 24111, 24112, 21111, 24135, 24133, 24010
@@ -36,7 +37,7 @@ class Teller:
         usage = Usage(input_tokens=1, output_tokens=1)
         if request.purpose == "route":
             note = next(entry for entry in request.entries if isinstance(entry, Note))
-            done = bool(json.loads(note.text)["turns"])
+            done = bool(read_question(note.text)["turns"])
             route = {"agents": ["USER" if done else "executor"], "reason": "a tale"} | ({} if done else PHASE)
             return ModelStep(text=json.dumps(route), model="teller", usage=usage)
         for part, received in zip(TALE, self.received, strict=True):

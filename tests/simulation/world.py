@@ -34,6 +34,7 @@ from tenex.store.journal import FileJournal
 from tenex.store.journal_reader import JOURNAL, VIEW, peek
 from tenex.store.repository import ConversationFolder
 from tenex.store.view import Views
+from tests.fakes.routing import read_question
 from tests.fakes.runtime import MemoryNotices, World
 from tests.fakes.scenario import ALICE, RELAY, reply, routed_by_rule
 
@@ -243,7 +244,7 @@ class FaultyWorld(World):
         if self.meets("garbage"):
             return garbage(self.dice, request.purpose)
         if request.purpose == "route":
-            question = json.loads(next(e.text for e in request.entries if isinstance(e, Note)))
+            question = read_question(next(e.text for e in request.entries if isinstance(e, Note)))
             return reply(json.dumps(route(self.dice, question)))
         if self.talks is not None and request.phase in ("chat", "brainstorm") and self.talks.random() < 0.5:
             given = {"phase": self.talks.choice(["execute", "plan", "brainstorm", "chat"]), "reason": "on"}

@@ -29,12 +29,13 @@ async def ask_or_run(
         StoreLocked: a daemon runs, and does not listen.
         TenexError: the daemon refused, or does not answer.
     """
+    from tenex.operations.daemon_start import ask_when_started
     from tenex.service.client import ask
     from tenex.store.lock import FolderLock
 
     try:
         # first a question without effect: a stopped process would carry out a request whenever it continues
-        await ask(where.socket, "status", patience=ALIVE)
+        await ask_when_started(where.socket, where.conversations, "status", patience=ALIVE)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         with FolderLock(where.conversations):
             return await run(), False

@@ -10,7 +10,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.decider import person
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.mode import all_modes, can_begin, mode_of, unbegun
-from tenex.core.names import with_names, without_mentions
+from tenex.core.names import is_placeholder, with_names, without_mentions
 from tenex.core.port_values import Quotation
 from tenex.core.signals import InboundMessage, MessageDeleted, MessageReceived
 from tenex.core.state.identity import title_of
@@ -312,7 +312,7 @@ def _report_not_asked(draft: Transaction, runs: Sequence[Run], call: Call) -> No
     }
     who = names_of.get(_asked_of(draft, call))
     names = ", ".join(dict.fromkeys(run.name for run in runs))
-    whose = f"{who} or an owner" if who else "an owner"
+    whose = f"{who} or an owner" if who and not is_placeholder(who) else "someone else"
     notify(draft, f"{names} asked {whose}, so your words are no answer. They read them when that answer is there.")
 
 

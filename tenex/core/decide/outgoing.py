@@ -18,9 +18,10 @@ def notify(
     error: str = "",
     tags: tuple[tuple[str, ...], ...] = (),
     asks: Ask = "",
+    speaker: Agent | None = None,
 ) -> MessageSent:
-    """Send a message of the conversation itself: signed by its workflow, or else by the project."""
-    sender = mode_of(draft.state).sender(draft.state) or draft.rules.project
+    """Send a message of the conversation itself: signed by its workflow, or else by `speaker`, or the project."""
+    sender = mode_of(draft.state).sender(draft.state) or speaker or draft.rules.project
     return _send(draft, sender, text, purpose, (("error", error), *tags) if error else tags, asks=asks)
 
 

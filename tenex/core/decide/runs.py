@@ -327,7 +327,7 @@ def _unproved(run: LiveRun, agent: Agent, arguments: Mapping[str, Any]) -> str |
     if not _claims(run.now, arguments) or _has_no_steps_left(run):
         return None
     why = mode_of(run.draft.state).why_unproved(run.draft, agent)
-    return why if why is not None and _unproved_before(run.now) < PROOFS else None
+    return why.refusal if why is not None and _unproved_before(run.now) < PROOFS else None
 
 
 def _claims(run: Run, arguments: Mapping[str, Any]) -> bool:
@@ -366,8 +366,9 @@ def _finish(run: LiveRun, arguments: Mapping[str, Any], *, completed: bool) -> N
 def _verdict(run: LiveRun, arguments: Mapping[str, Any], issues: str) -> tuple[r.WorkVerdict, str]:
     """The verdict that counts, "" for none; and why nothing was tried, where it is `untried`."""
     verdict = arguments.get("verdict") if PHASES[run.now.phase].needs_verdict else ""
-    if _claims(run.now, arguments) and mode_of(run.draft.state).why_unproved(run.draft, run.agent) is not None:
-        return "untried", f"{run.now.name} ran nothing that shows whether it works"
+    why = mode_of(run.draft.state).why_unproved(run.draft, run.agent) if _claims(run.now, arguments) else None
+    if why is not None:
+        return "untried", why.reason or f"{run.now.name} ran nothing that shows whether it works"
     if verdict not in VERDICTS:
         return "", ""
     return cast("r.WorkVerdict", verdict), issues if verdict == "untried" else ""

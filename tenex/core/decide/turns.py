@@ -198,7 +198,8 @@ def finish_run(
     announce = announce and run.parent is None
     if announce and outcome == "finished":
         asks_approval = mode_of(draft.state).approval_question(draft, run)
-        shown = f"{text}\n\n{asks_approval}" if asks_approval else text
+        after = asks_approval or mode_of(draft.state).what_follows(draft, run, verdict)
+        shown = f"{text}\n\n{after}" if after else text
         asks: r.Ask = "approval" if asks_approval else ""
         is_published = mode_of(draft.state).is_published(draft.state, run, outcome, verdict)
         is_published = bool(asks) or (is_published and bool(text))

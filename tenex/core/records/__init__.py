@@ -223,6 +223,8 @@ class Routed(Record):
     model: str = ""
     decided_by: Decider | None = None
     """Who decided it; None in older journals."""
+    settles: int = 0
+    """The seq up to which users' messages in a gate ask for no work of their own; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

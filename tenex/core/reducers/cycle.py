@@ -222,7 +222,22 @@ def _spent(cycle: Cycle, record: r.Record, before: State) -> Cycle:
 
 
 for _kind in COSTS:
-    CYCLE.add(_kind, _spent)
+    if _kind is not r.Routed:
+        CYCLE.add(_kind, _spent)
+
+
+def with_settled(state: State, record: r.Routed) -> Cycle:
+    """The cycle without the requests of which the router says that they ask for no work of their own."""
+    cycle = state.cycle
+    for message in state.requests if record.settles else ():
+        if message.seq <= record.settles:
+            cycle = cycle.settled(message.seq)
+    return cycle
+
+
+@CYCLE.on(r.Routed)
+def _routed(_cycle: Cycle, record: r.Routed, before: State) -> Cycle:
+    return _spent(with_settled(before, record), record, before)
 
 
 @CYCLE.on(r.MessageWithdrawn)

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Final
 
 from tenex.core import records as r
-from tenex.core.programs import line_of
 from tenex.core.state.run import OrchestratorTurn, ProgramRun, Run
+from tenex.core.trials import program_run
 
 RAN: Final = 20
-"""Programs of a turn that are remembered, the newest, and the newest successful trial among them."""
+"""Programs of a turn that are remembered: the newest, trials before others."""
 
 _IN_DIFF: Final = re.compile(r"^(?:--- a|\+\+\+ b)/(.+)$", re.MULTILINE)
 
@@ -21,20 +21,20 @@ def called(turn: OrchestratorTurn, changed: frozenset[str], run: Run, record: r.
     if call is None:
         return turn
     if record.exit_status is not None:
-        line = line_of(call.request)
-        ran = ProgramRun(agent=run.agent, command=line, status=record.exit_status, is_trial=record.is_trial)
-        turn = replace(turn, ran=_newest((*turn.ran, ran)))
+        turn = replace(turn, ran=_newest((*turn.ran, program_run(run.agent, call.request, record))))
     given = "\n".join(value for value in call.request.arguments.values() if isinstance(value, str))
     seen = {*record.read, *_IN_DIFF.findall(record.content), *_named(changed, given)} & changed
     return replace(turn, looked_at=turn.looked_at | seen) if seen - turn.looked_at else turn
 
 
 def _newest(ran: tuple[ProgramRun, ...]) -> tuple[ProgramRun, ...]:
+    """The newest ones: what is no trial goes first, then successful trials but for the last, then the oldest."""
     if len(ran) <= RAN:
         return ran
-    gone, kept = ran[0], ran[1:]
-    is_last_success = gone.is_trial and gone.status == 0 and not any(one.is_trial and one.status == 0 for one in kept)
-    return (gone, *kept[1:]) if is_last_success else kept
+    successes = [place for place, program in enumerate(ran) if program.is_trial and program.status == 0]
+    others = (place for place, program in enumerate(ran) if not program.is_trial)
+    gone = next(others, next(iter(successes[:-1]), 0))
+    return (*ran[:gone], *ran[gone + 1 :])
 
 
 def _named(paths: Iterable[str], text: str) -> Iterator[str]:

@@ -7,11 +7,12 @@ from tenex.core import records as r
 from tenex.core.ids import Millis, PublicKey
 from tenex.core.phases import Phase
 from tenex.core.state.conversation import State, worked_on
+from tenex.core.state.cycle import Cycle
 from tenex.core.state.phases import EARLIER_PLANS, ROUTER_LESSONS, Phases
 from tenex.core.state.questions import DecisionQuestion
 from tenex.core.state.run import Question, Retry
 
-from .cycle import carried, is_all_put_back, leaves_phase
+from .cycle import carried, is_all_put_back, leaves_phase, with_settled
 from .table import Reducers
 
 PHASES: Final = Reducers[Phases]("phases")
@@ -159,17 +160,18 @@ def _retry_due(phases: Phases, record: r.RetryDue, _: State) -> Phases:
 def _routed(phases: Phases, record: r.Routed, before: State) -> Phases:
     by = record.decided_by
     is_by_router = phases.question is not None and by is not None and by.kind == "router"
-    if is_by_router and before.cycle.phase is Phase.VERIFICATION and _has_granted_waiver(before):
+    is_verifying = before.cycle.phase is Phase.VERIFICATION
+    if is_by_router and is_verifying and _has_granted_waiver(phases, with_settled(before, record)):
         # it could choose any work: the wish to waive, which began this, holds none that it left for the next cycle
         worked = before.memory.answered if phases.worked_on is None else phases.worked_on
         phases = replace(phases, worked_on=max(worked, phases.router_asked))
     return replace(phases, question=None)
 
 
-def _has_granted_waiver(state: State) -> bool:
+def _has_granted_waiver(phases: Phases, cycle: Cycle) -> bool:
     """Whether a user has said yes to the router's question, and nothing else with it."""
-    answers = {message.event_id for message in state.cycle.messages if message.is_answer}
-    return any(not waiver.untried and waiver.message_id in answers for waiver in state.phases.waivers)
+    answers = {message.event_id for message in cycle.messages if message.is_answer}
+    return any(not waiver.untried and waiver.message_id in answers for waiver in phases.waivers)
 
 
 @PHASES.on(r.RouterCorrected)

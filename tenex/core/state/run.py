@@ -361,12 +361,17 @@ def paid_by_model(models: Mapping[str, Usage], model: str, usage: Usage) -> Mapp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramRun:
-    """A program that an agent ran, with its exit status; `is_trial` as in `ToolCallCompleted`."""
+    """A program that an agent ran, with its exit status; `is_trial` as in `ToolCallCompleted`.
+
+    A trial whose command line hides its exit status has None.
+    """
 
     agent: Slug
     command: str
-    status: int
+    status: int | None
     is_trial: bool
+    tried: tuple[tuple[str, ...], ...] = ()
+    """A trial as `tenex.core.trials` compares it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -173,6 +173,11 @@ _ASSENT = (
 )
 _QUESTION = re.compile(r"\s*(?:what|how|why|who|when|where|which|is|are|was|does|did|am)\b.*\?\s*\Z", _FLAGS)
 
+_COURTESY = (
+    r"(?:(?:ok|okay|thanks|thank you|thx|cheers|great|nice|perfect|well done|danke|merci|gracias|please|bitte|enough|"
+    r"that(?:'s| is) (?:enough|all|fine|it)|no more checks|fertig|das reicht)\b[ ,.!]*)+"
+)
+
 SELF = "I am tenex's offline model: I follow fixed rules and cannot think."
 _SMALL_TALK = (
     (r"(?:hi|hello|hey|good (?:morning|day|evening))\b", f"Hello. {SELF} Try: “Create hello.py that prints hello”."),
@@ -187,6 +192,11 @@ def small_talk(text: str) -> str:
     if len(text.split()) > 5 or re.search(FILE, text[:60]):
         return ""
     return next((answer for pattern, answer in _SMALL_TALK if re.match(pattern, text.strip(), re.IGNORECASE)), "")
+
+
+def asks_nothing(text: str) -> bool:
+    """Whether a message is only thanks or a wish to end."""
+    return len(text) <= 60 and re.fullmatch(_COURTESY, text.strip(), re.IGNORECASE) is not None
 
 
 def intent_of(text: str, here: str, *, is_asked: bool) -> str:

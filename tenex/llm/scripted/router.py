@@ -9,36 +9,44 @@ from typing import Any
 from tenex.core.messages import ModelRequest, Note, without_context
 from tenex.core.phases import QUALITY_PHASES
 
-from .requests import intent_of, read_request, short
+from .requests import asks_nothing, intent_of, read_request, short
 from .worker import NOTHING_DONE, UNDERSTOOD
 
 _REPAIRS = 2  # of a cycle: more of the same rules would not help
 _USUAL = {"chat": "project-manager", "brainstorm": "project-manager", "plan": "planner"}
 
+_GATES = ("verification", "chores", "reflection")
+
 Question = dict[str, Any]
 """The document of `tenex.workflows.phases.router_prompt`."""
+Decision = dict[str, Any]
 
 
 def answer_route(request: ModelRequest) -> str:
     """A routing decision as JSON; a question that cannot be read leads to the user."""
+    return json.dumps(_decide(request), ensure_ascii=False)
+
+
+def _decide(request: ModelRequest) -> Decision:
     notes = [entry.text for entry in request.entries if isinstance(entry, Note) and entry.title == "routing"]
     try:
         question: Question = json.loads(notes[-1])
-        for message in question["messages"]:
-            message["text"] = without_context(message["text"])
+        for item in question["history"]:
+            if "turn" not in item:
+                item["text"] = without_context(item["text"])
         if len(question["rejections"]) > 1:  # the first may be of another model
             return _decision(["USER"], f"the decision was rejected: {short(question['rejections'][-1], 200)}")
-        return _choose(question)
+        return _choose(question) | _acknowledged(question)
     except (LookupError, TypeError, ValueError):
         return _decision(["USER"], "the routing question could not be read")
 
 
-def _decision(agents: list[str], reason: str, phase: str = "") -> str:
+def _decision(agents: list[str], reason: str, phase: str = "") -> Decision:
     fields = {"agents": agents, "phase": phase, "reason": reason}
-    return json.dumps({name: value for name, value in fields.items() if value}, ensure_ascii=False)
+    return {name: value for name, value in fields.items() if value}
 
 
-def _go(question: Question, phase: str, reason: str) -> str:
+def _go(question: Question, phase: str, reason: str) -> Decision:
     """Work in a phase: by those still to reflect, else by its usual agent or another that works in it."""
     if phase == "reflection" and question["still_to_reflect"]:
         return _decision(question["still_to_reflect"], reason, phase)
@@ -50,10 +58,14 @@ def _go(question: Question, phase: str, reason: str) -> str:
     return _decision([workers[0]["slug"]], reason, phase)
 
 
-def _choose(question: Question) -> str:
-    if not question["turns"]:
+def _turns(question: Question) -> list[dict[str, Any]]:
+    return [item for item in question["history"] if "turn" in item]
+
+
+def _choose(question: Question) -> Decision:
+    turns, permitted = _turns(question), question["permitted"]
+    if not turns:
         return _answer(question, "there is no message yet")
-    turns, permitted = question["turns"], question["permitted"]
     phase, done = turns[-1]["phase"], [one for one in turns[-1]["completions"] if one["outcome"] == "finished"]
     if not done and phase != "reflection":
         return _answer(question, f"the work in {phase} failed")
@@ -81,22 +93,33 @@ def _choose(question: Question) -> str:
     return _answer(question, "the message is answered")
 
 
+def _since_execution(question: Question) -> list[str]:
+    """What was written after a turn that followed the last execution."""
+    history = question["history"]
+    places = [place for place, item in enumerate(history) if "turn" in item]
+    executed = max((place for place in places if history[place]["phase"] == "execute"), default=-1)
+    start = next((place for place in places if place > executed), len(history)) if executed >= 0 else 0
+    return [without_context(item["text"]) for item in history[start:] if "turn" not in item]
+
+
+def _acknowledged(question: Question) -> Decision:
+    """Whether all that was written in a gate is thanks or a wish to end, as a part of the decision."""
+    late = _since_execution(question)
+    is_talk = question["phase"] in _GATES and bool(late) and all(map(asks_nothing, late))
+    return {"acknowledged": True} if is_talk else {}
+
+
 def _has_late_request(question: Question) -> bool:
-    """Whether a request came after the last execution."""
-    turns = question["turns"]
-    executed = max((at for at, turn in enumerate(turns, start=1) if turn["phase"] == "execute"), default=0)
-    late = {turn["turn"] for turn in turns[executed:]}
-    texts = [without_context(one["text"]) for one in question["messages"] if one["after_turn"] in late or not executed]
-    return any(intent_of(text, "", is_asked=False) == "execute" for text in texts)
+    return any(intent_of(text, "", is_asked=False) == "execute" for text in _since_execution(question))
 
 
-def _answer(question: Question, why_not: str) -> str:
+def _answer(question: Question, why_not: str) -> Decision:
     """Go where the messages since the last turn lead, as far as that phase is permitted; wait where there are none."""
-    messages, turns = question["messages"], question["turns"]
-    if not messages or (turns and messages[-1]["after_turn"] != turns[-1]["turn"]):
+    history, here = question["history"], question["phase"]
+    if not history or "turn" in history[-1]:
         return _decision(["USER"], why_not)
-    texts, here = [without_context(str(message["text"])) for message in messages], question["phase"]
-    intent = intent_of(texts[-1], here if turns else "", is_asked=any(map(read_request, texts)))
+    texts = [without_context(str(item["text"])) for item in history if "turn" not in item]
+    intent = intent_of(texts[-1], here if _turns(question) else "", is_asked=any(map(read_request, texts)))
     wanted = (intent, "execute" if intent == "plan" else "chat", "chat")
     phase = next((one for one in wanted if one in (here, *question["permitted"])), here)
     return _go(question, phase, f"“{short(texts[-1])}” leads to {phase}")

@@ -7,6 +7,7 @@ from typing import Any
 from tenex.core.ids import CallId
 from tenex.core.messages import CallRequest, CallResult, ModelRequest, ModelStep
 from tenex.core.programs import is_text
+from tenex.core.prose import fenced
 from tenex.core.state.agent_tools import APPEND, SET
 
 from .agent_run import LEARNED, AgentRun, NextStep, text_of, without_numbers
@@ -143,8 +144,10 @@ def _applied(tasks: Sequence[Task], content: str | None) -> str:
 
 
 def _shown(path: str, result: CallResult | None) -> str:
-    content = result.content if result else "not found"
-    return f"`{path}`:\n\n{without_numbers(content)}" if path else f"The files:\n\n{content}"
+    head = f"`{path}`:" if path else "The files:"
+    if result is None or not result.ok:
+        return f"{head} {result.content if result else 'not found'}"
+    return f"{head}\n\n{fenced(without_numbers(result.content) if path else result.content)}"
 
 
 def _verify(run: AgentRun) -> End:

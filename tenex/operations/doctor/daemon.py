@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenex.core.errors import ModelUnavailable, RelayUnavailable, StoreError, TenexError, TransientError
-from tenex.service.client import ask
+from tenex.operations.daemon_start import WAIT, ask_when_started, is_starting, why_silent
 from tenex.store.lock import find_holder
 
 from .findings import Case, Finding, Repair, fault, ok, url_text, warning
@@ -42,18 +42,22 @@ def lock_holder(folder: Path) -> str:
 
 def control(case: Case) -> Iterator[Finding]:
     """Report the state of the control socket, and through it what the daemon could not write or reach."""
-    path, runs = case.paths.socket, bool(case.daemon)
+    path, folder, runs = case.paths.socket, case.paths.conversations, bool(case.daemon)
     if path.exists() and not path.is_socket():
         yield fault("this is not a socket", path, "move it away; the daemon listens there")
         return
     try:
-        status = asyncio.run(ask(path, "status", patience=STATUS_TIMEOUT))
+        status = asyncio.run(ask_when_started(path, folder, "status", patience=STATUS_TIMEOUT, wait=WAIT))
     except FileNotFoundError:
-        if runs:
+        if runs and is_starting(folder):
+            yield _starting(case)
+        elif runs:
             fix = "restart the daemon, so that `tenex status` can ask it"
             yield warning("a daemon runs, but its control socket is missing", path, fix)
     except ConnectionRefusedError:
-        if runs:
+        if runs and is_starting(folder):
+            yield _starting(case)
+        elif runs:
             message = "a daemon runs, but does not answer at its control socket"
             yield fault(message, path, "look at its logs; if it hangs, restart it", TransientError)
         else:
@@ -67,6 +71,11 @@ def control(case: Case) -> Iterator[Finding]:
         yield ok("the daemon answers", path)
         with suppress(AttributeError, LookupError, TypeError):  # a status of another version
             yield from problems_in_status(status)
+
+
+def _starting(case: Case) -> Finding:
+    message = why_silent(case.paths.conversations, case.daemon)
+    return warning(message, case.paths.socket, "run `tenex doctor` again then")
 
 
 def problems_in_status(status: Mapping[str, Any]) -> Iterator[Finding]:

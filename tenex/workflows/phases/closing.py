@@ -8,11 +8,15 @@ from typing import Final
 
 from tenex.core.amounts import count, dollars, duration
 from tenex.core.context.window import in_a_line
+from tenex.core.ids import Slug
+from tenex.core.names import is_placeholder
 from tenex.core.phases import QUALITY_PHASES, Phase
-from tenex.core.records import Outcome, WorkVerdict
+from tenex.core.records import Outcome, Waived, WorkVerdict
 from tenex.core.reducers.history import so_far
 from tenex.core.state.conversation import State
-from tenex.core.state.run import OrchestratorTurn, Run
+from tenex.core.state.run import OrchestratorTurn, ProgramRun, Run
+
+from . import evidence
 
 FILES: Final = 12
 """Changed files that are named."""
@@ -51,6 +55,13 @@ def last_word(state: State) -> str:
     return f"{_result(state) or 'Done.'}\n\n{listed}"
 
 
+def speaker(state: State) -> Slug | None:
+    """The agent whose words the last word begins with; None where there is none, or several."""
+    built = _unpublished(state)
+    done = [done for done in built.completions if done.outcome == "finished"] if built is not None else []
+    return done[0].agent if len(done) == 1 else None
+
+
 def _is_repair(state: State, until: int | None = None) -> bool:
     """Whether work goes on after a verification that found issues, with no new message since, or before a record."""
     newest = max((message.seq for message in state.cycle.messages if until is None or message.seq < until), default=0)
@@ -58,14 +69,18 @@ def _is_repair(state: State, until: int | None = None) -> bool:
 
 
 def _result(state: State) -> str:
-    """The words of those who built, where they were not published: those of the last repair."""
+    """The words of those who built, where they were not published."""
+    built = _unpublished(state)
+    return "\n\n".join(done.text for done in built.completions if done.outcome == "finished") if built else ""
+
+
+def _unpublished(state: State) -> OrchestratorTurn | None:
+    """The last repair, whose words were not published; None where the last work in execute was none."""
     place = max((place for place, turn in enumerate(state.cycle.turns) if turn.phase is Phase.EXECUTE), default=None)
     if place is None:
-        return ""
+        return None
     built, *later = state.cycle.turns[place:]
-    if not _is_repair(state, until=later[0].seq if later else None):
-        return ""
-    return "\n\n".join(done.text for done in built.completions if done.outcome == "finished")
+    return built if _is_repair(state, until=later[0].seq if later else None) else None
 
 
 def _changed(state: State) -> str:
@@ -85,9 +100,11 @@ def _checks(state: State) -> Iterator[str]:
     """How it was checked, and what was tidied."""
     for waiver in state.phases.waivers:
         if waiver.untried:
-            yield f"Not tried: {_line(waiver.untried)}. {waiver.name} accepted it so."
+            who = _name(state, waiver, "You")
+            yield f"Not tried: {_line(waiver.untried)}. {f'{who} accepted it' if who else 'It was accepted'} so."
         elif Phase.VERIFICATION in waiver.phases and Phase.VERIFICATION not in state.phases.gates_met:
-            yield f"Not checked: {waiver.name} left the verification out."
+            who = _name(state, waiver, "you")
+            yield f"Not checked: {f'{who} left the verification' if who else 'the verification was left'} out."
     if Phase.VERIFICATION in state.phases.gates_met:
         turn = next(turn for turn in reversed(state.cycle.turns) if turn.phase is Phase.VERIFICATION)
         yield _checked(turn)
@@ -96,22 +113,35 @@ def _checks(state: State) -> Iterator[str]:
         yield "Tidied: " + " ".join(_line(done.summary or done.text) + "." for done in turn.completions)
 
 
+def _name(state: State, waiver: Waived, you: str) -> str:
+    """The name of who waived, by their newest message; `you` for who is answered, "" for another without a name."""
+    written = [
+        message.name for message in state.memory.recent if message.author == waiver.author and message.role is not None
+    ]
+    names = [name for name in (*written[::-1], waiver.name) if not is_placeholder(name)]
+    return names[0] if names else you if waiver.author == state.on_behalf_of else ""
+
+
 def _checked(turn: OrchestratorTurn) -> str:
     words = [_line(done.summary or done.text) for done in turn.completions if done.verdict == "verified"]
-    latest: dict[str, int] = {}
-    for one in turn.ran:
-        if one.is_trial:
-            command = in_a_line(one.command, COMMAND)
+    latest: dict[str, int | None] = {}
+    for program in turn.ran:
+        if program.is_trial:
+            command = _command(program)
             latest.pop(command, None)  # to the end, as the newest
-            latest[command] = one.status
-    passed = [f"`{command}`" for command, status in latest.items() if status == 0][-COMMANDS:]
-    failed = [f"`{command}` ended with exit status {status}" for command, status in latest.items() if status]
+            latest[command] = program.status
+    passed = [command for command, status in latest.items() if status == 0][-COMMANDS:]
+    hidden = [f"how {_command(program)} ended is not known" for program in evidence.hidden_trials(turn)]
     how = [f"{', '.join(passed)} ended without an error"] if passed else []
-    how += failed[-COMMANDS:]
+    how += hidden[-COMMANDS:]
     said = "; ".join(words)
-    if len(passed) == 1 and not failed and passed[0] in said:
+    if len(passed) == 1 and not hidden and passed[0] in said:
         return f"Checked: {said}."
     return f"Checked: {said} ({'; '.join(how) or 'it was read'})."
+
+
+def _command(program: ProgramRun) -> str:
+    return f"`{in_a_line(program.command, COMMAND)}`"
 
 
 def _taken(state: State) -> str:

@@ -1,5 +1,7 @@
 """What follows from the router's answer: a turn, a wait, an end, a question again, or the fallback."""
 
+from typing import Final
+
 from tenex.core import records as r
 from tenex.core.decide.outgoing import as_sentence, notify
 from tenex.core.decide.transaction import Transaction
@@ -16,11 +18,14 @@ from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.messages import NO_USAGE, ModelStep
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from tenex.core.routing import parse
+from tenex.core.state.conversation import State
 
 from . import closing, gates, waivers
 from .only_choice import only_choice, to_accept_untried
 from .routing import Accepted, Rejected, check
 
+REQUEST: Final = 400
+"""Characters of the request, in a message about a transition."""
 BY_RULE = "rule"
 """`Routed.by` of a decision that was taken without a model."""
 NO_STEP = ModelStep(usage=NO_USAGE)
@@ -101,6 +106,7 @@ def accept(draft: Transaction, accepted: Accepted, *, by: str, decider: Decider,
     rejections = question.rejections if question else ()
     agents = accepted.agents or (("END",) if accepted.end else ("USER",))
     phase = accepted.way[-1] if accepted.way else None
+    is_settled = accepted.acknowledged and question is not None and draft.state.cycle.phase in QUALITY_PHASES
     draft.add(
         r.Routed,
         agents=agents,
@@ -110,6 +116,7 @@ def accept(draft: Transaction, accepted: Accepted, *, by: str, decider: Decider,
         usage=step.usage,
         model=step.model,
         decided_by=decider,
+        settles=question.seq if is_settled and question is not None else 0,
     )
     for sentence in rejections:
         if sentence.startswith("There is no "):
@@ -146,7 +153,7 @@ def _enter(draft: Transaction, accepted: Accepted, decider: Decider) -> None:
     if accepted.way:
         target = accepted.way[-1]
         from_reflection = draft.state.cycle.phase is Phase.REFLECTION
-        transition(draft, target, accepted.reason, decider)
+        transition(draft, target, accepted.reason, decider, begins=from_reflection)
         if from_reflection:
             draft.begin_cycle("chat was entered from reflection", decided_by=decider)
     elif draft.state.memory.last_turn is not None and draft.state.cycle.turns:
@@ -168,7 +175,9 @@ def end(draft: Transaction, reason: str, decider: Decider) -> None:
         _skip(draft, phase, decider)
     requests = draft.state.requests
     if draft.state.phases.executed:
-        notify(draft, closing.last_word(draft.state))
+        slug = closing.speaker(draft.state)
+        speaker = draft.rules.roster.get(slug) if slug is not None else None
+        notify(draft, closing.last_word(draft.state), speaker=speaker)
     draft.add(r.Ended, reason=reason, decided_by=decider)
     if requests:
         author = person(requests[-1].name, requests[-1].author)
@@ -260,19 +269,20 @@ def correct_plan(draft: Transaction, name: str, author: PublicKey) -> None:
 # ---- cycles and phases -----------------------------------------------------------------------------------------------
 
 
-def transition(draft: Transaction, to: Phase, reason: str, decider: Decider) -> None:
-    """Enter a phase."""
+def transition(draft: Transaction, to: Phase, reason: str, decider: Decider, *, begins: bool = False) -> None:
+    """Enter a phase; `begins` is whether the next cycle begins with that."""
     cycle = draft.state.cycle.number
-    draft.add(r.PhaseTransition, **handoff_fields(draft, to, reason, decider), cycle=cycle)
+    draft.add(r.PhaseTransition, **handoff_fields(draft, to, reason, decider, begins=begins), cycle=cycle)
 
 
-def handoff_fields(draft: Transaction, to: Phase, reason: str, decider: Decider) -> dict[str, object]:
+def handoff_fields(
+    draft: Transaction, to: Phase, reason: str, decider: Decider, *, begins: bool = False
+) -> dict[str, object]:
     """Why and where the work goes on, for the next agents; the agent is the one that decided it, or the project."""
     state, project = draft.state, draft.rules.project
     is_agent = decider.kind == "hand-over"
     last = state.cycle.turns[-1] if state.cycle.turns else None
-    request = state.cycle.messages[-1].text if state.cycle.messages else ""
-    asked = request if len(request) <= 400 else request[:400] + " …"
+    asked = _request(state, begins=begins)
     return {
         "from_": state.cycle.phase,
         "to": to,
@@ -285,9 +295,19 @@ def handoff_fields(draft: Transaction, to: Phase, reason: str, decider: Decider)
     }
 
 
+def _request(state: State, *, begins: bool) -> str:
+    """What the cycle is for, cut: the message that began it, not an answer that came since.
+
+    For the cycle that begins next it is the first request that is left for it; "" where that is not recorded yet.
+    """
+    messages = state.requests if begins else state.cycle.messages
+    request = next((message.text for message in messages if not message.is_answer), "")
+    return request if len(request) <= REQUEST else f"{request[:REQUEST]} …"
+
+
 def begin_cycle(draft: Transaction, reason: str, decider: Decider) -> None:
     """Begin a cycle in chat; the way there is a transition only where the table has it."""
     state = draft.state
     if state.cycle.number and PHASE_TRANSITIONS.permits(state.cycle.phase, Phase.CHAT):
-        transition(draft, Phase.CHAT, reason, decider)
+        transition(draft, Phase.CHAT, reason, decider, begins=True)
     draft.begin_cycle(reason, decided_by=decider)

@@ -15,13 +15,14 @@ from tenex.core.decider import Decider, person
 from tenex.core.effects import Key, Work
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.messages import ModelStep, Note, ToolSpec
-from tenex.core.mode import Mode
+from tenex.core.mode import Mode, Unproved
 from tenex.core.phases import QUALITY_PHASES, TALK_PHASES, Phase
 from tenex.core.signals import DayLimitReached, MessageReceived, ModelFailed, RouteAnswered, Signal
 from tenex.core.state.conversation import State
 from tenex.core.state.run import Call, OrchestratorTurn, Run
 
 from . import answers, approvals, closing, decide, evidence, gates, hand_over, waivers
+from .only_choice import will_repair
 from .reflection_note import reflection_notes
 from .router_prompt import question_for
 from .routing import Rejected
@@ -73,6 +74,11 @@ class PhasesMode(Mode):
         elif state.phases.question is None:
             decide.route(draft)
 
+    def what_follows(self, draft: Transaction, run: Run, verdict: r.WorkVerdict) -> str:
+        """That a repair follows, after a verification's issues."""
+        is_repaired = run.phase is Phase.VERIFICATION and verdict == "issues" and will_repair(draft.state, draft.rules)
+        return "A repair follows." if is_repaired else ""
+
     def approval_question(self, draft: Transaction, run: Run) -> str:
         """How a user approves a plan, where one has to."""
         return approvals.question(draft, run)
@@ -98,8 +104,8 @@ class PhasesMode(Mode):
         """Whether users get an agent's last words as a message: one per answer and issue."""
         return closing.is_published(state, run, outcome, verdict)
 
-    def why_unproved(self, draft: Transaction, agent: Agent) -> str | None:
-        """Why a verdict `verified` does not count: nothing was run in the turn."""
+    def why_unproved(self, draft: Transaction, agent: Agent) -> Unproved | None:
+        """Why a verdict `verified` does not count: nothing was run in the turn, or it failed."""
         return evidence.why_unproved(draft, agent)
 
     def gate_met(self, draft: Transaction, turn: OrchestratorTurn) -> Phase | None:

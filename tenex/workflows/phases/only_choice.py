@@ -18,6 +18,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.graph import END
 from tenex.core.phases import GATES, TALK_PHASES, Phase
 from tenex.core.routing import USER, RoutingDecision
+from tenex.core.state.conversation import State
 from tenex.core.state.run import OrchestratorTurn
 
 from . import evidence, gates
@@ -130,9 +131,11 @@ def _after_verification(conversation: Conversation, last: OrchestratorTurn, rule
 
 
 def untried_because(turn: OrchestratorTurn) -> str | None:
-    """Why nothing was tried in a verification; None where something was found or tried."""
+    """Why nothing was tried with success in a verification; None where something was found, or tried with success."""
     verdicts = [done for done in turn.completions if done.verdict]
-    if turn.phase is not Phase.VERIFICATION or turn.has_tried or any(done.verdict == "issues" for done in verdicts):
+    if turn.phase is not Phase.VERIFICATION or any(done.verdict == "issues" for done in verdicts):
+        return None
+    if evidence.has_tried(turn):
         return None
     return next((done.untried or done.text for done in verdicts if done.verdict == "untried"), None)
 
@@ -166,15 +169,27 @@ def _can_run_more(conversation: Conversation, rules: Policy) -> Agent | None:
 
 def _repair(conversation: Conversation, last: OrchestratorTurn) -> RoutingDecision | None:
     """Back to those who built it, where verification found issues."""
-    rounds = sum(
-        any(done.verdict == "issues" for done in turn.completions)
-        for turn in conversation.cycle.turns[-conversation.cycle.turns_since_user :]
-    )
-    if not any(done.verdict == "issues" for done in last.completions) or rounds > REPAIRS:
+    if not any(done.verdict == "issues" for done in last.completions):
+        return None
+    if _rounds(conversation, conversation.cycle.turns_since_user) > REPAIRS:
         return None
     built = next((turn for turn in reversed(conversation.cycle.turns) if turn.phase is Phase.EXECUTE), None)
     reason = "verification found issues; they have to be repaired"
     return RoutingDecision(agents=built.agents, phase=Phase.EXECUTE, reason=reason) if built is not None else None
+
+
+def will_repair(state: State, rules: Policy) -> bool:
+    """Whether issues that the open turn finds go back to those who built it, by rule."""
+    has_built = any(turn.phase is Phase.EXECUTE for turn in state.cycle.turns)
+    is_new = any(message.seq > state.phases.router_asked for message in state.requests)
+    rounds = _rounds(state, max(0, state.cycle.turns_since_user - 1)) + 1
+    return rules.routes_by_rule and has_built and not is_new and rounds <= REPAIRS
+
+
+def _rounds(state: State, newest: int) -> int:
+    """How many of the newest turns have found issues."""
+    turns = state.cycle.turns[-newest:] if newest else ()
+    return sum(any(done.verdict == "issues" for done in turn.completions) for turn in turns)
 
 
 def only_agent(conversation: Conversation, phase: Phase, rules: Policy) -> Agent | None:

@@ -35,7 +35,7 @@ LESSON = 500
 """Characters of each: a correction is a sentence or two."""
 
 T = TypeVar("T")
-_PLACE: Final = '"messages": [], "turns": []'
+_PLACE: Final = '"history": []'
 
 
 def question_for(
@@ -49,20 +49,28 @@ def question_for(
     empty = _json({**_fixed(conversation, rules), "lessons": _lessons(conversation, lessons)})
     messages = _whole_messages.of(conversation.id, conversation.cycle.messages)
     done = _whole_turns.of(conversation.id, conversation.cycle.turns)
-    document = _filled(empty, messages, done)
+    document = _filled(empty, conversation, messages, done)
     room = budget * BYTES_PER_TOKEN - FRAME
     if weight(document) > room:
         room -= weight(empty)
         messages = _shorter_messages(conversation.cycle.messages, max(room // 2, room - _sizes(done)))
         done = _shorter_turns(conversation.cycle.turns, done, room - _sizes(messages))
-        document = _filled(empty, messages, done)
+        document = _filled(empty, conversation, messages, done)
     return Note(title="routing", text=document)
 
 
-def _filled(empty: str, messages: Sequence[str], done: Sequence[str]) -> str:
-    """The question with what was written and done, all of it JSON already."""
+def _filled(empty: str, conversation: Conversation, messages: Sequence[str], done: Sequence[str]) -> str:
+    """The question with what was written and done, all of it JSON already, in the order in which it began.
+
+    One list only grows at its end: of two, the second would begin elsewhere in each question, and not be cached.
+    """
+    texts = [
+        *zip((message.seq for message in conversation.cycle.messages), messages, strict=True),
+        *zip((turn.seq for turn in conversation.cycle.turns), done, strict=True),
+    ]
+    history = ", ".join(text for _, text in sorted(texts))
     # no one's words can look like the place: in JSON a quote within a text is escaped
-    return empty.replace(_PLACE, f'"messages": [{", ".join(messages)}], "turns": [{", ".join(done)}]', 1)
+    return empty.replace(_PLACE, f'"history": [{history}]', 1)
 
 
 def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
@@ -90,8 +98,7 @@ def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
             for agent in rules.routable.values()
         ],
         "earlier": [{"cycle": p.cycle, "request": p.request, "done": list(p.done)} for p in conversation.memory.past],
-        "messages": [],
-        "turns": [],
+        "history": [],
         "cycle": conversation.cycle.number,
         "phase": conversation.cycle.phase,
         "permitted": [*permitted, *beyond],
@@ -158,7 +165,6 @@ def _message(message: Message, limit: int) -> str:
             "role": message.role,
             "key": short_key(message.author),
             "text": with_context(cut(message.text, limit), message.context),
-            "after_turn": message.after_turn,
         }
     )
 

@@ -1,6 +1,6 @@
 """Checks the router's decision against graph, roster and gates: accepted, or a sentence it can act on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tenex.core.config import Policy
@@ -21,6 +21,7 @@ class Accepted:
     """A decision the graph, the roster and the gates permit.
 
     `end` and `user` stand alone. `way` are the phases entered, the waived ones on it first; empty means: stay.
+    `acknowledged` is as in `RoutingDecision`.
     """
 
     agents: tuple[Slug, ...] = ()
@@ -28,6 +29,7 @@ class Accepted:
     reason: str = ""
     end: bool = False
     user: bool = False
+    acknowledged: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +52,11 @@ def check(conversation: Conversation, decision: RoutingDecision, rules: Policy) 
 
     A wish to waive gates is put to a user before anything else of the decision is looked at.
     """
-    if (wish := _wish(conversation, decision)) is not None:
-        return wish
+    verdict = _wish(conversation, decision) or _checked(conversation, decision, rules)
+    return replace(verdict, acknowledged=decision.acknowledged) if isinstance(verdict, Accepted) else verdict
+
+
+def _checked(conversation: Conversation, decision: RoutingDecision, rules: Policy) -> Accepted | Rejected:
     for word in (END, USER):
         if any(agent.upper() == word for agent in decision.agents):
             if len(decision.agents) > 1:

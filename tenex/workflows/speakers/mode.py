@@ -17,6 +17,7 @@ from tenex.core.effects import Key
 from tenex.core.ids import Slug
 from tenex.core.messages import Note, ToolSpec
 from tenex.core.mode import Mode
+from tenex.core.names import is_placeholder
 from tenex.core.ports import ToolResult
 from tenex.core.records.run import Outcome
 from tenex.core.signals import MessageReceived
@@ -118,7 +119,12 @@ class SpeakersMode(Mode):
             stop(draft, signal.name, quiet=True)
             if session.is_closed:
                 notify(draft, decide.over(session))
-            decide.close(draft, decide.CLOSED, f"{signal.name} closed it.", by=signal.name)
+            decide.close(
+                draft,
+                decide.CLOSED,
+                "It was closed." if is_placeholder(signal.name) else f"{signal.name} closed it.",
+                by=signal.name,
+            )
         elif name == "retry" and draft.state.work.turn is not None and not holds.on_hold(draft.state):
             notify(draft, "I am at work; `/stop` first.")
         elif session.is_closed:
