@@ -6,7 +6,7 @@ of the node's step, and what its models cost, which counts for the mission.
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tenex.core.config import Policy
 from tenex.core.context.window import CONTEXT_TOKENS
@@ -19,7 +19,9 @@ from tenex.workflows.agents.standalone import OWNER, dialogue
 from tenex.workflows.local_run import MemoryJournals
 from tenex.workflows.missions.nodes import Answer
 from tenex.workflows.missions.runner import PeerRequest
+from tenex.workflows.speakers.config import rules_of, with_workflows
 from tenex.workflows.speakers.runner import LocalSpeakers
+from tenex.workflows.speakers.state import session_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +47,12 @@ class Asker:
             raise WorkflowError(f"The workflow {slug} is disabled: {rules.disabled[slug][0]}")
         if slug in rules.disabled_agents:
             raise WorkflowError(f"The agent {slug} is disabled: {rules.disabled_agents[slug][0]}")
-        agent = None if slug in rules.workflows else rules.find(slug)
+        agent = None if slug in rules_of(rules).workflows else rules.find(slug)
         if agent is not None:
             slug = agent.slug
-            rules = replace(rules, workflows={slug: dialogue(slug, slug)})
-        elif slug not in rules.workflows:
-            there = ", ".join(sorted([*rules.routable, *rules.workflows]))
+            rules = with_workflows(rules, {slug: dialogue(slug, slug)})
+        elif slug not in rules_of(rules).workflows:
+            there = ", ".join(sorted([*rules.routable, *rules_of(rules).workflows]))
             raise WorkflowError(f"There is no agent and no workflow of speakers {slug}. There are: {there}.")
         author, role = question.author, question.role
         journals = MemoryJournals()
@@ -76,7 +78,7 @@ class Asker:
 
 
 def _answer(slug: Slug, state: Conversation, notice: str, *, is_agent: bool) -> Answer:
-    session, turn = state.workflow, state.memory.last_turn
+    session, turn = session_of(state), state.memory.last_turn
     assert session is not None
     if state.work.runs:
         raise WorkflowError(f"{slug} asks a user, for whom a node cannot answer: {notice}")

@@ -8,12 +8,12 @@ from typing import Any
 from tenex.configuration.build import Configuration
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation, Run
-from tenex.core.effects import NodeRun
+from tenex.core.effects import KindEffect
 from tenex.core.errors import ConfigurationError, TenexError
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ModelStep, Quote, ToolSpec
 from tenex.core.phases import Phase
-from tenex.core.ports import Clock, ExecutionContext, NodeTask, OnText, Prompt, ToolResult, ignore_text
+from tenex.core.ports import Clock, ExecutionContext, KindTask, OnText, Prompt, ToolResult, ignore_text
 from tenex.core.signals import Signal
 from tenex.llm.client import ModelClient
 from tenex.log import get_logger
@@ -24,7 +24,7 @@ log = get_logger(__name__)
 
 
 class LiveConfiguration:
-    """`Model`, `Tools`, `Prompter` and `Missions` (`core.ports`) by the current configuration."""
+    """`Model`, `Tools`, `Prompter` and `KindRunner` (`core.ports`) by the current configuration."""
 
     def __init__(self, first: Configuration) -> None:
         self.now = first
@@ -71,8 +71,8 @@ class LiveConfiguration:
         """Run a call."""
         return await self.now.tools.call(name, arguments, context)
 
-    def prepare(self, effect: NodeRun, post: Callable[[Signal], None]) -> NodeTask:
-        """Prepare a mission's node; it uses the code that is loaded when it begins."""
+    def prepare(self, effect: KindEffect, post: Callable[[Signal], None]) -> KindTask:
+        """Prepare the work of a kind; it uses the code that is loaded when it begins."""
         return self.now.missions.prepare(effect, post)
 
     def work(self, conversation: Conversation, run: Run) -> Prompt:

@@ -292,7 +292,7 @@ class Application:
             model=model,
             tools=current,
             prompter=current,
-            missions=current,
+            kind_runner=current,
             outbox=Outbox(Publisher(self.pool, self.keys, KINDS)),
             rules=current.rules,
             on_text=self.indicators.on_text,

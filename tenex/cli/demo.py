@@ -24,6 +24,7 @@ from tenex.core.messages import ModelRequest
 from tenex.core.phases import Phase
 from tenex.core.projection import is_idle
 from tenex.operations.transcript import TranscriptRenderer
+from tenex.workflows.missions.state import mission_of
 
 from .chat import Chat
 from .shared import output
@@ -292,7 +293,7 @@ class _Demo:
             await asyncio.sleep(0.05)
         conversation = self._conversations[root]
         if conversation.cycle.status == "ended":
-            mission = conversation.mission
+            mission = mission_of(conversation)
             return FAILED if (mission.outcome == "failed" if mission else root in self._refused) else 0
         self._screen.message(f"It waits for a user: {self._last_text.get(root, '')}", "bold")
         return WAITING

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from tenex.core.amounts import count, duration
 from tenex.core.errors import StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
+from tenex.core.kind import all_kinds
 from tenex.core.phases import Phase
 from tenex.store.repository import ConversationFolder
 from tenex.store.stats import Spending, Stats, as_json, dearest_first, total
@@ -80,9 +81,9 @@ def _totals(stats: Stats) -> Iterator[str]:
     refused = f"{count(stats.rejections, 'routing answer')} refused, {count(stats.useless, 'useless answer')}"
     yield f"  of them {refused}; {count(stats.failures, 'failed try', 'failed tries')}"
     yield f"{count(stats.tool_calls, 'tool call')}, {stats.tool_failures} failed, {stats.tool_refusals} refused"
-    if stats.nodes:
-        nodes, steps = count(stats.nodes, "node"), count(stats.steps, "step")
-        yield f"{nodes} of missions entered, {steps}, {stats.step_failures} failed"
+    for kind in all_kinds():
+        if kind.name in stats.kinds:
+            yield kind.counts_in_words(stats.kinds[kind.name])
     if stats.restarts:
         yield f"{count(stats.restarts, 'restart')} in the middle of work"
 

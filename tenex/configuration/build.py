@@ -12,7 +12,7 @@ from tenex.core.config import Agent, AgentKind, PeerGroup, Policy
 from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug, TurnId
-from tenex.core.ports import Missions, Model
+from tenex.core.ports import KindRunner, Model
 from tenex.core.trust import may_reach
 from tenex.llm.scripted import Pace
 from tenex.nostr.keys import KeyRing, SecretKey, npub, parse_public_key
@@ -37,8 +37,12 @@ from tenex.tools.stores import PastMessages
 from tenex.tools.tool import Tool
 from tenex.tools.workspace import Workspace
 from tenex.workflows.loading import changed_since
+from tenex.workflows.missions import config as missions_config
+from tenex.workflows.missions.config import missions_of
 from tenex.workflows.missions.definitions import MissionWorkflow
 from tenex.workflows.missions.runner import Ask, NodeRunner
+from tenex.workflows.speakers import config as speakers_config
+from tenex.workflows.speakers.config import rules_of
 from tenex.workflows.speakers.rules import compiler
 from tenex.workflows.speakers.workflow import Workflow
 
@@ -85,7 +89,7 @@ class Configuration:
     tools: ToolRegistry
     prompter: ConversationPrompter
     model: Model
-    missions: Missions
+    missions: KindRunner
 
     @property
     def project(self) -> SecretKey:
@@ -101,10 +105,10 @@ class Configuration:
     def slugs(self) -> dict[str, PublicKey]:
         """The agents' and workflows' keys by the name people may call them."""
         keys: dict[str, PublicKey] = {slug: agent.pubkey for slug, agent in self.rules.roster.items()}
-        keys |= {slug: workflow.pubkey for slug, workflow in self.rules.workflows.items()}
+        keys |= {slug: workflow.pubkey for slug, workflow in rules_of(self.rules).workflows.items()}
         disabled = (*self.rules.disabled, *self.rules.disabled_agents)
         keys |= {slug: self.keys[slug].public for slug in disabled if slug in self.keys}
-        return keys | {slug: mission.pubkey for slug, mission in self.rules.missions.items()}
+        return keys | {slug: mission.pubkey for slug, mission in missions_of(self.rules).items()}
 
     @property
     def named(self) -> dict[PublicKey, Slug]:
@@ -114,7 +118,7 @@ class Configuration:
     @property
     def workflows(self) -> frozenset[PublicKey]:
         """The keys that are workflows', of speakers and missions, disabled ones too."""
-        slugs = (*self.rules.workflows, *self.rules.missions, *self.rules.disabled)
+        slugs = (*rules_of(self.rules).workflows, *missions_of(self.rules), *self.rules.disabled)
         return frozenset(self.keys[slug].public for slug in slugs if slug in self.keys)
 
     @property
@@ -123,8 +127,8 @@ class Configuration:
         project = self.settings.project
         others = [
             *((one.pubkey, one.name, _about("agent", one.role)) for one in self.rules.roster.values()),
-            *((one.pubkey, one.name, _about("workflow", one.about)) for one in self.rules.workflows.values()),
-            *((one.pubkey, slug, _about("mission", one.about)) for slug, one in self.rules.missions.items()),
+            *((one.pubkey, one.name, _about("workflow", one.about)) for one in rules_of(self.rules).workflows.values()),
+            *((one.pubkey, slug, _about("mission", one.about)) for slug, one in missions_of(self.rules).items()),
         ]
         owners = ", ".join(f"nostr:{npub(key)}" for key in sorted(self.people.owners)[:MOST_OWNERS])
         whose = f"the project {project.name}" + (f" of {owners}" if owners else "")
@@ -192,11 +196,17 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         routes_by_rule=settings.conversations.route_by_rule,
         limits=settings.limits.to_core(),
         gates=settings.gates.to_core(),
-        workflows={slug: one.configured(slug, keys[slug].public) for slug, one in speakers.items()},
-        missions={slug: one.rule(slug, keys[slug].public) for slug, one in missions.items()},
+        kinds={
+            speakers_config.NAME: speakers_config.WorkflowRules(
+                workflows={slug: one.configured(slug, keys[slug].public) for slug, one in speakers.items()},
+                compile_graph=compiler(),
+            ),
+            missions_config.NAME: missions_config.MissionRules(
+                missions={slug: one.rule(slug, keys[slug].public) for slug, one in missions.items()}
+            ),
+        },
         disabled=unusable,
         disabled_agents=disabled_slugs,
-        compile_graph=compiler(),
     )
     commands, recorded = commands_of(settings), ProjectRuns(ground.places.data)
     prompter = ConversationPrompter(
@@ -249,7 +259,7 @@ def reconfigure(known: Configuration, ground: StaticContext) -> tuple[Configurat
         for name in changed_since(settings.workflows)
     ]
     found = configure(settings, ground)
-    usable = {*known.rules.workflows, *known.rules.missions}
+    usable = {*rules_of(known.rules).workflows, *missions_of(known.rules)}
     lost = [fault for slug, faults in found.rules.disabled.items() if slug in usable for fault in faults]
     if lost := [fault for fault in lost if TAKES_PART not in fault]:  # of a faulty agent only what needs it is disabled
         raise ConfigurationError(lost)  # what is under way would stop

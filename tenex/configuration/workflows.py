@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Final
 
 from tenex.core.ids import Slug
-from tenex.core.workflow_config import PERSON
 from tenex.log import get_logger
 from tenex.settings import ProjectPaths, Settings
+from tenex.workflows.speakers.config import PERSON
 from tenex.workflows.speakers.definitions import LoadedWorkflow, LoadedWorkflows, find_workflows, is_slug
 
 from .agents import OWNER, PROJECT

@@ -13,6 +13,7 @@ from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import STOPPED, advance, close_calls, close_turn, finish_run
 from tenex.core.decider import Decider, person
+from tenex.core.kind import kind_of_conversation, refused_workflow
 
 from . import names
 from . import records as r
@@ -20,9 +21,8 @@ from .amounts import count, dollars, duration
 from .decide import holds, permissions
 from .decide.permissions import Decision
 from .errors import InternalError
-from .ids import Millis, RunId, Slug
+from .ids import Millis, RunId
 from .messages import cut
-from .mode import mode_of, unbegun
 from .port_values import UndoOutcome
 from .projection import Activity, RouterActivity, RunActivity, activity_of
 from .prose import prose
@@ -179,7 +179,7 @@ def read(draft: Transaction, signal: MessageReceived) -> Command | MessageReceiv
         return signal
     if prose(text[:_HEAD]).split()[:1] != plain(words[0]).split()[:1]:  # it is code or a quotation
         return signal
-    known = _callable(draft)
+    known = draft.rules.callable
     for length in range(len(words), 0, -1):
         if slug := names.find(" ".join(words[:length]), known):
             others = (other for other in signal.addressed if other != slug)
@@ -191,13 +191,6 @@ def read(draft: Transaction, signal: MessageReceived) -> Command | MessageReceiv
 
 def _first(text: str) -> str:
     return text.split(maxsplit=1)[0]
-
-
-def _callable(draft: Transaction) -> dict[Slug, names.Named | None]:
-    """Everyone a message can call: agents, workflows of speakers, missions, also disabled ones."""
-    rules = draft.rules
-    others = (*rules.missions, *rules.disabled, *rules.disabled_agents)
-    return {**{Slug(name): None for name in others}, **rules.workflows, **rules.roster}
 
 
 def _is_ours_or_a_person(draft: Transaction, signal: MessageReceived, name: str) -> bool:
@@ -216,7 +209,7 @@ def _unknown(draft: Transaction, text: str) -> str:
         sentence = f"There is no command {first}. "
         sentence += f"Did you mean /{near}?" if near else "`/help` lists them."
     else:
-        known = _callable(draft)
+        known = draft.rules.callable
         near = names.nearest(first, known)
         sentence = f"There is no agent @{names.plain(first)}. "
         disabled = {*draft.rules.disabled, *draft.rules.disabled_agents}
@@ -239,7 +232,7 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
     is_permitted = permissions.may_decide(
         decision, draft.state, draft.rules.gates, author=signal.message.author, role=signal.role
     )
-    mode = mode_of(draft.state)
+    mode = kind_of_conversation(draft.state)
     if command.name == "help":
         notify(draft, help_text(draft))
     elif command.name == "status":
@@ -248,7 +241,7 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
         notify(draft, "Only an owner may skip a quality gate.")
     elif not is_permitted:
         notify(draft, f"/{command.name} is for an owner, or the member who began this conversation.")
-    elif command.name in ("new", "continue") and (workflow := unbegun(draft)):
+    elif command.name in ("new", "continue") and (workflow := refused_workflow(draft)):
         notify(
             draft,
             f"The mission {workflow} has not begun. Write here what it is to work on, or anything else in a new note.",
@@ -287,7 +280,7 @@ def stop(draft: Transaction, name: str, *, quiet: bool = False) -> None:
     if draft.state.work.turn is not None:
         close_turn(draft)
     then = "Write to go on, or `/retry`."
-    if stopped := mode_of(draft.state).on_stop(draft, name):
+    if stopped := kind_of_conversation(draft.state).on_stop(draft, name):
         running.append(stopped)
         then = "`/continue` goes on, `/new` ends it."
     if not quiet:
@@ -303,7 +296,7 @@ def undo(draft: Transaction, argument: str, name: str) -> None:
     listed = state.work.undo
     if unknown := [word for word in words if word not in ("turn", "cycle", "yes")]:
         notify(draft, f"`/undo` takes `cycle` or `yes`, not {cut(unknown[0], 40)}. Nothing was done.")
-    elif state.work.turn is not None or state.has_mission:
+    elif state.work.turn is not None or state.has_open_kind:
         notify(draft, "Work is under way. Write `/stop`, then `/undo`.")
     elif listed is not None and listed.is_open:
         notify(draft, "I am still at the last `/undo`.")
@@ -380,7 +373,7 @@ def help_text(draft: Transaction) -> str:
     """All commands, and the names that a message can call."""
     rules = draft.rules
     agents = ", ".join(sorted(rules.routable))
-    workflows = ", ".join(sorted((*rules.workflows, *rules.missions)))
+    workflows = ", ".join(sorted(rules.begun_by_mention))
     disabled = sorted({*rules.disabled, *rules.disabled_agents})
     text = HELP.format(
         agents=f": {agents}" if agents else "",
@@ -392,7 +385,7 @@ def help_text(draft: Transaction) -> str:
 def status(draft: Transaction) -> str:
     """Where the conversation is and what it does, in a few lines."""
     state = draft.state
-    lines = mode_of(state).status(draft)
+    lines = kind_of_conversation(state).status(draft)
     if state.identity.imported:
         lines.append("Imported: who wrote the first messages, and when, is what a file says.")
     tokens = state.totals.usage.input_tokens + state.totals.usage.output_tokens

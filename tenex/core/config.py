@@ -4,18 +4,16 @@
 class they need, so that an old journal keeps its meaning when the configuration changes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Protocol
 
 from tenex.core.state.agent import Program
 
 from . import names
 from .ids import PublicKey, Slug
-from .mission_config import MissionRule
 from .phases import Access, Phase
-from .workflow_config import Compile, Workflow, no_graphs
 
 
 class LessonSubject(StrEnum):
@@ -197,6 +195,14 @@ class GateRules:
     members_may_waive: bool = False
 
 
+class KindRules(Protocol):
+    """What is configured of a kind of conversation."""
+
+    @property
+    def begun_by_mention(self) -> Collection[str]:
+        """The names that begin one where the first message mentions them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """Everything configured that `decide` goes by."""
@@ -211,15 +217,23 @@ class Policy:
     """Whether a step that leaves one choice is taken without asking the router's model."""
     limits: Limits = field(default_factory=Limits)
     gates: GateRules = field(default_factory=GateRules)
-    missions: Mapping[str, MissionRule] = field(default_factory=dict)
-    """Workflows whose nodes are functions, by name."""
-    workflows: Mapping[Slug, Workflow] = field(default_factory=dict)
+    kinds: Mapping[str, KindRules] = field(default_factory=dict)
+    """What is configured of each kind of conversation, by its name."""
     disabled: Mapping[Slug, tuple[str, ...]] = field(default_factory=dict)
-    """Workflows and missions that cannot be used, each with its faults."""
+    """What a mention would begin and that cannot be used, each with its faults."""
     disabled_agents: Mapping[Slug, tuple[str, ...]] = field(default_factory=dict)
     """Agents whose files have faults, each with them."""
-    compile_graph: Compile = no_graphs
-    """Of a workflow that is open, whose graph its journal holds: the configured one may have changed since."""
+
+    @property
+    def begun_by_mention(self) -> tuple[Slug, ...]:
+        """The names that begin a conversation of their own where the first message mentions them."""
+        return tuple(Slug(name) for rules in self.kinds.values() for name in rules.begun_by_mention)
+
+    @property
+    def callable(self) -> Mapping[Slug, Agent | None]:
+        """All that a mention can call, also what is disabled: agents with themselves, everything else with None."""
+        others = (*self.begun_by_mention, *self.disabled, *self.disabled_agents)
+        return {**dict.fromkeys(map(Slug, others)), **self.roster}
 
     @property
     def routable(self) -> Mapping[Slug, Agent]:

@@ -4,7 +4,7 @@
 whole new state; any other is given to the reducers of each part, which all read the state before it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -12,7 +12,6 @@ from tenex.core.reducers.cycle import CYCLE
 from tenex.core.reducers.delivery import DELIVERY
 from tenex.core.reducers.history import HISTORY
 from tenex.core.reducers.identity import IDENTITY
-from tenex.core.reducers.kinds import MISSION, REFUSED, WORKFLOW
 from tenex.core.reducers.memory import MEMORY
 from tenex.core.reducers.phases import PHASES
 from tenex.core.reducers.rebuild import imported, rebuilt
@@ -21,6 +20,7 @@ from tenex.core.reducers.totals import TOTALS, with_work
 from tenex.core.reducers.work import WORK
 from tenex.core.state.conversation import PARTS, State, parts_of
 from tenex.core.state.identity import Identity
+from tenex.core.state.kind import KindState
 from tenex.core.state.rollback import ConversationForked, RolledBack, forked, gone_back
 from tenex.core.state.run import Run
 from tenex.core.state.snapshot import StateSnapshot
@@ -39,9 +39,6 @@ _REDUCERS: Final[tuple[Reducers[Any], ...]] = (
     TOTALS,
     HISTORY,
     PHASES,
-    MISSION,
-    REFUSED,
-    WORKFLOW,
 )
 
 _OF_THE_WHOLE: Final[dict[type[r.Record], Callable[[State, Any], State]]] = {
@@ -51,8 +48,20 @@ _OF_THE_WHOLE: Final[dict[type[r.Record], Callable[[State, Any], State]]] = {
     ConversationForked: forked,
 }
 
-_reducers_of: Final[dict[type[r.Record], tuple[tuple[str, Callable[[Any, Any, State], Any]], ...]]] = {}
-"""By kind of record the parts it changes, each with its reducer; filled when a kind is first met."""
+_KIND_REDUCERS: Final[dict[str, Reducers[Any]]] = {}
+"""Those of the parts of kinds, by the kind's name."""
+
+Plan = tuple[tuple[str, Callable[[Any, Any, State], Any]], ...]
+"""The parts that a record changes, each with its reducer."""
+
+_plans: Final[dict[type[r.Record], tuple[Plan, Plan]]] = {}
+"""By class of record the parts of the kernel it changes, and those of kinds; filled when a class is first met."""
+
+
+def register_reducers(reducers: Reducers[Any]) -> None:
+    """Have the part of a kind change by these reducers, whose name is the kind's."""
+    _KIND_REDUCERS[reducers.part] = reducers
+    _plans.clear()
 
 
 @dataclass(slots=True)
@@ -81,11 +90,23 @@ class Conversation(State):
             if note is not None:
                 self.history = note(self.history, record, self)
             self.become(of_the_whole(self, record))
-        else:
-            changes = [(part, reduce(getattr(self, part), record, self)) for part, reduce in _plan(type(record))]
-            for part, value in changes:
-                setattr(self, part, value)
+        plan, plan_of_kinds = _plan(type(record))
+        changes = [(part, reduce(getattr(self, part), record, self)) for part, reduce in plan]
+        if plan_of_kinds:
+            self.kinds = self._kinds_after(record, plan_of_kinds)
+        for part, value in changes:
+            setattr(self, part, value)
         self.identity = replace(self.identity, next_seq=record.seq + 1, updated_at=record.at)
+
+    def _kinds_after(self, record: r.Record, plan: Plan) -> Mapping[str, KindState]:
+        kinds = dict(self.kinds)
+        for kind, reduce in plan:
+            value = reduce(kinds.get(kind), record, self)
+            if value is not None:
+                kinds[kind] = value
+            elif kind in kinds:
+                del kinds[kind]
+        return kinds
 
     def become(self, state: State) -> None:
         """Take over the parts of a state."""
@@ -103,12 +124,17 @@ class Conversation(State):
             raise ValueError(f"the snapshot of seq {snapshot.seq} comes where {self.next_seq} is next")
 
 
-def _plan(kind: type[r.Record]) -> tuple[tuple[str, Callable[[Any, Any, State], Any]], ...]:
-    plan = _reducers_of.get(kind)
-    if plan is None:
-        reducers = ((table.part, table.get(kind)) for table in _REDUCERS)
-        plan = _reducers_of[kind] = tuple((part, reduce) for part, reduce in reducers if reduce is not None)
-    return plan
+def _plan(record: type[r.Record]) -> tuple[Plan, Plan]:
+    plans = _plans.get(record)
+    if plans is None:
+        kernel = () if record in _OF_THE_WHOLE else _with_reducer(record, _REDUCERS)
+        plans = _plans[record] = (kernel, _with_reducer(record, _KIND_REDUCERS.values()))
+    return plans
+
+
+def _with_reducer(record: type[r.Record], tables: Iterable[Reducers[Any]]) -> Plan:
+    reducers = ((table.part, table.get(record)) for table in tables)
+    return tuple((part, reduce) for part, reduce in reducers if reduce is not None)
 
 
 def new_conversation(conversation: ConversationId, **parts: Any) -> Conversation:

@@ -4,7 +4,7 @@ from typing import Final
 
 from .ids import RunId, Slug
 from .messages import NO_USAGE, Usage
-from .records import MissionUsageRecorded, ModelResponded, Record
+from .records import ModelResponded, Record
 
 DAY: Final = 86_400_000
 """ms. A day begins at 00:00 UTC: everywhere at the same moment, and always as long as any other."""
@@ -25,9 +25,9 @@ def model_of(record: Record) -> str:
 
 
 def spender_of(record: Record) -> Slug:
-    """The agent or the mission it was paid for; what belongs to neither is the router's."""
-    if isinstance(record, MissionUsageRecorded):
-        return Slug(record.workflow)
+    """The agent, or what else its record names, that it was paid for; what belongs to neither is the router's."""
+    if record.spender:
+        return Slug(record.spender)
     run = getattr(record, "run", None)
     return ROUTER if run is None else run_agent(run)
 

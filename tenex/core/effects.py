@@ -4,15 +4,12 @@ A key is the kind of work, the seq of the record that made it wanted, and a part
 things. So a key never means two things, and a task that is already running for a key is the right one.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from tenex.core.state.mission import Step
-
-from .config import Replay, Role
-from .ids import ConversationId, Millis, PublicKey, RunId
+from .config import Replay
+from .ids import ConversationId, Millis, RunId
 from .messages import CallRequest, Entry
 from .port_values import ExecutionContext, UnsignedEvent
 from .records.undo import UndoScope
@@ -87,25 +84,18 @@ class Timer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRun:
-    """Run a mission's node.
+class KindEffect:
+    """Work that a kind of conversation wants; what runs it is `ports.KindRunner`.
 
-    While it runs, its steps come and go under the same key: the newest of these values lists which may have their
-    effect, and which have returned.
+    While it runs, it may want another value under the same key: that is shown to it, and it goes on.
     """
 
     key: Key
     conversation: ConversationId
-    workflow: str
-    node: str
-    data: Mapping[str, Any]
-    state: Mapping[str, Any]
-    """As the node was entered with."""
-    steps: Mapping[str, Step]
-    attempt: int
-    author: PublicKey | None = None
-    """The user on whose behalf it works, as in `ExecutionContext`."""
-    role: Role | None = None
+
+    def cannot_run(self) -> Any:
+        """The signal in place of its end, in a process that cannot run it."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +115,7 @@ class Undo:
     to: int = 0
 
 
-Effect = Route | ModelCall | ToolCall | Publish | Timer | NodeRun | Evaluate | Undo
+Effect = Route | ModelCall | ToolCall | Publish | Timer | KindEffect | Evaluate | Undo
 
 
 def may_start_early(effect: Effect) -> bool:

@@ -27,6 +27,17 @@ class Condition(Protocol):
         """Whether the edge is open."""
 
 
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """Open when a function of the facts is true: for an agent's own phases, of the agent."""
+
+    test: Callable[[Any], Any]
+
+    def holds(self, facts: Any) -> bool:
+        """Whether the function holds of the facts."""
+        return bool(self.test(facts))
+
+
 class Target(Protocol):
     """Names the next node from the facts, for edges whose end is not fixed (round robin, back to the first).
 

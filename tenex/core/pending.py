@@ -3,7 +3,8 @@
 from tenex.core.state.run import Call, CallState, Run
 
 from .conversation import Conversation
-from .effects import Effect, Evaluate, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Undo, Work
+from .effects import Effect, Evaluate, Key, ModelCall, Publish, Route, Timer, ToolCall, Undo, Work
+from .kind import all_kinds
 from .port_values import ExecutionContext
 from .signals import ClockJumped, Opened
 from .trust import least_trusted
@@ -29,10 +30,8 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
             effects.append(Timer(key=Key(Work.TIMER, question.seq, "route-warn"), due=question.warn_at))
     for run in conversation.work.runs.values():
         effects.extend(_of_run(conversation, run))
-    session = conversation.workflow
-    for name, watch in session.watches.items() if session is not None else ():
-        effects.append(Timer(key=Key(Work.TIMER, watch.seq, name), due=watch.due))
-    effects.extend(_of_mission(conversation))
+    for kind in all_kinds():
+        effects.extend(kind.effects(conversation))
     undo = conversation.work.undo
     if undo is not None and undo.is_open:
         key = Key(Work.UNDO, undo.seq)
@@ -69,39 +68,14 @@ def _of_run(conversation: Conversation, run: Run) -> list[Effect]:
             context = _context(conversation, run, call)
             key = Key(Work.TOOL, call.seq)
             effects.append(ToolCall(key=key, run=run.id, request=call.request, context=context, replay=call.replay))
-    if not run.is_waiting and run.retry is None and conversation.workflow is None:  # a session has watches of its own
+    is_watched = any(kind.watches_runs for kind in conversation.kinds.values())
+    if not run.is_waiting and run.retry is None and not is_watched:
         if not run.warned:
             effects.append(Timer(key=Key(Work.TIMER, run.armed, "warn"), due=run.warn_at))
         # a model call has a bound of its own, its wait for a turn counts against nothing, and its answer is paid for
         if run.wants is None:
             effects.append(Timer(key=Key(Work.TIMER, run.armed, "close"), due=run.close_at))
     return effects
-
-
-def _of_mission(conversation: Conversation) -> list[Effect]:
-    mission = conversation.mission
-    if mission is None:
-        return []
-    if mission.wait is not None:
-        return [Timer(key=Key(Work.TIMER, mission.wait.seq, "node-retry"), due=mission.wait.due)]
-    if mission.wants is None:
-        return []
-    person = least_trusted(conversation)
-    node = NodeRun(
-        key=Key(Work.NODE, mission.wants),
-        conversation=conversation.id,
-        workflow=mission.workflow,
-        node=mission.node,
-        data=mission.data,
-        state=mission.entry,
-        steps=mission.steps,
-        attempt=mission.attempt,
-        author=person.author or None if person else None,
-        role=person.role if person else None,
-    )
-    if not mission.close_at:
-        return [node]
-    return [node, Timer(key=Key(Work.TIMER, mission.armed, "node-close"), due=mission.close_at)]
 
 
 def _context(conversation: Conversation, run: Run, call: Call) -> ExecutionContext:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tenex.core.routes import Route
 from tenex.core.state.agent import AgentPhaseState
-from tenex.core.workflow.rounds import Route
 
 from .config import Role
 from .ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug

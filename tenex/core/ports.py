@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from .conversation import Conversation, Run
-from .effects import NodeRun
+from .effects import KindEffect
 from .ids import ConversationId, EventId, Millis, PublicKey, Slug
 from .messages import ModelRequest, ModelStep, StartEntry, ToolSpec
 from .phases import Phase
@@ -91,13 +91,13 @@ class Tools(Protocol):
 
 
 @runtime_checkable
-class NodeTask(Protocol):
+class KindTask(Protocol):
     """A node's run: ends in one signal, and requests steps and reports their results by others."""
 
     async def __call__(self) -> Signal:
         """Run the node; whatever happens, end in `NodeReturned` or `NodeFailed`."""
 
-    def see(self, effect: NodeRun) -> None:
+    def see(self, effect: KindEffect) -> None:
         """Receive what has become durable of its steps since."""
 
     def rest(self) -> None:
@@ -108,10 +108,10 @@ class NodeTask(Protocol):
         """Whether a step is under way, from when it was asked for until it is known to be durable."""
 
 
-class Missions(Protocol):
-    """Runs the nodes of missions."""
+class KindRunner(Protocol):
+    """Runs the work that kinds of conversation want."""
 
-    def prepare(self, effect: NodeRun, post: Callable[[Signal], None]) -> NodeTask:
+    def prepare(self, effect: KindEffect, post: Callable[[Signal], None]) -> KindTask:
         """The run of a node, to be begun later or never; it posts signals about its steps while it runs."""
 
 

@@ -6,11 +6,11 @@ A signal is not stored. Those that end a task carry its key; if the key is no lo
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from tenex.core.state.agent import AgentPhaseState
 
-from .config import Replay, Role
+from .config import Role
 from .effects import Key
 from .errors import ModelRefused, ModelUnavailable
 from .ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug
@@ -160,7 +160,7 @@ class ModelCallInterrupted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayLimitReached:
-    """A model call, of a run or of the router, or a mission's node may not begin before the day is over."""
+    """A model call, of a run or of the router, or work of a kind may not begin before the day is over."""
 
     key: Key
     limit: str
@@ -225,10 +225,6 @@ class RollBack:
     was: str = ""
 
 
-Who = Literal["world", "author", "operator"]
-"""Whose a failure of a node is: the world's, of the author of the node, or of the operator."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStateProvided:
     """User code outside a daemon changed an agent's state or phase between two of its runs."""
@@ -238,109 +234,19 @@ class AgentStateProvided:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MissionRequested:
-    """Someone wants a mission to begin at a node, with this state; both are JSON as the workflow writes it."""
+class KindSignal:
+    """A signal that only one kind of conversation knows."""
 
-    workflow: str
-    node: str
-    data: Mapping[str, Any]
-    state: Mapping[str, Any]
-    by: str
+    def if_late(self, state: Any) -> "KindSignal | None":
+        """The signal of its cost, where it is not wanted any more; None for any other."""
+        del state
+        return None
 
+    def without_result(self, why: str) -> "KindSignal | None":
+        """The same end without a result that cannot be recorded; None where there is none."""
+        del why
+        return None
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepRequested:
-    """A running node wants a step to have its effect."""
-
-    node: Key
-    step: str
-    replay: Replay
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepFinished:
-    """A step of a running node ended; `state` is the whole state after it."""
-
-    node: Key
-    step: str
-    ok: bool
-    result: Any = None
-    kind: str = ""
-    message: str = ""
-    may_pass: bool = False
-    needs_operator: bool = False
-    """No try succeeds before somebody has acted."""
-    state: Mapping[str, Any]
-    spent: Mapping[str, Usage] = field(default_factory=dict)
-    """What models that the node asked have cost meanwhile, by model."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeReturned:
-    """A node returned the node that follows it, or `END` with its result."""
-
-    key: Key
-    to: str
-    data: Mapping[str, Any] = field(default_factory=dict)
-    result: Any = None
-    state: Mapping[str, Any]
-    spent: Mapping[str, Usage] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeFailed:
-    """A node ended without an answer.
-
-    `who` can fix it: no one need ("world": it may pass), the author of the node ("author"), or the
-    operator ("operator": the workflow is not what it was when this began).
-    """
-
-    key: Key
-    who: Who
-    kind: str
-    message: str
-    retry_after: int | None = None
-    """ms, where someone asked for it."""
-    needs_operator: bool = False
-    """No try succeeds before somebody has acted, as with a wrong key."""
-    spent: Mapping[str, Usage] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeInterrupted:
-    """A node's task has ended without an answer that is wanted. What it had spent was spent all the same."""
-
-    spent: Mapping[str, Usage]
-    """What models that the node asked have cost since that was last reported, by model."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PauseRequested:
-    """Someone wants the mission to pause; where a node itself does, `node` is its key and `step` names the place."""
-
-    by: str
-    reason: str
-    node: Key | None = None
-    step: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContinueRequested:
-    """Someone lets a mission go on that is paused or waits."""
-
-    by: str
-
-
-MissionSignal = (
-    MissionRequested
-    | StepRequested
-    | StepFinished
-    | NodeReturned
-    | NodeFailed
-    | NodeInterrupted
-    | PauseRequested
-    | ContinueRequested
-)
 
 Signal = (
     Opened
@@ -359,7 +265,7 @@ Signal = (
     | Published
     | RollBack
     | AgentStateProvided
-    | MissionSignal
+    | KindSignal
 )
 
 
@@ -376,6 +282,6 @@ def without_result(signal: Signal, why: str) -> Signal | None:
         case ToolReturned(key=key, result=result):
             lost = ToolResult(ok=False, content=f"The result is lost: {why}. Check what it did before repeating it.")
             return ToolReturned(key=key, result=lost) if result != lost else None
-        case NodeReturned(key=key, spent=spent):
-            return NodeFailed(key=key, who="operator", kind="internal", message=why, spent=spent)
+        case KindSignal():
+            return signal.without_result(why)
     return None

@@ -51,6 +51,8 @@ from tenex.store.salvage import MessageRecord, Salvaged, salvage
 from tenex.store.verify import contradictions
 from tenex.store.view import Views
 from tenex.store.view_reader import read_view
+from tenex.workflows.missions.state import mission_of
+from tenex.workflows.speakers.state import session_of
 
 from .imports import comes_from_elsewhere, import_record, thread_address
 from .message_sources import (
@@ -279,7 +281,7 @@ def _losses(left: Salvaged, found: RecoveredMessages, state: State, *, has_histo
     """What neither the good records nor the other source have, in words."""
     without_records = LOST_WITH_HISTORY if has_history else LOST_WITHOUT_RECORDS
     lost = [*left.damage, *(() if left.records else without_records), *found.lost]
-    kept = {"workflow": state.workflow, "mission": state.mission, "agent_states": state.memory.agent_states}
+    kept = {"workflow": session_of(state), "mission": mission_of(state), "agent_states": state.memory.agent_states}
     lost += [LOST_PARTS[part] for part in found.parts if not kept[part]]
     if left.records and state.work.turn is not None:
         lost.append("the work in the open turn: it counts as stopped")

@@ -16,6 +16,8 @@ from tenex.core.projection import activity_of, glance_of, partner, worker_of
 from tenex.core.state.conversation import State
 from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.snapshot import StateSnapshot
+from tenex.workflows.missions import records as m
+from tenex.workflows.speakers import records as w
 
 Tone = Literal["person", "agent", "stranger", "phase", "turn", "tool", "refused", "notice", "error", "end", "dim"]
 
@@ -75,37 +77,37 @@ class TranscriptRenderer:
         match record:
             case r.ConversationStarted():
                 self._partner = record.agent
-            case r.WorkflowOpened():
+            case w.WorkflowOpened():
                 self._partner = record.workflow
                 yield "phase", f"🗣 {record.name}", f"{', '.join(record.participants)}"
-            case r.ContextSet():
+            case w.ContextSet():
                 given = [f"{key} = {value!r}" for key, value in record.set_.items()]
                 changes = ", ".join([*given, *(f"no {key}" for key in record.delete)])
                 yield "dim", "variable", f"{changes} (by {record.by})"
-            case r.MissionOpened():
+            case m.MissionOpened():
                 self._mission = record.workflow
                 if record.pubkey:
                     self._partner = record.workflow
                 yield "phase", f"🧭 {record.workflow}", f"begun by {record.by}"
-            case r.MissionRefused():
+            case m.MissionRefused():
                 yield "notice", record.workflow, "could not begin"
-            case r.NodeEntered():
+            case m.NodeEntered():
                 self._node = record.node
                 yield "turn", f"{self._mission} · {record.node}", _fields(record.data)
-            case r.StepCompleted():
+            case m.StepCompleted():
                 shown = _value(record.result) if record.ok else f"{record.kind}: {record.message}"
                 yield "tool" if record.ok else "refused", f"{self._node} · {record.step}", shown
-            case r.NodeRetryScheduled(limit=""):
+            case m.NodeRetryScheduled(limit=""):
                 yield "dim", self._node, f"is tried again: {record.kind}: {record.message}"
-            case r.NodeCompleted() if record.kind:
+            case m.NodeCompleted() if record.kind:
                 yield "error", record.node, f"{record.kind}: {record.message}"
-            case r.NodeRetryDue() if record.by:
+            case m.NodeRetryDue() if record.by:
                 yield "dim", self._node, f"goes on: {record.by} lets it"
-            case r.MissionPaused():
+            case m.MissionPaused():
                 yield "notice", "paused", f"{record.reason} (by {record.by})"
-            case r.MissionEnded():
+            case m.MissionEnded():
                 yield "phase", f"🧭 {record.outcome}", record.message or _value(record.result)
-            case r.ExpectationMissed():
+            case w.ExpectationMissed():
                 yield "notice", "late", f"{record.expectation}: {record.action}"
             case r.MessageRecorded():
                 yield "person", record.name, record.text

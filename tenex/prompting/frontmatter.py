@@ -39,10 +39,10 @@ from pydantic_core import PydanticCustomError
 from yaml.reader import ReaderError
 
 from tenex.core.config import AgentKind
+from tenex.core.json_values import faults_of_value
 from tenex.core.phases import Phase
 from tenex.core.state.agent import fits
 from tenex.core.text import character, plain, trimmed
-from tenex.core.workflow.rounds import faults_of_value
 
 WORKER_KEYS: Final = ("phases", "state", "tools", "agents", "triggers", "input", "output")
 """Keys that an orchestrator does not have."""

@@ -12,8 +12,8 @@ from tenex.core.context.window import BYTES_PER_TOKEN, CONTEXT_TOKENS, MESSAGE_C
 from tenex.core.conversation import Conversation, Run
 from tenex.core.decide.agent_phases import is_same_in_all_phases, offered
 from tenex.core.ids import Slug, TurnId
+from tenex.core.kind import kind_of_conversation
 from tenex.core.messages import ModelRequest, Note, ToolSpec, cut
-from tenex.core.mode import mode_of
 from tenex.core.phases import Phase
 from tenex.core.ports import Prompt
 from tenex.core.routing import DECISION_SCHEMA
@@ -75,7 +75,7 @@ class ConversationPrompter:
         """An agent's prompt when its run begins, and again when its own phase or state has changed."""
         lessons, notes = self._data(run.agent, conversation)
         rules, phase = self._rules(), run.phase
-        place = mode_of(conversation).guide(conversation, run)
+        place = kind_of_conversation(conversation).guide(conversation, run)
         tools = tuple(tool.name for tool in offered(conversation, run, rules, self._tools))
         agent = rules.roster.get(run.agent)
         program = None if agent is None else agent.program
@@ -87,7 +87,7 @@ class ConversationPrompter:
             place, when = ("phases", ""), None
             now = {tool.name for tool in self._tools(phase, run.agent)}
             later = {tool.name for tool in self._tools(None, run.agent) if tool.name not in now}
-            later |= mode_of(conversation).withheld(run)
+            later |= kind_of_conversation(conversation).withheld(run)
             permitted, withheld = tuple(t for t in tools if t not in later), tuple(t for t in tools if t in later)
             note = self._remembered(
                 (run.agent, phase, permitted, withheld),
@@ -162,7 +162,7 @@ class ConversationPrompter:
             agent=rules.project.slug,
             phase=conversation.cycle.phase,
             system=system,
-            entries=(mode_of(conversation).router_question(conversation, rules, max(1, room), lessons),),
+            entries=(kind_of_conversation(conversation).router_question(conversation, rules, max(1, room), lessons),),
             output_schema=DECISION_SCHEMA,
             conversation=conversation.id,
         )

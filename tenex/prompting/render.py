@@ -17,7 +17,7 @@ from .phase_guides import PhaseGuide
 PARTS: Final = ("identity", "", "tools", "answer", "workspace", "lessons")
 """An agent's system prompt, in order; "" is the place of one of `PLACES`. An empty part is left out."""
 PLACES: Final = ("phases", "phase", "workflow", "conversation")
-"""Where an agent works: each a fragment. `Mode.guide` names the last three; `phases` is the same in every phase."""
+"""Where an agent works: each a fragment. `Kind.guide` names the last three; `phases` is the same in every phase."""
 PHASE: Final = "fragments/phase.md.j2"
 """The phase: a note, or a part of the system prompt of an agent that has phases of its own besides."""
 FRAGMENTS: Final = tuple(f"fragments/{name}.md.j2" for name in (*PARTS, *PLACES) if name)

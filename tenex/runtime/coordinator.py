@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Key, Work
 from tenex.core.ids import ConversationId
+from tenex.core.kind import held_timers
 from tenex.core.signals import InboundMessage, Signal, TimerFired
 
 from .actor import ActorDependencies, ConversationActor
@@ -44,9 +45,8 @@ class ConversationCoordinator:
             for retry, part in waits:
                 if retry is not None and retry.on_hold:
                     actor.post(TimerFired(key=Key(Work.TIMER, retry.seq, part)))
-            wait = state.mission.wait if state is not None and state.mission is not None else None
-            if wait is not None and wait.on_hold:
-                actor.post(TimerFired(key=Key(Work.TIMER, wait.seq, "node-retry")))
+            for timer in held_timers(state) if state is not None else ():
+                actor.post(TimerFired(key=timer))
 
     def report_date(self, message: InboundMessage, *, is_guest: bool) -> None:
         """Notify the author, once, that a message is too old to be carried out."""

@@ -12,18 +12,18 @@ from tenex.core.config import Policy
 from tenex.core.context.window import CONTEXT_TOKENS, fitted
 from tenex.core.conversation import Conversation
 from tenex.core.decide.agent_phases import offered
-from tenex.core.effects import Effect, Evaluate, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Undo
+from tenex.core.effects import Effect, Evaluate, KindEffect, ModelCall, Publish, Route, Timer, ToolCall, Undo
 from tenex.core.errors import ModelRefused, ModelUnavailable, TenexError
 from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelRequest, Usage, with_short_names
 from tenex.core.port_values import UndoOutcome
-from tenex.core.ports import Clock, Missions, Model, OnText, Prompter, ToolResult, Tools, ignore_text
+from tenex.core.ports import Clock, KindRunner, Model, OnText, Prompter, ToolResult, Tools, ignore_text
 from tenex.core.signals import (
     DayLimitReached,
+    KindSignal,
     ModelAnswered,
     ModelCallInterrupted,
     ModelFailed,
-    NodeFailed,
     Published,
     RouteAnswered,
     Signal,
@@ -63,7 +63,7 @@ class Executors:
     budget: Callable[[], int] = lambda: CONTEXT_TOKENS
     """Estimated tokens of a request, as configured now."""
     on_text: Callable[[Conversation, ModelCall], OnText] = lambda _conversation, _call: ignore_text
-    missions: Missions | None = None
+    kind_runner: KindRunner | None = None
     undo: Callable[[Undo], Awaitable[UndoOutcome]] = _no_files
     """Lists or puts back what a conversation changed in the workspace."""
     functions: FunctionCalls = field(default_factory=FunctionCalls)
@@ -88,12 +88,12 @@ class Executors:
                 return partial(self._evaluate, conversation, effect)
             case Undo():
                 return partial(self._undo, effect)
-            case NodeRun(key=key):
+            case KindEffect(key=key):
                 reached = self.daily.reached(key, conversation.on_behalf_of)
                 if reached is not None:
                     return partial(self._hold, reached)
-                if self.missions is not None:
-                    return self.missions.prepare(effect, post)
+                if self.kind_runner is not None:
+                    return self.kind_runner.prepare(effect, post)
                 return partial(self._refuse, effect)
             case _:
                 assert_never(effect)
@@ -170,9 +170,9 @@ class Executors:
     async def _hold(self, reached: DayLimitReached) -> Signal:
         return reached
 
-    async def _refuse(self, effect: NodeRun) -> Signal:
-        sentence = f"this process cannot run the workflow {effect.workflow}."
-        return NodeFailed(key=effect.key, who="operator", kind="NoWorkflows", message=sentence)
+    async def _refuse(self, effect: KindEffect) -> Signal:
+        refused: KindSignal = effect.cannot_run()
+        return refused
 
     async def _sleep(self, effect: Timer) -> Signal:
         await self.clock.sleep_until(effect.due)

@@ -25,12 +25,12 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any
 
-from tenex.core.effects import Effect, Key, NodeRun, Publish, Timer, Work, may_start_early
-from tenex.core.ports import NodeTask, ToolResult
+from tenex.core.effects import Effect, Key, KindEffect, Publish, Timer, Work, may_start_early
+from tenex.core.ports import KindTask, ToolResult
 from tenex.core.signals import Signal, ToolReturned
 from tenex.core.turns import STEP, Step
 
-Task = Callable[[], Coroutine[Any, Any, Signal]] | NodeTask
+Task = Callable[[], Coroutine[Any, Any, Signal]] | KindTask
 """Carries one effect out and ends in its signal; never raises."""
 _NOT_BEGUN = ToolResult(ok=False, content="The daemon was stopped before this began; nothing was done. Call it again.")
 Prepare = Callable[[Effect], Task]
@@ -48,7 +48,7 @@ class Reconciler:
         self._running: dict[Key, asyncio.Task[None]] = {}
         self._steps: dict[Key, Step] = {}
         self._timers: set[Key] = set()
-        self._nodes: dict[Key, NodeTask] = {}
+        self._nodes: dict[Key, KindTask] = {}
         self._finished: set[Key] = set()
         """Tasks whose signal is undecided: they must not start again."""
         self._early: set[Key] = set()
@@ -73,7 +73,7 @@ class Reconciler:
         for key, effect in wanted.items():
             if key not in self._running and (not self.is_draining or isinstance(effect, Publish)):
                 self._start(effect)
-            elif isinstance(effect, NodeRun) and key in self._nodes:
+            elif isinstance(effect, KindEffect) and key in self._nodes:
                 self._nodes[key].see(effect)
 
     def start_early(self, wanted: Mapping[Key, Effect]) -> None:
@@ -100,7 +100,7 @@ class Reconciler:
         if isinstance(effect, Timer):
             self._timers.add(key)
         task = self._prepare(effect)
-        if isinstance(effect, NodeRun) and isinstance(task, NodeTask):
+        if isinstance(effect, KindEffect) and isinstance(task, KindTask):
             self._nodes[key] = task
         step = self._steps[key] = Step(key.work)
         self._running[key] = self._spawn(name, self._run(key, task, step))

@@ -14,6 +14,8 @@ from typing import Any, Final
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, SchemaSerializer, SchemaValidator, core_schema
 
+from tenex.core.state.kind import FORMATS, KindState
+
 TAG: Final = "is"
 
 
@@ -31,6 +33,13 @@ _LONG_NUMBER: Final = re.compile(rb"(?<!\d)\d{4301}")
 # What pydantic writes, without an error, for a lone surrogate in the key of a mapping.
 _REPLACED: Final = "\ufffd\ufffd\ufffd".encode()
 _UNEXPECTED: Final = re.compile(r"Expected `([^`]+)`[^[]*\[field_name='(\w+)'")
+
+
+class UnregisteredKind(Exception):
+    """Data is of a kind of conversation that is not registered here."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"it is of the kind of conversation {kind[:80]!r}, which is not installed here")
 
 
 class FieldsCodec:
@@ -114,6 +123,8 @@ class FieldsCodec:
         match node["type"]:
             case "dataclass-field":
                 self._names.add(node["validation_alias"])
+            case "dict" if _class_of(node["values_schema"], shared) is KindState:
+                return _KIND_STATES
             case "frozenset":
                 adapted["serialization"] = core_schema.wrap_serializer_function_ser_schema(
                     lambda value, write: sorted(write(value))
@@ -132,6 +143,47 @@ class FieldsCodec:
                         ),
                     )
         return adapted
+
+
+def _class_of(schema: Any, shared: Mapping[str, Any]) -> Any:
+    return shared.get(schema.get("schema_ref"), schema).get("cls")
+
+
+def _kind_codec(kind: str) -> tuple[type[KindState], "FieldsCodec"]:
+    """The class of the part of a kind, and its codec.
+
+    Raises:
+        UnregisteredKind: there is no such kind here.
+    """
+    state = FORMATS[kind].state if kind in FORMATS else None
+    if state is None:
+        raise UnregisteredKind(kind)
+    if state not in _KIND_CODECS:
+        _KIND_CODECS[state] = FieldsCodec(state)
+    return state, _KIND_CODECS[state]
+
+
+def _read_kinds(kinds: Any) -> dict[str, KindState]:
+    """The parts of kinds, by the name of each."""
+    if not isinstance(kinds, Mapping):
+        raise ValueError("must be an object")  # noqa: TRY004 pydantic takes it for an error of the data
+    parts: dict[str, KindState] = {}
+    for kind, data in kinds.items():
+        state, codec = _kind_codec(str(kind))
+        parts[str(kind)] = state(**codec.decode(json.dumps(data).encode()))
+    return parts
+
+
+def _write_kinds(parts: Mapping[str, KindState]) -> dict[str, Any]:
+    return {kind: json.loads(_kind_codec(kind)[1].encode(part)) for kind, part in parts.items()}
+
+
+_KIND_CODECS: Final[dict[type[KindState], FieldsCodec]] = {}
+
+_KIND_STATES: Final[Any] = core_schema.no_info_plain_validator_function(
+    _read_kinds, serialization=core_schema.plain_serializer_function_ser_schema(_write_kinds)
+)
+"""Of `State.kinds`: which class each value has is said by its key."""
 
 
 def _as_dict(value: Any) -> Any:

@@ -24,11 +24,12 @@ from tenex.core.errors import InternalError
 from tenex.core.ids import Millis
 from tenex.core.records import RECORDS, Record
 from tenex.core.state.history import HistoryRecovered
+from tenex.core.state.kind import FORMATS
 from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.snapshot import SnapshotRecord, StateSnapshot
 from tenex.core.state.undecided import EvaluationRequested, FunctionsEvaluated
 
-from .codec import FieldsCodec
+from .codec import FieldsCodec, UnregisteredKind
 
 Migration = Callable[[dict[str, Any]], dict[str, Any]]
 """Turns the `data` of a line, with the names of the file, into that of the next version; it may change what it is
@@ -37,7 +38,7 @@ given. What it cannot know of old data gets the value that keeps the meaning of 
 _ENVELOPE: Final = ("seq", "at")
 _LINE: Final = re.compile(
     rb'\{"v":([1-9]\d{0,8}),"seq":(\d{1,18}),"remaining":(\d{1,9}),"at":(-?\d{1,30}),'
-    rb'"type":"(\w+)","data":(.*),"crc":"[0-9a-f]{8}"\}',
+    rb'"type":"([\w.]+)","data":(.*),"crc":"[0-9a-f]{8}"\}',
     re.DOTALL,
 )
 _LINE_ENDS: Final = re.compile(rb"[\r\n]+")
@@ -86,10 +87,14 @@ class _Kind:
 class Codec:
     """Records as lines and back, for one set of kinds."""
 
-    __slots__ = ("_by_name", "_by_type", "_migrations")
+    __slots__ = ("_by_name", "_by_type", "_has_kinds", "_migrations")
 
     def __init__(
-        self, kinds: Mapping[str, type[Record]], migrations: Mapping[tuple[str, int], Migration] | None = None
+        self,
+        kinds: Mapping[str, type[Record]],
+        migrations: Mapping[tuple[str, int], Migration] | None = None,
+        *,
+        has_kinds: bool = False,
     ) -> None:
         """Compile the kinds.
 
@@ -98,9 +103,12 @@ class Codec:
             migrations: by kind and the version they start from, each to the next version: old lines are never
                 rewritten. For example `{("TurnOpened", 1): lambda data: {**data, "reason": data["why"]}}`.
 
+            has_kinds: whether records of the registered kinds of conversation are in it too, as `<kind>.<record>`.
+
         Raises:
             InternalError: a kind has older versions that could not be read.
         """
+        self._has_kinds = has_kinds
         self._by_name = {
             name: _Kind(kind, b',"type":"%b","data":' % name.encode(), FieldsCodec(kind, leave_out=_ENVELOPE))
             for name, kind in kinds.items()
@@ -127,7 +135,7 @@ class Codec:
         return b"".join(lines)
 
     def _encode(self, record: Record, remaining: int) -> bytes:
-        kind = self._by_type.get(type(record))
+        kind = self._by_type.get(type(record)) or self._of_registered_kind(type(record))
         if kind is None:
             raise InternalError(f"a {type(record).__name__} is not a record of this journal")
         if type(record.seq) is not int or type(record.at) is not int:
@@ -188,7 +196,7 @@ class Codec:
             raise _Foreign("it is not a record's line as this one writes it, although its crc is right")
         version, seq, remaining, at = map(int, match.group(1, 2, 3, 4))
         name, data = match[5].decode(), match[6]
-        kind = self._by_name.get(name)
+        kind = self._by_name.get(name) or self._named_by_kind(name)
         if kind is None:
             raise _Foreign(f"its type {name[:80]} is unknown here")
         if version > kind.make.version:
@@ -200,8 +208,33 @@ class Codec:
                 raise _Foreign(f"{name} of version {older} cannot be read ({type(fault).__name__})") from fault
         try:
             return kind.make(seq=seq, at=Millis(at), **kind.fields.decode(data)), remaining
-        except ValueError as fault:
+        except (ValueError, UnregisteredKind) as fault:
             raise _Foreign(f"{name}: {fault}") from fault
+
+    def _of_registered_kind(self, record: type[Record]) -> _Kind | None:
+        """How the records of a kind of conversation are written: their type begins with the name of the kind."""
+        if not self._has_kinds:
+            return None
+        for name, format_ in FORMATS.items():
+            if record in format_.records:
+                return self._add(f"{name}.{record.__name__}", record)
+        return None
+
+    def _named_by_kind(self, name: str) -> _Kind | None:
+        kind, dot, record_name = name.partition(".")
+        if not self._has_kinds or not dot:
+            return None
+        if kind not in FORMATS:
+            raise _Foreign(str(UnregisteredKind(kind)))
+        record = next((one for one in FORMATS[kind].records if one.__name__ == record_name), None)
+        return None if record is None else self._add(name, record)
+
+    def _add(self, name: str, record: type[Record]) -> _Kind:
+        fields = FieldsCodec(record, leave_out=_ENVELOPE)
+        kind = _Kind(record, b',"type":"%b","data":' % name.encode(), fields)
+        self._by_name[name] = kind
+        self._by_type[record] = kind
+        return kind
 
 
 def as_written(data: bytes) -> bytes:
@@ -271,5 +304,5 @@ _WITH_STATE: Final = (
 )
 """Kinds that hold a state or a signal, and so cannot be in `core.records`, from which these are made."""
 
-CONVERSATION: Final = Codec({**RECORDS, **{kind.__name__: kind for kind in _WITH_STATE}})
+CONVERSATION: Final = Codec({**RECORDS, **{kind.__name__: kind for kind in _WITH_STATE}}, has_kinds=True)
 """The kinds of record a conversation's journal holds; every kind is at version 1, so there is no migration yet."""

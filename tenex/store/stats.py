@@ -4,6 +4,7 @@ Every record that holds a cost is counted, once, in the order of the journal: so
 and to the last digit those of `conversation.json`, whatever failed, was refused or was cut off by a restart between.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
@@ -13,6 +14,7 @@ from tenex.core import records as r
 from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.costs import cost_of, model_of, spender_of
 from tenex.core.ids import ConversationId
+from tenex.core.kind import all_kinds
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
 from tenex.core.projection import partner
@@ -75,18 +77,15 @@ class Stats:
     """Answers of agents' models that could not be used."""
     failures: int = 0
     """Tries of model calls that failed, paid for or not."""
-    nodes: int = 0
-    """Entered by missions."""
-    steps: int = 0
-    """Of missions, that returned."""
-    step_failures: int = 0
     restarts: int = 0
     duration: int = 0
     working: int = 0
     spending: Spending = field(default_factory=Spending)
     phases: dict[Phase, PhaseStats] = field(default_factory=dict)
+    kinds: dict[str, "Counter[str]"] = field(default_factory=dict)
+    """Sums of kinds of conversation, by kind and name."""
     places: dict[str, PhaseStats] = field(default_factory=dict)
-    """The same by `State.place`: conversations without phases are added up by agent or workflow."""
+    """The same by `State.location_label`: conversations without phases are added up by agent or workflow."""
     models: dict[str, Spending] = field(default_factory=dict)
     agents: dict[str, Spending] = field(default_factory=dict)
 
@@ -116,10 +115,10 @@ class Stats:
             if c.cycle.phase is not before and not isinstance(record, ConversationForked | StateSnapshot):
                 stats._phase(c.cycle.phase).visits += 1
         for phase, found in stats.phases.items():
-            if not partner(c.place):
+            if not partner(c.location_label):
                 stats.places[str(phase)] = deepcopy(found)
             elif found.turns or found.duration:  # not the phase in which every conversation begins
-                _merge(stats.places.setdefault(c.place, PhaseStats()), found)
+                _merge(stats.places.setdefault(c.location_label, PhaseStats()), found)
         return stats
 
     def _pass(self, c: Conversation, record: r.Record) -> None:
@@ -168,11 +167,14 @@ class Stats:
                 self.cycles += record.state.cycle.status != "ended"
             case r.ProcessRestarted():
                 self.restarts += 1
-            case r.NodeEntered():
-                self.nodes += 1
-            case r.StepCompleted(ok=ok):
-                self.steps += 1
-                self.step_failures += not ok
+            case _:
+                self._count_of_kinds(record)
+
+    def _count_of_kinds(self, record: r.Record) -> None:
+        for kind in all_kinds():
+            counts = kind.counts(record)
+            if counts:
+                self.kinds.setdefault(kind.name, Counter()).update(counts)
 
     def _spend(self, phase: Phase, record: r.Record) -> None:
         usage = cost_of(record)
@@ -203,6 +205,9 @@ def total(each: Iterable[Stats]) -> Stats:
 
 def _merge(ours: T, theirs: T) -> None:
     """Add all numbers of one sum to those of another of the same type."""
+    if isinstance(ours, Counter) and isinstance(theirs, Counter):
+        ours.update(theirs)
+        return
     for field_ in fields(ours):
         mine, other = getattr(ours, field_.name), getattr(theirs, field_.name)
         match mine:
@@ -217,7 +222,6 @@ def _merge(ours: T, theirs: T) -> None:
 
 def as_json(stats: Stats) -> dict[str, Any]:
     """The same for programs; the names are those of `conversation.json` where it has them."""
-    missions = {"nodes": stats.nodes, "steps": stats.steps, "stepFailures": stats.step_failures}
     return {
         "conversations": stats.conversations,
         "cycles": stats.cycles,
@@ -233,7 +237,7 @@ def as_json(stats: Stats) -> dict[str, Any]:
         "routerRejections": stats.rejections,
         "uselessAnswers": stats.useless,
         "failedTries": stats.failures,
-        **({"missions": missions} if any(missions.values()) else {}),
+        **{kind: dict(counts) for kind, counts in stats.kinds.items()},
         "usage": _spending(stats.spending),
         "phases": {
             phase: {

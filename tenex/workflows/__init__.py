@@ -5,11 +5,10 @@ What users call a workflow is a conversation of speakers or a mission.
 Importing the package registers them.
 """
 
-from tenex.core.mode import register
+from tenex.core.kind import register
+from tenex.workflows.missions.kind import MissionsKind
+from tenex.workflows.phases.kind import PhasesKind
+from tenex.workflows.single.kind import SingleKind
+from tenex.workflows.speakers.kind import SpeakersKind
 
-from .missions.mode import MissionsMode
-from .phases.mode import PhasesMode
-from .single.mode import SingleMode
-from .speakers.mode import SpeakersMode
-
-register(SpeakersMode(), MissionsMode(), SingleMode(), PhasesMode())  # PhasesMode owns all the rest, so it is last
+register(SpeakersKind(), MissionsKind(), SingleKind(), PhasesKind())  # PhasesKind owns all the rest, so it is last

@@ -16,7 +16,7 @@ from tenex.core.context.window import CONTEXT_TOKENS
 from tenex.core.conversation import Conversation
 from tenex.core.errors import InternalError, UsageError, kind_of, words_of
 from tenex.core.ids import ConversationId
-from tenex.core.ports import Clock, Journals, Missions, Model, Notice, OutgoingMessage, Prompter, Tools
+from tenex.core.ports import Clock, Journals, KindRunner, Model, Notice, OutgoingMessage, Prompter, Tools
 from tenex.core.records import Record
 from tenex.core.signals import Opened, Signal
 from tenex.core.state.agent import AgentPhaseState
@@ -158,7 +158,7 @@ class LocalRun(ConversationActor):
         model: Model | None = None,
         tools: Tools | None = None,
         prompter: Prompter | None = None,
-        missions: Missions | None = None,
+        missions: KindRunner | None = None,
         budget: Callable[[], int] = lambda: CONTEXT_TOKENS,
         people: PeerGroup | None = None,
     ) -> None:
@@ -173,7 +173,7 @@ class LocalRun(ConversationActor):
             daily=DailyLimits(clock, lambda: NO_DAILY_LIMITS, lambda: group),
             rules=lambda: rules,
             budget=budget,
-            missions=missions,
+            kind_runner=missions,
         )
         deps = ActorDependencies(
             journals=journals,

@@ -17,6 +17,7 @@ from tenex.llm.client import ModelClient
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import load
+from tenex.workflows.speakers.config import rules_of
 from tests.service import person
 
 REVIEWER = """---
@@ -82,7 +83,7 @@ async def test_a_changed_package_is_reported_and_stays_as_it_was(
         (package / "who.py").write_text("FIRST = 'security-expert'\n")
         changed = f"workflows: the package {package.name} has changed; that takes effect after a restart."
         assert [await app.reload() for _ in range(2)] == [[changed]] * 2
-        assert app.rules.workflows[Slug("rounds")].participants[0] == "planner"
+        assert rules_of(app.rules).workflows[Slug("rounds")].participants[0] == "planner"
 
 
 async def test_a_broken_configuration_is_refused_whole_and_a_replaced_model_client_is_closed(

@@ -25,7 +25,6 @@ from tenex.core.ids import CallId, Millis, PublicKey, Slug
 from tenex.core.messages import CallResult, ModelStep, ToolSpec, Usage, UserText, cut, with_context, without_context
 from tenex.core.state.run import Completion
 from tenex.core.text import redact
-from tenex.core.workflow import variables
 from tenex.llm import compatible, cut_input, errors, markup, thoughts, written_calls
 from tenex.llm.messages import messages
 from tenex.llm.refused_parameters import Parameters, refusal_words
@@ -54,6 +53,7 @@ from tenex.tools.tool import Refusal
 from tenex.workflows import error_text
 from tenex.workflows.missions.definitions import Starting, _object_in
 from tenex.workflows.phases import answers
+from tenex.workflows.speakers import variables
 
 from .rig import Row
 

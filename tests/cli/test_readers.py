@@ -21,6 +21,7 @@ from tenex.store.archive import plain
 from tenex.store.index_row import summarise
 from tenex.store.journal_reader import JOURNAL, VIEW
 from tenex.store.view_json import render
+from tenex.workflows.missions.state import mission_of
 from tests.fakes.scenario import rules
 from tests.histories.record import ROOT, whole
 from tests.telemetry.kit import gauges
@@ -162,7 +163,7 @@ def test_all_readers_show_the_same_after_every_record(history: Path) -> None:
         conversation.apply(record)
         everywhere = shown(conversation, record, records[-1].seq)
         for fact, readers in FACTS.items():
-            if fact == "names of agents" and conversation.mission is not None:
+            if fact == "names of agents" and mission_of(conversation) is not None:
                 continue
             values = {reader: read(everywhere[reader]) for reader, read in readers.items()}
             assert len({json.dumps(value) for value in values.values()}) == 1, f"{fact} at {record.seq}: {values}"

@@ -19,6 +19,7 @@ from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tenex.workflows.speakers import AgentTarget, TerminateTarget, ToolCalled, Transition
 from tenex.workflows.speakers import TransitionGraph as Rounds
+from tenex.workflows.speakers import records as w
 from tests.fakes.agent_phases import program, with_program
 from tests.fakes.scenario import Scenario, one_turn, reply
 from tests.fakes.subagents import link, model_by_agent
@@ -247,7 +248,7 @@ def test_a_call_about_itself_counts_for_a_workflow_s_rule_and_is_still_what_it_i
     one.converse("Make it good", addressed=(NAME,))
     (done,) = one.records(r.ToolCallCompleted)
     assert done.content == ("plan is set." if call[0] == "set_state" else "You are in planning now.")
-    assert [record.speaker for record in one.records(r.RoundClosed)][:2] == ["writer", "checker"]
+    assert [record.speaker for record in one.records(w.RoundClosed)][:2] == ["writer", "checker"]
 
 
 def test_what_an_agent_has_done_before_makes_neither_its_records_nor_its_snapshot_larger() -> None:

@@ -10,9 +10,8 @@ import pytest
 
 from tenex.core.config import Agent, AgentKind
 from tenex.core.decide.permissions import may_use
-from tenex.core.graph import END, Choice, Edge, TransitionGraph
+from tenex.core.graph import END, Choice, Edge, Predicate, TransitionGraph
 from tenex.core.phases import PHASE_TRANSITIONS, PHASES, Phase, way
-from tenex.core.workflow.conditions import Predicate
 from tests.fakes.scenario import TOOLS, agent
 from tests.properties.model import WAYS
 

@@ -12,31 +12,30 @@ from tenex.core.config import Limits, Policy, Replay
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide
 from tenex.core.decide.rollback import state_at
-from tenex.core.effects import Key, ModelCall, NodeRun, Route, Timer, Work
+from tenex.core.effects import Key, ModelCall, Route, Timer, Work
 from tenex.core.errors import UsageError
 from tenex.core.graph import END, Edge, TransitionGraph
 from tenex.core.ids import ConversationId, Millis, PublicKey
-from tenex.core.mission_config import Beginning, MissionRule, NodeRule
 from tenex.core.pending import pending
-from tenex.core.signals import (
-    ClockJumped,
+from tenex.core.signals import ClockJumped, Opened, RollBack, Signal, TimerFired
+from tenex.core.state.rollback import of_fork
+from tenex.store.format import CONVERSATION
+from tenex.workflows.missions import records as m
+from tenex.workflows.missions.config import Beginning, MissionRule, NodeRule, with_missions
+from tenex.workflows.missions.decide import ANNOUNCED
+from tenex.workflows.missions.effects import NodeRun
+from tenex.workflows.missions.signals import (
     ContinueRequested,
     MissionRequested,
     NodeFailed,
     NodeReturned,
-    Opened,
     PauseRequested,
-    RollBack,
-    Signal,
     StepFinished,
     StepRequested,
-    TimerFired,
 )
-from tenex.core.state.mission import Mission
-from tenex.core.state.rollback import of_fork
-from tenex.store.format import CONVERSATION
-from tenex.workflows.missions.decide import ANNOUNCED
+from tenex.workflows.missions.state import Mission, mission_of
 from tenex.workflows.speakers import TransitionGraph as Rounds
+from tenex.workflows.speakers.state import session_of
 from tests.fakes.scenario import ID, Scenario, diligent, longest_way, rules
 from tests.fakes.workflows import TRIO, workflow, workflow_policy
 
@@ -57,7 +56,7 @@ PAUSE, GO_ON = PauseRequested(by="bob", reason="lunch"), ContinueRequested(by="b
 
 
 def config(**limits: Any) -> Policy:
-    return dataclasses.replace(rules(limits=Limits(**limits)), missions={"m": RULE})
+    return with_missions(rules(limits=Limits(**limits)), {"m": RULE})
 
 
 def requested(workflow: str = "m", node: str = "First") -> MissionRequested:
@@ -77,8 +76,9 @@ class MissionScenario(Scenario):
 
     @property
     def mission(self) -> Mission:
-        assert self.conversation.mission is not None
-        return self.conversation.mission
+        mission = mission_of(self.conversation)
+        assert mission is not None
+        return mission
 
     @property
     def run(self) -> NodeRun:
@@ -207,7 +207,7 @@ def test_a_deadline_that_fires_ends_the_node_and_what_ran_is_unknown() -> None:
     scenario = MissionScenario().begin()
     scenario.ask("pay")
     scenario.fire("node-close")
-    (returned,) = scenario.records(r.StepCompleted)
+    (returned,) = scenario.records(m.StepCompleted)
     assert (returned.ok, returned.kind) == (False, "OutcomeUnknown")
     assert (scenario.run.node, scenario.run.data["error"]["kind"]) == ("Repair", "TimedOut")
 
@@ -284,7 +284,7 @@ def test_a_pause_that_was_wanted_is_kept_through_a_crash_and_a_failure() -> None
         scenario.handle(PAUSE)
         scenario.fails(who)
         assert scenario.is_paused()
-        assert scenario.records(r.MissionPaused)[0].by == "bob"
+        assert scenario.records(m.MissionPaused)[0].by == "bob"
 
 
 def test_stop_pauses_continue_resumes_new_ends_it_and_messages_are_kept() -> None:
@@ -351,7 +351,7 @@ def test_a_mission_whose_workflow_or_node_is_gone_waits_for_it_and_loses_nothing
     known = scenario.rules
     less = dataclasses.replace(RULE, nodes={"Second": RULE.nodes["Second"]})
     for missions in ({}, {"m": less}):
-        scenario.rules = dataclasses.replace(known, missions=missions)
+        scenario.rules = with_missions(known, missions)
         scenario.crash()
         assert scenario.is_paused()
         scenario.rules = known
@@ -360,12 +360,12 @@ def test_a_mission_whose_workflow_or_node_is_gone_waits_for_it_and_loses_nothing
     scenario.fails("operator")
     assert scenario.is_paused()
     scenario.handle(GO_ON)
-    scenario.rules = dataclasses.replace(known, missions={"m": less})
+    scenario.rules = with_missions(known, {"m": less})
     scenario.returns("Second")
     assert scenario.is_paused(), "a node that is not known any more has no edges to check"
     scenario.rules = known
     scenario.handle(GO_ON)
-    scenario.rules = dataclasses.replace(known, missions={})
+    scenario.rules = with_missions(known, {})
     scenario.fire("node-close")
     assert scenario.is_paused()
 
@@ -376,9 +376,10 @@ def test_a_fork_goes_on_with_keys_of_its_own() -> None:
         scenario.ask(step, Replay.IDEMPOTENT)
     scenario.done("a", result=1)
     fork = of_fork(scenario.conversation, scenario.now, id=ConversationId("f" * 64), address={}, title="beside")
-    assert fork.mission is not None
-    assert list(fork.mission.steps) == ["a"], "a step under way there would share its number with another here"
-    assert fork.mission.is_paused
+    mission = mission_of(fork)
+    assert mission is not None
+    assert list(mission.steps) == ["a"], "a step under way there would share its number with another here"
+    assert mission.is_paused
 
 
 def test_a_rollback_to_every_record_continues_to_the_end() -> None:
@@ -396,14 +397,14 @@ def test_a_rollback_to_every_record_continues_to_the_end() -> None:
         then = state_at(ID, whole, to)
         again = MissionScenario()
         again.journal, again.conversation = [tuple(whole)], fold(ID, whole)
-        if not again.handle(RollBack(to=then.next_seq - 1, then=then, by="bob")) or not then.has_mission:
+        if not again.handle(RollBack(to=then.next_seq - 1, then=then, by="bob")) or not then.has_open_kind:
             continue
         assert again.mission.is_paused
-        assert again.mission.node == then.mission.node  # type: ignore[union-attr]
+        assert again.mission.node == mission_of(then).node  # type: ignore[union-attr]
         again.handle(ContinueRequested(by="bob"))
         assert again.run.key.seq not in keys, "a key never means two things"
         assert not any(step.replay is Replay.ONCE for step in again.mission.open_steps)
-        assert again.mission.state["n"] == then.mission.state["n"]  # type: ignore[union-attr]
+        assert again.mission.state["n"] == mission_of(then).state["n"]  # type: ignore[union-attr]
         while again.mission.is_open:
             again.returns("Second" if again.run.node == "Repair" else END)
 
@@ -457,7 +458,7 @@ def check_drawn_signals(data: st.DataObject) -> None:
             assert not running
             assert not scenario.missions_timers()
         for record in records:
-            if isinstance(record, r.NodeCompleted) and not record.kind:
+            if isinstance(record, m.NodeCompleted) and not record.kind:
                 assert GRAPH.permits(record.node, record.to), "only declared edges are taken"
     lines = CONVERSATION.encode_decisions(scenario.journal)
     kept, _, fault = CONVERSATION.decode_lines(lines)
@@ -493,7 +494,7 @@ MINE = dataclasses.replace(RULE, pubkey=KEY, begin=beginning)
 
 def mine(**limits: Any) -> Policy:
     """The usual roster, with one mission that users can begin."""
-    return dataclasses.replace(config(**limits), missions={"m": MINE})
+    return with_missions(config(**limits), {"m": MINE})
 
 
 def begun(rules: Policy | None = None) -> MissionScenario:
@@ -546,7 +547,7 @@ def test_what_is_written_after_a_refusal_begins_it_and_no_router_is_asked(betwee
         assert scenario.sent_texts()[-1].startswith("The mission m has not begun.")
     scenario.user_writes("count")
     assert (scenario.mission.by, scenario.run.data, scenario.status()) == ("alice", {"x": 5}, "active")
-    assert len(scenario.records(r.MissionRefused)) == 2
+    assert len(scenario.records(m.MissionRefused)) == 2
     assert not scenario.records(r.RouteRequested)
     scenario.returns(END)
     scenario.user_writes("once more")
@@ -588,7 +589,7 @@ def test_who_writes_after_the_end_is_notified_how_to_run_it_again(text: str) -> 
     assert scenario.status() == "ended"
     scenario.user_writes("/status")
     assert scenario.sent_texts()[-1].startswith("The mission m has ended (finished).")
-    assert (scenario.records(r.RouteRequested), len(scenario.records(r.MissionOpened))) == ([], 1)
+    assert (scenario.records(r.RouteRequested), len(scenario.records(m.MissionOpened))) == ([], 1)
 
 
 def test_a_mission_and_a_workflow_of_speakers_do_not_begin_each_other() -> None:
@@ -596,11 +597,11 @@ def test_a_mission_and_a_workflow_of_speakers_do_not_begin_each_other() -> None:
     both = dataclasses.replace(workflow_policy(workflow(graph), config=mine()))
     scenario = MissionScenario(both)
     scenario.user_writes("@review @m", addressed=("review", "m"))
-    assert scenario.conversation.workflow is not None
-    assert scenario.conversation.mission is None
+    assert session_of(scenario.conversation) is not None
+    assert mission_of(scenario.conversation) is None
     other = MissionScenario(both)
     other.user_writes("@m @review", addressed=("m", "review"))
-    assert (other.mission.workflow, other.conversation.workflow) == ("m", None)
+    assert (other.mission.workflow, session_of(other.conversation)) == ("m", None)
 
 
 @pytest.mark.parametrize(
@@ -622,7 +623,7 @@ def test_a_failure_states_who_has_to_do_what(who: Any, kind: str, remedy: str) -
 
 def test_a_mission_whose_node_is_gone_waits_for_the_operator() -> None:
     scenario = begun()
-    scenario.rules = dataclasses.replace(scenario.rules, missions={})
+    scenario.rules = with_missions(scenario.rules, {})
     scenario.crash()
     scenario.handle(Opened())
     assert scenario.is_paused()

@@ -14,6 +14,7 @@ from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
 from tenex.core.signals import RollBack
 from tenex.core.state.rollback import of_fork
+from tenex.workflows.single.state import agent_of
 from tests.fakes.scenario import ID, Scenario, check_idle, remove_agent, reply, route, rules
 from tests.fakes.subagents import model_by_agent
 from tests.fakes.workflows import unused_router
@@ -150,7 +151,7 @@ def test_rollback_and_fork_keep_the_agent() -> None:
     scenario.converse("once more")
     assert agents(scenario)[-1] == ("executor",)
     forked = of_fork(then, Millis(5), id=ID, address={}, title="Fork")
-    assert (forked.identity.agent, forked.cycle.phase, forked.cycle.status) == ("executor", Phase.EXECUTE, "waiting")
+    assert (agent_of(forked), forked.cycle.phase, forked.cycle.status) == ("executor", Phase.EXECUTE, "waiting")
 
 
 def test_status_names_the_agent_and_no_phase_and_new_begins_another_cycle_with_it() -> None:

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.graph import TransitionGraph
-from tenex.core.workflow.conditions import (
+from tenex.core.json_values import faults_of_value, plain
+from tenex.core.routes import Finish, Handoff
+from tenex.workflows.speakers.conditions import (
     AgentTarget,
     AllOf,
     Always,
@@ -30,19 +32,9 @@ from tenex.core.workflow.conditions import (
     TransitionCondition,
     TransitionTarget,
 )
-from tenex.core.workflow.rounds import (
-    Called,
-    Envelope,
-    Finish,
-    Handoff,
-    Refused,
-    TransitionDecision,
-    WorkflowState,
-    faults_of_value,
-    plain,
-)
-from tenex.core.workflow.speakers import Folded, begin, change_context, fold, may_speak
-from tenex.core.workflow.transitions import Transition, compiled, named_agents, named_tools, speaker_of
+from tenex.workflows.speakers.fold import Folded, begin, change_context, fold, may_speak
+from tenex.workflows.speakers.rounds import Called, Envelope, Refused, TransitionDecision, WorkflowState
+from tenex.workflows.speakers.transitions import Transition, compiled, named_agents, named_tools, speaker_of
 
 STATE = WorkflowState(
     ("a", "b", "c"), "b", last_speaker_id="a", creator_id="c", context_vars={"one": 1, "text": "x", "yes": True}

@@ -11,9 +11,8 @@ from tenex.core.config import Limits, Role
 from tenex.core.effects import ModelCall, ToolCall
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.ports import ToolResult
+from tenex.core.routes import Finish, Handoff
 from tenex.core.signals import ToolReturned
-from tenex.core.workflow.rounds import Finish, Handoff
-from tenex.core.workflow_config import no_graphs
 from tenex.workflows.speakers import (
     AgentTarget,
     AllOf,
@@ -27,7 +26,9 @@ from tenex.workflows.speakers import (
     Transition,
     TransitionGraph,
 )
+from tenex.workflows.speakers import records as w
 from tenex.workflows.speakers.calls import LARGEST, specs
+from tenex.workflows.speakers.config import no_graphs, rules_of, with_workflows
 from tests.fakes.scenario import RELAY, Scenario, agent, reply
 from tests.fakes.workflows import (
     NAME,
@@ -45,12 +46,12 @@ LINE = TransitionGraph.sequence(TRIO)
 
 
 def speakers(one: Scenario) -> list[str]:
-    return [record.speaker for record in one.records(r.RoundClosed)]
+    return [record.speaker for record in one.records(w.RoundClosed)]
 
 
 def closed(one: Scenario) -> str:
     """The reason of the one end there was."""
-    (record,) = one.records(r.WorkflowClosed)
+    (record,) = one.records(w.WorkflowClosed)
     (message,) = [
         record for record in one.records(r.MessageSent) if "close-reason" in dict(tag[:2] for tag in record.tags)
     ]
@@ -63,9 +64,9 @@ def closed(one: Scenario) -> str:
 def test_a_mention_opens_it_everybody_acknowledges_and_the_first_round_begins_in_one_append() -> None:
     one = started(LINE)
     (append,) = one.journal
-    begun = (r.ConversationStarted, r.CycleStarted, r.WorkflowOpened)
+    begun = (r.ConversationStarted, r.CycleStarted, w.WorkflowOpened)
     first = (r.MessageRecorded, r.TurnOpened, r.RunStarted)
-    assert [type(record) for record in append] == [*begun, *[r.InviteAcknowledged] * 3, *first]
+    assert [type(record) for record in append] == [*begun, *[w.InviteAcknowledged] * 3, *first]
     assert one.conversation.work.turn is not None
     assert one.conversation.work.turn.agents == ("writer",)
 
@@ -78,13 +79,13 @@ def test_a_mention_of_a_disabled_workflow_is_answered_with_its_fault_and_begins_
     (message,) = one.records(r.MessageSent)
     assert message.text.startswith(f"The workflow {NAME} is disabled: review.toml: line 1. (1 more.)")
     assert one.conversation.cycle.status == "ended"
-    assert not one.records(r.WorkflowOpened)
+    assert not one.records(w.WorkflowOpened)
 
 
 def test_1_3_b_the_last_round_and_the_end_are_one_append_so_no_crash_lets_anybody_speak() -> None:
     one = started(LINE).settle()
-    (last,) = [append for append in one.journal if any(isinstance(record, r.WorkflowClosed) for record in append)]
-    assert any(isinstance(record, r.RoundClosed) and record.turn_count == 3 for record in last)
+    (last,) = [append for append in one.journal if any(isinstance(record, w.WorkflowClosed) for record in append)]
+    assert any(isinstance(record, w.RoundClosed) and record.turn_count == 3 for record in last)
     one.crash()
     one.converse("one more?")
     assert speakers(one) == list(TRIO)
@@ -127,7 +128,7 @@ def test_a_handoff_beats_a_tool_and_the_first_call_in_emission_order_counts() ->
         handed = ("handoff", {"target": target, "reason": "it is ready"})
         one = started(graph, {"writer": [calls(handed), reply("")]}).settle()
         assert speakers(one) == ["writer", "checker"]
-        first = one.records(r.RoundClosed)[0]
+        first = one.records(w.RoundClosed)[0]
         assert (first.tool, first.handoff, first.reason) == ("handoff", "checker", "it is ready")
         reasons = [record.reason for record in one.records(r.TurnOpened)]
         assert reasons == ["Review begins", "writer handed over to checker: it is ready"]
@@ -171,7 +172,7 @@ def test_variables_hold_at_once_whatever_sets_them_and_the_rules_of_the_same_rou
     }
     one = started(graph, lines, context={"tries": 0}).settle()
     assert (speakers(one), closed(one)) == (["writer", "checker"], "unset")
-    changes = [(record.set_, record.delete) for record in one.records(r.ContextSet)]
+    changes = [(record.set_, record.delete) for record in one.records(w.ContextSet)]
     assert changes == [({"route": "b"}, ()), ({}, ("route",))]
     assert session(one).speakers.context_vars == {"tries": 0}
 
@@ -219,7 +220,7 @@ def test_a_speaker_who_left_the_roster_is_waited_for_and_comes_back() -> None:
 
 def test_the_graph_it_was_opened_with_goes_on_when_the_configured_one_has_changed_or_is_gone() -> None:
     one = started(LINE)
-    one.rules = dataclasses.replace(one.rules, workflows={})
+    one.rules = with_workflows(one.rules, {})
     one.settle()
     assert closed(one) == "sequence_complete"
 
@@ -262,12 +263,13 @@ def test_after_the_end_a_command_is_answered_and_opens_nothing(command: str) -> 
     before = len(one.sent_texts())
     one.converse(command)
     assert len(one.sent_texts()) == before + 1
-    assert (one.conversation.cycle.status, len(one.records(r.WorkflowClosed))) == ("ended", 1)
+    assert (one.conversation.cycle.status, len(one.records(w.WorkflowClosed))) == ("ended", 1)
 
 
 def test_no_one_is_set_to_work_while_the_rules_cannot_be_read() -> None:
     one = started(LINE)
-    full, one.rules = one.rules, dataclasses.replace(one.rules, compile_graph=no_graphs)
+    full = one.rules
+    one.rules = with_workflows(full, rules_of(full).workflows, no_graphs)
     one.settle()
     assert "The rules of Review cannot be read any more" in one.sent_texts()[-1]
     turns = len(one.records(r.TurnOpened))
@@ -303,7 +305,7 @@ def test_what_cannot_be_done_is_refused_with_a_sentence_and_changes_nothing(
     (refused,) = one.records(r.ToolCallRejected)
     assert expected in refused.sentence
     assert session(one).speakers.context_vars == {"kept": 1}
-    assert [record.speaker for record in one.records(r.RoundClosed)] == list(TRIO)
+    assert [record.speaker for record in one.records(w.RoundClosed)] == list(TRIO)
 
 
 def test_every_speaker_is_offered_the_words_of_a_workflow_and_a_routing_tool_only_after_whom_it_can_route() -> None:
@@ -327,12 +329,12 @@ def test_the_calls_of_all_steps_count_in_the_order_in_which_they_were_made() -> 
         ([calls(("check", {})), "done"], ""),
     ):
         one = started(graph, {"writer": steps}).settle()
-        assert one.records(r.RoundClosed)[0].next == speaker
+        assert one.records(w.RoundClosed)[0].next == speaker
 
 
 def test_a_call_that_was_let_through_and_failed_counts_whatever_was_called_after_it() -> None:
     one = returning(ToolResult(ok=False, content="red"), ("read_file", {"path": "a"}))
-    assert one.records(r.RoundClosed)[0].next == "editor"
+    assert one.records(w.RoundClosed)[0].next == "editor"
 
 
 @pytest.mark.parametrize("second", [("handoff", {"target": "editor"}), ("finish", {"summary": "x"}), ("route", {})])
@@ -346,7 +348,7 @@ def test_who_asks_twice_who_is_next_is_notified_that_the_first_counts(first: Any
     (refused,) = one.records(r.ToolCallRejected)
     assert refused.tool == second[0]
     assert f"`{first[0]}` was called first in this turn and decides what follows" in refused.sentence
-    assert one.records(r.RoundClosed)[0].next == "checker"
+    assert one.records(w.RoundClosed)[0].next == "checker"
 
 
 def returning(result: ToolResult, *more: tuple[str, dict[str, Any]]) -> Any:
@@ -363,17 +365,17 @@ def returning(result: ToolResult, *more: tuple[str, dict[str, Any]]) -> Any:
 
 def test_what_a_tool_returns_routes_before_a_rule_that_names_the_tool() -> None:
     one = returning(ToolResult(ok=True, content="sent", route=Handoff("Checker", "knows it")))
-    first = one.records(r.RoundClosed)[0]
+    first = one.records(w.RoundClosed)[0]
     assert (first.next, first.handoff, first.reason) == ("checker", "checker", "knows it")
     one = returning(ToolResult(ok=True, content="closed", route=Finish("all done", "solved")))
-    (closed,) = one.records(r.WorkflowClosed)
+    (closed,) = one.records(w.WorkflowClosed)
     assert (closed.reason, closed.summary) == ("solved", "all done")
 
 
 def test_a_handoff_of_a_tool_to_somebody_else_is_refused_and_the_rules_decide() -> None:
     one = returning(ToolResult(ok=True, content="sent", route=Handoff("ghost")))
     assert "refused: those who take part are" in one.records(r.ToolCallCompleted)[0].content
-    assert one.records(r.RoundClosed)[0].next == "editor"
+    assert one.records(w.RoundClosed)[0].next == "editor"
 
 
 def test_a_tool_sets_and_deletes_variables_and_too_large_ones_are_refused() -> None:

@@ -11,7 +11,7 @@ from tenex.core.costs import run_agent
 from tenex.core.decide.rollback import state_at
 from tenex.core.decide.runs import EMPTY
 from tenex.core.effects import ModelCall, Timer, ToolCall
-from tenex.core.graph import Edge, TransitionGraph
+from tenex.core.graph import Edge, Predicate, TransitionGraph
 from tenex.core.ids import Millis, Slug
 from tenex.core.messages import AgentText, Note, UserText
 from tenex.core.pending import pending
@@ -21,9 +21,9 @@ from tenex.core.state.agent import Scope
 from tenex.core.state.agent_tools import SET
 from tenex.core.state.run import Run
 from tenex.core.state.subagents import link_specs
-from tenex.core.workflow.conditions import Predicate
 from tenex.workflows.speakers import AgentTarget, TerminateTarget, ToolCalled, Transition
 from tenex.workflows.speakers import TransitionGraph as Rounds
+from tenex.workflows.speakers import records as w
 from tests.fakes.agent_phases import program, with_program
 from tests.fakes.scenario import (
     VERIFIES,
@@ -456,7 +456,7 @@ def test_whom_a_speaker_calls_takes_no_part_in_the_workflow() -> None:
     assert timers == {"turn_within.warn", "turn_within.close", "ttl.close"}
     scenario.settle()
     assert "There is no tool handoff" in "".join(record.sentence for record in scenario.records(r.ToolCallRejected))
-    assert [record.speaker for record in scenario.records(r.RoundClosed)] == list(TRIO)
+    assert [record.speaker for record in scenario.records(w.RoundClosed)] == list(TRIO)
     assert len([record for record in scenario.records(r.RunEnded) if "/" in record.run]) == 1
 
 
@@ -464,7 +464,7 @@ def test_whom_a_speaker_calls_takes_no_part_in_the_workflow() -> None:
 def test_the_call_of_a_sub_agent_counts_for_a_workflow_s_rule_also_if_that_fails(answer: str) -> None:
     scenario = of_a_workflow(after_tool("to_planner"), reply("", *calls_to("planner")), planner=[answer] * 3).settle()
     assert [record.ok for record in scenario.records(r.ToolCallCompleted)] == [bool(answer)]
-    assert [record.speaker for record in scenario.records(r.RoundClosed)][:2] == ["writer", "checker"]
+    assert [record.speaker for record in scenario.records(w.RoundClosed)][:2] == ["writer", "checker"]
     assert [record.agent for record in scenario.records(r.RunStarted) if record.parent] == ["planner"]
 
 
@@ -472,7 +472,7 @@ def test_a_refused_call_does_not_count_because_a_sub_agent_s_of_the_same_id_was_
     calls = reply("", ("learn", {"lesson": "x"}), *calls_to("planner"))
     reads = reply("", ("read_file", {"path": "a"}))
     scenario = of_a_workflow(after_tool("learn"), calls, planner=[reads]).settle()
-    assert [record.speaker for record in scenario.records(r.RoundClosed)] == ["writer"]
+    assert [record.speaker for record in scenario.records(w.RoundClosed)] == ["writer"]
     started = {record.call for record in scenario.records(r.ToolCallStarted)}
     assert started == {record.call for record in scenario.records(r.ToolCallRejected)}
 

@@ -16,8 +16,6 @@ from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
 from tenex.core.messages import AgentText, Note, UserText
 from tenex.core.signals import ClockJumped, ModelFailed, RollBack
 from tenex.core.state.rollback import RolledBack, of_fork
-from tenex.core.state.workflow import session_view
-from tenex.core.workflow_config import PERSON, View, Within
 from tenex.workflows.speakers import (
     AgentTarget,
     AllOf,
@@ -29,6 +27,10 @@ from tenex.workflows.speakers import (
     Transition,
     TransitionGraph,
 )
+from tenex.workflows.speakers import records as w
+from tenex.workflows.speakers.config import PERSON, View, Within
+from tenex.workflows.speakers.state import session_of
+from tenex.workflows.speakers.view import session_view
 from tests.fakes.scenario import ID, Scenario, remove_agent
 from tests.fakes.workflows import NAME, TRIO, calls, session, started, workflow, workflow_policy, workflow_scenario
 
@@ -41,7 +43,7 @@ LINES = {"editor": [calls(("set_context", {"key": "n", "value": 1})), "edited"]}
 
 def test_going_back_takes_rounds_and_variables_back_and_counts_time_again() -> None:
     one = started(ROUND, LINES).settle()
-    first = one.records(r.RoundClosed)[0]
+    first = one.records(w.RoundClosed)[0]
     then = state_at(ID, one.records(), first.seq)
     to = then.next_seq - 1
     one.now = Millis(one.now + 50_000_000)
@@ -53,7 +55,7 @@ def test_going_back_takes_rounds_and_variables_back_and_counts_time_again() -> N
     assert {watch.seq for watch in state.watches.values()} == {back.seq}, "a key never means two things"
     assert state.watches["ttl.close"].due == back.at + 7_200_000
     one.converse("/continue")
-    assert one.records(r.WorkflowClosed)[-1].reason == "max_turns"
+    assert one.records(w.WorkflowClosed)[-1].reason == "max_turns"
 
 
 def spoke(one: Scenario) -> list[str]:
@@ -79,10 +81,11 @@ def test_from_whatever_record_it_goes_back_to_it_comes_to_its_end_and_counts_eve
 
 def test_a_fork_goes_on_by_the_rules_of_what_it_was_forked_from() -> None:
     one = started(ROUND, LINES).settle()
-    then = state_at(ID, one.records(), one.records(r.RoundClosed)[1].seq)
+    then = state_at(ID, one.records(), one.records(w.RoundClosed)[1].seq)
     state = of_fork(then, Millis(one.now), id=ConversationId("d" * 64), address={"form": "notes"}, title="Again")
-    assert state.workflow is not None
-    assert (state.workflow.expected, state.workflow.speakers.context_vars) == ("checker", {"n": 1})
+    session = session_of(state)
+    assert session is not None
+    assert (session.expected, session.speakers.context_vars) == ("checker", {"n": 1})
 
 
 def test_status_and_the_next_speaker_are_shown_its_state() -> None:
@@ -145,7 +148,7 @@ def reported(text: str, **more: Any) -> Scenario:
 def test_a_command_sets_variables_by_the_kind_they_have(text: str, changed: dict[str, Any]) -> None:
     one = reported(text)
     assert session(one).speakers.context_vars == {**CONTEXT, **changed}
-    assert all(record.by == PERSON for record in one.records(r.ContextSet))
+    assert all(record.by == PERSON for record in one.records(w.ContextSet))
 
 
 @pytest.mark.parametrize(
@@ -195,10 +198,10 @@ def test_somebody_else_is_notified_whose_turn_it_is_and_an_owner_replaces_who_be
 def test_the_lines_of_a_message_set_variables_before_the_first_speaker_begins_or_it_does_not_begin() -> None:
     one = workflow_scenario(GRAPH, context=CONTEXT)
     one.user_writes("Make it good\n/set route=law\n  /set tries=2 approved=true\n/setting=1", addressed=(NAME,))
-    (opened,) = one.records(r.WorkflowOpened)
+    (opened,) = one.records(w.WorkflowOpened)
     assert opened.context == {**CONTEXT, "route": "law", "tries": 2, "approved": True}
     one = workflow_scenario(GRAPH, context=CONTEXT).converse("Make it good\n/set colour=red", addressed=(NAME,))
-    assert not one.records(r.WorkflowOpened)
+    assert not one.records(w.WorkflowOpened)
     assert one.conversation.cycle.status == "ended"
     (expected,) = one.sent_texts()
     assert expected.startswith(f"The workflow {NAME} cannot begin: There is no variable colour in this workflow.")
@@ -214,10 +217,10 @@ def test_elsewhere_and_after_the_end_nothing_is_set() -> None:
     none.user_writes("/set a=1")
     assert none.sent_texts()[-1] == "There is no variable a in this workflow. It has none."
     one = reported("/set approved=true").settle()
-    assert one.records(r.WorkflowClosed)[0].reason == "approved"
+    assert one.records(w.WorkflowClosed)[0].reason == "approved"
     one.user_writes("/set approved=false")
     assert "has ended (approved)" in one.sent_texts()[-1]
-    assert len(one.records(r.ContextSet)) == 1
+    assert len(one.records(w.ContextSet)) == 1
 
 
 def test_what_was_written_in_the_last_round_is_not_passed_over_in_silence() -> None:
@@ -286,7 +289,7 @@ def timers(one: Scenario) -> dict[str, Timer]:
 
 def reason(one: Scenario) -> str:
     """Why it ended; it did, once."""
-    (closed,) = one.records(r.WorkflowClosed)
+    (closed,) = one.records(w.WorkflowClosed)
     assert one.conversation.cycle.status == "ended"
     assert not timers(one)
     assert session(one).speakers.pending_close_reason == closed.reason
@@ -302,7 +305,7 @@ def test_1_3_c_a_round_is_expected_within_120_s_and_600_s_by_default_and_both_fi
     assert "writer has not answered within 2 min. It ends in 8 min." in one.sent_texts()[-1]
     assert "turn_within.warn" not in timers(one)
     one.fire("turn_within.close")
-    missed = [(record.expectation, record.action) for record in one.records(r.ExpectationMissed)]
+    missed = [(record.expectation, record.action) for record in one.records(w.ExpectationMissed)]
     assert missed == [("turn_within", "warn"), ("turn_within", "close")]
     assert reason(one) == "turn_within"
     assert one.records(r.RunEnded)[0].outcome == "timed_out"
@@ -314,7 +317,7 @@ def test_1_3_f_a_round_that_fails_reports_it_and_the_rules_go_on() -> None:
     lines: Any = {"writer": [ModelFailed(key=Key("model", 0), message="no", retryable=False)] * 3}  # type: ignore[arg-type]
     one = started(LINE, lines).settle()
     assert "I could not finish: no" in one.sent_texts()
-    assert [record.outcome for record in one.records(r.RoundClosed)] == ["failed", "finished", "finished"]
+    assert [record.outcome for record in one.records(w.RoundClosed)] == ["failed", "finished", "finished"]
     assert reason(one) == "sequence_complete"
 
 
@@ -339,7 +342,7 @@ def test_ttl_ends_it_also_while_somebody_speaks_and_a_call_under_way_has_a_resul
     assert reason(one) == "ttl"
     assert one.sent_texts()[-1].startswith("The time of the workflow is up: ")
     assert one.records(r.RunEnded)[0].outcome == "stopped"
-    assert one.records(r.RoundClosed) == []
+    assert one.records(w.RoundClosed) == []
 
 
 def test_a_question_or_a_user_in_anothers_round_breaks_the_silence() -> None:
@@ -368,7 +371,7 @@ def test_an_invited_speaker_that_is_missing_is_waited_for_until_the_time_is_up(c
         one.rules = full
         one.converse("/continue")
         assert "acks_within.close" not in timers(one)
-        assert len(one.records(r.RoundClosed)) == 2
+        assert len(one.records(w.RoundClosed)) == 2
     else:
         one.fire("acks_within.close")
         assert reason(one) == "acks_within"

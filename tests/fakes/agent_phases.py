@@ -9,12 +9,11 @@ from typing import Any
 from tenex.core import records as r
 from tenex.core.config import Policy
 from tenex.core.conversation import new_conversation
-from tenex.core.graph import Edge, TransitionGraph
+from tenex.core.graph import Edge, Predicate, TransitionGraph
 from tenex.core.ids import ConversationId, Slug
 from tenex.core.phases import Phase
 from tenex.core.records import Record
 from tenex.core.state.agent import AgentPhaseState, Program, Scope
-from tenex.core.workflow.conditions import Predicate
 
 from .scenario import rules
 

@@ -24,7 +24,7 @@ from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import (
     ExecutionContext,
-    Missions,
+    KindRunner,
     Notice,
     OnText,
     OutgoingMessage,
@@ -44,7 +44,9 @@ from tenex.runtime.functions import FunctionCalls
 from tenex.runtime.inbox import Inbox
 from tenex.runtime.lifecycle import Runtime, TaskFactory
 from tenex.runtime.outbox import Outbox
+from tenex.workflows.missions.config import missions_of
 from tenex.workflows.phases.router_prompt import question_for
+from tenex.workflows.speakers.config import rules_of
 from tests.fakes.routing import read_question
 
 from .scenario import ALICE, ID, RELAY, evaluated, reply, rules
@@ -125,7 +127,7 @@ class World:
         self.shown: dict[ConversationId, int] = {}
         self.ids = 0
         self.notices = MemoryNotices()
-        self.missions: Missions | None = None
+        self.missions: KindRunner | None = None
         self.functions: FunctionCalls = CalledHere()
         self.quote: Callable[[ModelRequest], Quote] = quote_tokens
         self.wrongs: list[str] = []
@@ -264,7 +266,7 @@ class World:
             prompter=prompter,
             outbox=outbox,
             rules=lambda: self.rules,
-            missions=self.missions,
+            kind_runner=self.missions,
             daily=daily,
             functions=self.functions,
         )
@@ -280,8 +282,8 @@ class World:
             spawn=spawn,
         )
         coordinator = ConversationCoordinator(around)
-        workflows = {workflow.pubkey: workflow.slug for workflow in self.rules.workflows.values()}
-        workflows |= {rule.pubkey: Slug(slug) for slug, rule in self.rules.missions.items() if rule.pubkey}
+        workflows = {workflow.pubkey: workflow.slug for workflow in rules_of(self.rules).workflows.values()}
+        workflows |= {rule.pubkey: Slug(slug) for slug, rule in missions_of(self.rules).items() if rule.pubkey}
         slugs = {agent.pubkey: agent.slug for agent in self.rules.roster.values()} | workflows
         inbox = Inbox(
             coordinator, self, self.peers, self.clock, names={ALICE: "alice"}, slugs=slugs, workflows=set(workflows)

@@ -27,7 +27,7 @@ from tenex.core.context.transcript import entries_for
 from tenex.core.context.window import CONTEXT_TOKENS
 from tenex.core.conversation import Conversation, fold, new_conversation
 from tenex.core.decide.dispatch import decide, next_question
-from tenex.core.effects import Effect, Evaluate, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Undo, Work
+from tenex.core.effects import Effect, Evaluate, Key, KindEffect, ModelCall, Publish, Route, Timer, ToolCall, Undo, Work
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.messages import NO_USAGE, CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
@@ -52,7 +52,9 @@ from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.run import Run
 from tenex.core.verdicts import Verdict, call_now
 from tenex.runtime.seal import prompted
+from tenex.workflows.missions import records as m
 from tenex.workflows.phases.router_prompt import question_for
+from tenex.workflows.speakers import records as w
 from tests.fakes.routing import read_question
 
 ID = ConversationId("c" * 64)
@@ -293,8 +295,8 @@ class Scenario:
                 return evaluated(self.conversation, effect, self.rules, self.now)
             case Undo():
                 return UndoReturned(key=effect.key, outcome=self.undo(effect))
-            case NodeRun():
-                raise AssertionError("a scenario with a mission answers for its nodes")
+            case KindEffect():
+                raise AssertionError("a scenario with work of a kind answers for it")
 
     def step(self, choose: Callable[[list[Effect]], Effect] | None = None, *, timers: bool = False) -> bool:
         """Finish one piece of running work; False if there is none."""
@@ -542,9 +544,9 @@ def _check_phases(records: list[r.Record]) -> None:
             here = record.to
         elif isinstance(record, r.CycleStarted):
             here = record.phase
-        elif isinstance(record, r.WorkflowOpened):
+        elif isinstance(record, w.WorkflowOpened):
             here = Phase.EXECUTE  # where code forbids nothing: a workflow has no phases
-        elif isinstance(record, r.MissionOpened) and record.pubkey:
+        elif isinstance(record, m.MissionOpened) and record.pubkey:
             here = Phase.EXECUTE
         elif isinstance(record, (RolledBack, ConversationForked)):
             here = record.state.cycle.phase  # a jump: no transition is invented

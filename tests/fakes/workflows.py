@@ -11,10 +11,10 @@ from tenex.core.graph import TransitionGraph as Compiled
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.messages import ModelStep
 from tenex.core.signals import ModelFailed
-from tenex.core.state.workflow import WorkflowSession
-from tenex.core.workflow_config import DEFAULTS, View, Within, Workflow
 from tenex.workflows.speakers import TransitionGraph
+from tenex.workflows.speakers.config import DEFAULTS, View, Within, Workflow, with_workflows
 from tenex.workflows.speakers.rules import compiler
+from tenex.workflows.speakers.state import WorkflowSession, session_of
 
 from .scenario import Scenario, agent, reply, rules
 
@@ -56,12 +56,8 @@ def workflow_policy(*workflows: Workflow, limits: Limits | None = None, config: 
     """The rules of a scenario with the trio in its roster, and these workflows."""
     base = config or rules(limits=limits)
     trio = {Slug(name): agent(name) for name in TRIO}
-    return dataclasses.replace(
-        base,
-        roster={**base.roster, **trio},
-        workflows={one.slug: one for one in workflows},
-        compile_graph=compile_graph,
-    )
+    joined = dataclasses.replace(base, roster={**base.roster, **trio})
+    return with_workflows(joined, {one.slug: one for one in workflows}, compile_graph)
 
 
 class ScriptedSpeakers:
@@ -118,8 +114,9 @@ def started(graph: TransitionGraph, lines: Lines | None = None, *participants: s
 
 
 def session(one: Scenario) -> WorkflowSession:
-    assert one.conversation.workflow is not None
-    return one.conversation.workflow
+    opened = session_of(one.conversation)
+    assert opened is not None
+    return opened
 
 
 Models = Callable[[Conversation, ModelCall], Step]

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 from tenex.cli.shared.activity import toolbar
 from tenex.cli.status import _parts
-from tenex.core import records as r
 from tenex.core.conversation import fold
 from tenex.core.ids import Millis, Slug
 from tenex.core.signals import DayLimitReached
 from tenex.operations.conversation_status import conversation_status, status_with_usage
 from tenex.store.view_json import render
 from tenex.workflows.speakers import TransitionGraph
+from tenex.workflows.speakers import records as w
 from tests.core.test_missions import MissionScenario
 from tests.fakes.scenario import ID, Scenario, diligent, longest_way, reply, rules
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
@@ -74,6 +74,6 @@ def test_a_workflow_is_shown_with_its_next_speaker_until_it_ends() -> None:
     scenario.settle()
     ended = {"name": "Review", "closeReason": session(scenario).close_reason}
     assert conversation_status(scenario.conversation, scenario.now)["workflow"] == ended
-    closed = scenario.records(r.RoundClosed)[-1]
+    closed = scenario.records(w.RoundClosed)[-1]
     last = fold(ID, [one for decision in scenario.journal for one in decision if one.seq <= closed.seq])
     assert "workflow" not in conversation_status(last, scenario.now), "its end is the next record"

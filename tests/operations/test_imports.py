@@ -23,6 +23,8 @@ from tenex.core.state.identity import Identity
 from tenex.core.state.rollback import ConversationForked, of_fork
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.core.trust import least_trusted
+from tenex.workflows.single.state import NAME as SINGLE
+from tenex.workflows.single.state import SingleAgent, agent_of
 from tests.fakes.scenario import ALICE, ENDS, ID, WAITS, Router, Scenario, diligent, refusals, route, rules, scenario_at
 from tests.store.kit import objects_of
 
@@ -100,11 +102,11 @@ def test_what_was_written_before_an_import_approves_no_plan() -> None:
 @pytest.mark.parametrize("examples", [15, pytest.param(500, marks=pytest.mark.soak)])
 def test_whatever_state_a_file_has_an_import_takes_only_what_is_named(examples: int) -> None:
     """A new field of the state is not brought, until somebody names it."""
-    identity = objects_of(Identity, id=ID, next_seq=5, agent=Slug(""))
+    identity = objects_of(Identity, id=ID, next_seq=5)
     cycle = objects_of(Cycle, phase=Phase.CHAT)
     states = st.builds(
         lambda state, **parts: replace(state, **parts),
-        objects_of(State, identity=Identity(id=ID), cycle=Cycle(), workflow=None, history=None),
+        objects_of(State, identity=Identity(id=ID), cycle=Cycle(), kinds={}, history=None),
         identity=identity,
         cycle=cycle,
     )
@@ -199,11 +201,11 @@ def test_an_import_answers_as_one_agent_only_where_the_settings_say_so() -> None
     """With one agent alone there are no gates: the file does not choose that."""
     records = in_execute().records()
     state = fold(ID, records).fork()
-    state.identity = replace(state.identity, agent=Slug("executor"))
+    state.kinds = {SINGLE: SingleAgent(agent=Slug("executor"))}
     assert imported([StateSnapshot.of(state)]).conversation.has_phases
     closing = r.ConversationImported(seq=records[-1].seq + 1, at=Millis(9), agent=Slug("planner"), address=ADDRESS)
     made = fold(ID, [*records, closing])
-    assert (made.identity.agent, made.has_phases, made.unmet_gates) == ("planner", False, ())
+    assert (agent_of(made), made.has_phases, made.unmet_gates) == ("planner", False, ())
 
 
 def test_after_a_rebuild_the_own_waiver_counts_and_a_message_of_the_source_approves_no_plan() -> None:

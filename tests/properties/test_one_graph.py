@@ -14,17 +14,17 @@ from typing import Any, Union
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenex.core.graph import Edge
+from tenex.core.graph import Edge, Predicate
 from tenex.core.graph import TransitionGraph as Compiled
 from tenex.core.phases import Phase
 from tenex.core.state.agent import AgentPhaseState, Program
-from tenex.core.workflow.conditions import AgentTarget, AllOf, ContextEquals, FromSpeaker, Predicate, StayTarget
-from tenex.core.workflow.rounds import Envelope
-from tenex.core.workflow.speakers import Folded, change_context, fold
-from tenex.core.workflow.transitions import Transition
 from tenex.workflows.agents.definition import ask_now
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext, GraphRunResult
 from tenex.workflows.speakers import TransitionGraph
+from tenex.workflows.speakers.conditions import AgentTarget, AllOf, ContextEquals, FromSpeaker, StayTarget
+from tenex.workflows.speakers.fold import Folded, change_context, fold
+from tenex.workflows.speakers.rounds import Envelope
+from tenex.workflows.speakers.transitions import Transition
 
 Arrow = tuple[str, str, int]
 """From, to, and the value at which it is open."""

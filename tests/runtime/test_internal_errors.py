@@ -16,17 +16,9 @@ from tenex.core.ids import Millis
 from tenex.core.messages import ModelRequest, ModelStep, Usage
 from tenex.core.pending import pending
 from tenex.core.ports import ToolResult
-from tenex.core.signals import (
-    MessageReceived,
-    NodeFailed,
-    NodeReturned,
-    RouteAnswered,
-    Signal,
-    TimerFired,
-    ToolReturned,
-    without_result,
-)
+from tenex.core.signals import MessageReceived, RouteAnswered, Signal, TimerFired, ToolReturned, without_result
 from tenex.runtime.actor import MAX_FAILURES, _log_notable
+from tenex.workflows.missions.signals import NodeFailed, NodeReturned
 from tests.fakes.runtime import World
 from tests.fakes.scenario import ID, one_turn, reply
 from tests.fakes.virtual import virtual_time

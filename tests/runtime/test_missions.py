@@ -9,20 +9,21 @@ from typing import Any
 from pydantic import BaseModel
 from structlog.testing import capture_logs
 
-from tenex.core import records as r
 from tenex.core.decide.dispatch import decide, unwanted_cost
 from tenex.core.effects import Key
 from tenex.core.effects import Work as Kind
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.messages import Usage
 from tenex.core.pending import pending
-from tenex.core.records.mission import MissionUsageRecorded
-from tenex.core.signals import NodeFailed, NodeInterrupted, NodeReturned, StepFinished
-from tenex.core.state.mission import Mission
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
+from tenex.workflows.missions import records as m
+from tenex.workflows.missions.config import with_missions
 from tenex.workflows.missions.definitions import MissionWorkflow
 from tenex.workflows.missions.nodes import ReplayName
+from tenex.workflows.missions.records import MissionUsageRecorded
 from tenex.workflows.missions.runner import NodeRunner
+from tenex.workflows.missions.signals import NodeFailed, NodeInterrupted, NodeReturned, StepFinished
+from tenex.workflows.missions.state import Mission, mission_of
 from tests.fakes.runtime import Daemon, World
 from tests.fakes.scenario import ID, longest_way
 from tests.fakes.virtual import run, virtual_time
@@ -66,7 +67,7 @@ class Stage:
     def __init__(self, seconds: float = 6) -> None:
         self.seconds = seconds
         self.world = World(longest_way, lambda request: "done")
-        self.world.rules = dataclasses.replace(self.world.rules, missions={"count": GRAPH.rule()})
+        self.world.rules = with_missions(self.world.rules, {"count": GRAPH.rule()})
         self.done: list[int] = []
         self.cut: list[int] = []
         self.world.missions = NodeRunner({"count": (GRAPH, lambda: self.tick)})
@@ -85,7 +86,7 @@ class Stage:
         daemon.runtime.coordinator.deliver(ConversationId(ID), GRAPH.asked(Work(replay), Count(), "alice"))
 
     def mission(self, daemon: Daemon) -> Mission:
-        found = daemon.state().mission
+        found = mission_of(daemon.state())
         assert found is not None
         return found
 
@@ -157,7 +158,7 @@ async def test_a_process_without_the_workflow_holds_the_mission_until_one_has_it
         daemon.write("/continue")
         await daemon.until("ended")
     assert stage.done == [0, 1, 2, 3, 4, 5]
-    assert next(rec for rec in stage.world.observed if isinstance(rec, r.MissionEnded)).outcome == "finished"
+    assert next(rec for rec in stage.world.observed if isinstance(rec, m.MissionEnded)).outcome == "finished"
 
 
 @virtual_time
@@ -179,7 +180,7 @@ async def test_dependencies_that_cannot_be_made_pause_it_and_a_network_that_is_a
         daemon.write("/continue")
         await daemon.until("ended")
     assert stage.done == [0, 1, 2, 3, 4, 5]
-    assert len([rec for rec in stage.world.observed if isinstance(rec, r.NodeRetryScheduled)]) == 1
+    assert len([rec for rec in stage.world.observed if isinstance(rec, m.NodeRetryScheduled)]) == 1
 
 
 def deaf_graph(effects: list[str]) -> Graph[Count, Any, Any]:
@@ -207,7 +208,7 @@ def deaf_graph(effects: list[str]) -> Graph[Count, Any, Any]:
 def test_a_node_that_swallows_its_cancellation_does_not_disturb_the_daemon() -> None:
     stage, effects = Stage(), []  # type: ignore[var-annotated]
     graph = deaf_graph(effects)
-    stage.world.rules = dataclasses.replace(stage.world.rules, missions={"deaf": graph.rule()})
+    stage.world.rules = with_missions(stage.world.rules, {"deaf": graph.rule()})
     stage.world.missions = NodeRunner({"deaf": (graph, lambda: None)})
 
     async def main() -> None:
@@ -226,7 +227,7 @@ def test_a_mission_begun_by_a_mention_loses_and_repeats_nothing_whatever_append_
     for at in range(1, 18):
         for kept in (0, 1):
             stage = Stage(seconds=0.3)
-            stage.world.rules = dataclasses.replace(stage.world.rules, missions={"count": BEGUN_BY_TAG})
+            stage.world.rules = with_missions(stage.world.rules, {"count": BEGUN_BY_TAG})
             stage.world.fail_append = lambda number, at=at, kept=kept: kept if number == at else None
 
             run(stage.play_mention)
@@ -239,12 +240,12 @@ def test_a_mission_begun_by_a_mention_loses_and_repeats_nothing_whatever_append_
 @virtual_time
 async def test_a_tag_begins_it_also_where_a_crash_left_nothing_but_the_folder() -> None:
     stage = Stage()
-    stage.world.rules = dataclasses.replace(stage.world.rules, missions={"count": BEGUN_BY_TAG})
+    stage.world.rules = with_missions(stage.world.rules, {"count": BEGUN_BY_TAG})
     stage.world.exists = lambda conversation: True  # type: ignore[method-assign]
 
     async with stage.world.daemon() as daemon:
         daemon.write("count for me", event_id=ID, tagged=(KEY,))
-        assert (await daemon.until("ended")).mission is not None
+        assert mission_of(await daemon.until("ended")) is not None
 
 
 @virtual_time

@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from tenex.core import records as r
 from tenex.core.messages import ModelRequest
 from tenex.workflows.speakers import TransitionGraph
+from tenex.workflows.speakers import records as w
+from tenex.workflows.speakers.state import session_of
 from tests.fakes.runtime import World
 from tests.fakes.scenario import one_turn, reply
 from tests.fakes.virtual import virtual_time
@@ -23,7 +24,7 @@ def world() -> World:
 
 def closed(of: World) -> list[str]:
     """Why it ended, as often as it did."""
-    return [record.reason for record in of.records(r.WorkflowClosed)]
+    return [record.reason for record in of.records(w.WorkflowClosed)]
 
 
 async def hangs(request: ModelRequest, on_text: object = None) -> object:
@@ -59,7 +60,7 @@ async def test_in_another_conversation_a_mention_is_answered_and_a_tag_is_not() 
         daemon.write(f"@{NAME} and you", mentions=(KEY,))
         await daemon.until("waiting")
         assert f"@{NAME} is a workflow; it begins in a thread of its own." in " ".join(one.order)
-        assert daemon.state().workflow is None
+        assert session_of(daemon.state()) is None
 
 
 @pytest.mark.parametrize("kill", [False, True])
@@ -104,6 +105,6 @@ async def test_a_full_disk_at_any_append_loses_and_repeats_no_round(at: int) -> 
     async with one.daemon() as daemon:
         daemon.write("go", tagged=(KEY,))
         await daemon.until("ended")
-    assert [record.speaker for record in one.records(r.RoundClosed)] == list(TRIO)
+    assert [record.speaker for record in one.records(w.RoundClosed)] == list(TRIO)
     assert closed(one) == ["sequence_complete"]
     assert len(one.published) == 4

@@ -12,10 +12,10 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
-from tenex.core.records import mission as m
-from tenex.core.state.mission import Mission
 from tenex.workflows.agents.definition import blueprint
 from tenex.workflows.agents.loading import find_agents
+from tenex.workflows.missions import records as m
+from tenex.workflows.missions.state import Mission, mission_of
 from tests.fakes.modelprotocol import Answer, Json
 from tests.fakes.modelscripts import Asked, calls
 from tests.fakes.modelserver import model_server
@@ -148,7 +148,7 @@ async def test_a_killed_daemon_goes_on_with_the_node_and_repeats_nothing(
     async with ordered(folder, moment, at) as first:
         name = await folder.begin("x", "tally")
         assert await first.ended() == -signal.SIGKILL, first.stderr
-    durable = {step.step for step in of_kind(folder.records(name), r.StepCompleted)}
+    durable = {step.step for step in of_kind(folder.records(name), m.StepCompleted)}
     ran = runs(folder)
     async with ordered(folder):
         ended = of(await folder.until(name, "ended"))
@@ -171,7 +171,7 @@ async def test_it_is_paused_stopped_reloaded_gone_back_in_and_branched_off(folde
         await person.until(lambda: len(runs(folder)) == 1)
         await folder.write("how far are you?", to=name)
         await folder.write("/pause", to=name)
-        await person.until(lambda: of_kind(folder.records(name), r.MissionPauseRequested))
+        await person.until(lambda: of_kind(folder.records(name), m.MissionPauseRequested))
         (folder.workspace / "go-0").touch()
         assert returned(await folder.until(name, "waiting")) == 1
         # a broken file is refused whole; then the node is gone, which holds the mission and drops nothing
@@ -198,7 +198,7 @@ async def test_it_is_paused_stopped_reloaded_gone_back_in_and_branched_off(folde
         sent = " ".join(event["content"] for event in await folder.replies(name))
         for part in ("It does not read what is written here", "It pauses as soon as", "Once the operator has fixed"):
             assert part in sent
-        first = of_kind(folder.records(name), r.StepCompleted)[0].seq
+        first = of_kind(folder.records(name), m.StepCompleted)[0].seq
         for word, at, more in (("rollback", "--to", ["--yes"]), ("fork", "--at", [])):
             there = (await folder.facts("conversations", word, name, at, str(first), *more))["id"]
             assert returned(await folder.until(there, "waiting")) == 1
@@ -208,8 +208,9 @@ async def test_it_is_paused_stopped_reloaded_gone_back_in_and_branched_off(folde
 
 
 def of(state: Conversation) -> Mission:
-    assert state.mission is not None
-    return state.mission
+    mission = mission_of(state)
+    assert mission is not None
+    return mission
 
 
 def returned(state: Conversation) -> int:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tenex.core import records as r
 from tenex.nostr.keys import SecretKey
+from tenex.workflows.single.state import agent_of
 from tests.fakes.modelprotocol import Answer, Json, Reply
 from tests.fakes.modelscripts import Asked, calls
 from tests.fakes.modelserver import model_server
@@ -64,7 +65,7 @@ async def test_each_message_costs_one_call_and_a_restart_changes_nothing(tmp_pat
     code, _, errors = await tenex_here("conversations", "rebuild", name, "--data", folder.data)
     assert code == 0, errors
     rebuilt = folder.state(name)
-    assert (rebuilt.identity.agent, rebuilt.cycle.status, rebuilt.unmet_gates) == ("executor", "waiting", ())
+    assert (agent_of(rebuilt), rebuilt.cycle.status, rebuilt.unmet_gates) == ("executor", "waiting", ())
     assert not of_kind(folder.records(name), r.PhaseTransition)
 
 

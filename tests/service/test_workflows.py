@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tenex.core import records as r
 from tenex.nostr.keys import KeyRing
+from tenex.workflows.speakers import records as w
 
 from . import person
 from .kit import ROOT, Folder, daemon, deaths, of_kind, ordered, tags, tenex, tenex_here
@@ -44,7 +44,7 @@ def folder(tmp_path: Path, relay: str) -> Folder:
 
 
 def speakers(folder: Folder, name: str) -> list[str]:
-    return [record.speaker for record in of_kind(folder.records(name), r.RoundClosed)]
+    return [record.speaker for record in of_kind(folder.records(name), w.RoundClosed)]
 
 
 async def test_a_mention_begins_it_and_every_message_and_the_end_are_delivered(folder: Folder) -> None:
@@ -86,7 +86,7 @@ async def test_a_killed_daemon_goes_on_with_the_round_and_repeats_nothing(
         events = await folder.replies(name)
     assert speakers(folder, name) == ["planner", "executor", "security-expert"]
     assert len(events) == len({(event["pubkey"], event["content"]) for event in events}) == 4
-    assert len(of_kind(folder.records(name), r.WorkflowClosed)) == 1
+    assert len(of_kind(folder.records(name), w.WorkflowClosed)) == 1
     changes = [key for key, tool, _ in folder.executions() if tool == "write_file"]
     assert len(set(changes)) == 1, "the round went on: its call was not made again"
 

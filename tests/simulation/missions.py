@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel
 
 from tenex.core import records as r
-from tenex.core.effects import NodeRun
+from tenex.core.effects import KindEffect
 from tenex.core.errors import StepFailed
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.signals import Signal
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
+from tenex.workflows.missions import records as m
 from tenex.workflows.missions.definitions import MissionWorkflow
 from tenex.workflows.missions.nodes import ReplayName
 from tenex.workflows.missions.runner import NodeRunner, NodeTaskOf
@@ -85,16 +86,16 @@ class Errands(NodeRunner):
         self._returned: set[str] = set()
         """The keys of the steps whose result is durable."""
 
-    def prepare(self, effect: NodeRun, post: Callable[[Signal], None]) -> NodeTaskOf:
+    def prepare(self, effect: KindEffect, post: Callable[[Signal], None]) -> NodeTaskOf:
         """Take what a run needs, unless a fault of ours is in the way."""
         if self._world.bugs is not None and self._meets("prompter"):
             raise RuntimeError("a fault of ours")
         return super().prepare(effect, post)
 
     def note(self, conversation: str, record: r.Record) -> None:
-        if isinstance(record, r.StepStarted):
+        if isinstance(record, m.StepStarted):
             self._keys[conversation, record.step] = f"{conversation}:{record.seq}"
-        elif isinstance(record, r.StepCompleted):
+        elif isinstance(record, m.StepCompleted):
             self._returned.add(self._keys[conversation, record.step])
 
     def _meets(self, fault: str) -> bool:

@@ -17,6 +17,8 @@ from tenex.store.journal_reader import VIEW
 from tenex.store.stats import Stats, as_json
 from tenex.store.verify import contradictions
 from tenex.store.view_json import render
+from tenex.workflows.missions import records as m
+from tenex.workflows.missions.state import mission_of
 from tests.fakes.agent_phases import check_moves
 from tests.fakes.scenario import RELAY, check_invariants
 
@@ -94,16 +96,16 @@ def _each_once(records: list[r.Record]) -> None:
 
 def _steps(records: list[r.Record], state: Conversation) -> None:
     """Each step of a mission has one result, and its state and its result are what those that returned made of it."""
-    begun = [number for number, rec in enumerate(records) if isinstance(rec, r.MissionOpened)]
-    assert not begun or state.mission is not None
+    begun = [number for number, rec in enumerate(records) if isinstance(rec, m.MissionOpened)]
+    assert not begun or mission_of(state) is not None
     for number, until in itertools.pairwise([*begun, len(records)]):
         run = records[number:until]
-        permitted = Counter(rec.step for rec in run if isinstance(rec, r.StepStarted))
-        returned = [rec for rec in run if isinstance(rec, r.StepCompleted)]
+        permitted = Counter(rec.step for rec in run if isinstance(rec, m.StepStarted))
+        returned = [rec for rec in run if isinstance(rec, m.StepCompleted)]
         assert Counter(rec.step for rec in returned) <= permitted, "a step has two results"
-        late = [rec for rec in run if isinstance(rec, r.NodeCompleted) and rec.kind == "TimedOut"]
+        late = [rec for rec in run if isinstance(rec, m.NodeCompleted) and rec.kind == "TimedOut"]
         assert permitted.total() - len(returned) <= len(late), "a step has no result, though its node had the time"
-        ends = [rec for rec in run if isinstance(rec, r.MissionEnded)]
+        ends = [rec for rec in run if isinstance(rec, m.MissionEnded)]
         assert len(ends) == 1, "a mission never ended, or twice"
         assert ends[0].outcome != "finished" or ends[0].result == sum(rec.ok for rec in returned)
 

@@ -8,6 +8,7 @@ from unittest.mock import patch
 from tenex.core.ids import ConversationId, EventId
 from tenex.core.signals import InboundMessage
 from tenex.core.state.run import CallState
+from tenex.workflows.missions.state import mission_of
 from tests.fakes.runtime import Daemon
 from tests.fakes.scenario import ALICE
 from tests.fakes.virtual import run
@@ -154,7 +155,7 @@ class Story:
 
     def _continues(self, daemon: Daemon) -> bool:
         """Have the mission go on where it waits for someone to report it."""
-        mission = self.world.state(missions.CONVERSATION).mission if self.world.errands is not None else None
+        mission = mission_of(self.world.state(missions.CONVERSATION)) if self.world.errands is not None else None
         if mission is None or not mission.is_paused:
             return False
         self._write(daemon, "/continue", missions.CONVERSATION)

@@ -34,6 +34,7 @@ from tenex.store.journal import FileJournal
 from tenex.store.journal_reader import JOURNAL, VIEW, peek
 from tenex.store.repository import ConversationFolder
 from tenex.store.view import Views
+from tenex.workflows.missions.config import with_missions
 from tests.fakes.routing import read_question
 from tests.fakes.runtime import MemoryNotices, World
 from tests.fakes.scenario import ALICE, RELAY, reply, routed_by_rule
@@ -60,7 +61,7 @@ class FaultyWorld(World):
         self.errands = missions.Errands(self) if seed % 4 == 2 else None
         """A mission, in some worlds; the others stay as they always were."""
         if self.errands is not None:
-            self.rules = replace(self.rules, missions={missions.NAME: missions.RULE})
+            self.rules = with_missions(self.rules, {missions.NAME: missions.RULE})
             self.missions = self.errands
         self.talks = Random(f"talks {seed}") if seed % 5 == 3 else None
         """Draws what agents of a talk hand over, in worlds where rules take the steps that leave one choice."""

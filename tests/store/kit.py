@@ -133,7 +133,7 @@ def names(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir())
 
 
-def mode_of(path: Path) -> int:
+def kind_of_conversation(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 

@@ -24,7 +24,7 @@ from tenex.store.index_reader import indexed_events
 from tenex.store.index_row import News
 from tenex.store.journal_reader import JOURNAL, MARK, NEWEST, VIEW, peek
 
-from .kit import CONVERSATION_ID, at_call, decisions_of, fails, mode_of, names, row
+from .kit import CONVERSATION_ID, at_call, decisions_of, fails, kind_of_conversation, names, row
 
 
 def test_replace_makes_folders_and_file_with_their_modes_whatever_the_umask(tmp_path: Path) -> None:
@@ -38,8 +38,8 @@ def test_replace_makes_folders_and_file_with_their_modes_whatever_the_umask(tmp_
     finally:
         os.umask(before)
     assert path.read_bytes() == b"two"
-    assert (mode_of(path), mode_of(tmp_path / "shared")) == (0o600, 0o644)
-    assert mode_of(path.parent) == mode_of(path.parent.parent) == 0o700
+    assert (kind_of_conversation(path), kind_of_conversation(tmp_path / "shared")) == (0o600, 0o644)
+    assert kind_of_conversation(path.parent) == kind_of_conversation(path.parent.parent) == 0o700
     assert names(path.parent) == ["file.json"]
 
 
@@ -82,7 +82,7 @@ def test_the_new_journal_is_alone_and_everything_old_is_in_one_folder(folder: Pa
     assert content(kept) == {name: f"old {name}" for name in OLD}
     assert names(folder) == [VIEW, kept.name, JOURNAL, "journal.torn-x-1"]
     assert json.loads((folder / VIEW).read_bytes())["seq"] == 3
-    assert (mode_of(folder / JOURNAL), mode_of(kept)) == (0o600, 0o700)
+    assert (kind_of_conversation(folder / JOURNAL), kind_of_conversation(kept)) == (0o600, 0o700)
     assert names(folder.parent) == [folder.name]
     second = renew(folder, decisions_of(1), "then")
     assert second.name == "journal.damaged-then-2"
@@ -214,7 +214,7 @@ def test_a_new_folder_appears_whole(missing: Path) -> None:
     create(missing, NEW)
     there = [f".{'e' * 64}.aaaaaaaa.tmp", CONVERSATION_ID]
     assert (names(missing.parent), names(missing)) == (there, [JOURNAL])
-    assert (mode_of(missing), mode_of(missing / JOURNAL)) == (0o700, 0o600)
+    assert (kind_of_conversation(missing), kind_of_conversation(missing / JOURNAL)) == (0o700, 0o600)
     with pytest.raises(StoreError, match=r"not empty|exists"):
         create(missing, decisions_of(1))
     assert len(peek(missing / JOURNAL, CONVERSATION)) == 3

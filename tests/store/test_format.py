@@ -21,6 +21,7 @@ from tenex.core.records import RECORDS, CommandGiven, ModelResponded, Record, Ro
 from tenex.core.state.conversation import State
 from tenex.core.state.cycle import Cycle
 from tenex.core.state.identity import Identity
+from tenex.core.state.kind import FORMATS
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION, Codec
@@ -279,7 +280,15 @@ def test_a_kind_without_a_step_from_each_older_version_is_found_when_the_program
 # ---- snapshots ------------------------------------------------------------------------------------------------------
 
 
-@given(state=objects_of(Identity, id=ID, next_seq=8).flatmap(lambda identity: objects_of(State, identity=identity)))
+KINDS = st.fixed_dictionaries(
+    {}, optional={name: objects_of(kind.state) for name, kind in FORMATS.items() if kind.state is not None}
+)
+STATES = st.tuples(objects_of(Identity, id=ID, next_seq=8), KINDS).flatmap(
+    lambda parts: objects_of(State, identity=parts[0], kinds=parts[1])
+)
+
+
+@given(state=STATES)
 @settings(max_examples=80, suppress_health_check=list(HealthCheck))
 def test_every_state_there_could_be_comes_back_as_it_was(state: State) -> None:
     snapshot = StateSnapshot.of(state)

@@ -42,7 +42,7 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.schema import UNKNOWN_LENGTH
 from tests.fakes.scenario import Scenario
 
-from .kit import CONVERSATION_ID, Seen, asked, fails, mode_of, row, started, stored, waits, wrote
+from .kit import CONVERSATION_ID, Seen, asked, fails, kind_of_conversation, row, started, stored, waits, wrote
 
 OTHER = ConversationId("d" * 64)
 
@@ -84,12 +84,12 @@ async def test_events_and_cursors_are_found_at_once_and_after_a_restart(
     index.set_cursor("wss://a", Millis(6))
     assert (index.cursor("wss://a"), index.cursor("wss://b")) == (6, None)
     await index.close()
-    assert {path.name: mode_of(path) for path in folder.root.iterdir()} == {"index.sqlite": 0o600}
+    assert {path.name: kind_of_conversation(path) for path in folder.root.iterdir()} == {"index.sqlite": 0o600}
     again = Index(folder.root / "index.sqlite")
     assert again.cursor("wss://a") == 6
     assert all(again.conversation_of(f"e{number}") == CONVERSATION_ID for number in range(50))
     assert not again.has_event("e50")
-    assert {mode_of(path) for path in folder.root.iterdir()} == {0o600}
+    assert {kind_of_conversation(path) for path in folder.root.iterdir()} == {0o600}
     await again.close()
 
 

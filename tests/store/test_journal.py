@@ -21,7 +21,18 @@ from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.journal import FileJournal
 
-from .kit import CONVERSATION_ID, StillClock, asked, cancel_writing, decisions_of, fails, mode_of, names, opened, seqs
+from .kit import (
+    CONVERSATION_ID,
+    StillClock,
+    asked,
+    cancel_writing,
+    decisions_of,
+    fails,
+    kind_of_conversation,
+    names,
+    opened,
+    seqs,
+)
 
 
 def open_below(folder: Path) -> int:
@@ -52,7 +63,7 @@ async def test_an_append_is_durable_with_its_names_and_for_the_owner_alone(
         await journal.append(decisions_of(2, 1))
     finally:
         os.umask(before)
-    assert (mode_of(path), mode_of(path.parent)) == (0o600, 0o700)
+    assert (kind_of_conversation(path), kind_of_conversation(path.parent)) == (0o600, 0o700)
     assert {str(path.parent), str(path.parent.parent), str(path.parent.parent.parent)} <= set(synced)
     synced.clear()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:

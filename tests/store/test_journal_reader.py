@@ -14,7 +14,7 @@ from tenex.store.disk import FsyncTracker
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import MARK, UPGRADE, VIEW, Loaded, load, mark_of, peek
 
-from .kit import asked, closed, decisions_of, encoded, fails, mode_of, names
+from .kit import asked, closed, decisions_of, encoded, fails, kind_of_conversation, names
 
 REMEDY = "Call the carpenter."
 ONE = CONVERSATION.encode_decisions(decisions_of(1))
@@ -127,7 +127,7 @@ def test_a_torn_tail_is_moved_to_a_file_of_its_own(path: Path) -> None:
         found = loaded(path)
         assert (len(found.records), found.length, path.read_bytes()) == (1, len(ONE), ONE)
         assert found.torn == path.parent / f"journal.torn-then-{number}"
-        assert (found.torn.read_bytes(), mode_of(found.torn)) == (tail, 0o600)
+        assert (found.torn.read_bytes(), kind_of_conversation(found.torn)) == (tail, 0o600)
 
 
 def test_a_torn_tail_that_cannot_be_copied_is_not_cut_off(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,4 +174,4 @@ def test_damage_changes_nothing_and_leaves_a_mark_until_the_journal_is_repaired(
     path.chmod(0o666)
     (path.parent / f".{VIEW}.abcd1234.tmp").write_text("what a killed process left")
     assert len(loaded(path).records) == 3
-    assert (names(path.parent), mode_of(path)) == (["journal.jsonl"], 0o600)
+    assert (names(path.parent), kind_of_conversation(path)) == (["journal.jsonl"], 0o600)

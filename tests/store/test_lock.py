@@ -11,7 +11,7 @@ import pytest
 from tenex.core.errors import StoreError, StoreLocked
 from tenex.store.lock import FolderLock, find_holder
 
-from .kit import mode_of
+from .kit import kind_of_conversation
 
 HOLDER = """
 import subprocess, sys
@@ -48,7 +48,7 @@ def test_a_second_lock_of_one_process_is_refused_also_without_a_pid_until_it_is_
     lock, other = FolderLock(folder), FolderLock(folder)
     for _ in range(2):
         lock.acquire()
-    assert mode_of(folder) == 0o700
+    assert kind_of_conversation(folder) == 0o700
     lock.path.write_text("")
     with pytest.raises(StoreLocked, match="in use by another process"):
         other.acquire()

@@ -24,7 +24,7 @@ from tenex.store.journal_reader import MARK
 from tenex.store.repository import NEWEST, ConversationFolder
 from tests.fakes.scenario import ID, Scenario
 
-from .kit import StillClock, at_call, fails, mode_of, names, write_rotated
+from .kit import StillClock, at_call, fails, kind_of_conversation, names, write_rotated
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +99,7 @@ async def test_only_a_long_journal_is_rotated_and_only_where_the_state_is_what_t
     before = (folder.path(ID) / "journal.jsonl").stat()
     assert await folder.rotate(state)
     size, newest = almost.file_length, folder.path(ID) / "journal-000002.jsonl"
-    assert (newest.stat().st_size, mode_of(newest)) == (size, 0o600)
+    assert (newest.stat().st_size, kind_of_conversation(newest)) == (size, 0o600)
     await almost.append(scenario.journal[-1:])
     assert (folder.path(ID) / "journal.jsonl").stat() == before, "it is never written to again"
     for opened in (almost, (await folder.open(ID))[0]):

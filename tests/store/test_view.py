@@ -17,7 +17,7 @@ from tenex.store.view import SEGMENT, Views, render
 from tenex.store.view_reader import read_view
 from tests.fakes.scenario import ID, Scenario
 
-from .kit import CONVERSATION_ID, going_on, mode_of, stored
+from .kit import CONVERSATION_ID, going_on, kind_of_conversation, stored
 
 
 def test_the_view_shows_what_happened(scenario: Scenario) -> None:
@@ -89,7 +89,7 @@ async def test_files_the_state_no_longer_holds_are_made_from_all(folder: Convers
     await Views(folder, disk).show(state)
     before = {file.name: file.read_bytes() for file in path.glob("*.json")}
     assert len(before) == 1 + 2 * 4
-    assert {mode_of(file) for file in path.glob("*.json")} == {0o600}
+    assert {kind_of_conversation(file) for file in path.glob("*.json")} == {0o600}
     for file in (*path.glob("*-000001.json"), *path.glob("*-000003.json")):
         file.unlink()
     await Views(folder, disk).show(fold(CONVERSATION_ID, [StateSnapshot.of(state)]))

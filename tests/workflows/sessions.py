@@ -2,8 +2,6 @@
 
 from hypothesis import strategies as st
 
-from tenex.core.workflow.rounds import Called, Envelope, WorkflowState
-from tenex.core.workflow.speakers import Folded, change_context, fold
 from tenex.workflows.speakers import (
     AgentTarget,
     AllOf,
@@ -24,6 +22,8 @@ from tenex.workflows.speakers import (
     TransitionGraph,
     TransitionTarget,
 )
+from tenex.workflows.speakers.fold import Folded, change_context, fold
+from tenex.workflows.speakers.rounds import Called, Envelope, WorkflowState
 
 NAMES = ("ann", "bob", "cem", "dor")
 STRANGER = "ghost"

@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tenex.core.workflow.rounds import Called
 from tenex.workflows.speakers import (
     AgentTarget,
     Always,
@@ -24,6 +23,7 @@ from tenex.workflows.speakers import (
     register_condition,
     register_target,
 )
+from tenex.workflows.speakers.rounds import Called
 
 from .sessions import talk
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from tenex.core.errors import ConfigurationError
-from tenex.core.workflow.rounds import Called, Envelope, Finish, Handoff, Refused
-from tenex.core.workflow.speakers import Folded, change_context, fold, may_speak
+from tenex.core.routes import Finish, Handoff
 from tenex.workflows.speakers import TransitionGraph, Workflow
+from tenex.workflows.speakers.fold import Folded, change_context, fold, may_speak
+from tenex.workflows.speakers.rounds import Called, Envelope, Refused
 
 from .sessions import STRANGER
 

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import pytest
 
 from tenex.core.errors import ConfigurationError
-from tenex.core.workflow.rounds import Envelope
 from tenex.workflows.speakers import (
     AgentTarget,
     AllOf,
@@ -32,6 +31,7 @@ from tenex.workflows.speakers import (
     register_target,
 )
 from tenex.workflows.speakers.checks import Findings
+from tenex.workflows.speakers.rounds import Envelope
 
 PAIR = ["ann", "bob"]
 ENDS = ", who does not take part: there it ends with unknown_speaker. Participants: ann."

@@ -10,8 +10,8 @@ from uuid import uuid4
 import pytest
 
 from tenex.core.errors import ConfigurationError
-from tenex.core.workflow_config import DEFAULTS, Within
 from tenex.workflows.speakers import AgentTarget, FromSpeaker, Transition, TransitionGraph, Workflow
+from tenex.workflows.speakers.config import DEFAULTS, Within
 from tenex.workflows.speakers.definitions import LoadedWorkflows, find_workflows, read_workflow
 
 SHIPPED = Path(__file__).parents[2] / "config" / "workflows"

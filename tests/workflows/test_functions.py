@@ -21,15 +21,14 @@ from tenex.core.records import Record
 from tenex.core.signals import Evaluated, MessageReceived, TimerFired
 from tenex.core.state.undecided import EvaluationRequested, FunctionsEvaluated
 from tenex.core.verdicts import FunctionQuestion
-from tenex.core.workflow.rounds import Envelope, TransitionDecision, WorkflowState
-from tenex.core.workflow.speakers import Folded
-from tenex.core.workflow.speakers import fold as fold_round
 from tenex.runtime import functions
 from tenex.runtime.functions import FunctionCalls
 from tenex.store.format import CONVERSATION
 from tenex.workflows.agents import BaseAgent, State, tool
 from tenex.workflows.agents.definition import program
+from tenex.workflows.missions.config import with_missions
 from tenex.workflows.missions.definitions import MissionWorkflow
+from tenex.workflows.missions.state import refused_of
 from tenex.workflows.speakers import (
     Always,
     AnyOf,
@@ -40,6 +39,10 @@ from tenex.workflows.speakers import (
     register_condition,
     register_target,
 )
+from tenex.workflows.speakers import records as w
+from tenex.workflows.speakers.fold import Folded
+from tenex.workflows.speakers.fold import fold as fold_round
+from tenex.workflows.speakers.rounds import Envelope, TransitionDecision, WorkflowState
 from tests.fakes.agent_phases import is_in_a_decision, with_program
 from tests.fakes.python_agents import ScriptedModel, calls, script
 from tests.fakes.runtime import World
@@ -192,14 +195,14 @@ def test_a_beginning_that_fails_or_does_not_return_refuses_the_message(begin: An
     one.handle(evaluate())
     reason = f"its `begin` failed with {kind}. The author of its code has to fix that."
     assert any(reason in text for text in one.sent_texts())
-    assert one.conversation.refused == "endless"
+    assert refused_of(one.conversation) == "endless"
 
 
 def begun_by(begin: Any) -> tuple[Scenario, Callable[[], Evaluated]]:
     """A user has mentioned a mission with this `begin`; and what calls it."""
     mission = MissionWorkflow(graph=alone(), begin=begin)
     slug = Slug("endless")
-    config = dataclasses.replace(rules(), missions={slug: mission.rule(slug, PublicKey("f" * 64))})
+    config = with_missions(rules(), {slug: mission.rule(slug, PublicKey("f" * 64))})
     one = Scenario(unused_router, lambda *_: reply(""), config=config)
     one.answers_at_once = False
     one.user_writes("Begin", addressed=(slug,))
@@ -305,8 +308,8 @@ def graph(fresh_default: None) -> TransitionGraph:
 def test_a_round_is_decided_by_recorded_verdicts_and_they_change_nothing(graph: TransitionGraph) -> None:
     Late.made.clear()
     one = started(graph, context={"x": 1}).settle()
-    assert [rec.next for rec in one.records(r.RoundClosed)] == [TRIO[1], TRIO[2], TRIO[0], ""]
-    assert one.records(r.WorkflowClosed)[0].reason == "enough"
+    assert [rec.next for rec in one.records(w.RoundClosed)] == [TRIO[1], TRIO[2], TRIO[0], ""]
+    assert one.records(w.WorkflowClosed)[0].reason == "enough"
     assert session(one).speakers.context_vars == {"x": 1}
     verdicts = [[(v.function, v.value) for v in rec.verdicts] for rec in one.records(FunctionsEvaluated)]
     assert verdicts[0] == [("condition late 4", False), ("target chooses", {"next": TRIO[1], "reason": ""})]
@@ -342,15 +345,15 @@ def unsealed(record: Record) -> Record:
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_kill_at_any_append_changes_nothing_of_what_follows(graph: TransitionGraph, moment: str) -> None:
     whole = started(graph).settle()
-    rounds = [(rec.speaker, rec.next) for rec in whole.records(r.RoundClosed)]
+    rounds = [(rec.speaker, rec.next) for rec in whole.records(w.RoundClosed)]
     for number in range(1, whole.appends + 1):
         one = Scenario(unused_router, ScriptedSpeakers(), config=workflow_policy(workflow(graph)))
         one.crash_at = (number, moment)
         one.user_writes("Make it good", addressed=("review",))
         one.settle()
         assert one.crashed == 1
-        assert [(rec.speaker, rec.next) for rec in one.records(r.RoundClosed)] == rounds
-        assert len(one.records(r.WorkflowClosed)) == 1
+        assert [(rec.speaker, rec.next) for rec in one.records(w.RoundClosed)] == rounds
+        assert len(one.records(w.WorkflowClosed)) == 1
         assert one.refold() == one.conversation
         assert one.records(EvaluationRequested)
         assert one.records(FunctionsEvaluated)
@@ -379,7 +382,7 @@ def test_what_is_undecided_is_wanted_after_a_restart_and_nothing_is_repeated_for
     assert [type(rec.signal) for rec in one.records(EvaluationRequested)[-2:]] == [MessageReceived] * 2
     one.settle()
     assert [rec.text for rec in one.records(r.MessageRecorded)][1:] == ["And this?", "And that?"], "in their order"
-    assert len(one.records(r.ModelResponded)) == spoke + len(one.records(r.RoundClosed))
+    assert len(one.records(r.ModelResponded)) == spoke + len(one.records(w.RoundClosed))
 
 
 def test_a_timer_and_a_stop_end_what_is_undecided(graph: TransitionGraph) -> None:
@@ -388,7 +391,7 @@ def test_a_timer_and_a_stop_end_what_is_undecided(graph: TransitionGraph) -> Non
     one.fire("turn_within.close")
     assert isinstance(one.conversation.work.undecided[-1].signal, TimerFired), "the rules are asked who is next"
     one.settle()
-    assert len(one.records(r.RoundClosed)) == 4
+    assert len(one.records(w.RoundClosed)) == 4
     assert one.conversation.totals.usage.tokens == used.tokens + 4 * 15
 
     two = undecided(graph)
@@ -418,13 +421,13 @@ def test_other_conversations_are_served_while_a_function_does_not_return(
             while not any(isinstance(rec, r.MessageSent) for rec in of(second)):
                 await asyncio.sleep(0.005)
             assert time.monotonic() - began < 0.8
-            assert not any(isinstance(rec, r.WorkflowClosed) for rec in of(first))
-            while not any(isinstance(rec, r.WorkflowClosed) for rec in of(first)):
+            assert not any(isinstance(rec, w.WorkflowClosed) for rec in of(first))
+            while not any(isinstance(rec, w.WorkflowClosed) for rec in of(first)):
                 await asyncio.sleep(0.02)
 
     def of(name: ConversationId) -> list[Record]:
         return [rec for decision in world.books.get(name, ()) for rec in decision]
 
     asyncio.run(asyncio.wait_for(main(), 20))
-    (end,) = [rec for rec in of(first) if isinstance(rec, r.WorkflowClosed)]
+    (end,) = [rec for rec in of(first) if isinstance(rec, w.WorkflowClosed)]
     assert end.reason == "rule_failed"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenex.core.errors import ConfigurationError
-from tenex.core.workflow.rounds import Called, Handoff
+from tenex.core.routes import Handoff
 from tenex.workflows.speakers import (
     AgentTarget,
     Always,
@@ -18,6 +18,7 @@ from tenex.workflows.speakers import (
     TransitionGraph,
 )
 from tenex.workflows.speakers.checks import Findings
+from tenex.workflows.speakers.rounds import Called
 
 from .sessions import graphs, talk
 

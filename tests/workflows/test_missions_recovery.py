@@ -8,13 +8,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from tenex.core import records as r
 from tenex.core.conversation import fold
 from tenex.core.decide.rollback import state_at
 from tenex.core.errors import AppendFailed, StepFailed
 from tenex.core.ids import Millis
 from tenex.operations.mission_folder import mission_folder
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext, GraphRunResult
+from tenex.workflows.missions import records as m
+from tenex.workflows.missions.state import mission_of
 from tests.fakes.virtual import VirtualClock
 
 from .mission_kit import Journals, play
@@ -112,7 +113,7 @@ def test_killed_at_every_append_each_effect_is_had_once() -> None:
         assert result.output == "pay-2 pay-1 pay-0", at
         assert (result.state.steps, result.state.phases_completed) == (2, ["book", "pay"]), at
         assert sorted(world.effects) == ["hotel", "pay-0", "pay-1", "pay-2", "plane", "train"], at
-        permitted = [(rec.step, rec.seq) for rec in journal.records() if isinstance(rec, r.StepStarted)]
+        permitted = [(rec.step, rec.seq) for rec in journal.records() if isinstance(rec, m.StepStarted)]
         assert len(permitted) == len(set(permitted))
 
 
@@ -149,8 +150,8 @@ def test_1_4_everything_of_the_same_second_is_kept_and_can_be_gone_back_to() -> 
     records = journal.records()
     name = TICKING.mission_id("main")
     assert len({rec.at for rec in records}) == 1
-    ticks = [rec.seq for rec in records if isinstance(rec, r.StepCompleted)]
-    states = [state_at(name, records, seq).mission for seq in ticks]
+    ticks = [rec.seq for rec in records if isinstance(rec, m.StepCompleted)]
+    states = [mission_of(state_at(name, records, seq)) for seq in ticks]
     assert [mission.state["n"] for mission in states if mission is not None] == list(range(1, 11))
 
 
@@ -168,7 +169,7 @@ def test_1_4_what_a_step_costs_does_not_grow_with_the_mission() -> None:
     assert play(graph, state=Count(), journal=journal).output == 400
     each = [len(line) for line in journal.lines.splitlines()]
     assert max(each[-40:-5]) <= max(each[10:50]) + 20
-    assert fold(graph.mission_id("main"), journal.records()).mission is not None
+    assert mission_of(fold(graph.mission_id("main"), journal.records())) is not None
 
 
 def test_1_4_a_torn_tail_is_cut_off_and_the_mission_goes_on(tmp_path: Path) -> None:

@@ -13,15 +13,17 @@ from pydantic import BaseModel, Field
 from tenex.core import records as r
 from tenex.core.config import Limits
 from tenex.core.conversation import fold
-from tenex.core.effects import Key, NodeRun, Work
+from tenex.core.effects import Key, Work
 from tenex.core.errors import MissionFailed, ModelUnavailable, StepFailed, WorkflowError
 from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelStep, Usage
-from tenex.core.signals import NodeFailed
 from tenex.store.stats import Stats
 from tenex.workflows.agents import BaseAgent
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext, NodeError, durable
+from tenex.workflows.missions import records as m
+from tenex.workflows.missions.effects import NodeRun
 from tenex.workflows.missions.runner import NodeRunner
+from tenex.workflows.missions.signals import NodeFailed
 from tests.fakes.python_agents import ScriptedModel, script
 from tests.fakes.virtual import VirtualClock, run
 
@@ -66,7 +68,7 @@ def test_a_step_is_journaled_before_its_effect_and_after() -> None:
 
     assert play(alone(body), journal).output == 3
     assert seen == ["StepStarted", "StepCompleted"]
-    assert next(rec for rec in journal.records() if isinstance(rec, r.StepCompleted)).changed == {"total": 1.0}
+    assert next(rec for rec in journal.records() if isinstance(rec, m.StepCompleted)).changed == {"total": 1.0}
 
 
 def test_a_transient_error_is_tried_again_and_steps_that_returned_are_kept() -> None:
@@ -401,7 +403,7 @@ def answers(cost: int) -> ScriptedModel:
 
 
 def spendings(journal: Journals) -> list[tuple[str, int]]:
-    return [(one.model, one.usage.input_tokens) for one in journal.records() if isinstance(one, r.MissionUsageRecorded)]
+    return [(one.model, one.usage.input_tokens) for one in journal.records() if isinstance(one, m.MissionUsageRecorded)]
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tenex.configuration.workflows import faults_here
 from tenex.core.ids import Slug
-from tenex.core.workflow.rounds import Envelope, Refused
-from tenex.core.workflow.speakers import fold
 from tenex.workflows.speakers.definitions import find_workflows
+from tenex.workflows.speakers.fold import fold
+from tenex.workflows.speakers.rounds import Envelope, Refused
 from tenex.workflows.speakers.workflow import Workflow
 
 from .sessions import NAMES, STRANGER, graphs

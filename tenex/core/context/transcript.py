@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tenex.core.conversation import Conversation
+from tenex.core.kind import kind_of_conversation
 from tenex.core.messages import Note, Shown, ShownBefore, StartEntry, cut
-from tenex.core.mode import mode_of
 from tenex.core.port_values import Handoff
 from tenex.core.state.memory import FIRST, LINE
 from tenex.core.state.run import Message, OrchestratorTurn, Run
@@ -114,7 +114,7 @@ def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | No
             yield Note(title="Hand-off", text=f"From {hand.from_} to {hand.to}{reason}{summary}")
     if run.parent is None:
         yield from _of_unfinished(conversation, room // 4)
-    yield from mode_of(conversation).notes(conversation, run, room // 2)
+    yield from kind_of_conversation(conversation).notes(conversation, run, room // 2)
     others = cut_bytes(", ".join(agent for agent in turn.agents if agent != run.agent), room // 8)
     beside = f" Beside you: {others}." if others else ""
     reason = cut_bytes(turn.reason, room // 8).rstrip(".")
@@ -170,7 +170,7 @@ def _choose(conversation: Conversation, room: int) -> _Choice:
     pool = recent
     if older := [message for message in conversation.cycle.messages if message.seq < oldest]:
         pool = (*older, *recent)
-    visible = mode_of(conversation).visible(conversation, pool)
+    visible = kind_of_conversation(conversation).visible(conversation, pool)
     is_whole = visible is pool
     has_gap = bool(conversation.memory.earlier) and conversation.memory.earlier[-1].seq > window.until
     if is_whole and window.entries and oldest <= window.since and not has_gap:

@@ -12,8 +12,8 @@ from dataclasses import replace
 from tenex.core import records as r
 from tenex.core.config import Agent, Policy
 from tenex.core.ids import RunId, Slug
+from tenex.core.kind import kind_of_conversation
 from tenex.core.messages import ToolSpec
-from tenex.core.mode import mode_of
 from tenex.core.phases import Phase
 from tenex.core.port_values import ToolResult
 from tenex.core.state.agent import AgentPhaseState, Program
@@ -46,7 +46,7 @@ def offered(
     (`ask_what_is_offered`); without one, as after a reload, it is offered after the next decision. `specs` gives the
     tools of an agent in a phase, for None those of all phases.
     """
-    own = () if run.parent is not None else mode_of(state).tool_specs(state, run, rules)
+    own = () if run.parent is not None else kind_of_conversation(state).tool_specs(state, run, rules)
     tools = specs(None if is_same_in_all_phases(state, run, rules) else run.phase, run.agent)
     return (*_there_for(state, run, rules, tools), *own)
 

@@ -27,7 +27,7 @@ from tenex.core.config import Policy, Replay
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Key, Work
 from tenex.core.ids import Millis, RunId
-from tenex.core.mode import all_modes, mode_of
+from tenex.core.kind import all_kinds, kind_of_conversation
 from tenex.core.pending import pending
 from tenex.core.port_values import PublishOutcome
 from tenex.core.signals import (
@@ -35,20 +35,17 @@ from tenex.core.signals import (
     ClockJumped,
     DayLimitReached,
     Evaluated,
+    KindSignal,
     MessageDeleted,
     MessageReceived,
     ModelAnswered,
     ModelCallInterrupted,
     ModelFailed,
-    NodeFailed,
-    NodeInterrupted,
-    NodeReturned,
     Opened,
     Published,
     RollBack,
     RouteAnswered,
     Signal,
-    StepFinished,
     TimerFired,
     ToolReturned,
     UndoReturned,
@@ -176,25 +173,21 @@ def _consequences(draft: Transaction, signal: Signal) -> Transaction:  # noqa: C
         case AgentStateProvided(agent=agent, agent_state=agent_state):
             draft.add(r.AgentStateSet, agent=agent, state=agent_state)
         case _:
-            any(mode.on_signal(draft, signal) for mode in all_modes())
+            any(mode.on_signal(draft, signal) for mode in all_kinds())
     runs.end_loops(draft)
     rerender_prompts(draft)
     ask_what_is_offered(draft)
     return draft
 
 
-def unwanted_cost(conversation: Conversation, signal: Signal) -> ModelCallInterrupted | NodeInterrupted | None:
-    """Replace a late answer of a model or a mission's node by the signal of its cost; None for any other signal.
+def unwanted_cost(conversation: Conversation, signal: Signal) -> Signal | None:
+    """Replace a late answer of a model, or of the work of a kind, by the signal of its cost; None for any other signal.
 
     The state does not distinguish late answers from second copies, so the caller must deliver each answer only once.
     """
     match signal:
-        case (
-            NodeReturned(key=key, spent=spent) | NodeFailed(key=key, spent=spent) | StepFinished(node=key, spent=spent)
-        ):
-            wants = conversation.mission.wants if conversation.mission is not None else None
-            is_late = key.seq != wants
-            return NodeInterrupted(spent=spent) if spent and is_late else None
+        case KindSignal():
+            return signal.if_late(conversation)
         case RouteAnswered(key=key) | ModelAnswered(key=key) | ModelFailed(key=key) if key not in pending(conversation):
             return cost_of_call(signal)
     return None
@@ -256,7 +249,7 @@ def _on_restart(draft: Transaction, signal: Opened) -> None:
         if draft.state.next_seq != before:
             runs.after_result(draft, run.id)
     runs.recheck_queued_calls(draft)
-    mode_of(draft.state).on_opened(draft)
+    kind_of_conversation(draft.state).on_opened(draft)
 
 
 def _waiting_for_model(draft: Transaction, key: Key) -> Run | None:
@@ -280,7 +273,7 @@ def _timer(draft: Transaction, key: Key) -> None:
         return
     run = next((run for run in draft.state.work.runs.values() if key in _timers_of(run)), None)
     if run is None:
-        any(mode.on_timer(draft, key) for mode in all_modes())
+        any(mode.on_timer(draft, key) for mode in all_kinds())
     elif key.part == "warn":
         runs.warn(draft, run.id)
     elif key.part == "close":

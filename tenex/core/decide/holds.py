@@ -4,11 +4,10 @@ What a day has cost is known outside the conversation; whether a call may begin 
 """
 
 from tenex.core import records as r
-from tenex.core.mode import mode_of
+from tenex.core.kind import all_kinds, kind_of_conversation
 from tenex.core.signals import DayLimitReached
 from tenex.core.state.conversation import State
-from tenex.core.state.mission import Wait
-from tenex.core.state.run import Retry, Run
+from tenex.core.state.run import Retry, Run, Wait
 
 from .outgoing import notify
 from .transaction import Transaction
@@ -48,13 +47,13 @@ def refusal(state: State) -> str:
     return f"`/continue` does not lift the limit of a day. {waits[0].message}"
 
 
-def _waits(state: State) -> list[Retry | Wait]:
+def _waits(state: State) -> list[Wait]:
     """Everything that waits to be tried again."""
-    waits: list[Retry | Wait] = [run.retry for run in state.work.runs.values() if run.retry is not None]
+    waits: list[Wait] = [run.retry for run in state.work.runs.values() if run.retry is not None]
     if state.phases.question is not None and state.phases.question.retry is not None:
         waits.append(state.phases.question.retry)
-    if state.mission is not None and state.mission.wait is not None:
-        waits.append(state.mission.wait)
+    for kind in all_kinds():
+        waits.extend(kind.waits(state))
     return waits
 
 
@@ -66,7 +65,7 @@ def try_again(draft: Transaction) -> None:
             draft.add(r.RetryDue, run=run.id)
     if state.phases.question is not None and _may_have_changed(state.phases.question.retry):
         draft.add(r.RetryDue, run=None)
-    mode_of(state).retry_on_hold(draft)
+    kind_of_conversation(state).retry_on_hold(draft)
 
 
 def _may_have_changed(retry: Retry | None) -> bool:

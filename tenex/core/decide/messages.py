@@ -9,7 +9,7 @@ from tenex.core.context.window import in_a_line
 from tenex.core.conversation import Conversation
 from tenex.core.decider import person
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
-from tenex.core.mode import all_modes, can_begin, mode_of, unbegun
+from tenex.core.kind import all_kinds, can_begin, kind_of_conversation, refused_workflow
 from tenex.core.names import is_placeholder, with_names, without_mentions
 from tenex.core.port_values import Quotation
 from tenex.core.signals import InboundMessage, MessageDeleted, MessageReceived
@@ -50,14 +50,14 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
         return
     signal, last = _without_last_line(command)
     state = draft.state
-    retried = unbegun(draft)
-    is_begun = not retried and bool(state.memory.recent or state.cycle.turns or state.mission)
+    retried = refused_workflow(draft)
+    is_begun = not retried and bool(state.memory.recent or state.cycle.turns or state.has_begun_kind)
     called = retried or next((slug for slug in signal.addressed if can_begin(draft, slug)), Slug(""))
-    mode = mode_of(state)
+    mode = kind_of_conversation(state)
     if state.cycle.status == "ended" and not retried:
         mode.begin_cycle(draft, f"{signal.name} wrote again", person(signal.name, message.author))
     if called and not is_begun:
-        mode = next(mode for mode in all_modes() if mode.begins(draft.rules, called))
+        mode = next(mode for mode in all_kinds() if mode.begins(draft.rules, called))
     mode.on_message(draft, signal, called)
     if last is not None and last.name in LAST_LINE:
         _give(draft, last, signal)
@@ -95,7 +95,7 @@ def _give(draft: Transaction, command: Command, signal: MessageReceived) -> None
     execute_command(draft, command, signal)
     state = draft.state
     is_idle = state.cycle.status == "active" and state.work.turn is None and state.phases.question is None
-    if is_idle and mode_of(state).waits_when_idle:
+    if is_idle and kind_of_conversation(state).waits_when_idle:
         draft.add(r.Waiting, reason="user")
 
 
@@ -109,7 +109,8 @@ def on_deletion(draft: Transaction, signal: MessageDeleted) -> None:
     if deleted is None:
         return
     shown = max((run.shown for run in state.work.runs.values()), default=0)
-    is_begun = state.workflow is not None or state.has_mission
+    reads_messages = any(kind.reads_messages for kind in state.kinds.values())
+    is_begun = reads_messages or state.has_open_kind
     was_read = is_begun or deleted.is_answer or deleted.seq <= max(state.memory.answered, shown)
     was_title = str(deleted.event_id) == str(state.id) or state.identity.title == title_of(deleted.text)
     draft.add(r.MessageWithdrawn, message=deleted.seq, was_read=was_read, was_title=was_title)
@@ -248,7 +249,7 @@ def _start(draft: Transaction, signal: MessageReceived) -> None:
         address=dict(message.address),
         agent=draft.rules.only_agent,
     )
-    mode_of(draft.state).begin_cycle(draft, f"{signal.name} wrote", person(signal.name, message.author))
+    kind_of_conversation(draft.state).begin_cycle(draft, f"{signal.name} wrote", person(signal.name, message.author))
 
 
 def answers_question(draft: Transaction, wrote: r.MessageRecorded) -> bool:

@@ -2,8 +2,8 @@
 
 from tenex.core.config import Agent
 from tenex.core.ids import CallId
+from tenex.core.kind import kind_of_conversation
 from tenex.core.messages import Usage
-from tenex.core.mode import mode_of
 from tenex.core.records import Ask, MessageSent, Purpose
 from tenex.core.state.run import Run
 
@@ -21,7 +21,7 @@ def notify(
     speaker: Agent | None = None,
 ) -> MessageSent:
     """Send a message of the conversation itself: signed by its workflow, or else by `speaker`, or the project."""
-    sender = mode_of(draft.state).sender(draft.state) or speaker or draft.rules.project
+    sender = kind_of_conversation(draft.state).sender(draft.state) or speaker or draft.rules.project
     return _send(draft, sender, text, purpose, (("error", error), *tags) if error else tags, asks=asks)
 
 
@@ -70,7 +70,7 @@ def _send(
 ) -> MessageSent:
     state = draft.state
     came_from = state.phases.unannounced.from_ if state.phases.unannounced is not None and is_published else None
-    sender = mode_of(state).sender(state)
+    sender = kind_of_conversation(state).sender(state)
     phase_tags: tuple[tuple[str, ...], ...] = (("phase", str(state.cycle.phase)),) if state.has_phases else ()
     if sender is not None:
         phase_tags = (("workflow", str(sender.slug)),)

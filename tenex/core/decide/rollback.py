@@ -1,19 +1,17 @@
 """A rollback: what is open is stopped, the record, and one message with the new position."""
 
 from collections.abc import Sequence
-from dataclasses import fields
 
 from tenex.core.commands import stop
 from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.ids import ConversationId, TurnId
-from tenex.core.mode import mode_of
+from tenex.core.kind import all_kinds, kind_of_conversation
 from tenex.core.records import ConversationImported, CycleStarted
 from tenex.core.records.base import Record
 from tenex.core.records.run import RunEnded
-from tenex.core.records.workflow import RoundClosed, WorkflowOpened
 from tenex.core.reducers.rebuild import brought
 from tenex.core.signals import RollBack
-from tenex.core.state.conversation import State
+from tenex.core.state.conversation import State, parts_of
 from tenex.core.state.rollback import RolledBack, of_then, undone
 
 from .outgoing import notify
@@ -27,9 +25,8 @@ def state_at(conversation: ConversationId, records: Sequence[Record], to: int) -
     """Where a conversation was after a record, or as soon as the turn it opens or closes was open or closed.
 
     A turn is opened and closed by several records of one decision, which was never kept by half; so is a run's last
-    message sent and the run ended, a mission's node left and the next one entered, a round of a workflow counted, and a
-    conversation begun that is a workflow's. `records` are all there are, from seq 1. Of those before an
-    import the state has what the import takes over.
+    message sent and the run ended, and what a kind of conversation names (`Kind.continues`, `Kind.is_between`).
+    `records` are all there are, from seq 1. Of those before an import the state has what the import takes over.
     """
     state = new_conversation(conversation)
     for record in records:
@@ -42,29 +39,24 @@ def state_at(conversation: ConversationId, records: Sequence[Record], to: int) -
     following = (record for record in records if record.seq >= state.next_seq)
     if any(isinstance(record, ConversationImported) for record in following):
         at_import = brought(state, state.identity.updated_at, state.next_seq - 1)
-        state = Conversation(**{spec.name: getattr(at_import, spec.name) for spec in fields(State)})
+        state = Conversation(*parts_of(at_import))
     return state
 
 
 def _goes_on(state: State, record: Record) -> bool:
     """Whether a record belongs to the one before it: the last message of an agent, or what began a conversation."""
     match record:
-        case RunEnded() | RoundClosed():
+        case RunEnded():
             return True
         case CycleStarted():
             return state.cycle.status == "new"
-        case WorkflowOpened():
-            return state.cycle.status == "active"
         case _:
-            return False
+            return any(kind.continues(state, record) for kind in all_kinds())
 
 
 def _is_between(state: State) -> bool:
-    """Whether a mission has left one node and not entered another."""
-    mission = state.mission
-    if mission is None or not mission.is_open:
-        return False
-    return mission.wants is None and mission.wait is None and not mission.is_paused
+    """Whether the last record is one half of a step of a kind."""
+    return any(kind.is_between(state) for kind in all_kinds())
 
 
 def roll_back(draft: Transaction, signal: RollBack) -> None:
@@ -92,7 +84,7 @@ def roll_back(draft: Transaction, signal: RollBack) -> None:
 
 def _message(draft: Transaction, signal: RollBack, gone: Sequence[TurnId]) -> str:
     state = draft.state
-    where = mode_of(state).position(state)
+    where = kind_of_conversation(state).position(state)
     undone_now = "Nothing that a turn did is undone."
     if gone:
         named = ", ".join(gone) if len(gone) <= NAMED else f"{gone[0]} to {gone[-1]}, {len(gone)} turns"

@@ -31,8 +31,8 @@ from tenex.core import records as r
 from tenex.core.config import Agent, Replay
 from tenex.core.context.window import in_a_line
 from tenex.core.ids import CallId, Millis, RunId
+from tenex.core.kind import kind_of_conversation
 from tenex.core.messages import NO_USAGE, CallRequest, CallResult, ModelStep
-from tenex.core.mode import mode_of
 from tenex.core.phases import PHASES
 from tenex.core.port_values import ToolResult
 from tenex.core.signals import ModelFailed
@@ -135,7 +135,7 @@ def _stop_at_limit(run: LiveRun, name: str, sentence: str) -> None:
     is_its_own = spent(draft) is None
     if is_its_own:  # the limits of the cycle and the conversation are recorded where the user is asked
         draft.add(r.LimitReached, limit=name, sentence=sentence)
-    announce = not mode_of(draft.state).asks_at_limits
+    announce = not kind_of_conversation(draft.state).asks_at_limits
     ended = run.now
     finish_run(draft, ended, "over_limit" if is_its_own else "failed", error=sentence, announce=announce)
     after_end(draft, ended)
@@ -202,7 +202,7 @@ def _is_decided_by_kind(run: LiveRun, call: Call) -> bool:
     """Have the kind of conversation decide a call that is its own; False where it is not."""
     draft = run.draft
     before = len(draft.records)
-    if not mode_of(draft.state).own_call(draft, run.now, call):
+    if not kind_of_conversation(draft.state).own_call(draft, run.now, call):
         return False
     # not where the call was refused, or waits for those before it
     has_result = any(isinstance(record, r.ToolCallCompleted) for record in draft.records[before:])
@@ -326,7 +326,7 @@ def _unproved(run: LiveRun, agent: Agent, arguments: Mapping[str, Any]) -> str |
     """Why a verdict `verified` does not count yet; None where it does, and after `PROOFS` refusals."""
     if not _claims(run.now, arguments) or _has_no_steps_left(run):
         return None
-    why = mode_of(run.draft.state).why_unproved(run.draft, agent)
+    why = kind_of_conversation(run.draft.state).why_unproved(run.draft, agent)
     return why.refusal if why is not None and _unproved_before(run.now) < PROOFS else None
 
 
@@ -349,7 +349,7 @@ def _finish(run: LiveRun, arguments: Mapping[str, Any], *, completed: bool) -> N
     issues = str(arguments.get("issues") or "").strip()
     if issues and issues not in text:
         text = f"{text}\n\n{issues}".strip()
-    text = text or summary or mode_of(draft.state).text_of_calls(draft, ended)
+    text = text or summary or kind_of_conversation(draft.state).text_of_calls(draft, ended)
     verdict, untried = _verdict(run, arguments, issues)
     lacking = _lacking(ended, text, verdict)
     if lacking and ended.reprompts < NUDGES and not _has_no_steps_left(run):
@@ -366,7 +366,11 @@ def _finish(run: LiveRun, arguments: Mapping[str, Any], *, completed: bool) -> N
 def _verdict(run: LiveRun, arguments: Mapping[str, Any], issues: str) -> tuple[r.WorkVerdict, str]:
     """The verdict that counts, "" for none; and why nothing was tried, where it is `untried`."""
     verdict = arguments.get("verdict") if PHASES[run.now.phase].needs_verdict else ""
-    why = mode_of(run.draft.state).why_unproved(run.draft, run.agent) if _claims(run.now, arguments) else None
+    why = (
+        kind_of_conversation(run.draft.state).why_unproved(run.draft, run.agent)
+        if _claims(run.now, arguments)
+        else None
+    )
     if why is not None:
         return "untried", why.reason or f"{run.now.name} ran nothing that shows whether it works"
     if verdict not in VERDICTS:
@@ -386,7 +390,7 @@ def _lacking(run: Run, text: str, verdict: r.WorkVerdict) -> str:
 def returned(draft: Transaction, run_id: RunId, call: Call, result: ToolResult) -> None:
     """A call gave its result: the next one may start, or the model is wanted again."""
     run = LiveRun(draft, run_id)
-    result = mode_of(draft.state).checked_result(draft, run.now, agent_phases.kept(draft, run.now, result))
+    result = kind_of_conversation(draft.state).checked_result(draft, run.now, agent_phases.kept(draft, run.now, result))
     draft.add_result(
         run.now,
         call,

@@ -11,8 +11,8 @@ from tenex.core.context.window import MESSAGE_CHARACTERS, in_a_line
 from tenex.core.decider import Decider
 from tenex.core.effects import Key, Work
 from tenex.core.ids import CallId, Millis, RunId, Slug, TurnId
+from tenex.core.kind import kind_of_conversation
 from tenex.core.messages import NO_USAGE, Usage, cut
-from tenex.core.mode import mode_of
 from tenex.core.phases import Phase
 from tenex.core.port_values import Handoff
 from tenex.core.routing import RoutingDecision
@@ -40,7 +40,7 @@ def advance(draft: Transaction) -> None:
     """Start what follows by the kind of the conversation, unless a turn is open or the conversation has ended."""
     state = draft.state
     if state.work.turn is None and state.cycle.status != "ended":
-        mode_of(state).next(draft)
+        kind_of_conversation(state).next(draft)
 
 
 def wait_at_limit(draft: Transaction, name: str, sentence: str) -> None:
@@ -107,7 +107,7 @@ def _over(scope: str, what: str, usage: Usage, tokens: int, cost_usd: float) -> 
 def stop_at_run_limit(draft: Transaction) -> bool:
     """Ask the user where an agent of the turn that has just closed was stopped at the limit of a run."""
     state = draft.state
-    if state.work.turn is not None or state.memory.last_turn is None or not mode_of(state).asks_at_limits:
+    if state.work.turn is not None or state.memory.last_turn is None or not kind_of_conversation(state).asks_at_limits:
         return False
     over = [done.error for done in state.memory.last_turn.completions if done.outcome == "over_limit"]
     if not over:
@@ -147,7 +147,11 @@ def start_run(
 ) -> None:
     """Set an agent to work; `parent` and `call` where a sub-agent called it."""
     state = draft.state
-    expected = draft.rules.limits.expectation(state.cycle.phase) if mode_of(state).has_run_deadlines else UNWATCHED
+    expected = (
+        draft.rules.limits.expectation(state.cycle.phase)
+        if kind_of_conversation(state).has_run_deadlines
+        else UNWATCHED
+    )
     draft.add(
         r.RunStarted,
         run=run,
@@ -197,11 +201,11 @@ def finish_run(
         finish_run(draft, called, "stopped", error=f"{run.name}, who called it, has ended")
     announce = announce and run.parent is None
     if announce and outcome == "finished":
-        asks_approval = mode_of(draft.state).approval_question(draft, run)
-        after = asks_approval or mode_of(draft.state).what_follows(draft, run, verdict)
+        asks_approval = kind_of_conversation(draft.state).approval_question(draft, run)
+        after = asks_approval or kind_of_conversation(draft.state).what_follows(draft, run, verdict)
         shown = f"{text}\n\n{after}" if after else text
         asks: r.Ask = "approval" if asks_approval else ""
-        is_published = mode_of(draft.state).is_published(draft.state, run, outcome, verdict)
+        is_published = kind_of_conversation(draft.state).is_published(draft.state, run, outcome, verdict)
         is_published = bool(asks) or (is_published and bool(text))
         words = shown or summary
         send_as_agent(draft, run, words, "completion", completed=completed, asks=asks, is_published=is_published)
@@ -224,7 +228,7 @@ def finish_run(
         _hand_back(draft, run, outcome, f"[{verdict}] {text}" if verdict else text or error)
     elif not draft.state.work.runs:
         close_turn(draft)
-        mode_of(draft.state).on_turn_closed(draft, run, outcome, text or error, completed=completed)
+        kind_of_conversation(draft.state).on_turn_closed(draft, run, outcome, text or error, completed=completed)
 
 
 def _hand_back(draft: Transaction, run: Run, outcome: r.Outcome, words: str) -> None:
@@ -254,7 +258,7 @@ def close_turn(draft: Transaction) -> None:
     if turn is None:
         return
     summary = "\n".join(_line(done) for done in turn.completions)
-    gate = mode_of(draft.state).gate_met(draft, turn)
+    gate = kind_of_conversation(draft.state).gate_met(draft, turn)
     draft.add(r.TurnClosed, turn_id=turn.turn_id, summary=summary, gate=gate)
 
 

@@ -15,6 +15,8 @@ What has happened is noted in the state (`core.state.history`) and passed on her
 state the rules of what is work (`phase_metrics`) and what it costs (`core.costs`).
 """
 
+from tenex.core.state.kind import KindShare
+
 from .activity import (
     Activity,
     RouterActivity,
@@ -32,7 +34,7 @@ from .activity import (
     worker_of,
 )
 from .glance import Glance, glance_of, partner
-from .kinds import KindShare, PhasesShare, mission_condition, phase_of
+from .kinds import PhasesShare, phase_of
 from .whole import PlacedMessage, Projection, project
 
 __all__ = [
@@ -50,7 +52,6 @@ __all__ = [
     "glance_of",
     "is_idle",
     "is_settled",
-    "mission_condition",
     "partner",
     "phase_of",
     "project",

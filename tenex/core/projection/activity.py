@@ -29,9 +29,10 @@ from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.state.conversation import State
 from tenex.core.state.cycle import Status
+from tenex.core.state.kind import KindShare
 from tenex.core.state.run import CallState, OrchestratorTurn, Retry, Run
 
-from .kinds import KindShare, kind_conditions, kind_shares
+from .kinds import kind_conditions, kind_shares
 
 RetryState = Literal["retrying", "held", "limited"]
 RunState = Literal["model", "tools", "parked", "calling", "retrying", "held", "limited"]

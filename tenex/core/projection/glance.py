@@ -47,7 +47,7 @@ def glance_of(state: State) -> Glance:
         title=state.identity.title,
         status="waiting" if is_parked else state.cycle.status,
         waiting_for="answer" if is_parked else state.cycle.waiting_for,
-        place=state.place,
+        place=state.location_label,
         cycle=state.cycle.number,
         started_at=state.identity.started_at,
         updated_at=state.identity.updated_at,

@@ -76,7 +76,7 @@ def project(state: State) -> Projection:
         activity=now,
         phases=of_phases(state),
         reason=_reason(state, now, history),
-        agent=state.identity.agent,
+        agent=next((kind.only_agent for kind in state.kinds.values() if kind.only_agent), Slug("")),
         agent_states=state.memory.agent_states,
         forked_from=state.identity.forked_from,
         address=state.identity.address,

@@ -19,20 +19,6 @@ from tenex.core.port_values import Handoff, UnsignedEvent
 
 from .agent import AgentPhaseChanged, AgentStateInitialized, AgentStateSet, ConditionFailed, PromptRerendered
 from .base import Record
-from .mission import (
-    MissionEnded,
-    MissionOpened,
-    MissionPaused,
-    MissionPauseRequested,
-    MissionRefused,
-    MissionUsageRecorded,
-    NodeCompleted,
-    NodeEntered,
-    NodeRetryDue,
-    NodeRetryScheduled,
-    StepCompleted,
-    StepStarted,
-)
 from .rebuild import ConversationImported, JournalRebuilt
 from .run import (
     ModelCallCancelled,
@@ -53,7 +39,6 @@ from .run import (
     WorkVerdict,
 )
 from .undo import FilesUndone, UndoRequested, UndoScope
-from .workflow import ContextSet, ExpectationMissed, InviteAcknowledged, RoundClosed, WorkflowClosed, WorkflowOpened
 
 Purpose = Literal["completion", "question", "notice", "error", "announcement"]
 Ask = Literal["", "approval", "waiver"]

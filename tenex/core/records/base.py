@@ -13,3 +13,8 @@ class Record:
     version: ClassVar[int] = 1
     seq: int
     at: Millis
+
+    @property
+    def spender(self) -> str:
+        """What of a kind of conversation a cost was paid for; "" where its run says so, or it is the router's."""
+        return ""

@@ -8,8 +8,8 @@ from tenex.core.config import Replay
 from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug
 from tenex.core.messages import NO_USAGE, ModelStep, StartEntry, Usage
 from tenex.core.phases import Phase
+from tenex.core.routes import Route
 from tenex.core.routing import RoutingDecision
-from tenex.core.workflow.rounds import Route
 
 from .base import Record
 

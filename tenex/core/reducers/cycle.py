@@ -78,7 +78,8 @@ def message_of(state: State, record: r.MessageRecorded) -> Message:
 def _wrote(cycle: Cycle, record: r.MessageRecorded, before: State) -> Cycle:
     messages = of_cycle(cycle.messages, message_of(before, record), first=1)  # what began it stays, however many follow
     cycle = replace(cycle.written(), messages=messages)
-    if before.identity.agent and before.work.turn is None:
+    is_endless = any(kind.is_endless for kind in before.kinds.values())
+    if is_endless and before.work.turn is None:
         return replace(cycle, talk_usage=cycle.usage)  # it has no end, so each message begins the count
     return cycle
 
@@ -120,21 +121,10 @@ def _continued(cycle: Cycle, _record: r.Continued, _: State) -> Cycle:
     return replace(cycle.written(), usage=NO_USAGE, talk_usage=NO_USAGE)
 
 
-@CYCLE.on(r.RouteRequested, r.MissionOpened)
-def _goes_on(cycle: Cycle, record: r.RouteRequested | r.MissionOpened, _: State) -> Cycle:
-    cycle = replace(cycle, status="active", waiting_for="")
-    is_alone = isinstance(record, r.MissionOpened) and bool(record.pubkey)
-    return replace(cycle, phase=Phase.EXECUTE) if is_alone else cycle  # none of the seven applies there
-
-
-@CYCLE.on(r.NodeRetryDue)
-def _mission_resumed(cycle: Cycle, _record: r.NodeRetryDue, before: State) -> Cycle:
-    return cycle if before.mission is None else replace(cycle, status="active", waiting_for="")
-
-
-@CYCLE.on(r.WorkflowOpened)
-def _workflow_opened(cycle: Cycle, _record: r.WorkflowOpened, _: State) -> Cycle:
-    return replace(cycle, phase=Phase.EXECUTE)  # where code forbids nothing: an agent has the tools it was given
+@CYCLE.on(r.RouteRequested)
+def goes_on(cycle: Cycle, _record: r.Record, _: State) -> Cycle:
+    """Something is to be done now."""
+    return replace(cycle, status="active", waiting_for="")
 
 
 # ---- turns -----------------------------------------------------------------------------------------------------------
@@ -213,7 +203,8 @@ def _undone(cycle: Cycle, record: r.FilesUndone, before: State) -> Cycle:
     return replace(cycle, touched=cycle.touched - frozenset(record.files))
 
 
-def _spent(cycle: Cycle, record: r.Record, before: State) -> Cycle:
+def spent(cycle: Cycle, record: r.Record, before: State) -> Cycle:
+    """Add what a record cost."""
     usage = cost_of(record)
     if not usage.calls:
         return cycle
@@ -223,7 +214,7 @@ def _spent(cycle: Cycle, record: r.Record, before: State) -> Cycle:
 
 for _kind in COSTS:
     if _kind is not r.Routed:
-        CYCLE.add(_kind, _spent)
+        CYCLE.add(_kind, spent)
 
 
 def with_settled(state: State, record: r.Routed) -> Cycle:
@@ -237,7 +228,7 @@ def with_settled(state: State, record: r.Routed) -> Cycle:
 
 @CYCLE.on(r.Routed)
 def _routed(_cycle: Cycle, record: r.Routed, before: State) -> Cycle:
-    return _spent(with_settled(before, record), record, before)
+    return spent(with_settled(before, record), record, before)
 
 
 @CYCLE.on(r.MessageWithdrawn)

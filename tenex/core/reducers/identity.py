@@ -19,7 +19,6 @@ def _started(identity: Identity, record: r.ConversationStarted, _: State) -> Ide
         title=record.title,
         starter=record.starter,
         address=record.address,
-        agent=record.agent,
         started_at=record.at,
     )
 

@@ -100,8 +100,9 @@ def _restarted(phases: Phases, record: r.ProcessRestarted, _: State) -> Phases:
 # ---- the router's question -------------------------------------------------------------------------------------------
 
 
-@PHASES.on(r.Waiting, r.Ended, r.MissionOpened)
-def _not_asked(phases: Phases, _record: r.Record, _: State) -> Phases:
+@PHASES.on(r.Waiting, r.Ended)
+def not_asked(phases: Phases, _record: r.Record, _: State) -> Phases:
+    """The router is asked nothing now."""
     return replace(phases, question=None)
 
 
@@ -226,7 +227,7 @@ def _turn_opened(phases: Phases, record: r.TurnOpened, before: State) -> Phases:
     if phases.plan_question is not None:
         plans = (*plans, *phases.plan_question.events)[-EARLIER_PLANS:]
     phases = replace(phases.without_waiver_question(), plan_question=None, earlier_plans=plans, question=None)
-    opens_gates = before.workflow is None and record.phase is Phase.EXECUTE and not record.gates_by_effect
+    opens_gates = before.has_phases and record.phase is Phase.EXECUTE and not record.gates_by_effect
     return phases.with_open_gates() if opens_gates else phases
 
 

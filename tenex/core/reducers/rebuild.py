@@ -55,8 +55,8 @@ def rebuilt(now: State, record: JournalRebuilt) -> State:
 def imported(now: State, record: ConversationImported) -> State:
     """The state with the messages to be read; nothing else of the records before this one counts."""
     rest = brought(now, record.at, record.seq)
-    identity = replace(rest.identity, agent=record.agent)
-    rest.identity = replace(identity, address=record.address) if record.address else identity
+    if record.address:
+        rest.identity = replace(rest.identity, address=record.address)
     if record.agent:
         rest.cycle = replace(rest.cycle, phase=Phase.EXECUTE)
         rest.phases = replace(rest.phases, executed=False)

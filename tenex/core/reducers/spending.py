@@ -24,9 +24,13 @@ COSTS: Final[dict[type[r.Record], Callable[[Any], Usage]]] = {
     r.RunEnded: _stated,
     r.RouteRejected: _stated,
     r.Routed: _stated,
-    r.MissionUsageRecorded: _stated,
 }
-"""The kinds of record that carry a cost."""
+"""The classes of record that carry a cost; kinds of conversation add theirs by `counts_usage`."""
+
+
+def counts_usage(record: type[r.Record]) -> None:
+    """Have the `usage` of these records of a kind count."""
+    COSTS[record] = _stated
 
 
 def cost_of(record: r.Record) -> Usage:

@@ -95,7 +95,8 @@ def _limit_reached(totals: Totals, record: r.LimitReached, _: State) -> Totals:
     return replace(totals, limit_reported=(record.limit, record.until)) if record.until else totals
 
 
-def _spent(totals: Totals, record: r.Record, before: State) -> Totals:
+def spent(totals: Totals, record: r.Record, before: State) -> Totals:
+    """Add what a record cost."""
     usage = cost_of(record)
     if usage.calls:
         phase = before.cycle.phase
@@ -112,4 +113,4 @@ def _spent(totals: Totals, record: r.Record, before: State) -> Totals:
 
 
 for _kind in COSTS:
-    TOTALS.add(_kind, _spent)
+    TOTALS.add(_kind, spent)

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from tenex.core.errors import words_of
-from tenex.core.graph import Condition, Edge, TransitionGraph
+from tenex.core.graph import Condition, Edge, Predicate, TransitionGraph
 from tenex.core.ids import Millis, Slug
 from tenex.core.phases import Phase
 from tenex.core.verdicts import Verdict, digest
-from tenex.core.workflow.conditions import Predicate
 
 HISTORY: Final = 50
 """Moves of an agent that are remembered, the newest; the journal has them all."""

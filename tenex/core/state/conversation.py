@@ -5,6 +5,7 @@ the same name in `core/reducers`. All of it is bounded however long the conversa
 the roster and the workspace: a snapshot is this, written down.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from itertools import chain
 from operator import attrgetter
@@ -17,13 +18,12 @@ from .cycle import Cycle
 from .delivery import Delivery
 from .history import History
 from .identity import Identity
+from .kind import KindState
 from .memory import Memory
-from .mission import Mission
 from .phases import Phases
 from .run import Message, Run
 from .totals import Totals
 from .work import Work
-from .workflow import WorkflowSession
 
 
 @dataclass(slots=True)
@@ -39,12 +39,8 @@ class State:
     history: History | None = field(default_factory=History, compare=False)
     """For readers; None where none is kept."""
     phases: Phases = field(default_factory=Phases)
-    mission: Mission | None = None
-    """The current mission, or the last one."""
-    refused: str = ""
-    """The mission that what was written here could not begin yet; "" for none."""
-    workflow: WorkflowSession | None = None
-    """The workflow this is a conversation of: its rules are the router, and no phase forbids anything."""
+    kinds: Mapping[str, KindState] = field(default_factory=dict)
+    """What each kind of conversation keeps, by its name."""
 
     @property
     def id(self) -> ConversationId:
@@ -68,24 +64,19 @@ class State:
 
     @property
     def has_phases(self) -> bool:
-        """Whether the seven phases limit what agents may do; else it is in `execute`, where code forbids nothing.
-
-        A new kind without phases is excluded here. Missions need not be: they have a sender of their own.
-        """
-        return self.workflow is None and not self.identity.agent
+        """Whether the phases limit what agents may do; else it is in `execute`, where code forbids nothing."""
+        return all(kind.has_phases for kind in self.kinds.values())
 
     @property
-    def place(self) -> str:
-        """The phase; in a conversation without phases `@` and the agent or workflow that it is with."""
-        if self.mission is not None and self.mission.is_alone:
-            return f"@{self.mission.workflow}"
-        name = self.identity.agent if self.workflow is None else self.workflow.slug
-        return f"@{name}" if name else str(self.cycle.phase)
+    def location_label(self) -> str:
+        """The phase; in a conversation without phases `@` and the name of what it is with."""
+        labels = (kind.location_label for kind in self.kinds.values())
+        return next((label for label in labels if label), str(self.cycle.phase))
 
     @property
     def is_talk(self) -> bool:
         """Whether it is in a phase in which nothing is made."""
-        return self.has_phases and not self.has_mission and self.cycle.phase in TALK_PHASES
+        return self.has_phases and not self.has_open_kind and self.cycle.phase in TALK_PHASES
 
     @property
     def position(self) -> str:
@@ -103,9 +94,14 @@ class State:
         return tuple(gate for gate in QUALITY_PHASES if gate not in phases.gates_met and gate not in waived)
 
     @property
-    def has_mission(self) -> bool:
-        """Whether a mission is open, running or paused: while it is, its nodes decide what is next, not the router."""
-        return self.mission is not None and self.mission.is_open
+    def has_open_kind(self) -> bool:
+        """Whether the work of a kind is open, running or paused: while it is, that decides what is next."""
+        return any(kind.is_open for kind in self.kinds.values())
+
+    @property
+    def has_begun_kind(self) -> bool:
+        """Whether something of a kind has begun here, over or not."""
+        return any(kind.has_begun for kind in self.kinds.values())
 
     def failed_tries(self, run: Run | None) -> int:
         """How often the present model call of a run has failed in transport; with None that of the router."""

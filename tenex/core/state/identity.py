@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
+from tenex.core.ids import ConversationId, Millis, PublicKey
 
 SEEN = 512
 """Event ids kept against a message that arrives twice; the index remembers the older ones."""
@@ -38,8 +38,6 @@ class Identity:
     title: str = ""
     starter: PublicKey = PublicKey("")
     address: Mapping[str, Any] = field(default_factory=dict)
-    agent: Slug = Slug("")
-    """The agent that answers alone, as configured when the conversation began; "" for none."""
     seen: Mapping[str, None] = field(default_factory=dict)
     """The newest event ids, oldest first."""
     forked_from: ForkOrigin | None = None

@@ -65,7 +65,8 @@ def at_rest(then: State, at: Millis, seq: int = 1) -> State:
     stays ended, and where none had begun the user's next message begins the first.
     """
     cycle = replace(then.cycle, turns_since_user=0, route_streak=0, streak_of=())
-    if then.cycle.status in ("ended", "new") or (then.workflow is not None and then.workflow.is_closed):
+    is_over = any(kind.is_over for kind in then.kinds.values())
+    if then.cycle.status in ("ended", "new") or is_over:
         cycle = replace(cycle, status="ended", waiting_for="")
     else:
         cycle = replace(cycle, status="waiting", waiting_for="user")
@@ -79,9 +80,7 @@ def at_rest(then: State, at: Millis, seq: int = 1) -> State:
         totals=then.totals,
         history=then.history,
         phases=_nothing_asked(then.phases),
-        mission=then.mission and then.mission.at_rest(at),
-        refused=then.refused,
-        workflow=then.workflow and then.workflow.rested(seq, at),
+        kinds={name: kind.at_rest(at, seq) for name, kind in then.kinds.items()},
     )
     if then.work.turn is not None:
         _close_turn(rest, then, then.work.turn, at)
@@ -130,9 +129,7 @@ def of_then(then: State, now: State, at: Millis, *, with_files: bool) -> State:
         cycle=cycle,
         memory=replace(rest.memory, systems={}),
         phases=replace(rest.phases, router_lessons=()),
-        mission=rest.mission,
-        refused=rest.refused,
-        workflow=rest.workflow,
+        kinds=rest.kinds,
     )
 
 
@@ -158,7 +155,6 @@ def of_fork(
         title=title,
         starter=then.identity.starter,
         address=dict(address),
-        agent=then.identity.agent,
         forked_from=ForkOrigin(id=then.id, seq=then.next_seq - 1, title=then.identity.title),
         imported=1 if then.identity.imported else 0,
     )
@@ -179,7 +175,7 @@ def of_fork(
             cycles_before=0,
             rollbacks=(),
         ),
-        mission=rest.mission and rest.mission.forked(),
+        kinds={name: kind.forked() for name, kind in rest.kinds.items()},
     )
 
 
@@ -233,9 +229,7 @@ def gone_back(now: State, record: RolledBack) -> State:
         totals=totals,
         history=now.history and _noted(now.history, record),
         phases=replace(then.phases, router_lessons=now.phases.router_lessons),
-        mission=then.mission,
-        refused=then.refused,
-        workflow=then.workflow,
+        kinds=then.kinds,
     )
 
 

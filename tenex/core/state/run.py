@@ -16,7 +16,7 @@ Its deadline counts its work: not the time it waits for a user, a sub-agent, ano
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from tenex.core.config import Replay, Role
 from tenex.core.decider import Decider
@@ -72,6 +72,22 @@ class Call:
     def waits_for_subagent(self) -> bool:
         """Whether a sub-agent works at it, or will when they are free."""
         return self.state in (CallState.QUEUED, CallState.LINKED)
+
+
+class Wait(Protocol):
+    """A wait before another try, of a model call or of the work of a kind."""
+
+    @property
+    def message(self) -> str:
+        """Why the last try failed."""
+
+    @property
+    def limit(self) -> str:
+        """The limit of a day that is waited for; "" for none."""
+
+    @property
+    def on_hold(self) -> bool:
+        """Whether it is more than the time between two tries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,10 @@ from typing import Any, Final, get_args, get_origin
 from pydantic import TypeAdapter
 
 from tenex.core.errors import ConfigurationError, SerializationError, kind_of
-from tenex.core.graph import END, Edge, TransitionGraph
+from tenex.core.graph import END, Edge, Predicate, TransitionGraph
 from tenex.core.state.agent import ALWAYS, Scope
-from tenex.core.workflow.conditions import Predicate
-from tenex.core.workflow.rounds import OWN
 from tenex.workflows.serialization import Typed
+from tenex.workflows.speakers.rounds import OWN
 
 from .fields import MISSING, AgentCondition, Link, State
 from .templates import GIVEN, MESSAGE, template_faults

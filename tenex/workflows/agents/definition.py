@@ -12,11 +12,11 @@ from jsonschema import Draft202012Validator
 
 from tenex.core.errors import ConfigurationError, UsageError, WorkflowError
 from tenex.core.ids import Slug
+from tenex.core.json_values import plain
 from tenex.core.phases import Phase
 from tenex.core.state.agent import AgentPhaseState, Program
 from tenex.core.state.agent import Link as LinkRule
 from tenex.core.verdicts import FunctionQuestion, Verdict, call_now
-from tenex.core.workflow.rounds import plain
 
 from .blueprint import Blueprint, check_types, read_class
 from .instance_state import ConversationView, InstanceState, StateView

@@ -37,10 +37,10 @@ from tenex.core.signals import AgentStateProvided, InboundMessage, MessageReceiv
 from tenex.core.state.agent import AgentPhaseState, Program
 from tenex.core.state.run import OrchestratorTurn, Run
 from tenex.core.state.subagents import agent_state_of, message_to
-from tenex.core.workflow_config import PERSON, Workflow
 from tenex.log import get_logger
 from tenex.workflows.local_run import CALLER, LocalRun
 from tenex.workflows.missions.nodes import spent
+from tenex.workflows.speakers.config import PERSON, Workflow, with_workflows
 from tenex.workflows.speakers.rules import SpeakerRules, compiler
 
 from .blueprint import Blueprint
@@ -297,14 +297,13 @@ def dialogue(slug: Slug, name: str) -> Workflow:
 
 def local_policy(workflow: Workflow, roster: Mapping[Slug, Agent], limits: Limits) -> Policy:
     """The policy of one workflow without a daemon."""
-    return Policy(
+    bare = Policy(
         roster=roster,
         tools={},
         project=Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey(f"project of {workflow.slug}")),
         limits=limits,
-        workflows={workflow.slug: workflow},
-        compile_graph=compiler(),
     )
+    return with_workflows(bare, {workflow.slug: workflow}, compiler())
 
 
 def member(slug: Slug, agent: PhasedAgent, slugs: Mapping[type, Slug], *, is_itself: bool) -> Agent:

@@ -20,24 +20,32 @@ from tenex.core.errors import UsageError
 from tenex.core.graph import END
 from tenex.core.ids import Millis, Slug
 from tenex.core.messages import Usage
-from tenex.core.mission_config import CURRENT_PHASE, MISSION_ID, PHASES_COMPLETED, Begin, MissionRule, NodeRule
-from tenex.core.projection import mission_condition
-from tenex.core.records import mission as m
-from tenex.core.signals import (
+from tenex.core.signals import DayLimitReached, Signal
+from tenex.core.verdicts import FunctionQuestion, answer, digest
+from tenex.workflows.missions import records as m
+from tenex.workflows.missions.config import (
+    CURRENT_PHASE,
+    MISSION_ID,
+    PHASES_COMPLETED,
+    Begin,
+    MissionRule,
+    NodeRule,
+    missions_of,
+)
+from tenex.workflows.missions.signals import (
     ContinueRequested,
-    DayLimitReached,
     MissionRequested,
     NodeFailed,
     NodeInterrupted,
     NodeReturned,
     PauseRequested,
-    Signal,
     StepFinished,
     StepRequested,
     Who,
 )
-from tenex.core.state.mission import UNKNOWN_KIND, Mission
-from tenex.core.verdicts import FunctionQuestion, answer, digest
+from tenex.workflows.missions.state import UNKNOWN_KIND, Mission, mission_of
+from tenex.workflows.missions.view import mission_condition
+from tenex.workflows.speakers.state import session_of
 
 PROGRAM = "the program"
 """Who pauses a mission that cannot go on by the code there is now."""
@@ -60,8 +68,9 @@ def on_signal(draft: Transaction, signal: Signal) -> bool:
         case StepRequested() | StepFinished() | NodeReturned() | NodeFailed():
             _of_node(draft, signal)
         case NodeInterrupted(spent=cost):
-            if draft.state.mission is not None:
-                _pay(draft, draft.state.mission, cost)
+            paying = mission_of(draft.state)
+            if paying is not None:
+                _pay(draft, paying, cost)
         case PauseRequested():
             _pause_asked(draft, signal)
         case ContinueRequested():
@@ -101,7 +110,7 @@ def _of_node(draft: Transaction, signal: StepRequested | StepFinished | NodeRetu
 
 def begin(draft: Transaction, workflow: str, text: str, by: str) -> None:
     """Begin a mission that a message mentioned; where it cannot, the conversation waits for one that can."""
-    rule = draft.rules.missions[workflow]
+    rule = missions_of(draft.rules)[workflow]
     if rule.begin is None:
         return
     call = partial(_call, rule.begin, text)
@@ -200,10 +209,10 @@ def drop(draft: Transaction, by: str) -> None:
 
 
 def _open(draft: Transaction, signal: MissionRequested) -> None:
-    state, rule = draft.state, draft.rules.missions.get(signal.workflow)
-    if rule is None or signal.node not in rule.nodes or state.has_mission:
+    state, rule = draft.state, missions_of(draft.rules).get(signal.workflow)
+    if rule is None or signal.node not in rule.nodes or state.has_open_kind:
         return  # the caller has been informed before
-    if state.work.turn is not None or state.workflow is not None:
+    if state.work.turn is not None or session_of(state) is not None:
         return  # agents are at work here
     if state.cycle.status == "new":
         draft.add(
@@ -223,13 +232,14 @@ def _enter(
     draft: Transaction, rule: MissionRule, name: str, data: Mapping[str, Any], changed: Mapping[str, Any]
 ) -> None:
     node = rule.nodes[name]
-    before = draft.state.mission.node if draft.state.mission is not None else ""
+    mission = mission_of(draft.state)
+    before = mission.node if mission is not None else ""
     entering = dict(changed)
     if CURRENT_PHASE in rule.tracked:
         entering[CURRENT_PHASE] = node.phase
     close_at = Millis(draft.now + node.timeout) if node.timeout is not None else Millis(0)
     draft.add(m.NodeEntered, node=name, data=dict(data), changed=entering, close_at=close_at)
-    mission, most = draft.state.mission, draft.rules.limits.nodes_per_mission
+    mission, most = mission_of(draft.state), draft.rules.limits.nodes_per_mission
     if mission is not None:
         _announce_node(draft, mission, rule, before)
     if mission is not None and mission.visits >= most:
@@ -250,7 +260,7 @@ def _end(
     who: Who = "author",
 ) -> None:
     draft.add(m.MissionEnded, outcome=outcome, result=result, kind=kind, message=message)
-    if (mission := draft.state.mission) is not None:
+    if (mission := mission_of(draft.state)) is not None:
         _report_end(draft, mission, who)
         draft.add(r.Ended, reason=f"the mission {mission.workflow} {outcome}")
 
@@ -313,7 +323,7 @@ def _mark_unknown(draft: Transaction, mission: Mission, sentence: str) -> None:
 
 
 def _returned(draft: Transaction, mission: Mission, signal: NodeReturned) -> None:
-    rule = draft.rules.missions.get(mission.workflow)
+    rule = missions_of(draft.rules).get(mission.workflow)
     if _halt_if_strange(draft, mission, signal.to) or rule is None:
         return
     if (refusal := rule.graph.check(mission.node, signal.to)) is not None:
@@ -367,7 +377,7 @@ def _failed(draft: Transaction, mission: Mission, failure: NodeFailed) -> None:
 
 def _fail(draft: Transaction, mission: Mission, kind: str, message: str, who: Who = "author") -> None:
     """The node failed for good: its error edge, or the end."""
-    rule, node = draft.rules.missions.get(mission.workflow), _rule(draft, mission)
+    rule, node = missions_of(draft.rules).get(mission.workflow), _rule(draft, mission)
     if _halt_if_strange(draft, mission) or rule is None or node is None:
         return
     _mark_unknown(draft, mission, CUT_OFF)
@@ -421,7 +431,7 @@ def _pause(draft: Transaction, mission: Mission, by: str, reason: str) -> None:
 
 def _halt_if_strange(draft: Transaction, mission: Mission, following: str = END) -> bool:
     """Whether it was paused, because the configured graph does not know its node; what has been done is kept."""
-    rule, sentence = draft.rules.missions.get(mission.workflow), ""
+    rule, sentence = missions_of(draft.rules).get(mission.workflow), ""
     if rule is None:
         faults = draft.rules.disabled.get(Slug(mission.workflow), ())
         sentence = (
@@ -439,7 +449,7 @@ def _halt_if_strange(draft: Transaction, mission: Mission, following: str = END)
 
 def _now(draft: Transaction) -> Mission | None:
     """The mission, as long as it is open."""
-    mission = draft.state.mission
+    mission = mission_of(draft.state)
     return mission if mission is not None and mission.is_open else None
 
 
@@ -452,7 +462,7 @@ def _running(draft: Transaction, key: Key) -> Mission | None:
 
 
 def _rule(draft: Transaction, mission: Mission) -> NodeRule | None:
-    rule = draft.rules.missions.get(mission.workflow)
+    rule = missions_of(draft.rules).get(mission.workflow)
     return rule.nodes.get(mission.node) if rule else None
 
 

@@ -23,8 +23,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tenex.core.errors import ConfigurationError, SerializationError, UsageError
 from tenex.core.ids import PublicKey, Slug
-from tenex.core.mission_config import MISSION_ID, TRACKED, Beginning, MissionRule
 from tenex.workflows.error_text import complaints
+from tenex.workflows.missions.config import MISSION_ID, TRACKED, Beginning, MissionRule
 from tenex.workflows.serialization import field_names
 
 from .graph import Graph

@@ -19,10 +19,12 @@ from tenex.core.conversation import Conversation
 from tenex.core.errors import InternalError, MissionFailed
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.ports import Clock, Journals
-from tenex.core.signals import ContinueRequested, MissionRequested, Signal
-from tenex.core.state.mission import Mission
+from tenex.core.signals import Signal
 from tenex.runtime.clock import SystemClock
 from tenex.workflows.local_run import CALLER, LocalRun, MemoryJournals, check_given
+from tenex.workflows.missions.config import with_missions
+from tenex.workflows.missions.signals import ContinueRequested, MissionRequested
+from tenex.workflows.missions.state import Mission, mission_of
 
 from .node_graph import NodeGraph
 from .nodes import BaseNode
@@ -100,12 +102,11 @@ class Graph(NodeGraph[StateT, DepsT, RunEndT]):
         runner = NodeRunner({self.name: (self, lambda: deps)})
         runner.hand(conversation, start_node.get_node_id(), self.dependencies_of(start_node))
         caller = Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey(""))
-        rules = Policy(
-            roster={}, tools={}, project=caller, limits=limits or Limits(), missions={self.name: self.rule()}
-        )
+        bare = Policy(roster={}, tools={}, project=caller, limits=limits or Limits())
+        rules = with_missions(bare, {self.name: self.rule()})
         journals, clock = journal or MemoryJournals(), clock or SystemClock()
         ended = await _LocalMission(asked, conversation, journals, rules, clock, missions=runner).run_to_rest()
-        if (reached := ended.mission) is None:
+        if (reached := mission_of(ended)) is None:
             raise InternalError(f"the mission {self.name} was not begun")
         return GraphRunResult(
             outcome=reached.outcome or ("paused" if _is_at_rest(reached) else "open"),
@@ -129,13 +130,14 @@ class _LocalMission(LocalRun):
         self._asked = asked
 
     def _begin(self, state: Conversation) -> Iterable[Signal]:
-        mission = state.mission
+        mission = mission_of(state)
         if mission is None:
             return [self._asked]
         return [ContinueRequested(by=CALLER)] if _is_at_rest(mission) else []
 
     def _is_active(self, state: Conversation) -> bool:
-        return state.mission is not None and state.mission.is_open and not _is_at_rest(state.mission)
+        mission = mission_of(state)
+        return mission is not None and mission.is_open and not _is_at_rest(mission)
 
 
 def _is_at_rest(mission: Mission) -> bool:

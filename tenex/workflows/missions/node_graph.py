@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar, Union, cast
 
-from tenex.core.effects import NodeRun
 from tenex.core.errors import ConfigurationError, DeserializationError, SerializationError, UsageError, kind_of
 from tenex.core.graph import END
-from tenex.core.mission_config import MISSION_ID, TRACKED, Beginning, MissionRule, NodeRule
-from tenex.core.signals import MissionRequested, NodeFailed, NodeReturned
 from tenex.workflows.error_text import sentence_of
+from tenex.workflows.missions.config import MISSION_ID, TRACKED, Beginning, MissionRule, NodeRule
+from tenex.workflows.missions.effects import NodeRun
+from tenex.workflows.missions.signals import MissionRequested, NodeFailed, NodeReturned
 from tenex.workflows.serialization import Typed, field_names, is_text, restore
 
 from .node_shape import Node, NodeShape, argument, faults_of, faults_of_classes, is_required, read, transitions

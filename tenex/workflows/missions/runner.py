@@ -13,21 +13,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tenex.core.config import Replay, Role
-from tenex.core.effects import NodeRun
-from tenex.core.errors import DeserializationError, SerializationError, StepFailed, WorkflowError
+from tenex.core.effects import KindEffect
+from tenex.core.errors import DeserializationError, InternalError, SerializationError, StepFailed, WorkflowError
 from tenex.core.ids import PublicKey
-from tenex.core.signals import (
+from tenex.core.signals import Signal
+from tenex.log import get_logger
+from tenex.workflows.error_text import cut, sentence_of
+from tenex.workflows.missions.effects import NodeRun
+from tenex.workflows.missions.signals import (
     NodeFailed,
     NodeInterrupted,
     NodeReturned,
     PauseRequested,
-    Signal,
     StepFinished,
     StepRequested,
 )
-from tenex.core.state.mission import UNKNOWN_KIND, Step
-from tenex.log import get_logger
-from tenex.workflows.error_text import cut, sentence_of
+from tenex.workflows.missions.state import UNKNOWN_KIND, Step
 from tenex.workflows.serialization import Typed
 
 from .node_graph import NodeGraph
@@ -69,8 +70,14 @@ class NodeRunner:
         self._handed: dict[str, tuple[str, Mapping[str, Any]]] = {}
         """By mission, the node that follows and the dependencies it was made with; lost with the process."""
 
-    def prepare(self, effect: NodeRun, post: Post) -> "NodeTaskOf":
-        """The run of a node."""
+    def prepare(self, effect: KindEffect, post: Post) -> "NodeTaskOf":
+        """The run of a node.
+
+        Raises:
+            InternalError: it is the work of another kind.
+        """
+        if not isinstance(effect, NodeRun):
+            raise InternalError(f"{type(effect).__name__} is no work of a mission")
         return NodeTaskOf(self, effect, post)
 
     def handed(self, mission: str, node: str) -> Mapping[str, Any]:
@@ -87,7 +94,7 @@ class NodeRunner:
 
 
 class NodeTaskOf:
-    """One run of one node; `core.ports.NodeTask`."""
+    """One run of one node; `core.ports.KindTask`."""
 
     def __init__(self, runner: NodeRunner, effect: NodeRun, post: Post) -> None:
         self._runner = runner
@@ -113,8 +120,10 @@ class NodeTaskOf:
     def _is_cancelled(self) -> bool:
         return self._task is not None and self._task.cancelling() > 0
 
-    def see(self, effect: NodeRun) -> None:
+    def see(self, effect: KindEffect) -> None:
         """Take the steps that have become durable."""
+        if not isinstance(effect, NodeRun):
+            return
         self._effect = effect
         for waiter in self._waiters:
             if not waiter.done():

@@ -13,7 +13,7 @@ from tenex.core.context.window import in_a_line
 from tenex.core.decide.permissions import may_use
 from tenex.core.decide.runs import UNPROVED
 from tenex.core.decide.transaction import Transaction
-from tenex.core.mode import Unproved
+from tenex.core.kind import Unproved
 from tenex.core.phases import Access, Phase
 from tenex.core.programs import is_text
 from tenex.core.state.conversation import State

@@ -13,30 +13,21 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tenex.core import names
-from tenex.core import records as r
 from tenex.core.config import Policy
 from tenex.core.decide.transaction import Transaction
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.messages import CallRequest, CallResult, ModelStep, ToolSpec
 from tenex.core.ports import ToolResult
+from tenex.core.routes import Finish, Handoff
 from tenex.core.state.conversation import State
 from tenex.core.state.run import Call, Run
-from tenex.core.state.workflow import WorkflowSession
-from tenex.core.workflow.rounds import (
-    DELETE,
-    FINISH,
-    HANDOFF,
-    OWN,
-    SET,
-    Called,
-    Envelope,
-    Finish,
-    Handoff,
-    Refused,
-)
-from tenex.core.workflow.speakers import asked_for, change_context, refuses
-from tenex.core.workflow.transitions import named_tools
+from tenex.workflows.speakers import records as w
+from tenex.workflows.speakers.config import rules_of
+from tenex.workflows.speakers.fold import asked_for, change_context, refuses
+from tenex.workflows.speakers.rounds import DELETE, FINISH, HANDOFF, OWN, SET, Called, Envelope, Refused
+from tenex.workflows.speakers.state import WorkflowSession, session_of
+from tenex.workflows.speakers.transitions import named_tools
 
 LARGEST: Final = 64_000
 """Characters of all variables together, as JSON: they are in every prompt and every checkpoint."""
@@ -46,7 +37,7 @@ REASON: Final = 2_000
 
 def has_calls(session: WorkflowSession, rules: Policy) -> bool:
     """Whether a workflow is one whose speakers may make calls about it."""
-    workflow = rules.workflows.get(session.slug)
+    workflow = rules_of(rules).workflows.get(session.slug)
     return workflow is None or workflow.has_calls
 
 
@@ -101,7 +92,7 @@ def _spec(name: str, description: str, properties: Mapping[str, Any], *required:
 
 def decided(draft: Transaction, run: Run, call: Call) -> bool:
     """Decide a call that is about the workflow, with its result; False for any other."""
-    session, request = draft.state.workflow, call.request
+    session, request = session_of(draft.state), call.request
     if session is None or not has_calls(session, draft.rules) or not _is_ours(session, run, request.tool):
         return False
     if session.is_closed:
@@ -150,7 +141,7 @@ def _first(draft: Transaction, session: WorkflowSession, run: Run) -> str:
     """The call of this round that has decided already what follows; "" if none has."""
     speakers = session.speakers
     try:
-        tools = named_tools(draft.rules.compile_graph(speakers.graph_data, speakers.participant_order))
+        tools = named_tools(rules_of(draft.rules).compile_graph(speakers.graph_data, speakers.participant_order))
     except ConfigurationError:  # reported when the round closes
         tools = frozenset(session.routing_tools)
     asked, _ = asked_for(speakers, round_of(draft.state, draft.rules, run, ""), tools)
@@ -188,7 +179,7 @@ def _set(
     if set_ and len(json.dumps(after.context_vars)) > LARGEST:
         most = f"all variables together may have {LARGEST} characters as JSON"
         return f"{', '.join(set_)} is not set: {most}. Keep long texts in files."
-    draft.add(r.ContextSet, by=run.agent, set_=set_, delete=delete)
+    draft.add(w.ContextSet, by=run.agent, set_=set_, delete=delete)
     return ""
 
 
@@ -224,7 +215,7 @@ def round_of(state: State, rules: Policy, run: Run, text: str, *, completed: boo
 
     A call counts that was let through, or was decided in the core and not refused; `complete` where it ends the run.
     """
-    session = state.workflow
+    session = session_of(state)
     if session is None:
         return Envelope(run.agent, text)
     results = {entry.id: entry for entry in run.entries if isinstance(entry, CallResult)}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tenex.core.graph import END
-from tenex.core.workflow.conditions import (
+from tenex.workflows.speakers.conditions import (
     AgentTarget,
     AllOf,
     Always,
@@ -24,8 +24,8 @@ from tenex.core.workflow.conditions import (
     TransitionCondition,
     TransitionTarget,
 )
-from tenex.core.workflow.speakers import UNKNOWN_SPEAKER, faults_of_participants
-from tenex.core.workflow.transitions import compiled, named_agents, parts
+from tenex.workflows.speakers.fold import UNKNOWN_SPEAKER, faults_of_participants
+from tenex.workflows.speakers.transitions import compiled, named_agents, parts
 
 from .rules import SpeakerRules, faults_of_values
 

@@ -20,18 +20,16 @@ from tenex.core.decide.turns import STOPPED, close_calls, finish_run
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.graph import TransitionGraph
 from tenex.core.ids import PublicKey, Slug
-from tenex.core.mode import can_begin
+from tenex.core.kind import can_begin
+from tenex.core.routes import Finish, Handoff
 from tenex.core.signals import MessageReceived
 from tenex.core.state import agent_tools
 from tenex.core.state.run import Message
-from tenex.core.state.workflow import WorkflowSession
 from tenex.core.verdicts import answer
-from tenex.core.workflow import variables
-from tenex.core.workflow.conditions import ToolCalled, UnreadablePartError
-from tenex.core.workflow.rounds import FINISH, HANDOFF, OWN, Called, Envelope, Finish, Handoff, Refused
-from tenex.core.workflow.speakers import FINISHED, Folded, begin, fold
-from tenex.core.workflow.transitions import When, named_tools, parts, speaker_of
-from tenex.core.workflow_config import (
+from tenex.workflows.speakers import records as w
+from tenex.workflows.speakers import variables
+from tenex.workflows.speakers.conditions import ToolCalled, UnreadablePartError
+from tenex.workflows.speakers.config import (
     ACKS_WITHIN,
     MAX_SILENCE,
     PERSON,
@@ -39,7 +37,12 @@ from tenex.core.workflow_config import (
     TTL,
     TURN_WITHIN,
     Workflow,
+    rules_of,
 )
+from tenex.workflows.speakers.fold import FINISHED, Folded, begin, fold
+from tenex.workflows.speakers.rounds import FINISH, HANDOFF, OWN, Called, Envelope, Refused
+from tenex.workflows.speakers.state import WorkflowSession, session_of
+from tenex.workflows.speakers.transitions import When, named_tools, parts, speaker_of
 
 from . import calls
 
@@ -52,7 +55,7 @@ def open_session(draft: Transaction, workflow: Workflow, signal: MessageReceived
     try:
         fields = opening(draft.rules, workflow, signal.message.author)
         if given := variables.lines_of(signal.message.text):
-            graph = draft.rules.compile_graph(workflow.graph_data, workflow.participants)
+            graph = rules_of(draft.rules).compile_graph(workflow.graph_data, workflow.participants)
             values = variables.read(given, variables.kinds_of(graph, workflow.context_vars))
             fields["context"] = {**fields["context"], **values}
     except UsageError as fault:
@@ -61,7 +64,7 @@ def open_session(draft: Transaction, workflow: Workflow, signal: MessageReceived
     except ConfigurationError as fault:
         notify(draft, f"The workflow {workflow.slug} cannot be opened: {' '.join(fault.faults)}", error="workflow")
         return
-    draft.add(r.WorkflowOpened, **fields)
+    draft.add(w.WorkflowOpened, **fields)
     acknowledge(draft)
 
 
@@ -72,7 +75,7 @@ def opening(rules: Policy, workflow: Workflow, person: PublicKey) -> dict[str, A
         ConfigurationError: with every fault of it.
     """
     creator = PERSON if PERSON in workflow.participants else ""
-    graph = rules.compile_graph(workflow.graph_data, workflow.participants)
+    graph = rules_of(rules).compile_graph(workflow.graph_data, workflow.participants)
     state = begin(graph, workflow.participants, creator, workflow.context_vars, workflow.graph_data)
     return {
         "workflow": workflow.slug,
@@ -121,10 +124,10 @@ def set_variables(draft: Transaction, session: WorkflowSession, text: str) -> No
     if session.is_closed:
         notify(draft, over(session))
         return
-    speakers, workflow = session.speakers, draft.rules.workflows.get(session.slug)
+    speakers, workflow = session.speakers, rules_of(draft.rules).workflows.get(session.slug)
     begins_with = workflow.context_vars if workflow is not None else {}
     try:
-        graph = draft.rules.compile_graph(speakers.graph_data, speakers.participant_order)
+        graph = rules_of(draft.rules).compile_graph(speakers.graph_data, speakers.participant_order)
         known = variables.kinds_of(graph, begins_with, speakers.context_vars)
         if not text:
             notify(draft, variables.described(known, speakers.context_vars))
@@ -136,21 +139,21 @@ def set_variables(draft: Transaction, session: WorkflowSession, text: str) -> No
     if len(json.dumps({**speakers.context_vars, **values})) > calls.LARGEST:
         notify(draft, f"All variables together may have {calls.LARGEST} characters as JSON.")
         return
-    draft.add(r.ContextSet, by=PERSON, set_=values)
+    draft.add(w.ContextSet, by=PERSON, set_=values)
     notify(draft, variables.confirmation(values))
 
 
 def acknowledge(draft: Transaction) -> None:
     """Take note of those who are there: agents of the roster, and the user, who has written."""
-    session = draft.state.workflow
+    session = session_of(draft.state)
     for slug in session.missing if session is not None else ():
         if slug == PERSON or slug in draft.rules.roster:
-            draft.add(r.InviteAcknowledged, participant=slug)
+            draft.add(w.InviteAcknowledged, participant=slug)
 
 
 def on_message(draft: Transaction, wrote: r.MessageRecorded, role: Role) -> None:
     """Count a user's message as their round if it is theirs; else it is kept until the current round has closed."""
-    session = draft.state.workflow
+    session = session_of(draft.state)
     if session is None:
         return
     if session.is_closed:
@@ -185,7 +188,7 @@ def _round_of_person(session: WorkflowSession, wrote: r.MessageRecorded) -> Enve
 
 def count_round(draft: Transaction, envelope: Envelope, outcome: r.Outcome = "finished") -> None:
     """Count a round that has closed, and end the workflow where that follows. One that was stopped does not count."""
-    session = draft.state.workflow
+    session = session_of(draft.state)
     if session is None or session.is_closed or outcome == "stopped":
         return
     graph = _graph_of(draft, session)
@@ -212,7 +215,7 @@ def count_round(draft: Transaction, envelope: Envelope, outcome: r.Outcome = "fi
 def _graph_of(draft: Transaction, session: WorkflowSession) -> TransitionGraph | None:
     """The rules of a workflow; None where they cannot be read, and then it is on record that this is waited for."""
     try:
-        return draft.rules.compile_graph(session.speakers.graph_data, session.speakers.participant_order)
+        return rules_of(draft.rules).compile_graph(session.speakers.graph_data, session.speakers.participant_order)
     except ConfigurationError as fault:
         _hold(draft, f"The rules of {session.name} cannot be read any more: {' '.join(fault.faults)}")
         return None
@@ -222,7 +225,7 @@ def _record(draft: Transaction, envelope: Envelope, folded: Folded, outcome: r.O
     asked = folded.asked
     own = HANDOFF if isinstance(asked, Handoff) else FINISH
     draft.add(
-        r.RoundClosed,
+        w.RoundClosed,
         speaker=Slug(envelope.sender_id),
         turn_count=folded.state.turn_count,
         next=Slug(folded.decision.next_speaker or ""),
@@ -237,7 +240,7 @@ def _record(draft: Transaction, envelope: Envelope, folded: Folded, outcome: r.O
 
 def next_speaker(draft: Transaction) -> Slug | None:
     """The agent whose round begins now; None where no one's does, and then it is on record what is waited for."""
-    state, session = draft.state, draft.state.workflow
+    state, session = draft.state, session_of(draft.state)
     if (
         session is None
         or session.is_closed
@@ -246,7 +249,7 @@ def next_speaker(draft: Transaction) -> Slug | None:
     ):
         return None
     acknowledge(draft)
-    session = draft.state.workflow or session
+    session = session_of(draft.state) or session
     if session.missing:
         missing = ", ".join(session.missing)
         _hold(draft, f"{missing} should take part and cannot be reached: no agent here has that name.")
@@ -270,7 +273,7 @@ def next_speaker(draft: Transaction) -> Slug | None:
 
 def _unread(draft: Transaction) -> Sequence[Message]:
     """What users wrote since the last speaker began: in no round of theirs, and no one has been shown it."""
-    session = draft.state.workflow
+    session = session_of(draft.state)
     if session is None or session.speakers.last_speaker_id in (None, PERSON):
         return ()
     return [message for message in draft.state.unanswered if not message.is_answer]
@@ -283,7 +286,7 @@ def _hold(draft: Transaction, sentence: str) -> None:
 
 def close(draft: Transaction, reason: str, why: str = "", *, by: str = "", summary: str = "") -> None:
     """End a workflow with its last message, which bears the reason; nothing may run any more."""
-    session = draft.state.workflow
+    session = session_of(draft.state)
     if session is None or session.is_closed:
         return
     lines = [part for part in (summary, why, f"The workflow {session.name} has ended: {reason}.") if part]
@@ -291,7 +294,7 @@ def close(draft: Transaction, reason: str, why: str = "", *, by: str = "", summa
         speaker = session.speakers.last_speaker_id
         lines.append(f"No one has read what was written since {speaker} began; write it again where it still matters.")
     notify(draft, "\n".join(lines), tags=(("close-reason", reason),))
-    draft.add(r.WorkflowClosed, reason=reason, by=by, summary=summary)
+    draft.add(w.WorkflowClosed, reason=reason, by=by, summary=summary)
     draft.add(r.Ended, reason=reason)
 
 
@@ -319,7 +322,7 @@ def missed(draft: Transaction, session: WorkflowSession, watch: str) -> None:
     """Tell users, or end the round and the workflow; `watch` is `<expectation>.<action>`, one the session has."""
     name, _, action = watch.partition(".")
     within = session.expectations[name]
-    draft.add(r.ExpectationMissed, expectation=name, action="warn" if action == "warn" else "close")
+    draft.add(w.ExpectationMissed, expectation=name, action="warn" if action == "warn" else "close")
     minutes = (within.warn if action == "warn" else within.close) / 60_000
     late = _LATE[name].format(expected=session.expected, minutes=f"{minutes:g} min")
     if action == "warn":

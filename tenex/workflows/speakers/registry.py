@@ -11,7 +11,8 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, ClassVar, TypeVar
 
 from tenex.core.errors import ConfigurationError, kind_of
-from tenex.core.workflow.conditions import (
+from tenex.core.json_values import DEEPEST, faults_of_value, plain
+from tenex.workflows.speakers.conditions import (
     CONDITIONS,
     TARGETS,
     OwnPart,
@@ -19,7 +20,6 @@ from tenex.core.workflow.conditions import (
     TransitionTarget,
     UnreadablePartError,
 )
-from tenex.core.workflow.rounds import DEEPEST, faults_of_value, plain
 
 ConditionClass = TypeVar("ConditionClass", bound=type[TransitionCondition])
 TargetClass = TypeVar("TargetClass", bound=type[TransitionTarget])

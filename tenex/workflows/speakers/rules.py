@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from tenex.core.errors import ConfigurationError, kind_of
 from tenex.core.graph import TransitionGraph as CompiledGraph
-from tenex.core.workflow.conditions import (
+from tenex.workflows.speakers.conditions import (
     AgentTarget,
     AllOf,
     Always,
@@ -22,10 +22,10 @@ from tenex.core.workflow.conditions import (
     ToolCalled,
     TransitionTarget,
 )
-from tenex.core.workflow.rounds import WorkflowState
-from tenex.core.workflow.speakers import begin
-from tenex.core.workflow.transitions import Transition, compiled
-from tenex.core.workflow_config import Compile
+from tenex.workflows.speakers.config import Compile
+from tenex.workflows.speakers.fold import begin
+from tenex.workflows.speakers.rounds import WorkflowState
+from tenex.workflows.speakers.transitions import Transition, compiled
 
 from .registry import CONDITION, TARGET, TransitionRegistry
 

@@ -19,7 +19,6 @@ from tenex.core.messages import ModelRequest, ModelStep, Note, StartEntry
 from tenex.core.ports import Clock, Journals, Model, OnText, ignore_text
 from tenex.core.state.agent import AgentPhaseState
 from tenex.core.state.run import Run
-from tenex.core.workflow_config import PERSON
 from tenex.runtime.clock import SystemClock
 from tenex.workflows.agents.base import BaseAgent
 from tenex.workflows.agents.blueprint import Blueprint
@@ -27,6 +26,8 @@ from tenex.workflows.agents.definition import PhasedAgent, blueprint, with_subag
 from tenex.workflows.agents.instance_state import InstanceState
 from tenex.workflows.agents.standalone import LocalAgent, MemberPorts, local_policy, member, put
 from tenex.workflows.local_run import MemoryJournals, check_given, check_message
+from tenex.workflows.speakers.config import PERSON
+from tenex.workflows.speakers.state import session_of
 
 from .rules import SpeakerRules
 from .workflow import Workflow
@@ -75,7 +76,7 @@ class LocalSpeakers(LocalAgent):
         held = next((run.retry for run in state.work.runs.values() if run.retry is not None), None)
         if held is not None:
             raise ModelUnavailable(held.message, needs_operator=held.needs_operator)
-        if state.workflow is None:
+        if session_of(state) is None:
             raise WorkflowError(self.last_notice or "Nothing was asked, and nothing is open to go on with.")
         return state
 
@@ -86,7 +87,8 @@ class LocalSpeakers(LocalAgent):
 
     def _is_active(self, state: Conversation) -> bool:
         runs = state.work.runs.values()
-        is_over = state.workflow is None or state.workflow.is_closed
+        session = session_of(state)
+        is_over = session is None or session.is_closed
         return not is_over and any(not (run.is_parked or run.is_held) for run in runs)
 
 
@@ -203,7 +205,7 @@ class _Models:
 
 
 def _result(state: Conversation, thread: str, rules: Policy) -> WorkflowResult:
-    session = state.workflow
+    session = session_of(state)
     assert session is not None
     slugs = {agent.pubkey: slug for slug, agent in rules.roster.items()}
     messages = (

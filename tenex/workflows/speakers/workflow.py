@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from tenex.core import workflow_config
 from tenex.core.ids import PublicKey, Slug
-from tenex.core.workflow.rounds import faults_of_value
-from tenex.core.workflow.transitions import named_agents
-from tenex.core.workflow_config import DEFAULTS, EXPECTATIONS, View, Within
+from tenex.core.json_values import faults_of_value
+from tenex.workflows.speakers import config as workflow_config
+from tenex.workflows.speakers.config import DEFAULTS, EXPECTATIONS, View, Within
+from tenex.workflows.speakers.transitions import named_agents
 
 from .checks import checked
 from .rules import SpeakerRules, faults_of_values

@@ -11,8 +11,7 @@ from typing import Any
 from tenex.core.errors import ConfigurationError
 from tenex.core.graph import END, Choice, Edge, TransitionGraph
 from tenex.core.verdicts import Ask, FunctionQuestion, Verdict, digest
-
-from .conditions import (
+from tenex.workflows.speakers.conditions import (
     CONDITIONS,
     TARGETS,
     AgentTarget,
@@ -29,7 +28,7 @@ from .conditions import (
     TransitionTarget,
     UnreadablePartError,
 )
-from .rounds import Envelope, TransitionDecision, WorkflowState
+from tenex.workflows.speakers.rounds import Envelope, TransitionDecision, WorkflowState
 
 TERMINATED = "workflow_terminated"
 """The reason of an end by a target that gives none."""

@@ -18,17 +18,23 @@ from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import advance, open_turn, spent, wait_at_limit
 from tenex.core.decider import Decider, person
 from tenex.core.ids import Slug
-from tenex.core.mode import Mode
+from tenex.core.kind import Kind
 from tenex.core.signals import MessageReceived
 from tenex.core.state.conversation import State
+from tenex.core.state.run import Run
+from tenex.workflows.single.state import NAME, SINGLE, SingleAgent, agent_of
 
 
-class SingleMode(Mode):
+class SingleKind(Kind):
     """A conversation with one agent. A mention gives another agent one turn; every other message is the agent's."""
+
+    name = NAME
+    state = SingleAgent
+    reducers = SINGLE
 
     def owns(self, state: State) -> bool:
         """Whether the conversation began with an agent of its own."""
-        return bool(state.identity.agent)
+        return bool(agent_of(state))
 
     def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Take a message as the answer to an open question, or as work."""
@@ -51,9 +57,7 @@ class SingleMode(Mode):
             wait_at_limit(draft, *limit)
         elif mentioned or unanswered:
             wrote = state.cycle.messages[-1]
-            self._open(
-                draft, mentioned or (state.identity.agent,), f"{wrote.name} wrote", person(wrote.name, wrote.author)
-            )
+            self._open(draft, mentioned or (agent_of(state),), f"{wrote.name} wrote", person(wrote.name, wrote.author))
         else:
             draft.add(r.Waiting, reason="user")
 
@@ -67,6 +71,10 @@ class SingleMode(Mode):
             text = f"{why_disabled(draft, agents[0])} Write again then, or mention another: @NAME."
         notify(draft, text, error="agent")
         draft.add(r.Waiting, reason="user")
+
+    def guide(self, state: State, run: Run) -> tuple[str, str]:
+        """The agent that answers alone; there are no phases to name."""
+        return "conversation", agent_of(state)
 
     def command(self, draft: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
         """Run the last turn again: on `/retry`, and on `/continue` where it has not finished."""
@@ -95,6 +103,6 @@ class SingleMode(Mode):
     def status(self, draft: Transaction) -> list[str]:
         """The agent, then what runs."""
         return [
-            f"Agent: {draft.state.identity.agent} (cycle {draft.state.cycle.number})",
+            f"Agent: {agent_of(draft.state)} (cycle {draft.state.cycle.number})",
             *activity(draft, "This cycle has ended."),
         ]

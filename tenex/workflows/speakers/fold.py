@@ -19,11 +19,12 @@ from typing import Any
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.graph import END, Choice, TransitionGraph
+from tenex.core.json_values import faults_of_value, plain
+from tenex.core.routes import Finish, Handoff
 from tenex.core.verdicts import Ask, call_now
-
-from .conditions import UnreadablePartError
-from .rounds import Envelope, Finish, Handoff, Refused, TransitionDecision, WorkflowState, faults_of_value, plain
-from .transitions import TERMINATED, RoundFacts, named_tools
+from tenex.workflows.speakers.conditions import UnreadablePartError
+from tenex.workflows.speakers.rounds import Envelope, Refused, TransitionDecision, WorkflowState
+from tenex.workflows.speakers.transitions import TERMINATED, RoundFacts, named_tools
 
 FINISHED = "finished"
 """The reason of an end by a `Finish` that gives none."""

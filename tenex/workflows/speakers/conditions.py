@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Protocol
 
 from tenex.core.errors import ConfigurationError, kind_of
-
-from .rounds import Envelope, TransitionDecision, WorkflowState
+from tenex.workflows.speakers.rounds import Envelope, TransitionDecision, WorkflowState
 
 _NOT_GIVEN: Final[Any] = object()
 
@@ -210,17 +209,6 @@ class OwnPart:
         """Resolve the operator's target."""
         decision: TransitionDecision = self.make().resolve(state, envelope)
         return decision
-
-
-@dataclass(frozen=True, slots=True)
-class Predicate:
-    """Open when a function of the facts is true: for an agent's own phases, of the agent."""
-
-    test: Callable[[Any], Any]
-
-    def holds(self, facts: Any) -> bool:
-        """Whether the function holds of the facts."""
-        return bool(self.test(facts))
 
 
 # ---- targets --------------------------------------------------------------------------------------------------------

@@ -1,11 +1,15 @@
 """What the core knows of a mission's graph: its edges, and how long and how often each node may try."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .graph import TransitionGraph
-from .ids import PublicKey
+from tenex.core.config import Policy
+from tenex.core.graph import TransitionGraph
+from tenex.core.ids import PublicKey
+
+NAME = "missions"
+"""Of the kind."""
 
 CURRENT_PHASE = "current_phase"
 PHASES_COMPLETED = "phases_completed"
@@ -58,3 +62,26 @@ class MissionRule:
     def label(self, source: str, target: str) -> str:
         """An edge of the graph between two nodes."""
         return next((edge.label for edge in self.graph.outgoing(source) if edge.target == target), "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissionRules:
+    """The missions that are configured, by name."""
+
+    missions: Mapping[str, MissionRule] = field(default_factory=dict)
+
+    @property
+    def begun_by_mention(self) -> Collection[str]:
+        """All of them; those that only a program begins refuse it."""
+        return self.missions.keys()
+
+
+def missions_of(policy: Policy) -> Mapping[str, MissionRule]:
+    """The missions that are configured, by name."""
+    rules = policy.kinds.get(NAME)
+    return rules.missions if isinstance(rules, MissionRules) else {}
+
+
+def with_missions(policy: Policy, missions: Mapping[str, MissionRule]) -> Policy:
+    """The policy with these missions."""
+    return replace(policy, kinds={**policy.kinds, NAME: MissionRules(missions=missions)})

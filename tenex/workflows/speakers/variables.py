@@ -11,10 +11,9 @@ from typing import Any, Final
 
 from tenex.core.errors import UsageError
 from tenex.core.graph import TransitionGraph
-
-from .conditions import ContextEquals, ContextIn, ContextThreshold
-from .rounds import faults_of_value
-from .transitions import When, parts
+from tenex.core.json_values import faults_of_value
+from tenex.workflows.speakers.conditions import ContextEquals, ContextIn, ContextThreshold
+from tenex.workflows.speakers.transitions import When, parts
 
 Kinds = Mapping[str, frozenset[str]]
 

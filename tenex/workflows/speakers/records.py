@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tenex.core.ids import PublicKey, Slug
-from tenex.core.workflow_config import View, Within
-
-from .base import Record
-from .run import Outcome
+from tenex.core.records.base import Record
+from tenex.core.records.run import Outcome
+from tenex.workflows.speakers.config import View, Within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

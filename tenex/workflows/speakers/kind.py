@@ -13,43 +13,61 @@ from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import advance, open_turn, same_failure, spent, too_many_turns, wait_at_limit
 from tenex.core.decider import BY_RULE, Decider
-from tenex.core.effects import Key
+from tenex.core.effects import Effect, Key, Timer, Work
 from tenex.core.ids import Slug
+from tenex.core.kind import Kind
 from tenex.core.messages import Note, ToolSpec
-from tenex.core.mode import Mode
 from tenex.core.names import is_placeholder
 from tenex.core.ports import ToolResult
+from tenex.core.records.base import Record
 from tenex.core.records.run import Outcome
 from tenex.core.signals import MessageReceived
 from tenex.core.state.conversation import State
+from tenex.core.state.kind import KindShare
 from tenex.core.state.run import Call, Message, Run
+from tenex.workflows.speakers import records as w
+from tenex.workflows.speakers.config import NAME, rules_of
+from tenex.workflows.speakers.reducers import SPEAKERS
+from tenex.workflows.speakers.state import WorkflowSession, session_of
+from tenex.workflows.speakers.view import share_of
 
 from . import calls, decide
 
 
-class SpeakersMode(Mode):
+class SpeakersKind(Kind):
     """A conversation that a workflow of speakers was opened in."""
 
+    name = NAME
+    state = WorkflowSession
+    records = (
+        w.WorkflowOpened,
+        w.InviteAcknowledged,
+        w.ContextSet,
+        w.RoundClosed,
+        w.ExpectationMissed,
+        w.WorkflowClosed,
+    )
+    reducers = SPEAKERS
     has_run_deadlines = False
     asks_at_limits = False
 
     def owns(self, state: State) -> bool:
         """Whether a workflow was opened."""
-        return state.workflow is not None
+        return session_of(state) is not None
 
     def begins(self, policy: Policy, slug: Slug) -> bool:
         """Whether the name is of a workflow of speakers."""
-        return slug in policy.workflows
+        return slug in rules_of(policy).workflows
 
     def begin_cycle(self, draft: Transaction, reason: str, decider: Decider) -> None:
         """Begin none: a workflow that is closed is over."""
 
     def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Open the workflow if there is none yet; take the message as an answer or as the user's round."""
-        if draft.state.workflow is None:
-            decide.open_session(draft, draft.rules.workflows[called], signal)
+        if session_of(draft.state) is None:
+            decide.open_session(draft, rules_of(draft.rules).workflows[called], signal)
         wrote = record_message(draft, signal)
-        if draft.state.workflow is None:  # the reason has been reported
+        if session_of(draft.state) is None:  # the reason has been reported
             draft.add(r.Ended, reason=f"the workflow {called} could not begin")
             return
         if not called:
@@ -61,7 +79,7 @@ class SpeakersMode(Mode):
     def next(self, draft: Transaction) -> None:
         """Open the round of the speaker whom the rules name; a limit of cost comes before them."""
         speaker = decide.next_speaker(draft)
-        session = draft.state.workflow
+        session = session_of(draft.state)
         if speaker is None or session is None:
             return
         is_bounded = session.speakers.graph_data.get("max_turns") is not None
@@ -77,7 +95,7 @@ class SpeakersMode(Mode):
 
     def tool_specs(self, state: State, run: Run, policy: Policy) -> tuple[ToolSpec, ...]:
         """The tools that direct the workflow."""
-        session = state.workflow
+        session = session_of(state)
         if session is None or not calls.has_calls(session, policy):
             return ()
         return calls.specs(session, run.agent)
@@ -88,7 +106,7 @@ class SpeakersMode(Mode):
 
     def checked_result(self, draft: Transaction, run: Run, result: ToolResult) -> ToolResult:
         """The result with what a speaker may ask for."""
-        session = draft.state.workflow
+        session = session_of(draft.state)
         is_speaker = session is not None and not session.is_closed and calls.takes_part(session, run)
         if session is None or not is_speaker or not calls.has_calls(session, draft.rules):
             return super().checked_result(draft, run, result)
@@ -100,17 +118,33 @@ class SpeakersMode(Mode):
         """The reason or the summary of the call that decides what follows."""
         return calls.text_of(calls.round_of(draft.state, draft.rules, run, ""))
 
+    def effects(self, state: State) -> Iterator[Effect]:
+        """A timer for each thing that is expected."""
+        session = session_of(state)
+        for name, watch in session.watches.items() if session is not None else ():
+            yield Timer(key=Key(Work.TIMER, watch.seq, name), due=watch.due)
+
+    def continues(self, state: State, record: Record) -> bool:
+        """Whether a round is counted, which goes with its turn; or a conversation begins as this workflow's."""
+        return isinstance(record, w.RoundClosed) or (
+            isinstance(record, w.WorkflowOpened) and state.cycle.status == "active"
+        )
+
     def on_timer(self, draft: Transaction, key: Key) -> bool:
         """Handle that something expected is late."""
-        session = draft.state.workflow
+        session = session_of(draft.state)
         if session is None or key.part not in session.watches:
             return False
         decide.missed(draft, session, key.part)
         return True
 
+    def share(self, state: State) -> KindShare | None:
+        """The speaker who is next, or why the workflow has ended."""
+        return share_of(state)
+
     def command(self, draft: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
         """Execute `/set`, `/new`, `/continue` and `/retry`."""
-        session = draft.state.workflow
+        session = session_of(draft.state)
         if session is None or name not in ("set", "new", "continue", "retry"):
             return False
         if name == "set":
@@ -139,22 +173,22 @@ class SpeakersMode(Mode):
 
     def status(self, draft: Transaction) -> list[str]:
         """The round, then what runs."""
-        session = draft.state.workflow
+        session = session_of(draft.state)
         return [] if session is None else [decide.status_line(session), *activity(draft, "It has ended.")]
 
     def sender(self, state: State) -> Agent | None:
         """The workflow, with a key of its own."""
-        session = state.workflow
+        session = session_of(state)
         return None if session is None else Agent(slug=session.slug, name=session.name, pubkey=session.pubkey)
 
     def guide(self, state: State, run: Run) -> tuple[str, str]:
         """The workflow; a sub-agent takes no part in it."""
-        session = state.workflow
+        session = session_of(state)
         return ("phase", "") if run.parent is not None or session is None else ("workflow", session.name)
 
     def notes(self, state: State, run: Run, room: int) -> Iterator[Note]:
         """The round, who takes part, and the variables."""
-        session = state.workflow
+        session = session_of(state)
         if session is None:
             return
         speakers = session.speakers
@@ -172,7 +206,7 @@ class SpeakersMode(Mode):
 
     def visible(self, state: State, messages: Sequence[Message]) -> Sequence[Message]:
         """What the view leaves: the request that opened the workflow, the newest messages, and unread ones."""
-        session = state.workflow
+        session = session_of(state)
         if session is None or session.view == "full":
             return messages
         most = 1 if session.view == "summary" else 2 * len(session.speakers.participant_order)

@@ -12,8 +12,7 @@ from typing import Any, Literal
 from tenex.core.config import Replay
 from tenex.core.ids import Millis, PublicKey
 from tenex.core.messages import Usage
-
-from .base import Record
+from tenex.core.records.base import Record
 
 MissionOutcome = Literal["finished", "failed", "stopped"]
 
@@ -78,6 +77,11 @@ class MissionUsageRecorded(Record):
     workflow: str
     model: str
     usage: Usage
+
+    @property
+    def spender(self) -> str:
+        """The mission."""
+        return self.workflow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,10 @@ from typing import Any
 
 from tenex.core.config import Replay
 from tenex.core.ids import Millis, PublicKey
-from tenex.core.records import mission as m
+from tenex.core.state.conversation import State
+from tenex.core.state.kind import KindState
+from tenex.workflows.missions import records as m
+from tenex.workflows.missions.config import NAME
 
 UNKNOWN_KIND = "OutcomeUnknown"
 """The kind of a failed step of which no one knows what it did."""
@@ -264,18 +267,55 @@ class Mission:
         return replace(self.stopped(self.paused or "it goes on from an earlier record", at), steps=steps)
 
 
-def mission_view(mission: Mission) -> dict[str, Any]:
-    """A mission for a user to read: where it is, what it knows, and what came of it."""
-    view: dict[str, Any] = {"workflow": mission.workflow, "node": mission.node, "state": mission.state}
-    if mission.steps:
-        view["steps"] = {
-            step.id: "returned" if step.ok else step.kind or "under way" for step in mission.steps.values()
-        }
-    if mission.outcome is not None:
-        view |= {"outcome": mission.outcome, "result": mission.result}
-    if why := mission.message or mission.paused:
-        view["because"] = why
-    return view
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissionPart(KindState):
+    """What missions keep of a conversation."""
+
+    mission: Mission | None = None
+    """The current mission, or the last one."""
+    refused: str = ""
+    """The mission that what was written here could not begin yet; "" for none."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a mission is open, running or paused: while it is, its nodes decide what is next."""
+        return self.mission is not None and self.mission.is_open
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is or was a mission."""
+        return self.mission is not None
+
+    @property
+    def refused_name(self) -> str:
+        """The mission that what was written could not begin."""
+        return self.refused
+
+    @property
+    def location_label(self) -> str:
+        """The mission, where the conversation is its own."""
+        return f"@{self.mission.workflow}" if self.mission is not None and self.mission.is_alone else ""
+
+    def at_rest(self, at: Millis, seq: int) -> "MissionPart":
+        """It with its mission paused."""
+        del seq
+        return replace(self, mission=self.mission and self.mission.at_rest(at))
+
+    def forked(self) -> "MissionPart":
+        """It as a fork begins with it."""
+        return replace(self, mission=self.mission and self.mission.forked())
+
+
+def mission_of(state: State) -> Mission | None:
+    """The current mission of a conversation, or its last one."""
+    part = state.kinds.get(NAME)
+    return part.mission if isinstance(part, MissionPart) else None
+
+
+def refused_of(state: State) -> str:
+    """The mission that a message could not begin yet; "" for none."""
+    part = state.kinds.get(NAME)
+    return part.refused if isinstance(part, MissionPart) else ""
 
 
 def _runs_again(step: Step) -> bool:

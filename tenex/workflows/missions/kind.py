@@ -1,6 +1,9 @@
 """Missions as a kind of conversation: its nodes decide what is next, and no router does."""
 
+from collections.abc import Iterator, Mapping
+
 from tenex.core import records as r
+from tenex.core.amounts import count
 from tenex.core.commands import end_cycle, stop
 from tenex.core.config import Agent, Policy
 from tenex.core.decide import holds
@@ -8,29 +11,55 @@ from tenex.core.decide.messages import record_message
 from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decider import Decider, person
-from tenex.core.effects import Key
+from tenex.core.effects import Effect, Key, Timer, Work
 from tenex.core.ids import Slug
-from tenex.core.mode import Mode
-from tenex.core.records import mission as m
+from tenex.core.kind import Kind
+from tenex.core.records.base import Record
 from tenex.core.signals import MessageReceived, Signal
 from tenex.core.state.conversation import State
-from tenex.core.state.mission import Mission
+from tenex.core.state.kind import KindShare
+from tenex.core.state.run import Wait
+from tenex.core.trust import least_trusted
+from tenex.workflows.missions import records as m
+from tenex.workflows.missions.config import NAME, missions_of
+from tenex.workflows.missions.state import Mission, MissionPart, mission_of
 
 from . import decide
+from .effects import NodeRun
+from .reducers import MISSIONS
+from .view import mission_condition, share_of
 
 
-class MissionsMode(Mode):
+class MissionsKind(Kind):
     """A conversation while a mission is open in it, and afterwards where the mission is all there is."""
 
+    name = NAME
+    state = MissionPart
+    records = (
+        m.MissionOpened,
+        m.MissionRefused,
+        m.NodeEntered,
+        m.StepStarted,
+        m.StepCompleted,
+        m.MissionUsageRecorded,
+        m.NodeRetryScheduled,
+        m.NodeRetryDue,
+        m.NodeCompleted,
+        m.MissionPauseRequested,
+        m.MissionPaused,
+        m.MissionEnded,
+    )
+    reducers = MISSIONS
     waits_when_idle = False
 
     def owns(self, state: State) -> bool:
         """Whether a mission is open, or was begun by a message."""
-        return state.mission is not None and (state.mission.is_open or state.mission.is_alone)
+        mission = mission_of(state)
+        return mission is not None and (mission.is_open or mission.is_alone)
 
     def begins(self, policy: Policy, slug: Slug) -> bool:
         """Whether the name is of a mission that a message may begin."""
-        mission = policy.missions.get(slug)
+        mission = missions_of(policy).get(slug)
         return mission is not None and mission.begin is not None
 
     def begin_cycle(self, draft: Transaction, reason: str, decider: Decider) -> None:
@@ -39,7 +68,7 @@ class MissionsMode(Mode):
     def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Begin the mission, or report what it does: it does not read what is written beside it."""
         record_message(draft, signal)
-        mission = draft.state.mission
+        mission = mission_of(draft.state)
         if mission is None or not self.owns(draft.state):
             decide.begin(draft, called, signal.message.text, signal.name)
         elif not mission.is_open:
@@ -64,16 +93,85 @@ class MissionsMode(Mode):
         """Give steps that may not run twice an unknown outcome."""
         decide.opened(draft)
 
+    def effects(self, state: State) -> Iterator[Effect]:
+        """The node's run with its deadline, or the wait for its next try."""
+        mission = mission_of(state)
+        if mission is None:
+            return
+        if mission.wait is not None:
+            yield Timer(key=Key(Work.TIMER, mission.wait.seq, "node-retry"), due=mission.wait.due)
+        elif mission.wants is not None:
+            person = least_trusted(state)
+            yield NodeRun(
+                key=Key(Work.NODE, mission.wants),
+                conversation=state.id,
+                workflow=mission.workflow,
+                node=mission.node,
+                data=mission.data,
+                state=mission.entry,
+                steps=mission.steps,
+                attempt=mission.attempt,
+                author=person.author or None if person else None,
+                role=person.role if person else None,
+            )
+            if mission.close_at:
+                yield Timer(key=Key(Work.TIMER, mission.armed, "node-close"), due=mission.close_at)
+
+    def waits(self, state: State) -> Iterator[Wait]:
+        """The wait of the node."""
+        mission = mission_of(state)
+        if mission is not None and mission.wait is not None:
+            yield mission.wait
+
+    def held_timers(self, state: State) -> Iterator[Key]:
+        """That of a wait which is more than the time between two tries."""
+        mission = mission_of(state)
+        if mission is not None and mission.wait is not None and mission.wait.on_hold:
+            yield Key(Work.TIMER, mission.wait.seq, "node-retry")
+
+    def is_between(self, state: State) -> bool:
+        """Whether one node has been left and the next not entered."""
+        mission = mission_of(state)
+        if mission is None or not mission.is_open:
+            return False
+        return mission.wants is None and mission.wait is None and not mission.is_paused
+
     def retry_on_hold(self, draft: Transaction) -> None:
         """Run the node again that a daily limit or a refused key holds back."""
-        mission = draft.state.mission
+        mission = mission_of(draft.state)
         if mission is not None and mission.wait is not None and mission.wait.on_hold:
             draft.add(m.NodeRetryDue)
+
+    def share(self, state: State) -> KindShare | None:
+        """The node that the mission is at, and what it does there."""
+        return share_of(state)
+
+    def conditions(self, state: State) -> Iterator[str]:
+        """What the mission does."""
+        mission = mission_of(state)
+        if mission is not None:
+            yield mission_condition(mission)
+
+    def counts(self, record: Record) -> Mapping[str, int]:
+        """Nodes entered, steps that returned, and those of them that failed."""
+        match record:
+            case m.NodeEntered():
+                return {"nodes": 1, "steps": 0, "stepFailures": 0}
+            case m.StepCompleted(ok=ok):
+                return {"nodes": 0, "steps": 1, "stepFailures": int(not ok)}
+            case _:
+                return {}
+
+    def counts_in_words(self, counts: Mapping[str, int]) -> str:
+        """The sums in a line."""
+        nodes = count(counts["nodes"], "node")
+        steps = count(counts["steps"], "step")
+        return f"{nodes} of missions entered, {steps}, {counts['stepFailures']} failed"
 
     def command(self, draft: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
         """Execute `/pause`, `/new`, `/continue` and `/retry`."""
         del argument
-        mission = draft.state.mission
+        mission = mission_of(draft.state)
         if mission is None or name not in ("pause", "new", "continue", "retry"):
             return False
         if name == "pause":
@@ -96,12 +194,12 @@ class MissionsMode(Mode):
             notify(draft, sentence)
         elif not decide.continue_mission(draft, name):
             notify(draft, decide.status_line(mission))
-        elif (now := draft.state.mission) is not None and not now.is_paused:  # else it has reported why
+        elif (now := mission_of(draft.state)) is not None and not now.is_paused:  # else it has reported why
             notify(draft, "The mission goes on.")
 
     def on_stop(self, draft: Transaction, name: str) -> str:
         """Pause the mission at once."""
-        mission = draft.state.mission
+        mission = mission_of(draft.state)
         if mission is None or not mission.is_open or mission.is_paused:
             return ""
         decide.halt(draft, name, f"stopped by {name}.")
@@ -109,18 +207,18 @@ class MissionsMode(Mode):
 
     def status(self, draft: Transaction) -> list[str]:
         """Where the mission is."""
-        return [decide.status_line(draft.state.mission)] if draft.state.mission is not None else []
+        return [decide.status_line(mission) for mission in [mission_of(draft.state)] if mission is not None]
 
     def position(self, state: State) -> str:
         """The node, where the conversation is the mission's own."""
-        mission = state.mission
+        mission = mission_of(state)
         if mission is None or not mission.is_alone:
             return super().position(state)
         return f"{mission.workflow} at {mission.node}" + ("" if mission.is_open else f", {mission.outcome}")
 
     def sender(self, state: State) -> Agent | None:
         """The mission, where the conversation is its own."""
-        mission = state.mission
+        mission = mission_of(state)
         if mission is None or not mission.is_alone:
             return None
         return Agent(slug=Slug(mission.workflow), name=mission.workflow, pubkey=mission.pubkey)

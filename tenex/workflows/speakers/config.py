@@ -1,12 +1,16 @@
 """A workflow as it is configured: who takes part, the rules as a dict, and what is expected of whom by when."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from .errors import ConfigurationError
-from .graph import TransitionGraph
-from .ids import PublicKey, Slug
+from tenex.core.config import Policy
+from tenex.core.errors import ConfigurationError
+from tenex.core.graph import TransitionGraph
+from tenex.core.ids import PublicKey, Slug
+
+NAME: Final = "speakers"
+"""Of the kind."""
 
 PERSON: Final = Slug("person")
 """Reserved: the part of the user who opens a workflow, where its participants name it."""
@@ -59,3 +63,29 @@ def no_graphs(data: Mapping[str, Any], participants: tuple[str, ...]) -> Transit
     """Refuse every graph: for rules without workflows."""
     del data, participants
     raise ConfigurationError(["No workflows are configured here."])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowRules:
+    """The workflows of speakers that are configured, by name."""
+
+    workflows: Mapping[Slug, Workflow] = field(default_factory=dict)
+    compile_graph: Compile = no_graphs
+    """Of a workflow that is open, whose graph its journal holds: the configured one may have changed since."""
+
+    @property
+    def begun_by_mention(self) -> Collection[str]:
+        """All of them."""
+        return self.workflows.keys()
+
+
+def rules_of(policy: Policy) -> WorkflowRules:
+    """The workflows that are configured."""
+    rules = policy.kinds.get(NAME)
+    return rules if isinstance(rules, WorkflowRules) else WorkflowRules()
+
+
+def with_workflows(policy: Policy, workflows: Mapping[Slug, Workflow], compile_graph: Compile | None = None) -> Policy:
+    """The policy with these workflows; without `compile_graph` it compiles as before."""
+    compiles = compile_graph or rules_of(policy).compile_graph
+    return replace(policy, kinds={**policy.kinds, NAME: WorkflowRules(workflows=workflows, compile_graph=compiles)})

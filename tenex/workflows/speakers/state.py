@@ -6,12 +6,26 @@ goes when what was expected has come, or when it has fired.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import ClassVar
 
 from tenex.core.ids import Millis, PublicKey, Slug
-from tenex.core.records import workflow as w
-from tenex.core.workflow.rounds import Route, WorkflowState, plain
-from tenex.core.workflow_config import ACKS_WITHIN, MAX_SILENCE, PERSON, REPLY_WITHIN, TTL, TURN_WITHIN, View, Within
+from tenex.core.json_values import plain
+from tenex.core.routes import Route
+from tenex.core.state.conversation import State
+from tenex.core.state.kind import KindState
+from tenex.workflows.speakers import records as w
+from tenex.workflows.speakers.config import (
+    ACKS_WITHIN,
+    MAX_SILENCE,
+    NAME,
+    PERSON,
+    REPLY_WITHIN,
+    TTL,
+    TURN_WITHIN,
+    View,
+    Within,
+)
+from tenex.workflows.speakers.rounds import WorkflowState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +37,12 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkflowSession:
+class WorkflowSession(KindState):
     """A workflow that was opened; `why` is how it came to the speaker who is expected."""
+
+    has_phases: ClassVar[bool] = False
+    watches_runs: ClassVar[bool] = True
+    reads_messages: ClassVar[bool] = True
 
     slug: Slug
     name: str
@@ -43,6 +61,16 @@ class WorkflowSession:
     """By `<expectation>.warn` and `<expectation>.close`."""
     why: str = ""
     close_reason: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, and the conversation with it."""
+        return self.is_closed
+
+    @property
+    def location_label(self) -> str:
+        """The workflow."""
+        return f"@{self.slug}"
 
     @property
     def is_closed(self) -> bool:
@@ -79,8 +107,8 @@ class WorkflowSession:
         kept = {key: watch for key, watch in self.watches.items() if key.partition(".")[0] not in names}
         return replace(self, watches=kept)
 
-    def rested(self, seq: int, at: Millis) -> "WorkflowSession":
-        """As one to go on from, after going back or in a fork: nothing is open, and time counts again."""
+    def at_rest(self, at: Millis, seq: int) -> "WorkflowSession":
+        """It as one to go on from, after going back or in a fork: nothing is open, and time counts again."""
         if self.is_closed:
             return self
         names = [TTL, MAX_SILENCE]
@@ -192,19 +220,10 @@ def opened(record: w.WorkflowOpened) -> WorkflowSession:
     return session.watching(record.seq, record.at, TTL, MAX_SILENCE, ACKS_WITHIN)
 
 
-def session_view(session: WorkflowSession) -> dict[str, Any]:
-    """A session as users are to read it."""
-    speakers = session.speakers
-    return {
-        "name": session.slug,
-        "next": speakers.expected_next_speaker,
-        "turnCount": speakers.turn_count,
-        "participants": list(speakers.participant_order),
-        "context": dict(speakers.context_vars),
-        "lastSpeaker": speakers.last_speaker_id,
-        "closeReason": session.close_reason or None,
-        "waits": {name: watch.due for name, watch in sorted(session.watches.items())},
-    }
+def session_of(state: State) -> WorkflowSession | None:
+    """The workflow that a conversation is of."""
+    session = state.kinds.get(NAME)
+    return session if isinstance(session, WorkflowSession) else None
 
 
 def _why(record: w.RoundClosed) -> str:

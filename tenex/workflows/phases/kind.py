@@ -14,12 +14,13 @@ from tenex.core.decide.turns import advance, open_turn
 from tenex.core.decider import Decider, person
 from tenex.core.effects import Key, Work
 from tenex.core.ids import PublicKey, Slug
+from tenex.core.kind import Kind, Unproved
 from tenex.core.messages import ModelStep, Note, ToolSpec
-from tenex.core.mode import Mode, Unproved
 from tenex.core.phases import QUALITY_PHASES, TALK_PHASES, Phase
 from tenex.core.signals import DayLimitReached, MessageReceived, ModelFailed, RouteAnswered, Signal
 from tenex.core.state.conversation import State
 from tenex.core.state.run import Call, OrchestratorTurn, Run
+from tenex.workflows.missions.state import mission_of
 
 from . import answers, approvals, closing, decide, evidence, gates, hand_over, waivers
 from .only_choice import will_repair
@@ -28,8 +29,10 @@ from .router_prompt import question_for
 from .routing import Rejected
 
 
-class PhasesMode(Mode):
+class PhasesKind(Kind):
     """A conversation whose router chooses agents and phases."""
+
+    name = "phases"
 
     def owns(self, state: State) -> bool:
         """Every conversation: it is registered last."""
@@ -42,7 +45,7 @@ class PhasesMode(Mode):
 
     def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Take a message as an answer to an open question, or as work."""
-        is_begun = bool(draft.state.memory.recent or draft.state.cycle.turns or draft.state.mission)
+        is_begun = bool(draft.state.memory.recent or draft.state.cycle.turns or mission_of(draft.state))
         wrote = record_message(draft, signal)
         if not called and report_disabled(draft, signal) and not is_begun:
             slug = next(

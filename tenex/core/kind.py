@@ -1,27 +1,30 @@
 """The port of the kinds of conversation: what the kernel asks the kind that a conversation is of, and their registry.
 
-A kind is a folder of `tenex.workflows`; `tenex.workflows` registers all of them. What a kind keeps is part of `State`
-and changes by records, so folding and `pending` need no kind.
+A kind is a folder of `tenex.workflows`; `tenex.workflows` registers all of them. It has a part of the state
+(`core/state/kind.py`) with reducers, records of its own, and the answers below. The kernel knows none by name.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, ClassVar, Final
 
 from tenex.core.config import Agent, Policy
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import Conversation, register_reducers
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decider import Decider
-from tenex.core.effects import Key
+from tenex.core.effects import Effect, Key
 from tenex.core.errors import InternalError
 from tenex.core.ids import Slug
 from tenex.core.messages import Note, ToolSpec
 from tenex.core.phases import Phase
 from tenex.core.port_values import ToolResult
+from tenex.core.records.base import Record
 from tenex.core.records.run import Outcome, WorkVerdict
+from tenex.core.reducers.table import Reducers
 from tenex.core.signals import MessageReceived, Signal
 from tenex.core.state.conversation import State
-from tenex.core.state.run import Call, Message, OrchestratorTurn, Run
+from tenex.core.state.kind import KindShare, KindState, register_format
+from tenex.core.state.run import Call, Message, OrchestratorTurn, Run, Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,21 @@ class Unproved:
     reason: str = ""
 
 
-class Mode:
+class Kind:
     """A kind of conversation. The defaults are those of one agent that works without rules of a kind.
 
     `begins`, `on_signal` and `on_timer` are asked of every kind in the order of registration, the others of the first
     that owns the conversation.
     """
+
+    name: ClassVar[str] = ""
+    """Of its part in `State.kinds`, and before the types of its records in a journal."""
+    state: ClassVar[type[KindState] | None] = None
+    """The class of its part; None for a kind that keeps nothing."""
+    records: ClassVar[tuple[type[Record], ...]] = ()
+    """The classes of its own records."""
+    reducers: ClassVar[Reducers[Any] | None] = None
+    """What each record does to its part."""
 
     has_run_deadlines = True
     """Whether `Limits.expectations` bound each run; else the kind watches its turns itself."""
@@ -130,8 +142,46 @@ class Mode:
     def on_opened(self, draft: Transaction) -> None:
         """Handle that another process has opened the conversation."""
 
+    def effects(self, state: State) -> Iterator[Effect]:
+        """The work that the kind's own part wants now, in a stable order."""
+        yield from ()
+
+    def waits(self, state: State) -> Iterator[Wait]:
+        """The waits for another try of the kind's own work."""
+        yield from ()
+
+    def held_timers(self, state: State) -> Iterator[Key]:
+        """The timers of those waits that a user, an operator or another day may end at once."""
+        yield from ()
+
+    def is_between(self, state: State) -> bool:
+        """Whether the last record is one half of a step: no one can go back to the moment between."""
+        return False
+
+    def continues(self, state: State, record: Record) -> bool:
+        """Whether a record belongs to the one before it, so that no one can go back to the moment between."""
+        return False
+
     def retry_on_hold(self, draft: Transaction) -> None:
         """Try work of the kind again that a daily limit holds back."""
+
+    # ---- what users are shown of it ----
+
+    def share(self, state: State) -> KindShare | None:
+        """What the kind adds to the facts of a conversation; None for nothing."""
+        return None
+
+    def conditions(self, state: State) -> Iterator[str]:
+        """What the work of the kind does: where that is `held` or `limited`, the conversation is."""
+        yield from ()
+
+    def counts(self, record: Record) -> Mapping[str, int]:
+        """What a record adds to the kind's own sums, by name; every sum it may change is named, also with 0."""
+        return {}
+
+    def counts_in_words(self, counts: Mapping[str, int]) -> str:
+        """These sums in a line; asked only where a record has added to them."""
+        return ", ".join(f"{name}: {number}" for name, number in counts.items())
 
     # ---- commands and messages ----
 
@@ -160,7 +210,7 @@ class Mode:
 
     def guide(self, state: State, run: Run) -> tuple[str, str]:
         """The fragment of the system prompt on where the run works, and the name that the fragment shows."""
-        return ("phase", "") if state.has_phases else ("conversation", state.identity.agent)
+        return "phase", ""
 
     def notes(self, state: State, run: Run, room: int) -> Iterator[Note]:
         """Notes on the kind's state for a run that begins, in that many bytes."""
@@ -171,36 +221,46 @@ class Mode:
         return messages
 
 
-_MODES: Final[list[Mode]] = []
+_KINDS: Final[list[Kind]] = []
 
 
-def register(*modes: Mode) -> None:
+def register(*kinds: Kind) -> None:
     """Make kinds of conversation known, the one that owns all the rest last."""
-    _MODES.extend(modes)
+    for kind in kinds:
+        _KINDS.append(kind)
+        register_format(kind.name, kind.state, kind.records)
+        if kind.reducers is not None:
+            register_reducers(kind.reducers)
 
 
-def all_modes() -> Sequence[Mode]:
+def all_kinds() -> Sequence[Kind]:
     """The kinds in the order of registration.
 
     Raises:
         InternalError: none is registered.
     """
-    if not _MODES:
+    if not _KINDS:
         raise InternalError("no kind of conversation is registered: import tenex.workflows first")
-    return _MODES
+    return _KINDS
 
 
-def mode_of(state: State) -> Mode:
+def kind_of_conversation(state: State) -> Kind:
     """The kind that a conversation is of now."""
-    return next(mode for mode in all_modes() if mode.owns(state))
+    return next(kind for kind in all_kinds() if kind.owns(state))
+
+
+def held_timers(state: State) -> Iterator[Key]:
+    """The timers of the work of kinds that is on hold: to have them fire is to try again at once."""
+    for kind in all_kinds():
+        yield from kind.held_timers(state)
 
 
 def can_begin(draft: Transaction, slug: Slug) -> bool:
     """Whether a first message that mentions this name begins a workflow."""
-    return any(mode.begins(draft.rules, slug) for mode in all_modes())
+    return any(kind.begins(draft.rules, slug) for kind in all_kinds())
 
 
-def unbegun(draft: Transaction) -> Slug:
-    """The workflow that the next message may begin, since the last message could not; "" for none."""
-    slug = Slug(draft.state.refused)
-    return slug if slug and can_begin(draft, slug) else Slug("")
+def refused_workflow(draft: Transaction) -> Slug:
+    """What the next message may begin, since the last message could not; "" for nothing."""
+    names = (Slug(kind.refused_name) for kind in draft.state.kinds.values())
+    return next((name for name in names if name and can_begin(draft, name)), Slug(""))

@@ -1,1 +1,0 @@
-"""Rules of a conversation between speakers: transitions, conditions, rounds and context variables."""

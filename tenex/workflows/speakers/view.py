@@ -1,0 +1,36 @@
+"""What of a workflow of speakers users are shown."""
+
+from typing import Any
+
+from tenex.core.state.conversation import State
+from tenex.core.state.kind import KindShare
+
+from .state import WorkflowSession, session_of
+
+
+def session_view(session: WorkflowSession) -> dict[str, Any]:
+    """A session as users are to read it."""
+    speakers = session.speakers
+    return {
+        "name": session.slug,
+        "next": speakers.expected_next_speaker,
+        "turnCount": speakers.turn_count,
+        "participants": list(speakers.participant_order),
+        "context": dict(speakers.context_vars),
+        "lastSpeaker": speakers.last_speaker_id,
+        "closeReason": session.close_reason or None,
+        "waits": {name: watch.due for name, watch in sorted(session.watches.items())},
+    }
+
+
+def share_of(state: State) -> KindShare | None:
+    """The speaker who is next, or why the workflow has ended."""
+    session = session_of(state)
+    if session is None:
+        return None
+    status: dict[str, Any] | None = None
+    if session.is_closed:
+        status = {"name": session.name, "closeReason": session.close_reason}
+    elif session.expected is not None:
+        status = {"name": session.name, "speaker": session.expected}
+    return KindShare(name="workflow", view=session_view(session), status=status)
