@@ -50,7 +50,7 @@ async def test_each_message_costs_one_call_and_a_restart_changes_nothing(tmp_pat
         assert not process.errors
         assert len(server.exchanges) == 6, "the call that was cut off is made again"
         agree(server, spent(folder.records(name)))
-    assert [turn.agents for turn in state.turns] == [("executor",)] * 4
+    assert [turn.agents for turn in state.cycle.turns] == [("executor",)] * 4
     assert folder.view(name)["agent"] == "executor"
     assert "# The conversation" in server.exchanges[0].system
     assert "phase" not in server.exchanges[0].system.replace("There are no phases here", "").replace("your phase", "")
@@ -95,7 +95,7 @@ async def ask(folder: Folder, name: str, by: SecretKey | None, messages: int) ->
     """The agent's answer to the question for the code."""
     await folder.write("What is the code?", to=name, by=by)
     state = await settled(folder, name, "waiting", messages=messages)
-    return str(state.recent[-1].text)
+    return str(state.memory.recent[-1].text)
 
 
 async def test_an_agent_finds_what_has_left_its_window_and_no_guest_reads_it(tmp_path: Path, relay: str) -> None:

@@ -101,7 +101,7 @@ class Talk:
             state = await person.until(self._rested)
             if len(self.sent) == len(TALK):
                 return
-            assert state.phase == "brainstorm"
+            assert state.cycle.phase == "brainstorm"
             self._writing = self._writing or asyncio.create_task(self._write())
             await asyncio.shield(self._writing)
             self._writing = None
