@@ -27,6 +27,7 @@ from tenex.core.state.snapshot import StateSnapshot
 
 from . import records as r
 from .ids import ConversationId
+from .phases import Phase
 
 __all__ = ["Conversation", "Run", "fold", "new_conversation"]
 
@@ -96,6 +97,8 @@ class Conversation(State):
             self.kinds = self._kinds_after(record, plan_of_kinds)
         for part, value in changes:
             setattr(self, part, value)
+        if plan_of_kinds and not self.has_phases and self.cycle.phase is not Phase.EXECUTE:
+            self.cycle = replace(self.cycle, phase=Phase.EXECUTE)  # where code forbids nothing
         self.identity = replace(self.identity, next_seq=record.seq + 1, updated_at=record.at)
 
     def _kinds_after(self, record: r.Record, plan: Plan) -> Mapping[str, KindState]:

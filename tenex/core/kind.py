@@ -225,9 +225,9 @@ _KINDS: Final[list[Kind]] = []
 
 
 def register(*kinds: Kind) -> None:
-    """Make kinds of conversation known, the one that owns all the rest last."""
+    """Make kinds of conversation known: at first with the one that owns all the rest as the last, later before it."""
+    _KINDS[-1:-1] = kinds
     for kind in kinds:
-        _KINDS.append(kind)
         register_format(kind.name, kind.state, kind.records)
         if kind.reducers is not None:
             register_reducers(kind.reducers)

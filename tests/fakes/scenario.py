@@ -48,13 +48,12 @@ from tenex.core.signals import (
     ToolReturned,
     UndoReturned,
 )
+from tenex.core.state.kind import FORMATS
 from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.run import Run
 from tenex.core.verdicts import Verdict, call_now
 from tenex.runtime.seal import prompted
-from tenex.workflows.missions import records as m
 from tenex.workflows.phases.router_prompt import question_for
-from tenex.workflows.speakers import records as w
 from tests.fakes.routing import read_question
 
 ID = ConversationId("c" * 64)
@@ -535,7 +534,7 @@ def check_invariants(scenario: Scenario) -> None:
 
 def _check_phases(records: list[r.Record]) -> None:
     here = Phase.CHAT
-    for record in records:
+    for number, record in enumerate(records):
         if isinstance(record, r.PhaseTransition):
             assert record.from_ is here, "a transition begins where the conversation is"
             assert PHASE_TRANSITIONS.permits(record.from_, record.to), (
@@ -544,10 +543,8 @@ def _check_phases(records: list[r.Record]) -> None:
             here = record.to
         elif isinstance(record, r.CycleStarted):
             here = record.phase
-        elif isinstance(record, w.WorkflowOpened):
-            here = Phase.EXECUTE  # where code forbids nothing: a workflow has no phases
-        elif isinstance(record, m.MissionOpened) and record.pubkey:
-            here = Phase.EXECUTE
+        elif here is not Phase.EXECUTE and any(type(record) in kind.records for kind in FORMATS.values()):
+            here = fold(ID, records[: number + 1]).cycle.phase  # a kind of conversation may have no phases
         elif isinstance(record, (RolledBack, ConversationForked)):
             here = record.state.cycle.phase  # a jump: no transition is invented
         elif isinstance(record, (r.TurnOpened, r.MessageSent)):

@@ -60,7 +60,7 @@ async def test_each_message_costs_one_call_and_a_restart_changes_nothing(tmp_pat
     assert not [tag for event in written for tag in event["tags"] if tag[0] in ("phase", "workflow")]
 
     code, shown, _ = await tenex_here("conversations", "show", name, "--data", folder.data)
-    assert (code, "turn-1 · executor" in shown, "waiting in cycle 1" in shown) == (0, True, True)
+    assert (code, "turn-1 · executor" in shown, "waiting with executor, cycle 1" in shown) == (0, True, True)
     (folder.conversation(name) / "journal.jsonl").unlink()
     code, _, errors = await tenex_here("conversations", "rebuild", name, "--data", folder.data)
     assert code == 0, errors

@@ -1,28 +1,19 @@
 """What each record does to a workflow of speakers, and what its own do to the rest of the conversation."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
 from tenex.core import records as r
 from tenex.core.ids import CallId, RunId
-from tenex.core.phases import Phase
-from tenex.core.reducers.cycle import CYCLE
 from tenex.core.reducers.table import Reducers
 from tenex.core.reducers.work import runs_after_answer
 from tenex.core.state.conversation import State
-from tenex.core.state.cycle import Cycle
 
 from . import records as w
 from .config import NAME, TTL
 from .state import WorkflowSession, opened
 
 SPEAKERS: Final = Reducers[WorkflowSession | None](NAME)
-
-
-@CYCLE.on(w.WorkflowOpened)
-def _in_execute(cycle: Cycle, _record: w.WorkflowOpened, _: State) -> Cycle:
-    return replace(cycle, phase=Phase.EXECUTE)  # where code forbids nothing: an agent has the tools it was given
 
 
 @SPEAKERS.on(w.WorkflowOpened)

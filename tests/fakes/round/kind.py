@@ -1,0 +1,64 @@
+"""Rounds as a kind of conversation."""
+
+from tenex.core import records as r
+from tenex.core.commands import activity
+from tenex.core.config import Policy
+from tenex.core.decide.messages import record_message
+from tenex.core.decide.transaction import Transaction
+from tenex.core.decide.turns import advance, open_turn
+from tenex.core.decider import BY_RULE
+from tenex.core.ids import Slug
+from tenex.core.kind import Kind
+from tenex.core.records.base import Record
+from tenex.core.signals import MessageReceived
+from tenex.core.state.conversation import State
+from tenex.core.state.kind import KindShare
+
+from .config import NAME, rounds_of
+from .records import RoundOpened
+from .state import ROUND, RoundPart, round_of
+
+
+class RoundKind(Kind):
+    """A conversation that a round was opened in."""
+
+    name = NAME
+    state = RoundPart
+    records = (RoundOpened,)
+    reducers = ROUND
+
+    def owns(self, state: State) -> bool:
+        return round_of(state) is not None
+
+    def begins(self, policy: Policy, slug: Slug) -> bool:
+        return slug in rounds_of(policy)
+
+    def continues(self, state: State, record: Record) -> bool:
+        return isinstance(record, RoundOpened)
+
+    def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
+        if round_of(draft.state) is None:
+            chosen = rounds_of(draft.rules)[called]
+            draft.add(RoundOpened, round=called, agents=chosen.agents, times=chosen.times)
+        record_message(draft, signal)
+        advance(draft)
+
+    def next(self, draft: Transaction) -> None:
+        part = round_of(draft.state)
+        speaker = part.next_speaker if part is not None else None
+        if speaker is None:
+            draft.add(r.Ended, reason="all have spoken", decided_by=BY_RULE)
+        else:
+            open_turn(draft, (speaker,), "it is their turn", BY_RULE)
+
+    def status(self, draft: Transaction) -> list[str]:
+        part = round_of(draft.state)
+        speaker = part.next_speaker if part is not None else None
+        return [f"Next: {speaker}", *activity(draft, "All have spoken.")]
+
+    def share(self, state: State) -> KindShare | None:
+        part = round_of(state)
+        if part is None:
+            return None
+        shown = {"spoken": part.spoken, "next": part.next_speaker}
+        return KindShare(name=NAME, view={"agents": list(part.agents), **shown}, status=shown)
