@@ -48,16 +48,16 @@ def decider_of(record: r.Routed) -> Decider:
 # ---- decisions -------------------------------------------------------------------------------------------------------
 
 
-def _decided(c: State, history: History, record: r.Record, kind: DecisionKind, reason: str, **more: Any) -> History:
+def _decided(state: State, history: History, record: r.Record, kind: DecisionKind, reason: str, **more: Any) -> History:
     reason = in_a_line(reason, REASON_CHARACTERS)
-    cycle = more.pop("cycle", c.cycle.number)
+    cycle = more.pop("cycle", state.cycle.number)
     return history.decided(DecisionSummary(seq=record.seq, at=record.at, cycle=cycle, kind=kind, reason=reason, **more))
 
 
-def _routed(c: State, history: History, record: r.Routed) -> History:
+def _routed(state: State, history: History, record: r.Routed) -> History:
     by = decider_of(record)
     history = _decided(
-        c,
+        state,
         _router_paid(history, record.usage, record.model),
         record,
         "route",
@@ -71,9 +71,9 @@ def _routed(c: State, history: History, record: r.Routed) -> History:
     return replace(history, routed=by, reason=record.reason)
 
 
-def _rejected(c: State, history: History, record: r.RouteRejected) -> History:
+def _rejected(state: State, history: History, record: r.RouteRejected) -> History:
     history = _decided(
-        c,
+        state,
         _router_paid(history, record.usage, record.model),
         record,
         "refused",
@@ -94,113 +94,113 @@ def _paid(_: State, history: History, record: r.RetryScheduled | r.ModelCallCanc
     return _router_paid(history, record.usage, record.model) if record.run is None else history
 
 
-def _waiting(c: State, history: History, record: r.Waiting) -> History:
-    history = _decided(c, history, record, "wait", f"waits for: {record.reason}. {history.reason}".strip())
+def _waiting(state: State, history: History, record: r.Waiting) -> History:
+    history = _decided(state, history, record, "wait", f"waits for: {record.reason}. {history.reason}".strip())
     return replace(history, routed=None)
 
 
-def _limit(c: State, history: History, record: r.LimitReached) -> History:
-    history = _decided(c, history, record, "limit", f"{record.limit}: {record.sentence}", by=Decider(kind="rule"))
+def _limit(state: State, history: History, record: r.LimitReached) -> History:
+    history = _decided(state, history, record, "limit", f"{record.limit}: {record.sentence}", by=Decider(kind="rule"))
     return replace(history, reason=record.sentence)
 
 
-def _stopped(c: State, history: History, record: r.Stopped) -> History:
-    history = _decided(c, history, record, "stop", "stopped everything that ran", by=person(record.name))
+def _stopped(state: State, history: History, record: r.Stopped) -> History:
+    history = _decided(state, history, record, "stop", "stopped everything that ran", by=person(record.name))
     return replace(history, reason=f"{record.name} stopped the work")
 
 
-def _continued(c: State, history: History, record: r.Continued) -> History:
-    return _decided(c, history, record, "continue", "the counters of limits restart", by=person(record.name))
+def _continued(state: State, history: History, record: r.Continued) -> History:
+    return _decided(state, history, record, "continue", "the counters of limits restart", by=person(record.name))
 
 
-def _command(c: State, history: History, record: r.CommandGiven) -> History:
+def _command(state: State, history: History, record: r.CommandGiven) -> History:
     words = f"/{record.command} {record.argument}".rstrip()
-    history = _decided(c, history, record, "command", words, by=person(record.name, record.author))
+    history = _decided(state, history, record, "command", words, by=person(record.name, record.author))
     return replace(history, reason=f"{record.name} gave /{record.command}")
 
 
-def _waiver_asked(c: State, history: History, record: r.WaiverRequested) -> History:
+def _waiver_asked(state: State, history: History, record: r.WaiverRequested) -> History:
     reason = f"the router wants to skip {', '.join(record.phases)}; a person has to agree"
-    history = _decided(c, history, record, "waiver asked", reason, by=Decider(kind="router"))
+    history = _decided(state, history, record, "waiver asked", reason, by=Decider(kind="router"))
     return replace(history, reason=reason)
 
 
-def _waiver_declined(c: State, history: History, record: r.WaiverDeclined) -> History:
-    reason = f"{', '.join(c.phases.waiver_asked)} not skipped: no clear yes"
-    return _decided(c, history, record, "waiver declined", reason, by=person(record.name))
+def _waiver_declined(state: State, history: History, record: r.WaiverDeclined) -> History:
+    reason = f"{', '.join(state.phases.waiver_asked)} not skipped: no clear yes"
+    return _decided(state, history, record, "waiver declined", reason, by=person(record.name))
 
 
-def _waived(c: State, history: History, record: r.Waived) -> History:
+def _waived(state: State, history: History, record: r.Waived) -> History:
     reason = f"{', '.join(record.phases)} skipped: “{record.quote}”"
-    return _decided(c, history, record, "waiver", reason, by=person(record.name, record.author))
+    return _decided(state, history, record, "waiver", reason, by=person(record.name, record.author))
 
 
-def _approved(c: State, history: History, record: r.PlanApproved) -> History:
+def _approved(state: State, history: History, record: r.PlanApproved) -> History:
     reason = f"the plan of {record.turn_id} approved"
-    return _decided(c, history, record, "approval", reason, by=person(record.name, record.author))
+    return _decided(state, history, record, "approval", reason, by=person(record.name, record.author))
 
 
-def _sent(c: State, history: History, record: r.MessageSent) -> History:
+def _sent(state: State, history: History, record: r.MessageSent) -> History:
     if record.purpose not in ("notice", "error"):
         return history
-    return _decided(c, history, record, "notice", f"{record.name}: {record.text}")
+    return _decided(state, history, record, "notice", f"{record.name}: {record.text}")
 
 
 # ---- cycles ----------------------------------------------------------------------------------------------------------
 
 
-def _cycle_started(c: State, history: History, record: r.CycleStarted) -> History:
+def _cycle_started(state: State, history: History, record: r.CycleStarted) -> History:
     if history.open_cycle is not None:
-        history = _closed(c, history, record, record.reason, record.decided_by)
+        history = _closed(state, history, record, record.reason, record.decided_by)
     by = record.decided_by
-    history = _decided(c, history, record, "cycle", f"begins: {record.reason}", by=by, cycle=record.cycle)
+    history = _decided(state, history, record, "cycle", f"begins: {record.reason}", by=by, cycle=record.cycle)
     begun = CycleSummary(
         cycle=record.cycle,
         at=record.at,
         began_because=in_a_line(record.reason, REASON_CHARACTERS),
         begun_by=by,
-        worked_before=c.totals.working,
-        usage_before=c.totals.usage,
-        first_turn=c.totals.turn_count,
+        worked_before=state.totals.working,
+        usage_before=state.totals.usage,
+        first_turn=state.totals.turn_count,
     )
     return replace(history, open_cycle=begun)
 
 
-def _ended(c: State, history: History, record: r.Ended) -> History:
+def _ended(state: State, history: History, record: r.Ended) -> History:
     by = record.decided_by or history.routed
-    history = _decided(c, history, record, "end", record.reason, by=by)
-    history = _closed(c, history, record, record.reason, by)
+    history = _decided(state, history, record, "end", record.reason, by=by)
+    history = _closed(state, history, record, record.reason, by)
     return replace(history, routed=None, reason=record.reason)
 
 
-def _closed(c: State, history: History, record: r.Record, reason: str, by: Decider | None) -> History:
+def _closed(state: State, history: History, record: r.Record, reason: str, by: Decider | None) -> History:
     """The open cycle is over; one that a snapshot of an older program does not hold has no beginning."""
     cycle = history.open_cycle or CycleSummary(
-        cycle=c.cycle.number,
-        worked_before=c.totals.working,
-        usage_before=c.totals.usage - c.cycle.usage,
-        first_turn=c.totals.turn_count - len(c.cycle.turns),
+        cycle=state.cycle.number,
+        worked_before=state.totals.working,
+        usage_before=state.totals.usage - state.cycle.usage,
+        first_turn=state.totals.turn_count - len(state.cycle.turns),
     )
     reason = in_a_line(reason, REASON_CHARACTERS)
-    return history.ended(replace(so_far(c, cycle), ended_at=record.at, ended_because=reason, ended_by=by))
+    return history.ended(replace(so_far(state, cycle), ended_at=record.at, ended_because=reason, ended_by=by))
 
 
-def so_far(c: State, cycle: CycleSummary) -> CycleSummary:
+def so_far(state: State, cycle: CycleSummary) -> CycleSummary:
     """A cycle with what it has taken until now."""
     return replace(
         cycle,
-        working=c.totals.working - cycle.worked_before,
-        usage=c.totals.usage - cycle.usage_before,
-        turns=c.totals.turn_count - cycle.first_turn,
-        changed=tuple(sorted(c.cycle.touched)[:CYCLE_PATHS]),
-        changed_count=len(c.cycle.touched),
+        working=state.totals.working - cycle.worked_before,
+        usage=state.totals.usage - cycle.usage_before,
+        turns=state.totals.turn_count - cycle.first_turn,
+        changed=tuple(sorted(state.cycle.touched)[:CYCLE_PATHS]),
+        changed_count=len(state.cycle.touched),
     )
 
 
-def _rolled_back(c: State, history: History, record: RolledBack) -> History:
+def _rolled_back(state: State, history: History, record: RolledBack) -> History:
     then, open_cycle = record.state, history.open_cycle
     if open_cycle is not None and open_cycle.cycle != then.cycle.number:
-        history = _closed(c, history, record, f"back to record {record.to}", person(record.by))
+        history = _closed(state, history, record, f"back to record {record.to}", person(record.by))
     if then.cycle.status == "ended" or (
         history.open_cycle is not None and history.open_cycle.cycle == then.cycle.number
     ):
@@ -234,7 +234,7 @@ def _turn_closed(state: State, history: History, record: r.TurnClosed) -> Histor
 
 
 def _call(
-    c: State,
+    state: State,
     history: History,
     record: r.Record,
     run_id: RunId,
@@ -245,29 +245,29 @@ def _call(
     result: str,
     **more: Any,
 ) -> History:
-    run = c.work.runs.get(run_id)
+    run = state.work.runs.get(run_id)
     call = run.find(call_id) if run is not None else None
     began = call.began if call is not None else None
     return history.called(
         CallSummary(
             seq=record.seq,
             at=record.at,
-            cycle=c.cycle.number,
+            cycle=state.cycle.number,
             run=run_id,
             call=call_id,
             tool=tool,
             arguments=cut_arguments(call.request.arguments) if call is not None else {},
             outcome=outcome,
             result=cut(result, RESULT_CHARACTERS),
-            duration=c.totals.working - began if began is not None else None,
+            duration=state.totals.working - began if began is not None else None,
             **more,
         )
     )
 
 
-def _call_completed(c: State, history: History, record: r.ToolCallCompleted) -> History:
+def _call_completed(state: State, history: History, record: r.ToolCallCompleted) -> History:
     return _call(
-        c,
+        state,
         history,
         record,
         record.run,
@@ -281,23 +281,25 @@ def _call_completed(c: State, history: History, record: r.ToolCallCompleted) -> 
     )
 
 
-def _call_rejected(c: State, history: History, record: r.ToolCallRejected) -> History:
-    return _call(c, history, record, record.run, record.call, record.tool, outcome="refused", result=record.sentence)
+def _call_rejected(state: State, history: History, record: r.ToolCallRejected) -> History:
+    return _call(
+        state, history, record, record.run, record.call, record.tool, outcome="refused", result=record.sentence
+    )
 
 
-def _answered(c: State, history: History, record: r.QuestionAnswered) -> History:
+def _answered(state: State, history: History, record: r.QuestionAnswered) -> History:
     answer = f"{record.name}: {record.text}"
-    run = c.work.runs.get(record.run)
+    run = state.work.runs.get(record.run)
     waited = record.at - run.parked_at if run is not None and run.parked_at is not None else None
-    return _call(c, history, record, record.run, record.call, "ask", outcome="ok", result=answer, waited=waited)
+    return _call(state, history, record, record.run, record.call, "ask", outcome="ok", result=answer, waited=waited)
 
 
-def _run_ended(c: State, history: History, record: r.RunEnded) -> History:
-    run = c.work.runs.get(record.run)
-    if run is None or c.work.turn is None:
+def _run_ended(state: State, history: History, record: r.RunEnded) -> History:
+    run = state.work.runs.get(record.run)
+    if run is None or state.work.turn is None:
         return history
     summary = RunSummary(
-        cycle=c.cycle.number,
+        cycle=state.cycle.number,
         run=run.id,
         agent=run.agent,
         name=run.name,
