@@ -5,7 +5,7 @@ whole new state; any other is given to the reducers of each part, which all read
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tenex.core.reducers.cycle import CYCLE
@@ -24,6 +24,7 @@ from tenex.core.state.kind import KindState
 from tenex.core.state.rollback import ConversationForked, RolledBack, forked, gone_back
 from tenex.core.state.run import Run
 from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.values import replace
 
 from . import records as r
 from .ids import ConversationId

@@ -1,6 +1,5 @@
 """What each record does to the cycle."""
 
-from dataclasses import replace
 from typing import Final
 
 from tenex.core import records as r
@@ -9,6 +8,7 @@ from tenex.core.phases import Phase
 from tenex.core.state.conversation import State
 from tenex.core.state.cycle import LINES_KEPT, READ_FILES, Cycle, of_cycle
 from tenex.core.state.run import Message, OrchestratorTurn
+from tenex.core.values import replace
 
 from .spending import COSTS, cost_of
 from .table import Reducers

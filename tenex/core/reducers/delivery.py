@@ -1,12 +1,12 @@
 """What each record does to the messages on their way out."""
 
-from dataclasses import replace
 from typing import Final
 
 from tenex.core import records as r
 from tenex.core.ids import EventId, Millis
 from tenex.core.state.conversation import State
 from tenex.core.state.delivery import Delivery, OutboxRow, RelayRefusal
+from tenex.core.values import replace
 
 from .table import Reducers
 

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Final
 
 from tenex.core import records as r
 from tenex.core.state.run import OrchestratorTurn, ProgramRun, Run
 from tenex.core.trials import program_run
+from tenex.core.values import replace
 
 RAN: Final = 20
 """Programs of a turn that are remembered: the newest, trials before others."""

@@ -1,7 +1,6 @@
 """What each record adds to the history that readers are shown."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
 from tenex.core import records as r
@@ -27,6 +26,7 @@ from tenex.core.state.history import (
 )
 from tenex.core.state.rollback import RolledBack
 from tenex.core.state.run import paid_by_model
+from tenex.core.values import replace
 
 from .cycle import closed_turn
 from .table import Reducers

@@ -1,11 +1,11 @@
 """What each record does to the identity of a conversation."""
 
-from dataclasses import replace
 from typing import Final
 
 from tenex.core import records as r
 from tenex.core.state.conversation import State
 from tenex.core.state.identity import Identity, title_of
+from tenex.core.values import replace
 
 from .table import Reducers
 

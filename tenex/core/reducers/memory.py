@@ -1,6 +1,5 @@
 """What records do to what the conversation remembers: messages, decisions, the window, prompts and agents' states."""
 
-from dataclasses import replace
 from typing import Final
 
 from tenex.core import records as r
@@ -21,6 +20,7 @@ from tenex.core.state.memory import (
     size,
 )
 from tenex.core.state.run import Message, Run
+from tenex.core.values import replace
 
 from .cycle import carried, closed_turn, message_of
 from .table import Reducers

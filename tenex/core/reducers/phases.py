@@ -1,6 +1,5 @@
 """What each record does to where a cycle is on its way through the phases."""
 
-from dataclasses import replace
 from typing import Final
 
 from tenex.core import records as r
@@ -11,6 +10,7 @@ from tenex.core.state.cycle import Cycle
 from tenex.core.state.phases import EARLIER_PLANS, ROUTER_LESSONS, Phases
 from tenex.core.state.questions import DecisionQuestion
 from tenex.core.state.run import Question, Retry
+from tenex.core.values import replace
 
 from .cycle import carried, is_all_put_back, leaves_phase, with_settled
 from .table import Reducers

@@ -10,7 +10,6 @@ part is not brought unless it is named there. (ADR 44.)
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
 
 from tenex.core.config import Role
@@ -26,6 +25,7 @@ from tenex.core.state.rollback import at_rest
 from tenex.core.state.run import Message
 from tenex.core.state.totals import Totals
 from tenex.core.state.work import Work
+from tenex.core.values import replace
 
 IMPORTED: Final = " (imported)"
 """Ends the name of who is said to have written an imported message."""

@@ -1,7 +1,6 @@
 """What each record adds to the sums of a conversation."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from tenex.core import records as r
@@ -11,6 +10,7 @@ from tenex.core.messages import NO_USAGE
 from tenex.core.phases import Phase
 from tenex.core.state.conversation import State
 from tenex.core.state.totals import SPENDING_DAYS, PhaseMetrics, Totals
+from tenex.core.values import replace
 
 from .cycle import leaves_phase
 from .spending import COSTS, cost_of

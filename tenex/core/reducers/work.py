@@ -1,7 +1,6 @@
 """What each record does to what is under way: the turn, its runs, their calls and questions."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from tenex.core import records as r
@@ -14,6 +13,7 @@ from tenex.core.state.history import PATHS
 from tenex.core.state.run import CallState, Completion, OrchestratorTurn, Run, paid_by_model
 from tenex.core.state.undecided import EvaluationRequested, FunctionsEvaluated, Undecided
 from tenex.core.state.work import UndoState, Work
+from tenex.core.values import replace
 
 from .evidence import called
 from .memory import has_new_values, shown, system_of

@@ -7,13 +7,14 @@ current phase's edges the first true one is taken, one per evaluation.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from tenex.core.errors import words_of
 from tenex.core.graph import Condition, Edge, Predicate, TransitionGraph
 from tenex.core.ids import Millis, Slug
 from tenex.core.phases import Phase
+from tenex.core.values import replace
 from tenex.core.verdicts import Verdict, digest
 
 HISTORY: Final = 50

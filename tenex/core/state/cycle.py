@@ -1,12 +1,13 @@
 """The request that is under way: its messages and turns, what was read and changed for it, and what it has cost."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from tenex.core.ids import Slug
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
+from tenex.core.values import replace
 
 from .run import Message, OrchestratorTurn
 

@@ -1,11 +1,12 @@
 """What waits to be sent: the outbox, what relays refused, and which message ours are replies to."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tenex.core.ids import EventId, Millis
 from tenex.core.port_values import UnsignedEvent
+from tenex.core.values import replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ its own. A snapshot from before a field was kept lacks it, so `State.history` is
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
 from tenex.core import records as r
@@ -15,6 +15,7 @@ from tenex.core.decider import Decider
 from tenex.core.ids import CallId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage, cut
 from tenex.core.phases import Phase
+from tenex.core.values import replace
 
 from .run import OrchestratorTurn
 

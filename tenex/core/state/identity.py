@@ -1,10 +1,11 @@
 """Which conversation it is: its id, its title, where it lives, and which events it has received."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tenex.core.ids import ConversationId, Millis, PublicKey
+from tenex.core.values import replace
 
 SEEN = 512
 """Event ids kept against a message that arrives twice; the index remembers the older ones."""

@@ -1,11 +1,12 @@
 """What a conversation remembers of its messages: the window that agents are shown, and what stays in short form."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 
 from tenex.core.context.window import PastCycle, in_a_line, weight
 from tenex.core.messages import Entry
+from tenex.core.values import replace
 
 from .agent import AgentPhaseState
 from .run import Message, OrchestratorTurn

@@ -1,10 +1,11 @@
 """What a conversation of the phases keeps beside its cycle: gates, waivers, the plan, and the router's question."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tenex.core import records as r
 from tenex.core.ids import EventId, PublicKey, Slug, TurnId
 from tenex.core.phases import Phase
+from tenex.core.values import replace
 
 from .questions import DecisionQuestion
 from .run import Question

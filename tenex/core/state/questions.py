@@ -1,8 +1,9 @@
 """A question that only a user can decide: whether a plan is approved, whether gates are skipped."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tenex.core.ids import EventId, Millis
+from tenex.core.values import replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,13 @@ records it was folded from, which may lie in an older file of the journal, or in
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tenex.core.ids import ConversationId, Millis, PublicKey, TurnId
 from tenex.core.messages import NO_USAGE
 from tenex.core.records.base import Record
+from tenex.core.values import replace
 
 from .conversation import State, worked_on
 from .cycle import of_cycle

@@ -14,7 +14,7 @@ Its deadline counts its work: not the time it waits for a user, a sub-agent, ano
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
@@ -26,6 +26,7 @@ from tenex.core.phases import Phase
 from tenex.core.port_values import Handoff
 from tenex.core.records.run import ModelReprompted, Outcome, RetryScheduled, WorkVerdict
 from tenex.core.routing import RoutingDecision
+from tenex.core.values import replace
 
 MODELS: Final = 8
 """Names of models by which the costs of a run are kept apart."""

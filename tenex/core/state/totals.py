@@ -1,11 +1,12 @@
 """What has been spent and counted since the conversation began. A rollback keeps it: money is spent."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tenex.core.ids import Millis, PublicKey
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
+from tenex.core.values import replace
 
 SPENDING_DAYS = 2
 """Today, and the day before for a clock that is set back a little."""

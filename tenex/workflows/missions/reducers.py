@@ -1,7 +1,6 @@
 """What each record does to a mission, and what those of missions do to the rest of the conversation."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
 from tenex.core import records as r
@@ -14,6 +13,7 @@ from tenex.core.reducers.table import Reducers
 from tenex.core.reducers.totals import TOTALS
 from tenex.core.state.conversation import State
 from tenex.core.state.cycle import Cycle
+from tenex.core.values import replace
 
 from . import records as m
 from .config import NAME

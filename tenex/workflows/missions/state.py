@@ -11,13 +11,14 @@ was, by its own code, with no effect twice.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tenex.core.config import Replay
 from tenex.core.ids import Millis, PublicKey
 from tenex.core.state.conversation import State
 from tenex.core.state.kind import KindState
+from tenex.core.values import replace
 from tenex.workflows.missions import records as m
 from tenex.workflows.missions.config import NAME
 

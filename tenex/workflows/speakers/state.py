@@ -5,7 +5,7 @@ goes when what was expected has come, or when it has fired.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from tenex.core.ids import Millis, PublicKey, Slug
@@ -13,6 +13,7 @@ from tenex.core.json_values import plain
 from tenex.core.routes import Route
 from tenex.core.state.conversation import State
 from tenex.core.state.kind import KindState
+from tenex.core.values import replace
 from tenex.workflows.speakers import records as w
 from tenex.workflows.speakers.config import (
     ACKS_WITHIN,
