@@ -1,8 +1,8 @@
 """`dataclasses.replace` for the values of the state: the same, in a third of the time.
 
-Each record replaces some seven values of up to 30 fields. `dataclasses.replace` looks at each field of the class and then
-calls `__init__`, which sets each by `object.__setattr__`. Here a function that copies all slots is made once for each
-class, as `dataclasses` makes `__init__`. It is for frozen dataclasses with slots and without `__post_init__`.
+Each record replaces some seven values of up to 30 fields. `dataclasses.replace` looks at each field of the class and
+then calls `__init__`, which sets each by `object.__setattr__`. Here a function that copies all slots is made once for
+each class, as `dataclasses` makes `__init__`. It is for frozen dataclasses with slots and without `__post_init__`.
 """
 
 from collections.abc import Callable, Mapping
