@@ -24,4 +24,4 @@ def test_it_gives_an_equal_value_and_leaves_the_one_before(before: dict[str, Any
 
 def test_a_field_that_is_none_is_refused() -> None:
     with pytest.raises(TypeError, match="Cycle has no field phse"):
-        replace(Cycle(), phse=1)  # type: ignore[arg-type]
+        replace(Cycle(), phse=1)  # type: ignore[call-arg]
