@@ -148,7 +148,7 @@ def placeholder(pubkey: PublicKey) -> str:
 
 
 def is_placeholder(name: str) -> bool:
-    """Whether a name only stands for one that is not known."""
+    """Whether a name is only the placeholder of one that is not known."""
     return _PLACEHOLDER.fullmatch(name) is not None
 
 

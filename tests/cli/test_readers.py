@@ -1,4 +1,4 @@
-"""Whoever shows a conversation shows the same: all readers of the recorded histories, in one table."""
+"""All readers of a conversation show the same facts: one table over the recorded histories."""
 
 import json
 import re
