@@ -232,7 +232,7 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
     is_permitted = permissions.may_decide(
         decision, draft.state, draft.rules.gates, author=signal.message.author, role=signal.role
     )
-    mode = kind_of_conversation(draft.state)
+    kind = kind_of_conversation(draft.state)
     if command.name == "help":
         notify(draft, help_text(draft))
     elif command.name == "status":
@@ -248,7 +248,7 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
         )
     elif command.name == "undo":
         undo(draft, command.argument, signal.name)
-    elif mode.command(draft, command.name, command.argument, signal):
+    elif kind.command(draft, command.name, command.argument, signal):
         return
     elif command.name in ("quick", "skip"):
         notify(draft, "There are no quality gates here, so there is nothing to skip.")

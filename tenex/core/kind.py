@@ -51,8 +51,6 @@ class Kind:
     reducers: ClassVar[Reducers[Any] | None] = None
     """What each record does to its part."""
 
-    has_run_deadlines = True
-    """Whether `Limits.expectations` bound each run; else the kind watches its turns itself."""
     waits_when_idle = True
     """Whether a user is waited for after a command that starts nothing; else the kind goes on by itself."""
     asks_at_limits = True

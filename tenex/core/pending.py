@@ -68,8 +68,7 @@ def _of_run(conversation: Conversation, run: Run) -> list[Effect]:
             context = _context(conversation, run, call)
             key = Key(Work.TOOL, call.seq)
             effects.append(ToolCall(key=key, run=run.id, request=call.request, context=context, replay=call.replay))
-    is_watched = any(kind.watches_runs for kind in conversation.kinds.values())
-    if not run.is_waiting and run.retry is None and not is_watched:
+    if not run.is_waiting and run.retry is None and not conversation.watches_runs:
         if not run.warned:
             effects.append(Timer(key=Key(Work.TIMER, run.armed, "warn"), due=run.warn_at))
         # a model call has a bound of its own, its wait for a turn counts against nothing, and its answer is paid for

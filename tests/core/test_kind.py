@@ -22,7 +22,7 @@ def test_without_a_registered_kind_the_error_shows_what_to_import(monkeypatch: p
 
 
 def test_every_kind_of_conversation_is_registered_and_the_phases_own_what_no_other_owns() -> None:
-    assert [type(mode) for mode in all_kinds()] == [SpeakersKind, MissionsKind, SingleKind, PhasesKind]
+    assert [type(kind) for kind in all_kinds()] == [SpeakersKind, MissionsKind, SingleKind, PhasesKind]
     assert isinstance(kind_of_conversation(Scenario(Router({}), plain_model).conversation), PhasesKind)
     folders = {path.parent.name for path in Path(workflows.__file__).parent.glob("*/kind.py")}
-    assert {type(mode).__module__.split(".")[-2] for mode in all_kinds()} == folders
+    assert {type(kind).__module__.split(".")[-2] for kind in all_kinds()} == folders

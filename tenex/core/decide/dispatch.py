@@ -173,7 +173,7 @@ def _consequences(draft: Transaction, signal: Signal) -> Transaction:  # noqa: C
         case AgentStateProvided(agent=agent, agent_state=agent_state):
             draft.add(r.AgentStateSet, agent=agent, state=agent_state)
         case _:
-            any(mode.on_signal(draft, signal) for mode in all_kinds())
+            any(kind.on_signal(draft, signal) for kind in all_kinds())
     runs.end_loops(draft)
     rerender_prompts(draft)
     ask_what_is_offered(draft)
@@ -273,7 +273,7 @@ def _timer(draft: Transaction, key: Key) -> None:
         return
     run = next((run for run in draft.state.work.runs.values() if key in _timers_of(run)), None)
     if run is None:
-        any(mode.on_timer(draft, key) for mode in all_kinds())
+        any(kind.on_timer(draft, key) for kind in all_kinds())
     elif key.part == "warn":
         runs.warn(draft, run.id)
     elif key.part == "close":

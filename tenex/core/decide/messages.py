@@ -53,12 +53,12 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
     retried = refused_workflow(draft)
     is_begun = not retried and bool(state.memory.recent or state.cycle.turns or state.has_begun_kind)
     called = retried or next((slug for slug in signal.addressed if can_begin(draft, slug)), Slug(""))
-    mode = kind_of_conversation(state)
+    kind = kind_of_conversation(state)
     if state.cycle.status == "ended" and not retried:
-        mode.begin_cycle(draft, f"{signal.name} wrote again", person(signal.name, message.author))
+        kind.begin_cycle(draft, f"{signal.name} wrote again", person(signal.name, message.author))
     if called and not is_begun:
-        mode = next(mode for mode in all_kinds() if mode.begins(draft.rules, called))
-    mode.on_message(draft, signal, called)
+        kind = next(kind for kind in all_kinds() if kind.begins(draft.rules, called))
+    kind.on_message(draft, signal, called)
     if last is not None and last.name in LAST_LINE:
         _give(draft, last, signal)
     elif last is not None and not (called and last.name == "set"):  # the lines that begin a workflow set its variables
@@ -109,8 +109,7 @@ def on_deletion(draft: Transaction, signal: MessageDeleted) -> None:
     if deleted is None:
         return
     shown = max((run.shown for run in state.work.runs.values()), default=0)
-    reads_messages = any(kind.reads_messages for kind in state.kinds.values())
-    is_begun = reads_messages or state.has_open_kind
+    is_begun = state.reads_messages or state.has_open_kind
     was_read = is_begun or deleted.is_answer or deleted.seq <= max(state.memory.answered, shown)
     was_title = str(deleted.event_id) == str(state.id) or state.identity.title == title_of(deleted.text)
     draft.add(r.MessageWithdrawn, message=deleted.seq, was_read=was_read, was_title=was_title)

@@ -25,7 +25,7 @@ from .transaction import Transaction
 
 LIFETIME = 100 * 366 * 24 * 3_600_000
 UNWATCHED = Expectation(warn_after=LIFETIME, close_after=LIFETIME)
-"""Of a workflow's run: the session watches it."""
+"""Of a run that its kind of conversation watches itself."""
 
 STOPPED = "stopped; outcome unknown"
 
@@ -147,11 +147,7 @@ def start_run(
 ) -> None:
     """Set an agent to work; `parent` and `call` where a sub-agent called it."""
     state = draft.state
-    expected = (
-        draft.rules.limits.expectation(state.cycle.phase)
-        if kind_of_conversation(state).has_run_deadlines
-        else UNWATCHED
-    )
+    expected = UNWATCHED if state.watches_runs else draft.rules.limits.expectation(state.cycle.phase)
     draft.add(
         r.RunStarted,
         run=run,

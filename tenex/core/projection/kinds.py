@@ -15,7 +15,7 @@ from tenex.core.state.totals import PhaseMetrics
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhasesShare:
-    """What the seven phases add. A conversation without them has no phase, and no gate is ever open."""
+    """What the phases add. A conversation without them has no phase, and no gate is ever open."""
 
     phase: Phase | None
     started_at: Millis

@@ -2,8 +2,8 @@
 
 Every record carries its `seq` (position in its journal, from 1) and `at` (ms). The field names are the journal's
 format: camelCase in JSON, snake_case here. A record whose meaning changes gets a higher `version` and a migration;
-fields may be added with a default. Records of one agent's part in a turn are in `run`, those of a
-mission in `mission`.
+fields may be added with a default. Records of one agent's part in a turn are in `run`, those of a kind of conversation
+in its folder.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ class ConversationStarted(Record):
     starter: PublicKey
     address: Mapping[str, Any]
     agent: Slug = Slug("")
-    """The agent that answers alone; "" where the seven phases or a workflow choose who works."""
+    """The agent that answers alone; "" where the phases, or rules, choose who works."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,7 @@ def _changing_run(change: Callable[[Run, Any], Run]) -> Callable[[Work, Any, Sta
 
 @WORK.on(r.MessageRecorded)
 def _wrote(work: Work, record: r.MessageRecorded, before: State) -> Work:
-    if any(kind.reads_messages for kind in before.kinds.values()):
+    if before.reads_messages:
         return work
     shown_text = with_context(cut(record.text, MESSAGE_CHARACTERS), record.context)
     text = UserText(author=record.name, text=shown_text, role=str(record.role), key=record.author)

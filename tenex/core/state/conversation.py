@@ -68,6 +68,16 @@ class State:
         return all(kind.has_phases for kind in self.kinds.values())
 
     @property
+    def watches_runs(self) -> bool:
+        """Whether a kind watches its turns itself, so that runs have no deadlines of their own."""
+        return any(kind.watches_runs for kind in self.kinds.values())
+
+    @property
+    def reads_messages(self) -> bool:
+        """Whether a message is given to a kind, and to no agent that works, nor is it a wish for another agent."""
+        return any(kind.reads_messages for kind in self.kinds.values())
+
+    @property
     def location_label(self) -> str:
         """The phase; in a conversation without phases `@` and the name of what it is with."""
         labels = (kind.location_label for kind in self.kinds.values())

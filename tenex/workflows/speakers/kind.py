@@ -48,7 +48,6 @@ class SpeakersKind(Kind):
         w.WorkflowClosed,
     )
     reducers = SPEAKERS
-    has_run_deadlines = False
     asks_at_limits = False
 
     def owns(self, state: State) -> bool:
