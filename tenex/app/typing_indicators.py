@@ -344,7 +344,7 @@ class TypingIndicators:
         """The conversation's indicators, created if something is active and its address is public; else None."""
         id_ = conversation.id  # the callback must not keep the state alive
         known = self._conversations.get(id_)
-        is_active = self._mode != "off" and (conversation.work.runs or conversation.phases.question)
+        is_active = self._mode != "off" and (conversation.work.runs or conversation.router.question)
         if known is not None or not is_active or not is_public_address(conversation.identity.address):
             return known
         draft = OutgoingMessage(

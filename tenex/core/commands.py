@@ -272,7 +272,7 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
 def stop(draft: Transaction, name: str, *, quiet: bool = False) -> None:
     """End everything that runs, and wait for the user."""
     running = list(dict.fromkeys(run.name for run in draft.state.work.runs.values()))
-    asked = draft.state.phases.question is not None
+    asked = draft.state.router.question is not None
     draft.add(r.Stopped, name=name)
     for run in draft.state.work.own_runs:
         close_calls(draft, run, STOPPED)
@@ -351,7 +351,7 @@ def resume(draft: Transaction, name: str) -> None:
         notify(draft, sentence)
         return
     held: list[RunId | None] = [run.id for run in state.work.runs.values() if run.retry is not None]
-    if state.phases.question is not None and state.phases.question.retry is not None:
+    if state.router.question is not None and state.router.question.retry is not None:
         held.append(None)
     if held:
         for subject in held:

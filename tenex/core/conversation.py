@@ -15,6 +15,7 @@ from tenex.core.reducers.identity import IDENTITY
 from tenex.core.reducers.memory import MEMORY
 from tenex.core.reducers.phases import PHASES
 from tenex.core.reducers.rebuild import imported, rebuilt
+from tenex.core.reducers.router import ROUTER
 from tenex.core.reducers.table import Reducers
 from tenex.core.reducers.totals import TOTALS, with_work
 from tenex.core.reducers.work import WORK
@@ -40,6 +41,7 @@ _REDUCERS: Final[tuple[Reducers[Any], ...]] = (
     MEMORY,
     TOTALS,
     HISTORY,
+    ROUTER,
     PHASES,
 )
 

@@ -19,7 +19,7 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
             effects.append(Publish(key=key, event=row.events[part], relay=relay))
         if row.expires_at:
             effects.append(Timer(key=Key(Work.TIMER, message, "expire"), due=row.expires_at))
-    question = conversation.phases.question
+    question = conversation.router.question
     if question is not None:
         if question.retry is not None:
             effects.append(Timer(key=Key(Work.TIMER, question.retry.seq, "route"), due=question.retry.due))

@@ -171,7 +171,7 @@ def _in_phase(known: Conversation, phase: Phase, rules: Policy) -> Conversation:
     draft = Transaction(known, rules, SystemClock().now())
     state = draft.state
     state.work = replace(state.work, turn=None, runs={})
-    state.phases = replace(state.phases, question=None)
+    state.router = replace(state.router, question=None)
     for target in way(state.cycle.phase, phase):
         draft.add(
             r.PhaseTransition,
@@ -221,7 +221,7 @@ def _with_turn(there: Conversation, agent: Slug, rules: Policy) -> Transaction:
 async def _question(there: Conversation, configuration: Configuration) -> ModelRequest:
     draft = Transaction(there, configuration.rules, SystemClock().now())
     want_router(draft, 1)
-    if draft.state.phases.question is None:  # a limit is reached: the request after `/continue`
+    if draft.state.router.question is None:  # a limit is reached: the request after `/continue`
         draft.add(r.RouteRequested, attempt=1)
     return await _asked(draft.state, Route, configuration)
 

@@ -40,8 +40,8 @@ class ConversationCoordinator:
         for actor in self:
             state = actor.conversation
             waits = [(run.retry, "retry") for run in state.work.runs.values()] if state else []
-            if state is not None and state.phases.question is not None:
-                waits.append((state.phases.question.retry, "route"))
+            if state is not None and state.router.question is not None:
+                waits.append((state.router.question.retry, "route"))
             for retry, part in waits:
                 if retry is not None and retry.on_hold:
                     actor.post(TimerFired(key=Key(Work.TIMER, retry.seq, part)))

@@ -111,7 +111,7 @@ class Intervals:
         parts: Parts = (
             c.work.runs,
             c.work.turn,
-            c.phases.question,
+            c.router.question,
         )  # whatever changes in these is replaced by another value
         if not all(map(is_, parts, before)):
             now = _open_work(known, c, records)
@@ -181,8 +181,8 @@ def _open_work(known: Open, c: Conversation, records: Sequence[r.Record]) -> Ope
                 add("ask", f"{run.id} {call.request.id}", call.seq, run.parked_at, run.id, *who, NO_USAGE, None, call)
             elif call.has_begun:
                 add("tool", f"{run.id} {call.request.id}", call.seq, None, run.id, *who, NO_USAGE, None, call)
-    if c.phases.question is not None and c.phases.question.retry is None:
-        add("route", f"route {c.phases.question.seq}", c.phases.question.seq, None)
+    if c.router.question is not None and c.router.question.retry is None:
+        add("route", f"route {c.router.question.seq}", c.router.question.seq, None)
     return now
 
 

@@ -178,7 +178,7 @@ def test_a_plan_that_is_changed_after_its_approval_needs_another() -> None:
     scenario.router = lambda question: route(None, "planner")
     scenario.user_writes("/approve")
     scenario.step()
-    step_until(scenario, lambda it: it.conversation.phases.question is not None)
+    step_until(scenario, lambda it: it.conversation.router.question is not None)
     scenario.router = Router(route("execute", "executor"), WAITS)
     scenario.settle()
     assert "needs the person's approval" in refusals(scenario)[-1]
@@ -214,7 +214,7 @@ def test_an_approved_plan_is_carried_out_and_the_router_may_neither_wait_nor_end
 def test_an_approval_while_the_router_is_being_asked_is_read_by_it() -> None:
     scenario = planned()
     scenario.user_writes("hello", role=Role.GUEST, author=BOB, name="bob")
-    assert scenario.conversation.phases.question is not None
+    assert scenario.conversation.router.question is not None
     scenario.converse("/approve")
     assert is_approved(scenario)
 

@@ -477,7 +477,7 @@ def test_every_command_as_a_last_line_counts_or_is_answered(line: str, answer: s
     scenario.user_writes(f"Build it.\n{line}")
     assert answer in scenario.sent_texts()[-1]
     assert len(scenario.records(r.MessageRecorded)) == before + 1
-    is_stopped = scenario.conversation.phases.question is None and scenario.conversation.work.turn is None
+    is_stopped = scenario.conversation.router.question is None and scenario.conversation.work.turn is None
     assert is_stopped == (line == "/stop"), "all others are requests as without it"
 
 

@@ -391,7 +391,7 @@ def test_open_work_is_over_when_the_journal_is_rebuilt() -> None:
         state = fold(ID, scenario.records()[:cut])
         state.apply(r.JournalRebuilt(seq=state.next_seq, at=Millis(9), source="relay"))
         assert not pending(state)
-        assert (state.work.turn, dict(state.work.runs), state.phases.question, dict(state.work.asks)) == (
+        assert (state.work.turn, dict(state.work.runs), state.router.question, dict(state.work.asks)) == (
             None,
             {},
             None,

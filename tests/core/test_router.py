@@ -207,7 +207,7 @@ def test_a_router_that_is_always_slow_is_reported_once_for_a_message() -> None:
     scenario.user_writes("hello")
     scenario.fire("route-warn")
     step_until(scenario, lambda it: it.conversation.cycle.phase is Phase.PLAN)
-    step_until(scenario, lambda it: it.conversation.phases.question is not None)
+    step_until(scenario, lambda it: it.conversation.router.question is not None)
     assert slow(scenario) == []
     scenario.settle()
     scenario.router = Router(WAITS)

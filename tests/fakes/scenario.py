@@ -481,7 +481,7 @@ def scenario_at(
 
 def _is_at(scenario: Scenario, phase: Phase) -> bool:
     last = scenario.conversation.memory.last_turn
-    return scenario.conversation.phases.question is not None and last is not None and last.phase is phase
+    return scenario.conversation.router.question is not None and last is not None and last.phase is phase
 
 
 def in_flight(scenario: Scenario) -> list[Effect]:
@@ -512,8 +512,8 @@ def check_invariants(scenario: Scenario) -> None:
     assert (again.memory.window, again.memory.earlier) == (conversation.memory.window, conversation.memory.earlier), (
         "what is not compared, too"
     )
-    read = (conversation.phases.worked_on, conversation.phases.router_asked)
-    assert (again.phases.worked_on, again.phases.router_asked) == read, "what is not compared, too"
+    read = (conversation.phases.worked_on, conversation.router.asked)
+    assert (again.phases.worked_on, again.router.asked) == read, "what is not compared, too"
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
     _check_phases(records)
     _check_reflections(records)
@@ -522,7 +522,7 @@ def check_invariants(scenario: Scenario) -> None:
     if conversation.cycle.status in ("waiting", "ended", "new"):
         assert not working, f"{conversation.cycle.status}, but {working} runs"
         assert conversation.work.turn is None
-        assert conversation.phases.question is None
+        assert conversation.router.question is None
     else:
         timers = {e.key.part for e in pending(conversation).values() if isinstance(e, Timer)}
         waits = timers & {"retry", "route", "node-retry"}

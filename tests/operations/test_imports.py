@@ -143,14 +143,14 @@ def test_an_import_brings_no_system_prompt_no_cost_and_no_starter() -> None:
     state = scenario.conversation.fork()
     state.memory = replace(state.memory, systems={"d": "Obey the file."})
     state.totals = replace(state.totals, usage=replace(NO_USAGE, cost_usd=-1e9))
-    state.phases = replace(state.phases, router_lessons=("END is always right",))
+    state.router = replace(state.router, lessons=("END is always right",))
     state.cycle = replace(state.cycle, touched=frozenset({"secrets.txt"}))
     made = imported([StateSnapshot.of(state)]).conversation
     assert (
         made.memory.systems,
         made.totals.usage,
         made.identity.starter,
-        made.phases.router_lessons,
+        made.router.lessons,
         made.cycle.touched,
     ) == (
         {},

@@ -153,7 +153,7 @@ def test_the_note_names_what_the_phase_permits_and_the_prompt_is_that_of_every_p
 def test_the_router_is_asked_with_its_corrections_in_other_conversations_and_its_own_once() -> None:
     corrections = [f"A refused decision: There is no agent '{n}'." for n in range(30)]
     made = scenario()
-    made.conversation.phases = replace(made.conversation.phases, router_lessons=("There is no agent '28'.",))
+    made.conversation.router = replace(made.conversation.router, lessons=("There is no agent '28'.",))
     request = prompter({"orchestrator": corrections}).route(made.conversation)
     assert (request.purpose, request.agent) == ("route", Slug("orchestrator"))
     assert request.output_schema is not None

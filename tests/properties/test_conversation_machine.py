@@ -443,9 +443,9 @@ class ConversationMachine(RuleBasedStateMachine):
         data = CONVERSATION.encode_decisions([[StateSnapshot.of(conversation)]])
         there = fold(conversation.id, CONVERSATION.decode_lines(data)[0])
         assert there == conversation
-        assert (there.phases.worked_on, there.phases.router_asked) == (
+        assert (there.phases.worked_on, there.router.asked) == (
             conversation.phases.worked_on,
-            conversation.phases.router_asked,
+            conversation.router.asked,
         )
         assert pending(there) == pending(conversation)
 

@@ -283,7 +283,7 @@ class FlowMachine(RuleBasedStateMachine):
         assert called == model.callers
         assert {run.agent for run in state.work.runs.values() if run.has_parked} == model.parked
         assert len(state.work.asks) == len(model.parked)
-        assert (state.phases.question is not None) is model.is_asking
+        assert (state.router.question is not None) is model.is_asking
         assert set(state.cycle.participants) == model.participants
         received = [rec.event_id for rec in self._records() if isinstance(rec, r.MessageRecorded)]
         assert received == model.messages

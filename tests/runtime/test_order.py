@@ -151,7 +151,7 @@ def joint(c: Conversation) -> Any:
     assert last.is_completed
     done = sorted((d.agent, d.outcome, d.text, d.verdict, d.error) for d in last.completions)
     words = sorted((message.name, message.text) for message in c.memory.recent)
-    asks = c.phases.question and (c.phases.question.attempt, c.phases.question.retry)
+    asks = c.router.question and (c.router.question.attempt, c.router.question.retry)
     return (
         done,
         words,

@@ -284,7 +284,7 @@ async def test_a_wrong_key_is_reported_once_and_the_work_goes_on_once_the_right_
         stored.write_text(wrong)
         async with daemon(folder, TENEX_MODELS__DEFAULT=MODEL) as process:
             name = await folder.write("Write note-06.txt.")
-            await person.until(lambda: (question := folder.state(name).phases.question) and question.retry)
+            await person.until(lambda: (question := folder.state(name).router.question) and question.retry)
             stored.write_text(f"{server.key}\n")
             process.signal(signal.SIGHUP)
             await settled(folder, name)

@@ -50,8 +50,8 @@ def refusal(state: State) -> str:
 def _waits(state: State) -> list[Wait]:
     """Everything that waits to be tried again."""
     waits: list[Wait] = [run.retry for run in state.work.runs.values() if run.retry is not None]
-    if state.phases.question is not None and state.phases.question.retry is not None:
-        waits.append(state.phases.question.retry)
+    if state.router.question is not None and state.router.question.retry is not None:
+        waits.append(state.router.question.retry)
     for kind in all_kinds():
         waits.extend(kind.waits(state))
     return waits
@@ -63,7 +63,7 @@ def try_again(draft: Transaction) -> None:
     for run in state.work.runs.values():
         if _may_have_changed(run.retry):
             draft.add(r.RetryDue, run=run.id)
-    if state.phases.question is not None and _may_have_changed(state.phases.question.retry):
+    if state.router.question is not None and _may_have_changed(state.router.question.retry):
         draft.add(r.RetryDue, run=None)
     kind_of_conversation(state).retry_on_hold(draft)
 

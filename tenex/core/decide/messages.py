@@ -94,7 +94,7 @@ def _give(draft: Transaction, command: Command, signal: MessageReceived) -> None
     )
     execute_command(draft, command, signal)
     state = draft.state
-    is_idle = state.cycle.status == "active" and state.work.turn is None and state.phases.question is None
+    is_idle = state.cycle.status == "active" and state.work.turn is None and state.router.question is None
     if is_idle and kind_of_conversation(state).waits_when_idle:
         draft.add(r.Waiting, reason="user")
 

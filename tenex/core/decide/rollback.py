@@ -67,7 +67,7 @@ def roll_back(draft: Transaction, signal: RollBack) -> None:
     gone = list(undone(state.history, signal.to, state.next_seq)) if state.history is not None else []
     if state.work.turn is not None:
         gone.append(state.work.turn.turn_id)
-    if state.work.turn is not None or state.phases.question is not None or state.cycle.status == "active":
+    if state.work.turn is not None or state.router.question is not None or state.cycle.status == "active":
         stop(draft, signal.by, quiet=True)
     carried = of_then(signal.then, draft.state, draft.now, with_files=bool(signal.tree))
     draft.add(

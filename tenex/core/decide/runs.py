@@ -538,7 +538,7 @@ def model_failed(draft: Transaction, run_id: RunId | None, failure: ModelFailed)
 
 def _is_outage_reported(draft: Transaction, run: LiveRun | None) -> bool:
     """Whether the user knows that a model cannot be used: agents often share a provider."""
-    asking = run.now if run is not None else draft.state.phases.question
+    asking = run.now if run is not None else draft.state.router.question
     is_reported = asking is not None and asking.outage_reported
     return is_reported or any(other.is_held for other in draft.state.work.runs.values())
 

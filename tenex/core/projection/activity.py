@@ -159,7 +159,7 @@ def tools_of(run: Run) -> tuple[str, ...]:
 
 def router_of(state: State) -> RouterActivity | None:
     """What the router does or waits for; None where it is not asked."""
-    question = state.phases.question
+    question = state.router.question
     if question is None:
         return None
     retry = question.retry

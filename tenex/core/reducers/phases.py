@@ -7,9 +7,8 @@ from tenex.core.ids import Millis, PublicKey
 from tenex.core.phases import Phase
 from tenex.core.state.conversation import State, worked_on
 from tenex.core.state.cycle import Cycle
-from tenex.core.state.phases import EARLIER_PLANS, ROUTER_LESSONS, Phases
+from tenex.core.state.phases import EARLIER_PLANS, Phases
 from tenex.core.state.questions import DecisionQuestion
-from tenex.core.state.run import Question, Retry
 from tenex.core.values import replace
 
 from .cycle import carried, is_all_put_back, leaves_phase, with_settled
@@ -29,10 +28,6 @@ def _cycle_started(phases: Phases, record: r.CycleStarted, before: State) -> Pha
         wrote_since_entry=bool(carried(before, record)),
         last_transition=None if leaves_phase(before, record) else phases.last_transition,
         unannounced=phases.unannounced if is_shown_later else None,
-        question=phases.question,
-        delay_reported=phases.delay_reported,
-        router_asked=phases.router_asked,
-        router_lessons=phases.router_lessons,
         worked_on=phases.worked_on,
         asked_at_rest=phases.asked_at_rest,
     )
@@ -57,7 +52,6 @@ def _wrote(phases: Phases, record: r.MessageRecorded, before: State) -> Phases:
         asked_at_rest=record.seq if is_at_rest else phases.asked_at_rest,
         wrote_since_entry=True,
         waiver_declined=frozenset(),
-        delay_reported=False,
     )
 
 
@@ -78,106 +72,47 @@ def _sent(phases: Phases, record: r.MessageSent, before: State) -> Phases:
 @PHASES.on(r.ClockAdjusted)
 def _clock_set(phases: Phases, record: r.ClockAdjusted, _: State) -> Phases:
     by = record.by
-    question, transition = phases.question, phases.last_transition
-    if question is not None:
-        question = replace(question.moved(by), retry=question.retry and question.retry.shifted(by))
+    transition = phases.last_transition
     if transition is not None:
         transition = replace(transition, at=Millis(transition.at + by))
     return replace(
         phases,
-        question=question,
         last_transition=transition,
         waiver_question=phases.waiver_question and phases.waiver_question.shifted(by),
         plan_question=phases.plan_question and phases.plan_question.shifted(by),
     )
 
 
-@PHASES.on(r.ProcessRestarted)
-def _restarted(phases: Phases, record: r.ProcessRestarted, _: State) -> Phases:
-    return replace(phases, question=phases.question and phases.question.moved(record.away))
-
-
 # ---- the router's question -------------------------------------------------------------------------------------------
 
 
-@PHASES.on(r.Waiting, r.Ended)
-def not_asked(phases: Phases, _record: r.Record, _: State) -> Phases:
-    """The router is asked nothing now."""
-    return replace(phases, question=None)
-
-
-@PHASES.on(r.Stopped)
-def _stopped(phases: Phases, _record: r.Stopped, _: State) -> Phases:
-    return replace(phases.without_waiver_question(), question=None)
+@PHASES.on(r.Stopped, r.WaiverDeclined)
+def _not_asked(phases: Phases, _record: r.Record, _: State) -> Phases:
+    return phases.without_waiver_question()
 
 
 @PHASES.on(r.RouteRequested)
-def _route_requested(phases: Phases, record: r.RouteRequested, _: State) -> Phases:
+def _route_requested(phases: Phases, _record: r.RouteRequested, _: State) -> Phases:
     """The router is asked; work goes on, so a later yes is an answer to something else than gates."""
-    rejections = phases.question.rejections if phases.question and record.attempt > 1 else ()
-    question = Question(seq=record.seq, attempt=record.attempt, rejections=rejections, warn_at=record.warn_at)
-    return replace(phases.without_waiver_question(), question=question, router_asked=record.seq)
-
-
-@PHASES.on(r.RouteDelayed)
-def _route_delayed(phases: Phases, _record: r.RouteDelayed, _: State) -> Phases:
-    question = phases.question and replace(phases.question, warn_at=Millis(0))
-    return replace(phases, question=question, delay_reported=True)
-
-
-@PHASES.on(r.RouteRejected)
-def _route_rejected(phases: Phases, record: r.RouteRejected, _: State) -> Phases:
-    question = phases.question
-    if question is None or not record.counted:
-        return phases
-    return replace(phases, question=replace(question, rejections=(*question.rejections, record.sentence)))
-
-
-@PHASES.on(r.RetryScheduled)
-def _retry_scheduled(phases: Phases, record: r.RetryScheduled, _: State) -> Phases:
-    question = phases.question
-    if record.run is not None or question is None:
-        return phases
-    reported = question.outage_reported or (record.on_hold and not record.limit)
-    question = replace(question, retry=Retry.of(record), tries=record.attempt, outage_reported=reported)
-    return replace(phases, question=question)
-
-
-@PHASES.on(r.RetryDue)
-def _retry_due(phases: Phases, record: r.RetryDue, _: State) -> Phases:
-    question = phases.question
-    if record.run is not None or question is None:
-        return phases
-    retry = question.retry
-    question = replace(question, seq=record.seq, retry=None)
-    if retry is not None and retry.on_hold:
-        question = question.moved(record.at - retry.since)
-    if record.by:  # they learn of it if it fails again
-        question = replace(question, urgent=record.seq, outage_reported=False, warn_at=record.warn_at)
-    return replace(phases, question=question)
+    return phases.without_waiver_question()
 
 
 @PHASES.on(r.Routed)
 def _routed(phases: Phases, record: r.Routed, before: State) -> Phases:
     by = record.decided_by
-    is_by_router = phases.question is not None and by is not None and by.kind == "router"
+    is_by_router = before.router.question is not None and by is not None and by.kind == "router"
     is_verifying = before.cycle.phase is Phase.VERIFICATION
     if is_by_router and is_verifying and _has_granted_waiver(phases, with_settled(before, record)):
         # it could choose any work: the wish to waive, which began this, holds none that it left for the next cycle
         worked = before.memory.answered if phases.worked_on is None else phases.worked_on
-        phases = replace(phases, worked_on=max(worked, phases.router_asked))
-    return replace(phases, question=None)
+        return replace(phases, worked_on=max(worked, before.router.asked))
+    return phases
 
 
 def _has_granted_waiver(phases: Phases, cycle: Cycle) -> bool:
     """Whether a user has said yes to the router's question, and nothing else with it."""
     answers = {message.event_id for message in cycle.messages if message.is_answer}
     return any(not waiver.untried and waiver.message_id in answers for waiver in phases.waivers)
-
-
-@PHASES.on(r.RouterCorrected)
-def _router_corrected(phases: Phases, record: r.RouterCorrected, _: State) -> Phases:
-    return replace(phases, router_lessons=(*phases.router_lessons, record.lesson)[-ROUTER_LESSONS:])
 
 
 # ---- waivers and plans -----------------------------------------------------------------------------------------------
@@ -187,18 +122,11 @@ def _router_corrected(phases: Phases, record: r.RouterCorrected, _: State) -> Ph
 def _waiver_requested(phases: Phases, record: r.WaiverRequested, _: State) -> Phases:
     return replace(
         phases,
-        # the router's answer was this question, and no decision yet on what users want
-        router_asked=phases.router_asked if record.untried else 0,
         waiver_asked=record.phases,
         waiver_asked_of=record.of,
         waiver_untried=record.untried,
         untried_asked=phases.untried_asked or bool(record.untried),
     )
-
-
-@PHASES.on(r.WaiverDeclined)
-def _waiver_declined(phases: Phases, _record: r.WaiverDeclined, _: State) -> Phases:
-    return phases.without_waiver_question()
 
 
 @PHASES.on(r.Waived)
@@ -226,7 +154,7 @@ def _turn_opened(phases: Phases, record: r.TurnOpened, before: State) -> Phases:
     plans = phases.earlier_plans
     if phases.plan_question is not None:
         plans = (*plans, *phases.plan_question.events)[-EARLIER_PLANS:]
-    phases = replace(phases.without_waiver_question(), plan_question=None, earlier_plans=plans, question=None)
+    phases = replace(phases.without_waiver_question(), plan_question=None, earlier_plans=plans)
     opens_gates = before.has_phases and record.phase is Phase.EXECUTE and not record.gates_by_effect
     return phases.with_open_gates() if opens_gates else phases
 

@@ -40,7 +40,7 @@ def is_work(state: State, record: r.Record) -> bool:
     runs = state.work.runs
     if runs:
         return not all(run.is_waiting or (run.retry is not None and run.retry.on_hold) for run in runs.values())
-    question = state.phases.question
+    question = state.router.question
     return question is None or question.retry is None or not question.retry.on_hold
 
 

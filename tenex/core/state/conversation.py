@@ -21,6 +21,7 @@ from .identity import Identity
 from .kind import KindState
 from .memory import Memory
 from .phases import Phases
+from .router import Router
 from .run import Message, Run
 from .totals import Totals
 from .work import Work
@@ -38,6 +39,7 @@ class State:
     totals: Totals = field(default_factory=Totals)
     history: History | None = field(default_factory=History, compare=False)
     """For readers; None where none is kept."""
+    router: Router = field(default_factory=Router)
     phases: Phases = field(default_factory=Phases)
     kinds: Mapping[str, KindState] = field(default_factory=dict)
     """What each kind of conversation keeps, by its name."""
@@ -117,7 +119,7 @@ class State:
         """How often the present model call of a run has failed in transport; with None that of the router."""
         if run is not None:
             return run.attempt
-        question = self.phases.question
+        question = self.router.question
         return question.tries if question is not None else 0
 
     @property

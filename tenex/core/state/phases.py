@@ -1,4 +1,4 @@
-"""What a conversation of the phases keeps beside its cycle: gates, waivers, the plan, and the router's question."""
+"""What a conversation of the phases keeps beside its cycle: gates, waivers, the plan, and what was worked on."""
 
 from dataclasses import dataclass, field
 
@@ -8,9 +8,7 @@ from tenex.core.phases import Phase
 from tenex.core.values import replace
 
 from .questions import DecisionQuestion
-from .run import Question
 
-ROUTER_LESSONS = 10
 EARLIER_PLANS = 100
 """Messages that presented a plan which was changed since: a late `/approve` as a reply to one approves nothing."""
 
@@ -53,15 +51,7 @@ class Phases:
     approved_turn: TurnId = TurnId("")
     """The turn whose plan a user has approved; "" for none. A later turn makes another plan."""
 
-    # the router
-    question: Question | None = None
-    """What the router is being asked; None for nothing."""
-    delay_reported: bool = field(default=False, compare=False)
-    """Whether users know that the router is slow, since one of them last wrote."""
-    router_asked: int = field(default=0, compare=False)
-    """The seq of the router's newest question: it knows of no message after it."""
-    router_lessons: tuple[str, ...] = ()
-    """What it should learn from answers that were refused; a rollback keeps them."""
+    # messages
     worked_on: int | None = field(default=None, compare=False)
     """As `Memory.answered`, of runs in phases that may carry a message out: a gate may only look at what was asked for
     before. None where no such run has ended; then it is `answered`."""

@@ -80,6 +80,7 @@ def at_rest(then: State, at: Millis, seq: int = 1) -> State:
         memory=replace(then.memory, agent_states=agent_states),
         totals=then.totals,
         history=then.history,
+        router=replace(then.router, question=None, delay_reported=False),
         phases=_nothing_asked(then.phases),
         kinds={name: kind.at_rest(at, seq) for name, kind in then.kinds.items()},
     )
@@ -91,8 +92,6 @@ def at_rest(then: State, at: Millis, seq: int = 1) -> State:
 def _nothing_asked(phases: Phases) -> Phases:
     return replace(
         phases,
-        delay_reported=False,
-        question=None,
         waiver_asked=(),
         waiver_asked_of=PublicKey(""),
         waiver_question=None,
@@ -129,7 +128,8 @@ def of_then(then: State, now: State, at: Millis, *, with_files: bool) -> State:
         identity=Identity(id=now.id, title=rest.identity.title),
         cycle=cycle,
         memory=replace(rest.memory, systems={}),
-        phases=replace(rest.phases, router_lessons=()),
+        router=replace(rest.router, lessons=()),
+        phases=rest.phases,
         kinds=rest.kinds,
     )
 
@@ -205,10 +205,10 @@ def _before(state: State, records: int) -> State:
             last_turn=last_turn and replace(last_turn, seq=last_turn.seq - records),
             answered=memory.answered - records,
         ),
+        router=replace(state.router, asked=state.router.asked - records),
         phases=replace(
             phases,
             worked_on=None if phases.worked_on is None else phases.worked_on - records,
-            router_asked=phases.router_asked - records,
             asked_at_rest=phases.asked_at_rest - records,
         ),
         history=state.history and replace(state.history, turns=turns(state.history.turns)),
@@ -229,7 +229,8 @@ def gone_back(now: State, record: RolledBack) -> State:
         memory=replace(then.memory, systems=now.memory.systems),
         totals=totals,
         history=now.history and _noted(now.history, record),
-        phases=replace(then.phases, router_lessons=now.phases.router_lessons),
+        router=replace(then.router, lessons=now.router.lessons),
+        phases=then.phases,
         kinds=then.kinds,
     )
 

@@ -7,7 +7,7 @@ from tenex.core import records as r
 from tenex.core.phases import Phase
 from tenex.core.reducers import cycle, totals
 from tenex.core.reducers.cycle import CYCLE, goes_on
-from tenex.core.reducers.phases import PHASES, not_asked
+from tenex.core.reducers.router import ROUTER, not_asked
 from tenex.core.reducers.spending import counts_usage
 from tenex.core.reducers.table import Reducers
 from tenex.core.reducers.totals import TOTALS
@@ -82,7 +82,7 @@ def _goes_on_with_node(before: Cycle, record: m.NodeRetryDue, state: State) -> C
     return before if state.kinds.get(NAME) is None else goes_on(before, record, state)
 
 
-PHASES.add(m.MissionOpened, not_asked)
+ROUTER.add(m.MissionOpened, not_asked)
 counts_usage(m.MissionUsageRecorded)
 CYCLE.add(m.MissionUsageRecorded, cycle.spent)
 TOTALS.add(m.MissionUsageRecorded, totals.spent)

@@ -52,7 +52,7 @@ def answered(draft: Transaction, signal: MessageReceived, wrote: r.MessageRecord
     why = answers.why_no_answer(draft, message, state.phases.plan_question, is_only=is_only)
     if why := why or answers.why_misdated(draft, message, _asked_at(draft, plan)):
         notify(draft, f"Your “yes” approves nothing: {why}. To approve the plan, send `/approve`.")
-        if state.phases.question is None:
+        if state.router.question is None:
             draft.add(r.Waiting, reason="user")
         return True
     _approve(draft, signal, plan, wrote.seq)
@@ -93,7 +93,7 @@ def _approve(draft: Transaction, signal: MessageReceived, plan: OrchestratorTurn
         message_id=signal.message.event_id,
         message=message,
     )
-    if draft.state.phases.question is not None:  # the router was asked before it could know
+    if draft.state.router.question is not None:  # the router was asked before it could know
         decide.want_router(draft, 1)
     else:
         advance(draft)

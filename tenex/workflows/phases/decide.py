@@ -33,7 +33,7 @@ NO_STEP = ModelStep(usage=NO_USAGE)
 
 def answered(draft: Transaction, step: ModelStep) -> None:
     """The router answered."""
-    question = draft.state.phases.question
+    question = draft.state.router.question
     if question is None:
         return
     decision = parse(step.text)
@@ -58,7 +58,7 @@ def reject(draft: Transaction, step: ModelStep, rejected: Rejected) -> None:
         model=step.model,
         decided_by=_router(draft, step),
     )
-    question = draft.state.phases.question
+    question = draft.state.router.question
     attempt = question.attempt if question else 1
     if rejected.stale:
         want_router(draft, attempt)
@@ -84,7 +84,7 @@ def delayed(draft: Transaction) -> None:
 
 def _fall_back(draft: Transaction, rejected: Rejected) -> None:
     """Report what the router did where the last attempt was refused, and wait."""
-    question = draft.state.phases.question
+    question = draft.state.router.question
     attempts = question.attempt if question else 1
     decisions = "a decision" if attempts == 1 else f"{attempts} decisions"
     notify(
@@ -102,7 +102,7 @@ def _model(draft: Transaction) -> str:
 
 def accept(draft: Transaction, accepted: Accepted, *, by: str, decider: Decider, step: ModelStep = NO_STEP) -> None:
     """Carry out a decision that is permitted; `step` is the router's answer, if it was asked."""
-    question = draft.state.phases.question
+    question = draft.state.router.question
     rejections = question.rejections if question else ()
     agents = accepted.agents or (("END",) if accepted.end else ("USER",))
     phase = accepted.way[-1] if accepted.way else None
@@ -228,9 +228,9 @@ def _rule_or_agent(draft: Transaction) -> Decider:
 
 def want_router(draft: Transaction, attempt: int) -> None:
     """Want the router's answer; that it is slow is reported once for a message, however often it has to be asked."""
-    question = draft.state.phases.question
+    question = draft.state.router.question
     warn_at = question.warn_at if question else Millis(draft.now + draft.rules.limits.router_warn_after)
-    if draft.state.phases.delay_reported:
+    if draft.state.router.delay_reported:
         warn_at = Millis(0)
     draft.add(r.RouteRequested, attempt=attempt, warn_at=warn_at)
 

@@ -74,7 +74,7 @@ class PhasesKind(Kind):
             reason = "addressed by the person"
             draft.add(r.Routed, agents=present, phase=None, reason=reason, by=names, decided_by=decider)
             open_turn(draft, present, reason, decider)
-        elif state.phases.question is None:
+        elif state.router.question is None:
             decide.route(draft)
 
     def what_follows(self, draft: Transaction, run: Run, verdict: r.WorkVerdict) -> str:
@@ -124,7 +124,7 @@ class PhasesKind(Kind):
         """Handle the router's answer, its failure and its limit; one that is not waited for gives no record."""
         if not isinstance(signal, RouteAnswered | ModelFailed | DayLimitReached) or signal.key.work is not Work.ROUTE:
             return False
-        question = draft.state.phases.question
+        question = draft.state.router.question
         if question is None or question.retry is not None or signal.key != (Work.ROUTE, question.seq, ""):
             return True
         match signal:

@@ -48,7 +48,7 @@ def _decision(conversation: Conversation, rules: Policy) -> RoutingDecision | No
         goes_on = here in TALK_PHASES and len(last.agents) == 1 and handed_over is None
         goes_on = goes_on and not _is_to_be_judged(conversation)
         return RoutingDecision(agents=last.agents, reason=GOES_ON) if goes_on else None
-    if any(message.seq > conversation.phases.router_asked for message in conversation.requests):
+    if any(message.seq > conversation.router.asked for message in conversation.requests):
         return None  # a gate's agents were shown it, who may not carry it out
     if handed_over is not None:
         return handed_over if handed_over.agents else None
@@ -71,7 +71,7 @@ def _is_to_be_judged(conversation: Conversation) -> bool:
     It is after two turns, then after four, then after eight each, because it has found before that it is a talk.
     """
     turns = conversation.cycle.turns
-    since = sum(turn.seq > conversation.phases.router_asked for turn in turns)
+    since = sum(turn.seq > conversation.router.asked for turn in turns)
     judged = sum(turn.phase in TALK_PHASES and turn.reason != GOES_ON for turn in turns)
     return since >= (2, 4, LONGEST_TALK)[min(max(judged - 1, 0), 2)]
 
@@ -148,7 +148,7 @@ def to_accept_untried(conversation: Conversation, rules: Policy) -> str | None:
         return None
     if conversation.cycle.phase is not Phase.VERIFICATION or any(not m.is_answer for m in conversation.unanswered):
         return None
-    if any(message.seq > conversation.phases.router_asked for message in conversation.requests):
+    if any(message.seq > conversation.router.asked for message in conversation.requests):
         return None
     has_ended = all(done.outcome == "finished" for done in last.completions)
     return untried_because(last) if has_ended and _can_run_more(conversation, rules) is None else None
@@ -181,7 +181,7 @@ def _repair(conversation: Conversation, last: OrchestratorTurn) -> RoutingDecisi
 def will_repair(state: State, rules: Policy) -> bool:
     """Whether issues that the open turn finds go back to those who built it, by rule."""
     has_built = any(turn.phase is Phase.EXECUTE for turn in state.cycle.turns)
-    is_new = any(message.seq > state.phases.router_asked for message in state.requests)
+    is_new = any(message.seq > state.router.asked for message in state.requests)
     rounds = _rounds(state, max(0, state.cycle.turns_since_user - 1)) + 1
     return rules.routes_by_rule and has_built and not is_new and rounds <= REPAIRS
 

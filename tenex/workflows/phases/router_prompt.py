@@ -108,13 +108,13 @@ def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
         "still_to_reflect": list(gates.yet_to_reflect(conversation, rules)),
         "waived": sorted(conversation.phases.waived),
         **({"plan_approved": True} if gates.must_be_carried_out(conversation, rules) else {}),
-        "rejections": list(conversation.phases.question.rejections if conversation.phases.question else ()),
+        "rejections": list(conversation.router.question.rejections if conversation.router.question else ()),
     }
 
 
 def _lessons(conversation: Conversation, others: Sequence[str]) -> list[str]:
     """The newest lessons, those of this conversation last; it has shared its own with the others."""
-    own = conversation.phases.router_lessons
+    own = conversation.router.lessons
     new = [cut(lesson, LESSON) for lesson in others if not any(lesson.endswith(known) for known in own)]
     return [*dict.fromkeys((*new, *own))][-LESSONS:]
 

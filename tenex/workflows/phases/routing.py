@@ -123,7 +123,7 @@ _APPROVED: Final = Rejected(
 
 
 def _check_user(conversation: Conversation, decision: RoutingDecision, rules: Policy) -> Accepted | Rejected:
-    asked = conversation.phases.question.seq if conversation.phases.question else 0
+    asked = conversation.router.question.seq if conversation.router.question else 0
     if any(message.seq > asked for message in conversation.unanswered):
         sentence = "The person has just written; look again."
         return Rejected(sentence=sentence, plain="had not seen your newest message", stale=True)
