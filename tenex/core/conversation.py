@@ -13,15 +13,13 @@ from tenex.core.reducers.delivery import DELIVERY
 from tenex.core.reducers.history import HISTORY
 from tenex.core.reducers.identity import IDENTITY
 from tenex.core.reducers.memory import MEMORY
-from tenex.core.reducers.phases import PHASES
 from tenex.core.reducers.rebuild import imported, rebuilt
 from tenex.core.reducers.router import ROUTER
 from tenex.core.reducers.table import Reducers
 from tenex.core.reducers.totals import TOTALS, with_work
 from tenex.core.reducers.work import WORK
-from tenex.core.state.conversation import PARTS, State, parts_of
+from tenex.core.state.conversation import PARTS, KindState, State, parts_of
 from tenex.core.state.identity import Identity
-from tenex.core.state.kind import KindState
 from tenex.core.state.rollback import ConversationForked, RolledBack, forked, gone_back
 from tenex.core.state.run import Run
 from tenex.core.state.snapshot import StateSnapshot
@@ -42,7 +40,6 @@ _REDUCERS: Final[tuple[Reducers[Any], ...]] = (
     TOTALS,
     HISTORY,
     ROUTER,
-    PHASES,
 )
 
 _OF_THE_WHOLE: Final[dict[type[r.Record], Callable[[State, Any], State]]] = {

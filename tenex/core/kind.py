@@ -22,8 +22,8 @@ from tenex.core.records.base import Record
 from tenex.core.records.run import Outcome, WorkVerdict
 from tenex.core.reducers.table import Reducers
 from tenex.core.signals import MessageReceived, Signal
-from tenex.core.state.conversation import State
-from tenex.core.state.kind import KindShare, KindState, register_format
+from tenex.core.state.conversation import KindState, State
+from tenex.core.state.kind import KindShare, register_format
 from tenex.core.state.run import Call, Message, OrchestratorTurn, Run, Wait
 
 

@@ -17,6 +17,7 @@ from tenex.core.state.conversation import State
 from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.workflows.missions import records as m
+from tenex.workflows.phases import records as p
 from tenex.workflows.speakers import records as w
 
 Tone = Literal["person", "agent", "stranger", "phase", "turn", "tool", "refused", "notice", "error", "end", "dim"]
@@ -147,9 +148,9 @@ class TranscriptRenderer:
                 yield "refused", "routing refused", record.sentence
             case r.RunEnded() if record.outcome != "finished":
                 yield "error", run_agent(record.run), f"{record.outcome.replace('_', ' ')}: {record.error}"
-            case r.Waived():
+            case p.Waived():
                 yield "notice", "waived", f"{', '.join(record.phases)} by {record.name}: “{record.quote}”"
-            case r.PlanApproved():
+            case p.PlanApproved():
                 yield "notice", "approved", f"the plan of {record.turn_id} by {record.name}"
             case r.RetryScheduled(limit=""):
                 yield "dim", "model", f"{worker_of(record.run)} is tried again: {record.message}"

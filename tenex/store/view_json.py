@@ -15,8 +15,9 @@ from tenex.core.decider import Decider
 from tenex.core.ids import ConversationId, Millis, PublicKey, RunId
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.projection import PlacedMessage, Projection, RunActivity, project
-from tenex.core.records import PhaseTransition, Record, Waived
+from tenex.core.records import PhaseTransition, Record
 from tenex.core.state.agent import AgentPhaseState
+from tenex.core.state.conversation import Waiver
 from tenex.core.state.delivery import RelayRefusal
 from tenex.core.state.history import (
     BLOCK,
@@ -376,7 +377,7 @@ def _cycle(cycle: CycleSummary) -> dict[str, Any]:
     }
 
 
-def _waiver(waiver: Waived) -> dict[str, Any]:
+def _waiver(waiver: Waiver) -> dict[str, Any]:
     return {
         "phases": list(waiver.phases),
         "by": waiver.name,

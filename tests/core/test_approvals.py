@@ -9,6 +9,8 @@ from tenex.core.config import GateRules, Role
 from tenex.core.ids import PublicKey
 from tenex.core.phases import Phase
 from tenex.core.signals import RollBack
+from tenex.workflows.phases import records as p
+from tenex.workflows.phases.state import phases_of
 from tests.fakes.scenario import (
     ALICE,
     ENDS,
@@ -53,7 +55,7 @@ def planned(
 
 def is_approved(scenario: Scenario) -> bool:
     check_invariants(scenario)
-    has_record = bool(scenario.records(r.PlanApproved))
+    has_record = bool(scenario.records(p.PlanApproved))
     assert has_record is (Phase.EXECUTE in scenario.phases())
     return has_record
 
@@ -85,7 +87,7 @@ def test_the_message_that_presents_the_plan_says_how_to_approve_it() -> None:
 def test_an_owner_approves_by_a_command_or_a_clear_yes(text: str, *, by_rule: bool) -> None:
     scenario = planned(by_rule=by_rule).converse(text)
     assert is_approved(scenario)
-    (approval,) = scenario.records(r.PlanApproved)
+    (approval,) = scenario.records(p.PlanApproved)
     assert (approval.name, approval.turn_id) == ("alice", scenario.records(r.TurnOpened)[0].turn_id)
 
 
@@ -106,7 +108,7 @@ def test_what_others_write_approves_nothing(text: str, role: Role, *, replies: b
     question = plan_message(scenario).events[0].id if replies else None
     scenario.converse(text, role=role, author=BOB, name="bob", reply_to=question)
     assert not is_approved(scenario)
-    assert not scenario.conversation.phases.approved_turn
+    assert not phases_of(scenario.conversation).approved_turn
     if text.startswith("/"):
         assert "is for an owner, or the member who began" in scenario.sent_texts()[-1]
         assert turns_in_plan(scenario) == 1
@@ -245,7 +247,7 @@ def test_where_the_router_leaves_the_plan_by_itself_no_user_approves_it() -> Non
     for text in ("/approve", "yes"):
         scenario = Scenario(router, model_by_phase()).converse("design it").converse(text)
         assert scenario.conversation.cycle.phase is Phase.PLAN
-        assert scenario.records(r.PlanApproved) == []
+        assert scenario.records(p.PlanApproved) == []
         assert ("No plan waits for your approval." in scenario.sent_texts()) is (text == "/approve")
         router = Router(route("plan", "planner"), WAITS)
 
@@ -275,11 +277,11 @@ def test_a_yes_where_a_waiver_is_asked_too_answers_only_the_question_it_replies_
     scenario.converse("yes")
     assert "several questions are open" in scenario.sent_texts()[-1]
     assert not is_approved(scenario)
-    assert scenario.records(r.Waived) == []
+    assert scenario.records(p.Waived) == []
     again = planned()
     again.router = Router({**WAITS, "waive": ["verification"]}, WAITS)
     again.converse("hello", role=Role.GUEST, author=BOB, name="bob").converse("yes", reply_to=waiver)
-    assert len(again.records(r.Waived)) == 1
+    assert len(again.records(p.Waived)) == 1
     assert not is_approved(again)
 
 
@@ -289,11 +291,11 @@ def test_a_restart_and_a_rollback_keep_what_is_approved() -> None:
     waiting = scenario.refold()
     scenario.router = Router(WAITS)
     scenario.user_writes("yes")
-    assert scenario.conversation.phases.approved_turn
+    assert phases_of(scenario.conversation).approved_turn
     scenario.crash()
-    assert scenario.conversation.phases.approved_turn
+    assert phases_of(scenario.conversation).approved_turn
     scenario.handle(RollBack(by="the operator", reason="", to=waiting.next_seq - 1, then=waiting))
-    assert not scenario.conversation.phases.approved_turn, "it was not approved then"
+    assert not phases_of(scenario.conversation).approved_turn, "it was not approved then"
     scenario.router = plans
     assert Phase.EXECUTE in scenario.converse("yes").phases()
 

@@ -13,6 +13,7 @@ from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
 from tenex.core.port_values import UndoOutcome
 from tenex.core.signals import Signal, ToolReturned
+from tenex.workflows.phases import records as p
 from tests.core.test_evidence import SAYS, run, work
 from tests.core.test_only_choice import BUILDS, FINDS, TIDIES, WORK, hand_over, team
 from tests.fakes.scenario import ID, VERIFIES, Router, Scenario, model_by_phase, reply, route, step_until
@@ -215,7 +216,7 @@ def test_quick_after_a_passed_verification_warns_of_nothing() -> None:
     scenario = at_chores()
     scenario.user_writes("/quick")
     assert notes(scenario)[-1] == "As you wish, I skip chores and reflection. The work has been verified."
-    (waived,) = scenario.records(r.Waived)
+    (waived,) = scenario.records(p.Waived)
     assert waived.phases == (Phase.CHORES, Phase.REFLECTION)
     scenario.settle()
     assert "Checked: it works" in notes(scenario)[-1]
@@ -226,7 +227,7 @@ def test_a_gate_that_is_passed_or_skipped_already_is_not_skipped_again() -> None
     scenario = at_chores()
     scenario.user_writes("/skip verification")
     assert notes(scenario)[-1] == "There is nothing to skip: verification is done."
-    assert not scenario.records(r.Waived)
+    assert not scenario.records(p.Waived)
     scenario.user_writes("/skip chores")
     scenario.user_writes("/skip chores")
     assert notes(scenario)[-1] == "There is nothing to skip: chores will be skipped already."
@@ -235,7 +236,7 @@ def test_a_gate_that_is_passed_or_skipped_already_is_not_skipped_again() -> None
     assert notes(scenario)[-1] == (
         "There is nothing to skip: verification is done, and chores and reflection will be skipped already."
     )
-    assert [waived.phases for waived in scenario.records(r.Waived)] == [(Phase.CHORES,), (Phase.REFLECTION,)]
+    assert [waived.phases for waived in scenario.records(p.Waived)] == [(Phase.CHORES,), (Phase.REFLECTION,)]
 
 
 def test_an_answer_to_what_was_written_in_a_gate_is_published() -> None:

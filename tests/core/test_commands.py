@@ -16,6 +16,8 @@ from tenex.core.conversation import new_conversation
 from tenex.core.ids import Millis
 from tenex.core.phases import Phase
 from tenex.core.reducers.memory import as_entry
+from tenex.workflows.phases import records as p
+from tenex.workflows.phases.state import phases_of
 from tests.fakes.scenario import (
     ALICE,
     ENDS,
@@ -106,7 +108,7 @@ def test_every_command_by_every_role_in_every_status(name: str, role: Role, stag
         assert len(sent) == 1
         assert "owner" in sent[0]
         assert {effect.key for effect in in_flight(scenario)} == running, "nothing was carried out"
-        assert scenario.records(r.Stopped) == scenario.records(r.Waived) == scenario.records(r.Continued) == []
+        assert scenario.records(r.Stopped) == scenario.records(p.Waived) == scenario.records(r.Continued) == []
     scenario.settle()
 
 
@@ -230,7 +232,7 @@ def test_a_command_in_a_quotation_or_in_code_within_a_message_is_talk(text: str)
 def test_a_phase_is_read_as_phones_and_clients_write_it(phase: str) -> None:
     scenario = waiting()
     scenario.user_writes(f"/skip {phase}")
-    assert scenario.records(r.Waived)[-1].phases == (Phase.CHORES,)
+    assert scenario.records(p.Waived)[-1].phases == (Phase.CHORES,)
 
 
 @pytest.mark.parametrize("text", ["`@executor` build it", ">@executor", "> @executor build it", "```\n@executor\n```"])
@@ -431,7 +433,7 @@ def test_words_after_a_command_that_takes_none_are_not_lost_without_a_sign() -> 
     scenario = Scenario(Router(WAITS), plain_model).converse("hello")
     scenario.user_writes("/quick Create q.py that prints q")
     assert "send the rest as a message of its own" in scenario.sent_texts()[-2]
-    assert scenario.conversation.phases.waived
+    assert phases_of(scenario.conversation).waived
 
 
 @pytest.mark.parametrize(
@@ -450,7 +452,7 @@ def test_a_gate_is_waived_by_the_last_line_of_a_request_which_is_no_part_of_it(l
     (message,) = scenario.records(r.MessageRecorded)
     (command,) = scenario.records(r.CommandGiven)
     assert (message.text, command.command, command.event_id) == ("Build the tool.", "skip", message.event_id)
-    assert set(scenario.conversation.phases.waived) == {Phase.CHORES}
+    assert set(phases_of(scenario.conversation).waived) == {Phase.CHORES}
     assert in_flight(scenario), "the request goes on"
 
 

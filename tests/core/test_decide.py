@@ -28,6 +28,7 @@ from tenex.core.signals import (
     ToolReturned,
 )
 from tenex.store.view_json import render
+from tenex.workflows.phases.state import phases_of
 from tests.fakes.scenario import (
     ALICE,
     ID,
@@ -112,7 +113,7 @@ def test_keys_that_were_never_wanted_have_no_effect() -> None:
 def test_a_transition_sends_nothing_and_is_shown_by_the_next_message_once() -> None:
     """`Now in execute` was a notification on a phone."""
     scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS))
-    step_until(scenario, lambda it: it.conversation.phases.unannounced is not None)
+    step_until(scenario, lambda it: phases_of(it.conversation).unannounced is not None)
     before = scenario.sent_texts()
     scenario.settle()
     first, *later = scenario.records(r.MessageSent)[len(before) :]
@@ -206,7 +207,7 @@ def check_whole(scenario: Scenario) -> None:
     assert all(len(contents) == 1 for contents in scenario.published.values()), "one id, one content"
     turns = conversation.history.turns if conversation.history else []
     assert all(turn.is_completed and len(turn.completions) == len(turn.agents) for turn in turns)
-    assert set(conversation.cycle.participants) == conversation.phases.reflected
+    assert set(conversation.cycle.participants) == phases_of(conversation).reflected
     finished = {record.call for record in scenario.records(r.ToolCallCompleted) if record.ok}
     assert finished
     assert not conversation.delivery.outbox

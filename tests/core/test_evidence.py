@@ -16,6 +16,8 @@ from tenex.core.signals import Signal, ToolReturned
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tenex.store.view_json import render
+from tenex.workflows.phases import records as p
+from tenex.workflows.phases.state import phases_of
 from tests.fakes.scenario import (
     ENDS,
     ID,
@@ -112,7 +114,7 @@ def test_a_verifier_who_never_runs_anything_ends_with_untried_and_a_person_is_as
         "No one could try it, because Project-Manager ran nothing that shows whether it works: accept it untried? "
         "Only “yes” accepts it."
     )
-    (question,) = scenario.records(r.WaiverRequested)
+    (question,) = scenario.records(p.WaiverRequested)
     assert question.phases == (Phase.VERIFICATION,)
 
 
@@ -217,7 +219,7 @@ def test_untried_goes_to_a_worker_who_can_run_more_and_only_then_to_a_person() -
     verified = [one.agents for one in scenario.records(r.TurnOpened) if one.phase is Phase.VERIFICATION]
     assert verified == [("project-manager",), ("executor",)]
     assert (verdicts(scenario), scenario.conversation.cycle.status) == (["untried", "verified"], "ended")
-    assert scenario.records(r.WaiverRequested) == []
+    assert scenario.records(p.WaiverRequested) == []
 
 
 def test_one_who_can_run_nothing_and_is_alone_is_told_to_say_so() -> None:
@@ -240,7 +242,7 @@ def test_a_yes_accepts_it_untried_and_the_other_gates_follow_without_the_router(
     scenario = untried()
     asked = len(scenario.records(r.RouteRequested))
     scenario.converse("yes")
-    (waiver,) = scenario.records(r.Waived)
+    (waiver,) = scenario.records(p.Waived)
     assert (waiver.phases, waiver.untried) == ((Phase.VERIFICATION,), "there is no browser here")
     assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1)
     assert len(scenario.records(r.RouteRequested)) == asked
@@ -256,21 +258,21 @@ def test_anything_else_keeps_the_gate_and_the_question_is_not_put_again(text: st
     scenario.router = Router(ENDS, route(None, "project-manager"), WAITS)
     scenario.converse(text)
     assert "END is refused" in refusals(scenario)[0]
-    assert len(scenario.records(r.WaiverRequested)) == 1
-    assert (scenario.records(r.Waived), scenario.conversation.cycle.status) == ([], "waiting")
+    assert len(scenario.records(p.WaiverRequested)) == 1
+    assert (scenario.records(p.Waived), scenario.conversation.cycle.status) == ([], "waiting")
 
 
 @pytest.mark.parametrize("role", [Role.MEMBER, Role.GUEST])
 def test_only_who_may_waive_accepts_it(role: Role) -> None:
     scenario = untried()
     scenario.user_writes("yes", role=role, author=PublicKey("b" * 64), name="bob")
-    assert scenario.records(r.Waived) == []
+    assert scenario.records(p.Waived) == []
 
 
 def test_a_yes_that_replies_to_another_message_accepts_nothing() -> None:
     scenario = untried()
     scenario.user_writes("yes", reply_to=scenario.records(r.MessageSent)[0].events[0].id)
-    assert scenario.records(r.Waived) == []
+    assert scenario.records(p.Waived) == []
     assert "Your “yes” accepts nothing" in scenario.sent_texts()[-1]
 
 
@@ -278,7 +280,7 @@ def test_a_change_after_it_was_accepted_or_asked_is_tried_or_asked_again() -> No
     scenario = untried()
     scenario.router = Router(route("execute", "executor"), WAITS)
     scenario.converse("change the colour first")
-    assert len(scenario.records(r.WaiverRequested)) == 2
+    assert len(scenario.records(p.WaiverRequested)) == 2
     assert scenario.conversation.cycle.waiting_for == "waiver"
 
 
@@ -288,7 +290,7 @@ def test_the_question_survives_a_restart_and_a_snapshot() -> None:
     data = CONVERSATION.encode_decisions([[StateSnapshot.of(scenario.conversation)]])
     scenario.conversation = fold(ID, CONVERSATION.decode_lines(data)[0])
     scenario.user_writes("yes")
-    assert scenario.records(r.Waived)[0].untried == "there is no browser here"
+    assert scenario.records(p.Waived)[0].untried == "there is no browser here"
 
 
 def test_evidence_survives_a_restart_and_a_snapshot_in_the_middle_of_a_turn() -> None:
@@ -367,8 +369,8 @@ def test_a_call_whose_result_is_lost_opens_the_gates() -> None:
 def test_a_later_change_opens_the_gates_again_and_an_answer_does_not() -> None:
     scenario = work(VERIFIES)
     scenario.user_writes("build it")
-    step_until(scenario, lambda it: Phase.VERIFICATION in it.conversation.phases.gates_met)
-    met = scenario.conversation.phases.gates_met
+    step_until(scenario, lambda it: Phase.VERIFICATION in phases_of(it.conversation).gates_met)
+    met = phases_of(scenario.conversation).gates_met
     opened = r.TurnOpened(
         seq=scenario.conversation.next_seq,
         at=scenario.now,
@@ -380,10 +382,10 @@ def test_a_later_change_opens_the_gates_again_and_an_answer_does_not() -> None:
     )
     state = scenario.conversation.fork()
     state.apply(opened)
-    assert state.phases.gates_met == met
+    assert phases_of(state).gates_met == met
     old = scenario.conversation.fork()
     old.apply(dataclasses.replace(opened, gates_by_effect=False))
-    assert old.phases.gates_met == frozenset(), "as in journals that were written before"
+    assert phases_of(old).gates_met == frozenset(), "as in journals that were written before"
 
 
 def test_the_view_shows_what_was_run_and_how_it_ended() -> None:

@@ -18,6 +18,7 @@ from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.signals import ClockJumped, ModelFailed
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
+from tenex.workflows.phases import records as p
 from tenex.workflows.phases.answers import is_clear_yes
 from tests.fakes.scenario import (
     ALICE,
@@ -179,10 +180,10 @@ def asked(phase: Phase = Phase.EXECUTE, gate: str = "verification", config: Poli
 @pytest.mark.parametrize("text", ["skip verification, I am in a hurry", "überspringe die Tests"])
 def test_whatever_a_user_writes_a_wish_of_the_router_is_a_question(text: str) -> None:
     scenario = wishing(scenario_at(Phase.EXECUTE, text=text), "verification", "chores")
-    assert scenario.records(r.Waived) == []
+    assert scenario.records(p.Waived) == []
     assert scenario.conversation.cycle.phase is Phase.EXECUTE
     assert scenario.conversation.cycle.waiting_for == "waiver"
-    (question,) = scenario.records(r.WaiverRequested)
+    (question,) = scenario.records(p.WaiverRequested)
     assert (question.phases, question.of) == ((Phase.VERIFICATION, Phase.CHORES), ALICE)
     sent = scenario.records(r.MessageSent)[-1]
     assert sent.purpose == "question"
@@ -197,7 +198,7 @@ def test_a_yes_skips_all_that_was_asked_and_the_router_is_asked_again() -> None:
     scenario = wishing(scenario_at(Phase.EXECUTE), *QUALITY_PHASES)
     scenario.router = Router(ENDS)
     scenario.user_writes(" yes \n")
-    (waiver,) = scenario.records(r.Waived)
+    (waiver,) = scenario.records(p.Waived)
     assert (waiver.phases, waiver.name, waiver.quote) == (QUALITY_PHASES, "alice", "yes")
     assert waiver.message_id == scenario.records(r.MessageRecorded)[-1].event_id
     scenario.settle()
@@ -244,14 +245,14 @@ def test_the_router_may_not_ask_again_for_the_same_gates_before_a_user_has_writt
     again = {**route("chores", "executor"), "waive": ["verification"]}
     scenario.router = Router(again)
     scenario.converse("no")
-    assert len(scenario.records(r.WaiverRequested)) == 1
+    assert len(scenario.records(p.WaiverRequested)) == 1
     assert "did not say yes" in refusals(scenario)[-1]
     assert scenario.conversation.cycle.waiting_for == "fallback"
     scenario.converse("on second thought, skip it after all")
-    assert len(scenario.records(r.WaiverRequested)) == 2
+    assert len(scenario.records(p.WaiverRequested)) == 2
     scenario.router = Router(again, WAITS)
     scenario.converse("/continue")
-    assert len(scenario.records(r.WaiverRequested)) == 2, "a command is no word on it"
+    assert len(scenario.records(p.WaiverRequested)) == 2, "a command is no word on it"
 
 
 @pytest.mark.parametrize(
@@ -286,14 +287,14 @@ def test_members_may_skip_where_the_operator_permits_it_and_guests_never(text: s
     for config, role, may in ((None, Role.MEMBER, 0), (MEMBERS_MAY, Role.MEMBER, 1), (MEMBERS_MAY, Role.GUEST, 0)):
         scenario = scenario_at(Phase.EXECUTE, config=config)
         scenario.user_writes(text, role=role)
-        assert len(scenario.records(r.Waived)) == may
+        assert len(scenario.records(p.Waived)) == may
         assert may or scenario.sent_texts()[-1] == "Only an owner may skip a quality gate."
 
 
 def test_a_waiver_ends_with_its_cycle() -> None:
     scenario = scenario_at(Phase.EXECUTE, Router(ENDS)).converse("/quick")
     scenario.user_writes("/skip chores")
-    assert len(scenario.records(r.Waived)) == 1
+    assert len(scenario.records(p.Waived)) == 1
     assert scenario.sent_texts()[-1] == (
         "This cycle has ended: there is nothing to skip. Write a request, then send `/skip chores` again."
     )
@@ -318,10 +319,10 @@ def test_the_member_who_wrote_is_asked_where_members_may_else_an_owner_who_may_a
     scenario = scenario_at(Phase.EXECUTE, config=config)
     scenario.user_writes("skip the tests", role=Role.MEMBER, author=BOB)
     wishing(scenario, "verification")
-    assert scenario.records(r.WaiverRequested)[0].of == (BOB if config else "")
+    assert scenario.records(p.WaiverRequested)[0].of == (BOB if config else "")
     assert ("Only an owner can allow it." in scenario.sent_texts()[-1]) is (config is None)
     scenario.user_writes("yes", role=role, author=author)
-    assert bool(scenario.records(r.Waived)) is may
+    assert bool(scenario.records(p.Waived)) is may
 
 
 @pytest.mark.parametrize("text", ["ok, but don't skip it", "/continue", "/stop"])
@@ -329,20 +330,20 @@ def test_anything_but_a_clear_yes_closes_the_question_and_is_read_like_any_messa
     scenario = asked()
     scenario.user_writes(text)
     if not text.startswith("/"):
-        assert scenario.records(r.WaiverDeclined)[0].name == "alice"
+        assert scenario.records(p.WaiverDeclined)[0].name == "alice"
         assert [effect.key.work for effect in scenario.running.values()].count(Work.ROUTE) == 1, "the router goes on"
     scenario.user_writes("yes")
-    assert scenario.records(r.Waived) == []
+    assert scenario.records(p.Waived) == []
 
 
 def test_what_is_no_gate_is_refused_and_what_is_waived_or_met_is_not_asked_for() -> None:
     scenario = wishing(scenario_at(Phase.EXECUTE), "verification", "execute")
     assert "is no quality gate" in refusals(scenario)[0]
-    assert scenario.records(r.WaiverRequested) == []
+    assert scenario.records(p.WaiverRequested) == []
     scenario = scenario_at(Phase.VERIFICATION)
     scenario.user_writes("/skip chores")
     wishing(scenario, "chores", "verification")
-    assert scenario.records(r.WaiverRequested) == scenario.records(r.RouteRejected) == []
+    assert scenario.records(p.WaiverRequested) == scenario.records(r.RouteRejected) == []
     assert scenario.conversation.cycle.phase is Phase.CHORES
 
 
@@ -365,12 +366,12 @@ def test_a_yes_that_replies_to_another_message_waives_nothing() -> None:
     scenario = asked_now()
     other = scenario.records(r.MessageSent)[0].events[0].id
     scenario.user_writes("yes", reply_to=other)
-    assert scenario.records(r.Waived) == []
+    assert scenario.records(p.Waived) == []
     assert scenario.sent_texts()[-1] == (
         "Your “yes” skips nothing: it replies to another message. To skip verification, send `/skip verification`."
     )
     scenario.user_writes("yes")
-    assert scenario.records(r.Waived) == [], "the question is closed"
+    assert scenario.records(p.Waived) == [], "the question is closed"
 
 
 def test_a_yes_to_an_older_question_about_gates_waives_nothing() -> None:
@@ -380,7 +381,7 @@ def test_a_yes_to_an_older_question_about_gates_waives_nothing() -> None:
     scenario.converse("not now").converse("perhaps later")
     assert question_of(scenario) != first
     scenario.converse("yes", reply_to=first)
-    assert scenario.records(r.Waived) == []
+    assert scenario.records(p.Waived) == []
 
 
 @pytest.mark.parametrize(
@@ -391,7 +392,7 @@ def test_a_yes_that_is_dated_before_the_question_or_ahead_waives_nothing(late: i
     for reply_to in (None, question_of(asked_now())):
         scenario = asked_now()
         scenario.user_writes("yes", late=late, reply_to=reply_to)
-        assert scenario.records(r.Waived) == []
+        assert scenario.records(p.Waived) == []
         assert why in scenario.sent_texts()[-1]
 
 
@@ -400,7 +401,7 @@ def test_a_yes_counts_as_a_reply_to_the_question_or_to_the_thread_by_a_clock_tha
     for reply_to in (None, question_of(asked_now()), asked_now().conversation.id):
         scenario = asked_now()
         scenario.user_writes("yes", late=late, reply_to=reply_to)
-        assert len(scenario.records(r.Waived)) == 1
+        assert len(scenario.records(p.Waived)) == 1
 
 
 def test_a_yes_counts_after_the_clock_was_set_back() -> None:
@@ -408,7 +409,7 @@ def test_a_yes_counts_after_the_clock_was_set_back() -> None:
     scenario.handle(ClockJumped(by=-9_000 * HOUR))
     scenario.now = type(scenario.now)(scenario.now - 9_000 * HOUR)
     scenario.user_writes("yes")
-    assert len(scenario.records(r.Waived)) == 1
+    assert len(scenario.records(p.Waived)) == 1
 
 
 def test_the_question_about_gates_is_known_after_a_restart_and_in_a_snapshot() -> None:
@@ -418,7 +419,7 @@ def test_the_question_about_gates_is_known_after_a_restart_and_in_a_snapshot() -
     data = CONVERSATION.encode_decisions([[StateSnapshot.of(scenario.conversation)]])
     scenario.conversation = fold(scenario.conversation.id, CONVERSATION.decode_lines(data)[0])
     scenario.user_writes("yes", reply_to=question)
-    assert len(scenario.records(r.Waived)) == 1
+    assert len(scenario.records(p.Waived)) == 1
 
 
 DECISIONS = """command|owner=y began=y asked=n member=n guest=n

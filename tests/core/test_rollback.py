@@ -23,6 +23,7 @@ from tenex.core.state.identity import SEEN, Identity
 from tenex.core.state.memory import SYSTEMS
 from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork, of_then, undone
 from tenex.core.state.snapshot import StateSnapshot
+from tenex.workflows.phases.state import phases_of
 from tests.fakes.scenario import ID, Scenario, diligent, in_flight, longest_way, one_turn
 
 EXPIRY = (Work.TIMER, "expire")
@@ -126,10 +127,10 @@ def test_after_going_back_nothing_is_pending_and_the_end_is_reached_again(to: in
     state = scenario.conversation
     assert {(e.key.work, e.key.part) for e in scenario.running.values() if not isinstance(e, Publish)} <= {EXPIRY}
     assert state.cycle.status == ("ended" if then.cycle.status in ("new", "ended") else "waiting")
-    assert (state.cycle.phase, state.cycle.number, state.phases.executed) == (
+    assert (state.cycle.phase, state.cycle.number, phases_of(state).executed) == (
         then.cycle.phase,
         then.cycle.number,
-        then.phases.executed,
+        phases_of(then).executed,
     )
     assert (state.totals.usage, state.totals.turn_count, dict(state.identity.seen)) == (
         before.totals.usage,

@@ -14,6 +14,7 @@ from tenex.core.ids import PublicKey
 from tenex.core.messages import Usage, UserText
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.state.identity import TITLE_CHARACTERS, title_of
+from tenex.workflows.phases.state import phases_of
 from tests.fakes.scenario import (
     ALICE,
     ENDS,
@@ -196,7 +197,7 @@ def test_an_agent_named_in_reflection_that_has_reflected_does_not_block_the_othe
 def test_chat_entered_from_reflection_begins_a_cycle_and_from_execute_none(phase: Phase, cycle: int) -> None:
     scenario = scenario_at(phase, Router(route("chat", "project-manager"), ENDS, WAITS)).settle()
     assert scenario.phases()[-1] is Phase.CHAT
-    assert (scenario.conversation.cycle.number, scenario.conversation.phases.executed) == (cycle, cycle == 1)
+    assert (scenario.conversation.cycle.number, phases_of(scenario.conversation).executed) == (cycle, cycle == 1)
     assert len(refusals(scenario)) == (cycle == 1), "its gates are kept"
 
 
@@ -212,8 +213,8 @@ def test_b03_a_message_after_the_end_begins_a_clean_cycle_in_chat() -> None:
     scenario.user_writes("and now a poem")
     state = scenario.conversation
     assert (state.cycle.number, state.cycle.phase, state.cycle.status) == (2, Phase.CHAT, "active")
-    assert (state.cycle.read_files, state.cycle.touched, state.phases.executed) == ({}, frozenset(), False)
-    assert (state.phases.waivers, state.cycle.participants, state.phases.gates_met) == ((), (), frozenset())
+    assert (state.cycle.read_files, state.cycle.touched, phases_of(state).executed) == ({}, frozenset(), False)
+    assert (phases_of(state).waivers, state.cycle.participants, phases_of(state).gates_met) == ((), (), frozenset())
     assert [message.text for message in state.cycle.messages] == ["and now a poem"]
     assert scenario.phases()[-1] is Phase.CHAT, "reflection -> chat is an edge of the table, so it is a transition"
     scenario.settle()

@@ -54,6 +54,7 @@ from tenex.core.state.run import Run
 from tenex.core.verdicts import Verdict, call_now
 from tenex.runtime.seal import prompted
 from tenex.workflows.phases.router_prompt import question_for
+from tenex.workflows.phases.state import phases_of
 from tests.fakes.routing import read_question
 
 ID = ConversationId("c" * 64)
@@ -512,8 +513,8 @@ def check_invariants(scenario: Scenario) -> None:
     assert (again.memory.window, again.memory.earlier) == (conversation.memory.window, conversation.memory.earlier), (
         "what is not compared, too"
     )
-    read = (conversation.phases.worked_on, conversation.router.asked)
-    assert (again.phases.worked_on, again.router.asked) == read, "what is not compared, too"
+    read = (phases_of(conversation).worked_on, conversation.router.asked)
+    assert (phases_of(again).worked_on, again.router.asked) == read, "what is not compared, too"
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
     _check_phases(records)
     _check_reflections(records)
@@ -557,7 +558,7 @@ def _check_reflections(records: list[r.Record]) -> None:
         if isinstance(record, r.CycleStarted) or (isinstance(record, r.TurnOpened) and record.phase is Phase.EXECUTE):
             done = set()  # a new execute turn reopens reflection like every gate
         elif isinstance(record, (RolledBack, ConversationForked)):
-            done = set(record.state.phases.reflected)
+            done = set(phases_of(record.state).reflected)
         elif isinstance(record, r.TurnOpened) and record.phase is Phase.REFLECTION:
             assert not done & set(record.agents), "each participant reflects once"
             done |= set(record.agents)

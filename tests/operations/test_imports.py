@@ -23,6 +23,9 @@ from tenex.core.state.identity import Identity
 from tenex.core.state.rollback import ConversationForked, of_fork
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.core.trust import least_trusted
+from tenex.workflows.phases import records as p
+from tenex.workflows.phases.state import NAME as PHASES
+from tenex.workflows.phases.state import phases_of
 from tenex.workflows.single.state import NAME as SINGLE
 from tenex.workflows.single.state import SingleAgent, agent_of
 from tests.fakes.scenario import ALICE, ENDS, ID, WAITS, Router, Scenario, diligent, refusals, route, rules, scenario_at
@@ -71,7 +74,7 @@ def test_a_forged_waiver_of_an_import_waives_no_gate() -> None:
         "quote": "yes",
         "message_id": EventId("e" * 64),
     }
-    scenario = imported(forged(in_execute(), r.Waived, **waiver))
+    scenario = imported(forged(in_execute(), p.Waived, **waiver))
     assert scenario.conversation.unmet_gates == QUALITY_PHASES
     assert not scenario.conversation.memory.user_decisions
     scenario.converse("please end")
@@ -82,7 +85,8 @@ def test_a_gate_that_an_import_says_is_met_is_open() -> None:
     scenario = in_execute()
     state = scenario.conversation.fork()
     reflected = frozenset(state.cycle.participants)
-    state.phases = replace(state.phases, gates_met=frozenset(QUALITY_PHASES), reflected=reflected)
+    met = replace(phases_of(state), gates_met=frozenset(QUALITY_PHASES), reflected=reflected)
+    state.kinds = {**state.kinds, PHASES: met}
     snapshot = StateSnapshot.of(state)
     assert imported([snapshot]).conversation.unmet_gates == QUALITY_PHASES
 
@@ -182,10 +186,10 @@ def test_going_back_to_before_an_import_brings_its_waiver_no_more_than_the_impor
         "quote": "yes",
         "message_id": EventId("e" * 64),
     }
-    records = forged(in_execute(), r.Waived, **waiver)
+    records = forged(in_execute(), p.Waived, **waiver)
     scenario = imported(records)
     then = state_at(ID, scenario.records(), records[-1].seq)
-    assert fold(ID, records).phases.waivers
+    assert phases_of(fold(ID, records)).waivers
     if way == "fork":
         state = of_fork(then, Millis(9), id=ID, address=ADDRESS, title="Fork of it")
         fork = ConversationForked(
@@ -194,7 +198,7 @@ def test_going_back_to_before_an_import_brings_its_waiver_no_more_than_the_impor
         then = new_conversation(ID)
         then.apply(fork)
         assert then.identity.imported == 1, "a fork of an import is one"
-    assert (then.phases.waivers, then.unmet_gates) == ((), QUALITY_PHASES)
+    assert (phases_of(then).waivers, then.unmet_gates) == ((), QUALITY_PHASES)
 
 
 def test_an_import_answers_as_one_agent_only_where_the_settings_say_so() -> None:
@@ -223,6 +227,6 @@ def test_after_a_rebuild_the_own_waiver_counts_and_a_message_of_the_source_appro
 
     scenario = in_execute()
     scenario.converse("/quick")
-    waived = scenario.conversation.phases.waived
+    waived = phases_of(scenario.conversation).waived
     scenario.journal.append((r.JournalRebuilt(seq=scenario.conversation.next_seq, at=scenario.now, source="relay"),))
-    assert scenario.refold().phases.waived == waived == set(QUALITY_PHASES)
+    assert phases_of(scenario.refold()).waived == waived == set(QUALITY_PHASES)

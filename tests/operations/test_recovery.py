@@ -39,6 +39,8 @@ from tenex.store.verify import contradictions, verify
 from tenex.store.view import SEGMENT, Views
 from tenex.store.view_json import render
 from tenex.store.view_reader import read_view
+from tenex.workflows.phases import records as p
+from tenex.workflows.phases.state import phases_of
 from tests.fakes.faultrelay import FaultRelay, Peer
 from tests.fakes.scenario import ID, Scenario, diligent, longest_way, rules
 from tests.histories.record import ROOT, whole
@@ -428,7 +430,7 @@ async def test_a_damaged_journal_keeps_its_good_records(home: Home) -> None:
 
 async def test_a_damaged_journal_that_was_copied_to_here_is_rebuilt_as_an_import(home: Home) -> None:
     """Its good records may be forged as those of any import, and no daemon has marked it yet."""
-    waiver = r.Waived(
+    waiver = p.Waived(
         seq=4,
         at=Millis(4),
         phases=QUALITY_PHASES,
@@ -447,7 +449,7 @@ async def test_a_damaged_journal_that_was_copied_to_here_is_rebuilt_as_an_import
     file.write_bytes(b"".join([*lines[:4], b"damaged\n", *lines[5:]]))
     await home.recovery.rebuild(OLD, "conversation.json")
     state = fold(OLD, await home.folder.read(OLD))
-    assert (bool(state.identity.imported), state.phases.waivers) == (True, ())
+    assert (bool(state.identity.imported), phases_of(state).waivers) == (True, ())
 
 
 async def test_from_the_readable_file_alone_answers_go_to_the_thread_with_the_conversations_id(home: Home) -> None:
@@ -593,7 +595,11 @@ async def test_the_past_that_a_file_shows_approves_waives_and_counts_nothing(hom
     await home.recovery.import_file(put(home, view), OLD)
     state = fold(OLD, await home.folder.read(OLD))
     assert [one.kind for one in state.history.decisions if one.source] == ["waiver", "approval", "continue"]  # type: ignore[union-attr]
-    assert (state.phases.waivers, state.phases.approved_turn, state.phases.gates_met) == ((), "", frozenset())
+    assert (phases_of(state).waivers, phases_of(state).approved_turn, phases_of(state).gates_met) == (
+        (),
+        "",
+        frozenset(),
+    )
     assert state.unmet_gates == tuple(QUALITY_PHASES)
     assert (state.totals.usage.calls, state.totals.usage.tokens, state.totals.usage.cost_usd) == (0, 0, None)
     assert (state.cycle.turns, state.work.runs, state.totals.metrics.get(Phase.EXECUTE)) == ((), {}, None)
@@ -681,8 +687,8 @@ def test_after_a_rebuild_a_gate_that_the_good_records_have_open_is_open(claim: s
     made, _ = rebuilt_records(ID, Salvaged(records=good, damage=["x"]), found, (), NOW)
     state = fold(ID, made)
     assert state.unmet_gates == QUALITY_PHASES
-    assert (state.phases.waivers, state.memory.recent[-1].text, state.identity.imported) == (
-        before.phases.waivers,
+    assert (phases_of(state).waivers, state.memory.recent[-1].text, state.identity.imported) == (
+        phases_of(before).waivers,
         "go on",
         0,
     )
@@ -692,7 +698,7 @@ def test_after_a_rebuild_a_gate_that_the_good_records_have_open_is_open(claim: s
 @pytest.mark.parametrize("proof", ["none", "the index", "conversation.json"])
 async def test_a_damaged_import_stays_an_import(home: Home, harm: str, proof: str) -> None:
     """Of its first records, which another folder wrote, none becomes one of ours because the import's is damaged."""
-    waiver = r.Waived(
+    waiver = p.Waived(
         seq=3,
         at=Millis(3),
         phases=QUALITY_PHASES,
@@ -722,7 +728,7 @@ async def test_a_damaged_import_stays_an_import(home: Home, harm: str, proof: st
         await home.folder.open(OLD)
     await home.recovery.rebuild(OLD, "conversation.json", force=True)
     state = fold(OLD, await home.folder.read(OLD))
-    assert (bool(state.identity.imported), state.phases.waivers) == (True, ())
+    assert (bool(state.identity.imported), phases_of(state).waivers) == (True, ())
 
 
 async def test_a_rebuild_from_relays_takes_the_messages_of_the_thread_and_not_those_that_mention_it(

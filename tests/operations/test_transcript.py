@@ -4,8 +4,9 @@ from tenex.core.conversation import fold
 from tenex.core.graph import END
 from tenex.core.ids import EventId, Millis, RunId, TurnId
 from tenex.core.messages import ModelStep
-from tenex.core.records import ModelResponded, PlanApproved
+from tenex.core.records import ModelResponded
 from tenex.operations.transcript import TranscriptRenderer
+from tenex.workflows.phases.records import PlanApproved
 from tenex.workflows.speakers import TransitionGraph
 from tests.core.test_missions import MissionScenario
 from tests.fakes.scenario import ALICE, ID, Scenario, reply, rules

@@ -3,6 +3,7 @@
 from tenex.core import records as r
 from tenex.core.messages import CallRequest
 from tenex.core.phases import QUALITY_PHASES, Phase
+from tenex.workflows.phases import records as p
 
 
 class Earned:
@@ -56,7 +57,7 @@ class Earned:
                 assert self.has_trial or (is_text and is_read), "a gate without evidence"
                 assert not self.failed, "a gate beside a trial that failed"
                 self.is_open = False
-            case r.Waived(phases=phases) if Phase.VERIFICATION in phases:
+            case p.Waived(phases=phases) if Phase.VERIFICATION in phases:
                 self.is_waived = True
 
     def _call(self, record: r.ToolCallCompleted) -> None:
@@ -76,9 +77,9 @@ class Earned:
                 self.words[record.seq] = record.event_id
             case r.RouteRequested() | r.Stopped() | r.CycleStarted():
                 self.words = {}
-            case r.QuestionAnswered() | r.PlanApproved() | r.WaiverDeclined():
+            case r.QuestionAnswered() | p.PlanApproved() | p.WaiverDeclined():
                 self.words.pop(record.message, None)
-            case r.Waived():
+            case p.Waived():
                 self.words = {seq: event for seq, event in self.words.items() if event != record.message_id}
             case r.Routed(by="rule"):
                 assert not self.words, "a rule went on over what a person wrote in a gate"

@@ -34,7 +34,9 @@ from tenex.core.state.agent import Scope
 from tenex.core.state.run import CallState
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
+from tenex.workflows.phases import records as p
 from tenex.workflows.phases.answers import is_clear_yes
+from tenex.workflows.phases.state import phases_of
 from tests.fakes import agent_phases
 from tests.fakes.scenario import (
     ALICE,
@@ -225,9 +227,9 @@ class FollowedPlay(Scenario):
             case r.TurnOpened():
                 self.to_verify = self.at_rest if record.phase is Phase.VERIFICATION else 0
                 self.at_rest = 0
-            case r.QuestionAnswered() | r.PlanApproved() | r.WaiverDeclined():
+            case r.QuestionAnswered() | p.PlanApproved() | p.WaiverDeclined():
                 self.requests.pop(record.message, None)
-            case r.Waived():
+            case p.Waived():
                 left = self.requests.items()
                 self.requests = {seq: one for seq, one in left if one.event_id != record.message_id}
             case r.Stopped():
@@ -443,8 +445,8 @@ class ConversationMachine(RuleBasedStateMachine):
         data = CONVERSATION.encode_decisions([[StateSnapshot.of(conversation)]])
         there = fold(conversation.id, CONVERSATION.decode_lines(data)[0])
         assert there == conversation
-        assert (there.phases.worked_on, there.router.asked) == (
-            conversation.phases.worked_on,
+        assert (phases_of(there).worked_on, there.router.asked) == (
+            phases_of(conversation).worked_on,
             conversation.router.asked,
         )
         assert pending(there) == pending(conversation)
@@ -477,7 +479,7 @@ class ConversationMachine(RuleBasedStateMachine):
             if r.Ended in kinds and r.CommandGiven not in kinds:
                 state = self.before(decision[0].seq)
                 left = {gate for gate in state.unmet_gates if gate is not Phase.REFLECTION}
-                waived = {gate for record in decision if isinstance(record, r.Waived) for gate in record.phases}
+                waived = {gate for record in decision if isinstance(record, p.Waived) for gate in record.phases}
                 assert not left - waived
 
     @invariant()
@@ -499,7 +501,7 @@ class ConversationMachine(RuleBasedStateMachine):
         """Where a person must approve a plan, it is left with the approval of one who may, after its last turn."""
         if self.plan_approval == "router":
             return
-        approval: r.PlanApproved | None = None
+        approval: p.PlanApproved | None = None
         roles: dict[str, tuple[Role, str]] = {}
         for record in self.scenario.records():
             match record:
@@ -507,7 +509,7 @@ class ConversationMachine(RuleBasedStateMachine):
                     roles[record.event_id] = record.role, record.author
                 case r.TurnOpened():
                     approval = None
-                case r.PlanApproved():
+                case p.PlanApproved():
                     approval = record
                 case r.PhaseTransition(from_=Phase.PLAN):
                     assert approval is not None

@@ -4,9 +4,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tenex.core import records as r
 from tenex.core.phases import Phase
 from tenex.nostr.keys import SecretKey
+from tenex.workflows.phases import records as p
 from tests.fakes.modelprotocol import Answer, Json, Reply
 from tests.fakes.modelscripts import Asked, Team, brisk, complete
 
@@ -66,7 +66,7 @@ async def test_a_plan_is_approved_by_the_owners_yes_to_it_and_by_no_word_of_a_st
         await settled(folder, name, "waiting", messages=5)
         state = folder.state(name)
         assert state.cycle.phase is Phase.PLAN
-        assert not of_kind(folder.records(name), r.PlanApproved)
+        assert not of_kind(folder.records(name), p.PlanApproved)
         refusals = [
             event["content"] for event in await folder.sent(_e=[name]) if "approves nothing" in event["content"]
         ]

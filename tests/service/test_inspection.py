@@ -16,6 +16,8 @@ from tenex.core.phases import QUALITY_PHASES
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.nostr.keys import SecretKey
 from tenex.store.archive import packed
+from tenex.workflows.phases import records as p
+from tenex.workflows.phases.state import phases_of
 from tests.fakes.faultrelay import FaultRelay, Peer
 
 from . import person
@@ -183,7 +185,7 @@ async def test_an_import_takes_no_message_of_another_conversation_and_waives_no_
         for record in worked_in.records(name)
         if not isinstance(record, StateSnapshot)
     ]
-    waiver = r.Waived(
+    waiver = p.Waived(
         seq=records[-1].seq + 1,
         at=records[-1].at,
         phases=QUALITY_PHASES,
@@ -207,7 +209,7 @@ async def test_an_import_takes_no_message_of_another_conversation_and_waives_no_
     assert len(worked_in.records(forged)) == len(records) + 2, "nothing was written there"
     view = worked_in.view(name)
     assert tuple(phases(view)[-len(FULL_CYCLE) :]) == tuple(FULL_CYCLE), "no gate was left out"
-    assert worked_in.state(forged).phases.waivers == ()
+    assert phases_of(worked_in.state(forged)).waivers == ()
     rows = await worked_in.facts("conversations", "list")
     assert [row["id"] for row in rows if row.get("imported")] == [forged]
     found = await worked_in.facts("doctor")

@@ -17,7 +17,7 @@ from tenex.core.errors import InternalError, StoreDamaged
 from tenex.core.ids import ConversationId, Millis, RunId
 from tenex.core.messages import CallRequest, ModelStep
 from tenex.core.phases import Phase
-from tenex.core.records import RECORDS, CommandGiven, ModelResponded, Record, RouteRequested, WaiverRequested
+from tenex.core.records import RECORDS, CommandGiven, ModelResponded, Record, RouteRequested
 from tenex.core.state.conversation import State
 from tenex.core.state.cycle import Cycle
 from tenex.core.state.identity import Identity
@@ -27,6 +27,7 @@ from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION, Codec
 from tenex.store.journal import FileJournal
 from tenex.store.journal_reader import peek
+from tenex.workflows.phases.records import WaiverRequested
 from tests.fakes.scenario import ID
 
 from .kit import StillClock, asked, closed, decisions_of, encoded, integers, objects_of

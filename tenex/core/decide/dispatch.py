@@ -225,7 +225,7 @@ def _on_restart_or_clock_jump(draft: Transaction, signal: Opened | ClockJumped) 
 def _date_questions(draft: Transaction, signal: Opened | ClockJumped) -> None:
     """Record that the clock was set, where a user is asked to decide: their answer is dated by the new one."""
     state = draft.state
-    if state.phases.waiver_question is None and state.phases.plan_question is None:
+    if not any(kind.asks_user for kind in state.kinds.values()):
         return
     by = signal.by if isinstance(signal, ClockJumped) else min(0, _away(draft, signal))
     if by:

@@ -69,7 +69,8 @@ def _send(
     is_published: bool = True,
 ) -> MessageSent:
     state = draft.state
-    came_from = state.phases.unannounced.from_ if state.phases.unannounced is not None and is_published else None
+    left = next((kind.unannounced_from for kind in state.kinds.values() if kind.unannounced_from), None)
+    came_from = left if is_published else None
     sender = kind_of_conversation(state).sender(state)
     phase_tags: tuple[tuple[str, ...], ...] = (("phase", str(state.cycle.phase)),) if state.has_phases else ()
     if sender is not None:

@@ -164,7 +164,8 @@ def start_run(
 
 
 def _handoff(draft: Transaction) -> Handoff | None:
-    last = draft.state.phases.last_transition
+    transitions = (kind.last_transition for kind in draft.state.kinds.values())
+    last = next((transition for transition in transitions if transition is not None), None)
     if last is None or draft.now - last.at > draft.rules.limits.handoff_window:
         return None
     return Handoff(from_=last.from_, to=last.to, message=last.message, reason=last.reason, summary=last.summary)

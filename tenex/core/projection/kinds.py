@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from tenex.core.ids import Millis
 from tenex.core.kind import all_kinds
 from tenex.core.phases import Phase
-from tenex.core.records import Waived
 from tenex.core.reducers.totals import phase_metrics
-from tenex.core.state.conversation import State
+from tenex.core.state.conversation import State, Waiver
 from tenex.core.state.kind import KindShare
 from tenex.core.state.totals import PhaseMetrics
 
@@ -21,7 +20,7 @@ class PhasesShare:
     started_at: Millis
     previous: Phase | None
     open_gates: tuple[Phase, ...]
-    waivers: tuple[Waived, ...]
+    waivers: tuple[Waiver, ...]
     metrics: Mapping[Phase, PhaseMetrics]
     """Of all phases; the visit to the current one counts, up to the newest record."""
 
@@ -43,7 +42,7 @@ def of_phases(state: State) -> PhasesShare:
         started_at=state.totals.phase_started_at,
         previous=state.cycle.previous_phase,
         open_gates=state.unmet_gates,
-        waivers=state.phases.waivers,
+        waivers=next((kind.waivers for kind in state.kinds.values() if kind.waivers), ()),
         metrics=phase_metrics(state),
     )
 

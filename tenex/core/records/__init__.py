@@ -254,50 +254,6 @@ class HandedOff(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaiverRequested(Record):
-    """Gates are to be skipped; the owner `of` is asked, or any owner where that is empty.
-
-    `untried` is why the work could not be tried, where that is what a user is to accept; else the router wants it.
-    """
-
-    phases: tuple[Phase, ...]
-    of: PublicKey = PublicKey("")
-    untried: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaiverDeclined(Record):
-    """A user did not clearly agree: the gates are kept. `message` is the seq of a clear no, which asks nothing else."""
-
-    name: str
-    message: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waived(Record):
-    """A user waived quality gates of this cycle, by command or by agreeing to the question."""
-
-    phases: tuple[Phase, ...]
-    author: PublicKey
-    name: str
-    quote: str
-    message_id: EventId
-    untried: str = ""
-    """Why the work could not be tried, where a user accepted it untried."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanApproved(Record):
-    """A user approved the plan of a turn, by `/approve` or by a clear yes, which is the message of seq `message`."""
-
-    turn_id: TurnId
-    author: PublicKey
-    name: str
-    message_id: EventId
-    message: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnOpened(Record):
     """Agents started to work, concurrently.
 

@@ -89,20 +89,6 @@ def _answered(cycle: Cycle, record: r.QuestionAnswered, _: State) -> Cycle:
     return cycle.settled(record.message)
 
 
-@CYCLE.on(r.WaiverDeclined, r.PlanApproved)
-def _decided(cycle: Cycle, record: r.WaiverDeclined | r.PlanApproved, _: State) -> Cycle:
-    return cycle.settled(record.message) if record.message else cycle
-
-
-@CYCLE.on(r.Waived)
-def _waived(cycle: Cycle, record: r.Waived, before: State) -> Cycle:
-    answer = cycle.messages[-1] if before.phases.waiver_asked and cycle.messages else None
-    is_short = answer is not None and len(answer.text.split()) <= ANSWER_WORDS
-    if answer is not None and is_short and answer.event_id == record.message_id:
-        return cycle.settled(answer.seq)  # it holds no request that could be lost
-    return cycle
-
-
 # ---- status ----------------------------------------------------------------------------------------------------------
 
 

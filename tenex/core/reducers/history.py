@@ -48,7 +48,8 @@ def decider_of(record: r.Routed) -> Decider:
 # ---- decisions -------------------------------------------------------------------------------------------------------
 
 
-def _decided(state: State, history: History, record: r.Record, kind: DecisionKind, reason: str, **more: Any) -> History:
+def noted(state: State, history: History, record: r.Record, kind: DecisionKind, reason: str, **more: Any) -> History:
+    """The history with a decision, whose reason is cut."""
     reason = in_a_line(reason, REASON_CHARACTERS)
     cycle = more.pop("cycle", state.cycle.number)
     return history.decided(DecisionSummary(seq=record.seq, at=record.at, cycle=cycle, kind=kind, reason=reason, **more))
@@ -56,7 +57,7 @@ def _decided(state: State, history: History, record: r.Record, kind: DecisionKin
 
 def _routed(state: State, history: History, record: r.Routed) -> History:
     by = decider_of(record)
-    history = _decided(
+    history = noted(
         state,
         _router_paid(history, record.usage, record.model),
         record,
@@ -72,7 +73,7 @@ def _routed(state: State, history: History, record: r.Routed) -> History:
 
 
 def _rejected(state: State, history: History, record: r.RouteRejected) -> History:
-    history = _decided(
+    history = noted(
         state,
         _router_paid(history, record.usage, record.model),
         record,
@@ -95,55 +96,34 @@ def _paid(_: State, history: History, record: r.RetryScheduled | r.ModelCallCanc
 
 
 def _waiting(state: State, history: History, record: r.Waiting) -> History:
-    history = _decided(state, history, record, "wait", f"waits for: {record.reason}. {history.reason}".strip())
+    history = noted(state, history, record, "wait", f"waits for: {record.reason}. {history.reason}".strip())
     return replace(history, routed=None)
 
 
 def _limit(state: State, history: History, record: r.LimitReached) -> History:
-    history = _decided(state, history, record, "limit", f"{record.limit}: {record.sentence}", by=Decider(kind="rule"))
+    history = noted(state, history, record, "limit", f"{record.limit}: {record.sentence}", by=Decider(kind="rule"))
     return replace(history, reason=record.sentence)
 
 
 def _stopped(state: State, history: History, record: r.Stopped) -> History:
-    history = _decided(state, history, record, "stop", "stopped everything that ran", by=person(record.name))
+    history = noted(state, history, record, "stop", "stopped everything that ran", by=person(record.name))
     return replace(history, reason=f"{record.name} stopped the work")
 
 
 def _continued(state: State, history: History, record: r.Continued) -> History:
-    return _decided(state, history, record, "continue", "the counters of limits restart", by=person(record.name))
+    return noted(state, history, record, "continue", "the counters of limits restart", by=person(record.name))
 
 
 def _command(state: State, history: History, record: r.CommandGiven) -> History:
     words = f"/{record.command} {record.argument}".rstrip()
-    history = _decided(state, history, record, "command", words, by=person(record.name, record.author))
+    history = noted(state, history, record, "command", words, by=person(record.name, record.author))
     return replace(history, reason=f"{record.name} gave /{record.command}")
-
-
-def _waiver_asked(state: State, history: History, record: r.WaiverRequested) -> History:
-    reason = f"the router wants to skip {', '.join(record.phases)}; a person has to agree"
-    history = _decided(state, history, record, "waiver asked", reason, by=Decider(kind="router"))
-    return replace(history, reason=reason)
-
-
-def _waiver_declined(state: State, history: History, record: r.WaiverDeclined) -> History:
-    reason = f"{', '.join(state.phases.waiver_asked)} not skipped: no clear yes"
-    return _decided(state, history, record, "waiver declined", reason, by=person(record.name))
-
-
-def _waived(state: State, history: History, record: r.Waived) -> History:
-    reason = f"{', '.join(record.phases)} skipped: “{record.quote}”"
-    return _decided(state, history, record, "waiver", reason, by=person(record.name, record.author))
-
-
-def _approved(state: State, history: History, record: r.PlanApproved) -> History:
-    reason = f"the plan of {record.turn_id} approved"
-    return _decided(state, history, record, "approval", reason, by=person(record.name, record.author))
 
 
 def _sent(state: State, history: History, record: r.MessageSent) -> History:
     if record.purpose not in ("notice", "error"):
         return history
-    return _decided(state, history, record, "notice", f"{record.name}: {record.text}")
+    return noted(state, history, record, "notice", f"{record.name}: {record.text}")
 
 
 # ---- cycles ----------------------------------------------------------------------------------------------------------
@@ -153,7 +133,7 @@ def _cycle_started(state: State, history: History, record: r.CycleStarted) -> Hi
     if history.open_cycle is not None:
         history = _closed(state, history, record, record.reason, record.decided_by)
     by = record.decided_by
-    history = _decided(state, history, record, "cycle", f"begins: {record.reason}", by=by, cycle=record.cycle)
+    history = noted(state, history, record, "cycle", f"begins: {record.reason}", by=by, cycle=record.cycle)
     begun = CycleSummary(
         cycle=record.cycle,
         at=record.at,
@@ -168,7 +148,7 @@ def _cycle_started(state: State, history: History, record: r.CycleStarted) -> Hi
 
 def _ended(state: State, history: History, record: r.Ended) -> History:
     by = record.decided_by or history.routed
-    history = _decided(state, history, record, "end", record.reason, by=by)
+    history = noted(state, history, record, "end", record.reason, by=by)
     history = _closed(state, history, record, record.reason, by)
     return replace(history, routed=None, reason=record.reason)
 
@@ -331,10 +311,6 @@ _NOTES: dict[type[r.Record], Callable[[State, History, Any], History]] = {
     r.Stopped: _stopped,
     r.Continued: _continued,
     r.CommandGiven: _command,
-    r.WaiverRequested: _waiver_asked,
-    r.WaiverDeclined: _waiver_declined,
-    r.Waived: _waived,
-    r.PlanApproved: _approved,
     r.MessageSent: _sent,
     r.CycleStarted: _cycle_started,
     r.Ended: _ended,
@@ -350,7 +326,7 @@ _NOTES: dict[type[r.Record], Callable[[State, History, Any], History]] = {
 }
 
 
-def _where_kept(
+def where_kept(
     note: Callable[[State, History, Any], History],
 ) -> Callable[[History | None, Any, State], History | None]:
     """The reducer, for conversations whose history is kept."""
@@ -362,4 +338,4 @@ def _where_kept(
 
 
 for _kind, _note in _NOTES.items():
-    HISTORY.add(_kind, _where_kept(_note))
+    HISTORY.add(_kind, where_kept(_note))

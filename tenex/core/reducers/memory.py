@@ -5,7 +5,6 @@ from typing import Final
 from tenex.core import records as r
 from tenex.core.context.window import entry_weight, in_a_line, remembered
 from tenex.core.messages import AgentText, Entry, Shown, ShownBefore, UserText, cut, with_context
-from tenex.core.phases import Phase
 from tenex.core.state.agent import AgentPhaseState, Moved
 from tenex.core.state.conversation import State
 from tenex.core.state.history import HistoryRecovered, MessagePlace
@@ -145,16 +144,9 @@ def _run_ended(memory: Memory, record: r.RunEnded, before: State) -> Memory:
 # ---- what users decided ----------------------------------------------------------------------------------------------
 
 
-def _decided(memory: Memory, decision: UserDecision) -> Memory:
+def decided(memory: Memory, decision: UserDecision) -> Memory:
+    """A user has decided something."""
     return replace(memory, user_decisions=(*memory.user_decisions, decision)[-DECISIONS:])
-
-
-@MEMORY.on(r.Waived)
-def _waived(memory: Memory, record: r.Waived, before: State) -> Memory:
-    """A user gave up gates, by a command or by a yes."""
-    text = f"{record.name} gave up {', '.join(record.phases)}: “{in_a_line(record.quote, QUOTE)}”"
-    is_command = all(message.event_id != record.message_id for message in before.cycle.messages[-1:])
-    return _decided(memory, UserDecision(seq=record.seq, text=text, is_command=is_command))
 
 
 @MEMORY.on(r.QuestionAnswered)
@@ -165,27 +157,7 @@ def _answered(memory: Memory, record: r.QuestionAnswered, before: State) -> Memo
     question = call.request.arguments.get("question") if call is not None else None
     asked = f"asked “{in_a_line(question, QUOTE)}”, " if isinstance(question, str) else ""
     text = f"{asked}{record.name} answered: {in_a_line(record.text, QUOTE)}"
-    return _decided(memory, UserDecision(seq=record.message, text=text))
-
-
-@MEMORY.on(r.PlanApproved)
-def _approved(memory: Memory, record: r.PlanApproved, _: State) -> Memory:
-    """A user approved a plan, by a command or by a yes."""
-    text = f"{record.name} approved the plan"
-    return _decided(memory, UserDecision(seq=record.seq, text=text, is_command=not record.message))
-
-
-@MEMORY.on(r.PhaseTransition)
-def _moved(memory: Memory, record: r.PhaseTransition, before: State) -> Memory:
-    """A plan is carried out: what a user last wrote about it approved it, where no approval is on record."""
-    is_carried_out = record.from_ is Phase.PLAN and record.to is Phase.EXECUTE
-    if before.phases.approved_turn or not is_carried_out:
-        return memory
-    newest = before.cycle.messages[-1] if before.cycle.messages else None
-    if newest is None or not before.phases.wrote_since_entry:
-        return memory
-    text = f"{newest.name} on the plan: {in_a_line(newest.text, QUOTE)}"
-    return _decided(memory, UserDecision(seq=newest.seq, text=text))
+    return decided(memory, UserDecision(seq=record.message, text=text))
 
 
 # ---- what a run is shown ---------------------------------------------------------------------------------------------

@@ -14,13 +14,12 @@ from typing import Final
 
 from tenex.core.config import Role
 from tenex.core.ids import Millis, PublicKey
-from tenex.core.phases import QUALITY_PHASES, Phase
+from tenex.core.phases import Phase
 from tenex.core.records.rebuild import ConversationImported, JournalRebuilt
 from tenex.core.state.conversation import State
 from tenex.core.state.cycle import Cycle
 from tenex.core.state.identity import SEEN, Identity
 from tenex.core.state.memory import Memory
-from tenex.core.state.phases import Phases
 from tenex.core.state.rollback import at_rest
 from tenex.core.state.run import Message
 from tenex.core.state.totals import Totals
@@ -43,12 +42,6 @@ def rebuilt(now: State, record: JournalRebuilt) -> State:
     if record.phase is not now.cycle.phase:
         rest.totals = rest.totals.phase_left(now.cycle.phase, record.at)
         rest.cycle = replace(rest.cycle, previous_phase=now.cycle.phase, phase=record.phase)
-    rest.phases = replace(
-        rest.phases,
-        wrote_since_entry=False,
-        executed=bool(record.open_gates),
-        gates_met=frozenset(QUALITY_PHASES) - frozenset(record.open_gates),
-    )
     return rest
 
 
@@ -59,7 +52,6 @@ def imported(now: State, record: ConversationImported) -> State:
         rest.identity = replace(rest.identity, address=record.address)
     if record.agent:
         rest.cycle = replace(rest.cycle, phase=Phase.EXECUTE)
-        rest.phases = replace(rest.phases, executed=False)
     return rest
 
 
@@ -68,9 +60,8 @@ def brought(now: State, at: Millis, seq: int) -> State:
     rest = at_rest(now, at, seq)
     identity, cycle = rest.identity, rest.cycle
     phase = now.cycle.phase if now.has_phases else Phase.CHAT
-    is_ended = cycle.status == "ended"
     memory = Memory(answered=seq)
-    return State(
+    made = State(
         identity=Identity(
             id=identity.id,
             next_seq=identity.next_seq,
@@ -93,8 +84,10 @@ def brought(now: State, at: Millis, seq: int) -> State:
         memory=memory.with_messages(_marked(rest.memory.recent), _marked(rest.memory.earlier)),
         totals=Totals(turn_count=rest.totals.turn_count, phase_started_at=rest.totals.phase_started_at),
         history=rest.history and rest.history.from_zero(),
-        phases=Phases(executed=not is_ended and (now.phases.executed or phase in (Phase.EXECUTE, *QUALITY_PHASES))),
     )
+    imported_parts = ((name, kind.imported(now, made)) for name, kind in now.kinds.items())
+    made.kinds = {name: part for name, part in imported_parts if part is not None}
+    return made
 
 
 def _marked(messages: Iterable[Message]) -> tuple[Message, ...]:

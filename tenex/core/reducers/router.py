@@ -27,12 +27,6 @@ def not_asked(router: Router, _record: r.Record, _: State) -> Router:
     return replace(router, question=None) if router.question is not None else router
 
 
-@ROUTER.on(r.WaiverRequested)
-def _waiver_requested(router: Router, record: r.WaiverRequested, _: State) -> Router:
-    """Its answer was this question to a user, and no decision yet on what users want."""
-    return router if record.untried else replace(router, asked=0)
-
-
 @ROUTER.on(r.MessageRecorded)
 def _wrote(router: Router, _record: r.MessageRecorded, _: State) -> Router:
     return replace(router, delay_reported=False) if router.delay_reported else router

@@ -9,22 +9,150 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from itertools import chain
 from operator import attrgetter
-from typing import Final
+from typing import ClassVar, Final, Protocol, Self
 
-from tenex.core.ids import ConversationId, PublicKey
-from tenex.core.phases import QUALITY_PHASES, TALK_PHASES, Phase
+from tenex.core import records as r
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.phases import TALK_PHASES, Phase
 
 from .cycle import Cycle
 from .delivery import Delivery
 from .history import History
 from .identity import Identity
-from .kind import KindState
 from .memory import Memory
-from .phases import Phases
 from .router import Router
 from .run import Message, Run
 from .totals import Totals
 from .work import Work
+
+
+class Waiver(Protocol):
+    """Quality gates that a user gave up, as readers are shown them."""
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The gates."""
+
+    @property
+    def author(self) -> PublicKey:
+        """Who gave them up."""
+
+    @property
+    def name(self) -> str:
+        """What the author is called."""
+
+    @property
+    def quote(self) -> str:
+        """The words in which they did."""
+
+    @property
+    def untried(self) -> str:
+        """Why the work could not be tried, where that was accepted."""
+
+    @property
+    def message_id(self) -> EventId:
+        """The message with the words."""
+
+    @property
+    def at(self) -> Millis:
+        """When."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindState:
+    """The part of a kind of conversation, in `State.kinds` under its name, and what the kernel asks of it.
+
+    What each record does to it is said by its reducers. The defaults are those of a kind that changes nothing.
+    """
+
+    has_phases: ClassVar[bool] = True
+    """Whether the phases limit what agents may do; else a conversation with this part is in `execute`."""
+    watches_runs: ClassVar[bool] = False
+    """Whether it watches its turns itself, so that runs have no deadlines of their own."""
+    reads_messages: ClassVar[bool] = False
+    """Whether a message is given to the kind, and to no agent that works, nor is it a wish for another agent."""
+    is_endless: ClassVar[bool] = False
+    """Whether its cycle has no end, so that limits of a cycle count from each message."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the kind's own work decides what is next, and not the router."""
+        return False
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether something of the kind has begun here, over or not, which a message cannot begin again."""
+        return False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether what it was for has ended, so that the conversation has."""
+        return False
+
+    @property
+    def refused_name(self) -> str:
+        """What the last message could not begin yet, and the next one may; "" for nothing."""
+        return ""
+
+    @property
+    def only_agent(self) -> Slug:
+        """The agent that answers alone; "" for none."""
+        return Slug("")
+
+    @property
+    def location_label(self) -> str:
+        """Where the conversation is, for lists; "" for the phase."""
+        return ""
+
+    @property
+    def asks_user(self) -> bool:
+        """Whether a user is asked to decide something: their answer has to be dated after the question."""
+        return False
+
+    @property
+    def last_transition(self) -> r.PhaseTransition | r.HandedOff | None:
+        """How the work came to where it is, for the agents who are next."""
+        return None
+
+    @property
+    def unannounced_from(self) -> Phase | None:
+        """The phase that was left, as long as no message has shown it."""
+        return None
+
+    @property
+    def open_gates(self) -> tuple[Phase, ...]:
+        """The quality gates still in the way of END, in order."""
+        return ()
+
+    @property
+    def waivers(self) -> "tuple[Waiver, ...]":
+        """What users gave up in the open cycle."""
+        return ()
+
+    @property
+    def worked_on(self) -> int | None:
+        """The seq of the newest message that agents who could carry it out were shown; None: `Memory.answered`."""
+        return None
+
+    def at_rest(self, then: "State", at: Millis, seq: int) -> Self:
+        """It as one to go on from after record `seq`, with nothing open; `then` is the whole state it is part of."""
+        del then, at, seq
+        return self
+
+    def gone_back(self, now: Self | None) -> Self:
+        """It after a rollback to where it was this: `now` is what it is until then."""
+        del now
+        return self
+
+    def imported(self, then: "State", rest: "State") -> Self | None:
+        """What an import takes over of it, None for nothing; `rest` is what it takes over of the kernel's parts."""
+        del then, rest
+        return None
+
+    def forked(self, records: int) -> Self:
+        """It as a fork begins with it, whose records have numbers that are smaller by so many."""
+        del records
+        return self
 
 
 @dataclass(slots=True)
@@ -40,7 +168,6 @@ class State:
     history: History | None = field(default_factory=History, compare=False)
     """For readers; None where none is kept."""
     router: Router = field(default_factory=Router)
-    phases: Phases = field(default_factory=Phases)
     kinds: Mapping[str, KindState] = field(default_factory=dict)
     """What each kind of conversation keeps, by its name."""
 
@@ -99,11 +226,13 @@ class State:
     @property
     def unmet_gates(self) -> tuple[Phase, ...]:
         """The quality gates still in the way of END, in order."""
-        phases = self.phases
-        if not phases.executed or not self.has_phases:
-            return ()
-        waived = phases.waived
-        return tuple(gate for gate in QUALITY_PHASES if gate not in phases.gates_met and gate not in waived)
+        return next((kind.open_gates for kind in self.kinds.values() if kind.open_gates), ()) if self.has_phases else ()
+
+    @property
+    def worked_on(self) -> int:
+        """The seq of the newest message that agents who could carry it out were shown before their run ended."""
+        marks = (kind.worked_on for kind in self.kinds.values())
+        return next((mark for mark in marks if mark is not None), self.memory.answered)
 
     @property
     def has_open_kind(self) -> bool:
@@ -134,8 +263,7 @@ class State:
 
         Answers to us are none, nor is what came before a user stopped the work.
         """
-        worked_on = self.phases.worked_on
-        handled = max(self.memory.answered if worked_on is None else worked_on, self.work.stopped)
+        handled = max(self.worked_on, self.work.stopped)
         return tuple(
             one for one in self.cycle.messages if one.role is not None and one.seq > handled and not one.is_answer
         )
@@ -154,14 +282,3 @@ PARTS: Final = tuple(spec.name for spec in fields(State))
 
 parts_of: Final = attrgetter(*PARTS)
 """All parts of a state, in order."""
-
-
-def worked_on(state: State, shown: int) -> int:
-    """`Phases.worked_on` once agents of the open turn were shown the messages up to `shown`."""
-    phases, turn = state.phases, state.work.turn
-    before = state.memory.answered if phases.worked_on is None else phases.worked_on
-    if turn is None or turn.phase not in QUALITY_PHASES:
-        return max(before, shown)
-    previous = state.cycle.turns[-1].seq if state.cycle.turns else 0
-    is_for_message = turn.phase is Phase.VERIFICATION and previous < phases.asked_at_rest < turn.seq
-    return max(before, phases.asked_at_rest) if is_for_message else before

@@ -12,17 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tenex.core.ids import ConversationId, Millis, PublicKey, TurnId
+from tenex.core.ids import ConversationId, Millis, TurnId
 from tenex.core.messages import NO_USAGE
 from tenex.core.records.base import Record
 from tenex.core.values import replace
 
-from .conversation import State, worked_on
+from .conversation import State
 from .cycle import of_cycle
 from .delivery import Delivery
 from .history import History, Rollback
 from .identity import ForkOrigin, Identity
-from .phases import Phases
 from .run import Completion, Message, OrchestratorTurn
 from .totals import Totals
 from .work import Work
@@ -81,23 +80,11 @@ def at_rest(then: State, at: Millis, seq: int = 1) -> State:
         totals=then.totals,
         history=then.history,
         router=replace(then.router, question=None, delay_reported=False),
-        phases=_nothing_asked(then.phases),
-        kinds={name: kind.at_rest(at, seq) for name, kind in then.kinds.items()},
+        kinds={name: kind.at_rest(then, at, seq) for name, kind in then.kinds.items()},
     )
     if then.work.turn is not None:
         _close_turn(rest, then, then.work.turn, at)
     return rest
-
-
-def _nothing_asked(phases: Phases) -> Phases:
-    return replace(
-        phases,
-        waiver_asked=(),
-        waiver_asked_of=PublicKey(""),
-        waiver_question=None,
-        waiver_untried="",
-        unannounced=None,
-    )
 
 
 def _close_turn(rest: State, then: State, turn: OrchestratorTurn, at: Millis) -> None:
@@ -107,7 +94,6 @@ def _close_turn(rest: State, then: State, turn: OrchestratorTurn, at: Millis) ->
     shown = max([then.memory.answered, *(run.shown for run in then.work.own_runs)])
     rest.cycle = replace(rest.cycle, turns=of_cycle(then.cycle.turns, closed))
     rest.memory = replace(rest.memory, last_turn=closed, answered=shown)
-    rest.phases = replace(rest.phases, worked_on=worked_on(then, shown))
     if then.history is not None:
         rest.history = then.history.closed(closed)
 
@@ -129,7 +115,6 @@ def of_then(then: State, now: State, at: Millis, *, with_files: bool) -> State:
         cycle=cycle,
         memory=replace(rest.memory, systems={}),
         router=replace(rest.router, lessons=()),
-        phases=rest.phases,
         kinds=rest.kinds,
     )
 
@@ -176,7 +161,7 @@ def of_fork(
             cycles_before=0,
             rollbacks=(),
         ),
-        kinds={name: kind.forked() for name, kind in rest.kinds.items()},
+        kinds={name: kind.forked(then.next_seq) for name, kind in rest.kinds.items()},
     )
 
 
@@ -189,7 +174,7 @@ def _before(state: State, records: int) -> State:
     def messages(moved: Sequence[Message]) -> tuple[Message, ...]:
         return tuple(replace(message, seq=message.seq - records) for message in moved)
 
-    memory, phases = state.memory, state.phases
+    memory = state.memory
     last_turn = memory.last_turn
     window = memory.window
     return replace(
@@ -206,11 +191,6 @@ def _before(state: State, records: int) -> State:
             answered=memory.answered - records,
         ),
         router=replace(state.router, asked=state.router.asked - records),
-        phases=replace(
-            phases,
-            worked_on=None if phases.worked_on is None else phases.worked_on - records,
-            asked_at_rest=phases.asked_at_rest - records,
-        ),
         history=state.history and replace(state.history, turns=turns(state.history.turns)),
     )
 
@@ -230,8 +210,7 @@ def gone_back(now: State, record: RolledBack) -> State:
         totals=totals,
         history=now.history and _noted(now.history, record),
         router=replace(then.router, lessons=now.router.lessons),
-        phases=then.phases,
-        kinds=then.kinds,
+        kinds={name: kind.gone_back(now.kinds.get(name)) for name, kind in then.kinds.items()},
     )
 
 

@@ -16,8 +16,7 @@ from typing import Any
 
 from tenex.core.config import Replay
 from tenex.core.ids import Millis, PublicKey
-from tenex.core.state.conversation import State
-from tenex.core.state.kind import KindState
+from tenex.core.state.conversation import KindState, State
 from tenex.core.values import replace
 from tenex.workflows.missions import records as m
 from tenex.workflows.missions.config import NAME
@@ -297,13 +296,14 @@ class MissionPart(KindState):
         """The mission, where the conversation is its own."""
         return f"@{self.mission.workflow}" if self.mission is not None and self.mission.is_alone else ""
 
-    def at_rest(self, at: Millis, seq: int) -> "MissionPart":
+    def at_rest(self, then: State, at: Millis, seq: int) -> "MissionPart":
         """It with its mission paused."""
-        del seq
+        del then, seq
         return replace(self, mission=self.mission and self.mission.at_rest(at))
 
-    def forked(self) -> "MissionPart":
+    def forked(self, records: int) -> "MissionPart":
         """It as a fork begins with it."""
+        del records
         return replace(self, mission=self.mission and self.mission.forked())
 
 

@@ -13,9 +13,10 @@ from typing import Final
 from tenex.core.decide.transaction import Transaction
 from tenex.core.reducers.cycle import ANSWER_WORDS
 from tenex.core.signals import InboundMessage
-from tenex.core.state.questions import DecisionQuestion
 from tenex.core.state.run import CallState
 from tenex.core.text import plain
+from tenex.workflows.phases.questions import DecisionQuestion
+from tenex.workflows.phases.state import phases_of
 
 from . import gates
 
@@ -66,7 +67,7 @@ def open_questions(draft: Transaction) -> int:
     """How many questions a user could mean by a yes that names none."""
     state = draft.state
     asked_by_agents = sum(call.state is CallState.PARKED for run in state.work.runs.values() for call in run.open_calls)
-    has_waiver, has_plan = bool(state.phases.waiver_asked), gates.waiting_plan(state, draft.rules) is not None
+    has_waiver, has_plan = bool(phases_of(state).waiver_asked), gates.waiting_plan(state, draft.rules) is not None
     return asked_by_agents + has_waiver + has_plan
 
 

@@ -15,6 +15,8 @@ from tenex.core.decide.turns import advance
 from tenex.core.phases import Phase
 from tenex.core.signals import MessageReceived
 from tenex.core.state.run import OrchestratorTurn, Run
+from tenex.workflows.phases import records as p
+from tenex.workflows.phases.state import phases_of
 
 from . import answers, decide, gates
 
@@ -49,7 +51,7 @@ def answered(draft: Transaction, signal: MessageReceived, wrote: r.MessageRecord
             return False
         decide.correct_plan(draft, signal.name, signal.message.author)
         return True
-    why = answers.why_no_answer(draft, message, state.phases.plan_question, is_only=is_only)
+    why = answers.why_no_answer(draft, message, phases_of(state).plan_question, is_only=is_only)
     if why := why or answers.why_misdated(draft, message, _asked_at(draft, plan)):
         notify(draft, f"Your “yes” approves nothing: {why}. To approve the plan, send `/approve`.")
         if state.router.question is None:
@@ -86,7 +88,7 @@ def reject(draft: Transaction, signal: MessageReceived, reason: str) -> None:
 
 def _approve(draft: Transaction, signal: MessageReceived, plan: OrchestratorTurn, message: int = 0) -> None:
     draft.add(
-        r.PlanApproved,
+        p.PlanApproved,
         turn_id=plan.turn_id,
         author=signal.message.author,
         name=signal.name,
@@ -100,11 +102,11 @@ def _approve(draft: Transaction, signal: MessageReceived, plan: OrchestratorTurn
 
 
 def _why_other_plan(draft: Transaction, signal: MessageReceived) -> str:
-    return "it replies to an earlier plan" if signal.message.reply_to in draft.state.phases.earlier_plans else ""
+    return "it replies to an earlier plan" if signal.message.reply_to in phases_of(draft.state).earlier_plans else ""
 
 
 def _asked_at(draft: Transaction, plan: OrchestratorTurn) -> int:
-    asked = draft.state.phases.plan_question
+    asked = phases_of(draft.state).plan_question
     return asked.at if asked is not None else max(done.at for done in plan.completions)
 
 

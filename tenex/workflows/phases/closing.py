@@ -11,10 +11,12 @@ from tenex.core.context.window import in_a_line
 from tenex.core.ids import Slug
 from tenex.core.names import is_placeholder
 from tenex.core.phases import QUALITY_PHASES, Phase
-from tenex.core.records import Outcome, Waived, WorkVerdict
+from tenex.core.records import Outcome, WorkVerdict
 from tenex.core.reducers.history import so_far
 from tenex.core.state.conversation import State
 from tenex.core.state.run import OrchestratorTurn, ProgramRun, Run
+from tenex.workflows.phases.records import Waived
+from tenex.workflows.phases.state import phases_of
 
 from . import evidence
 
@@ -98,14 +100,14 @@ def _with_lines(state: State, path: str) -> str:
 
 def _checks(state: State) -> Iterator[str]:
     """How it was checked, and what was tidied."""
-    for waiver in state.phases.waivers:
+    for waiver in phases_of(state).waivers:
         if waiver.untried:
             who = _name(state, waiver, "You")
             yield f"Not tried: {_line(waiver.untried)}. {f'{who} accepted it' if who else 'It was accepted'} so."
-        elif Phase.VERIFICATION in waiver.phases and Phase.VERIFICATION not in state.phases.gates_met:
+        elif Phase.VERIFICATION in waiver.phases and Phase.VERIFICATION not in phases_of(state).gates_met:
             who = _name(state, waiver, "you")
             yield f"Not checked: {f'{who} left the verification' if who else 'the verification was left'} out."
-    if Phase.VERIFICATION in state.phases.gates_met:
+    if Phase.VERIFICATION in phases_of(state).gates_met:
         turn = next(turn for turn in reversed(state.cycle.turns) if turn.phase is Phase.VERIFICATION)
         yield _checked(turn)
     tidied = [turn for turn in state.cycle.turns if turn.phase is Phase.CHORES and turn.has_effect]

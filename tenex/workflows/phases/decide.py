@@ -19,6 +19,7 @@ from tenex.core.messages import NO_USAGE, ModelStep
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from tenex.core.routing import parse
 from tenex.core.state.conversation import State
+from tenex.workflows.phases.state import phases_of
 
 from . import closing, gates, waivers
 from .only_choice import only_choice, to_accept_untried
@@ -162,7 +163,7 @@ def _enter(draft: Transaction, accepted: Accepted, decider: Decider) -> None:
 
 def _skip(draft: Transaction, phase: Phase, decider: Decider) -> None:
     """Pass through a phase that a user waived."""
-    waivers = [waiver for waiver in draft.state.phases.waivers if phase in waiver.phases]
+    waivers = [waiver for waiver in phases_of(draft.state).waivers if phase in waiver.phases]
     if waivers:
         transition(draft, phase, f"waived by {waivers[0].name}", person(waivers[0].name, waivers[0].author))
     else:
@@ -174,7 +175,7 @@ def end(draft: Transaction, reason: str, decider: Decider) -> None:
     for phase in gates.waived_to_the_end(draft.state):
         _skip(draft, phase, decider)
     requests = draft.state.requests
-    if draft.state.phases.executed:
+    if phases_of(draft.state).executed:
         slug = closing.speaker(draft.state)
         speaker = draft.rules.roster.get(slug) if slug is not None else None
         notify(draft, closing.last_word(draft.state), speaker=speaker)

@@ -19,6 +19,7 @@ from tenex.core.programs import is_text
 from tenex.core.state.conversation import State
 from tenex.core.state.run import OrchestratorTurn, ProgramRun
 from tenex.core.trials import shown_by
+from tenex.workflows.phases.state import phases_of
 
 NAMED: Final = 5
 """Files that a refusal names, and commands."""
@@ -60,7 +61,7 @@ def has_tried(turn: OrchestratorTurn) -> bool:
 
 def is_proved(state: State, turn: OrchestratorTurn) -> bool:
     """Whether the calls of a turn show that what was changed has been tried."""
-    if not state.phases.executed:
+    if not phases_of(state).executed:
         return True
     return not failed_trials(turn) and (turn.has_tried or unread(state, turn) == ())
 

@@ -11,6 +11,7 @@ from tenex.core.graph import END
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from tenex.core.state.conversation import State
 from tenex.core.state.run import OrchestratorTurn
+from tenex.workflows.phases.state import phases_of
 
 from . import evidence
 
@@ -24,7 +25,7 @@ def why_not_leave(conversation: Conversation, target: str, rules: Policy) -> str
             gates = ", ".join(still_open)
             return f"END is refused: something was changed, and these gates are open: {gates}. Go on to the first."
         return None
-    if here is Phase.BRAINSTORM and not conversation.phases.wrote_since_entry:
+    if here is Phase.BRAINSTORM and not phases_of(conversation).wrote_since_entry:
         return "A brainstorm is left only when the person has written since it began; wait for them with USER."
     if here is Phase.PLAN and rules.gates.plan_approval == "person" and not is_plan_approved(conversation):
         return "The plan needs the person's approval before it is left; wait for them with USER."
@@ -49,7 +50,7 @@ def open_gates(conversation: Conversation, rules: Policy) -> tuple[Phase, ...]:
 def is_plan_approved(conversation: State) -> bool:
     """Whether a user approved the plan of the last turn; each turn makes another plan."""
     last = conversation.cycle.turns[-1].turn_id if conversation.cycle.turns else None
-    return conversation.work.turn is None and last == conversation.phases.approved_turn
+    return conversation.work.turn is None and last == phases_of(conversation).approved_turn
 
 
 def must_be_carried_out(conversation: State, rules: Policy) -> bool:
@@ -72,7 +73,7 @@ def waiting_plan(conversation: State, rules: Policy) -> OrchestratorTurn | None:
 def met(conversation: Conversation, turn: OrchestratorTurn, rules: Policy) -> Phase | None:
     """The quality gate that a turn meets by closing, if it does."""
     finished = {done.verdict for done in turn.completions if done.outcome == "finished"}
-    if not conversation.phases.executed or turn.phase not in QUALITY_PHASES:
+    if not phases_of(conversation).executed or turn.phase not in QUALITY_PHASES:
         return None
     if turn.phase is Phase.REFLECTION:
         return None if yet_to_reflect(conversation, rules) else turn.phase
@@ -85,7 +86,9 @@ def met(conversation: Conversation, turn: OrchestratorTurn, rules: Policy) -> Ph
 def yet_to_reflect(conversation: Conversation, rules: Policy) -> tuple[str, ...]:
     """The participants of this cycle, still in the roster, who have not reflected."""
     there = rules.routable
-    return tuple(a for a in conversation.cycle.participants if a in there and a not in conversation.phases.reflected)
+    return tuple(
+        a for a in conversation.cycle.participants if a in there and a not in phases_of(conversation).reflected
+    )
 
 
 def ineligible(conversation: Conversation, agents: Iterable[str], rules: Policy) -> tuple[str, ...]:
@@ -96,7 +99,7 @@ def ineligible(conversation: Conversation, agents: Iterable[str], rules: Policy)
 
 def path(conversation: Conversation, target: Phase) -> tuple[Phase, ...] | None:
     """The phases entered on the way to `target`: itself, after those that are waived; None if there is no way."""
-    here, waived = conversation.cycle.phase, conversation.phases.waived
+    here, waived = conversation.cycle.phase, phases_of(conversation).waived
     if PHASE_TRANSITIONS.permits(here, target):
         return (target,)
     way: list[Phase] = []
@@ -113,7 +116,7 @@ def waived_to_the_end(conversation: Conversation) -> tuple[Phase, ...]:
     way: list[Phase] = []
     here = conversation.cycle.phase
     for gate in QUALITY_PHASES:
-        if gate in conversation.phases.waived and PHASE_TRANSITIONS.permits(here, gate):
+        if gate in phases_of(conversation).waived and PHASE_TRANSITIONS.permits(here, gate):
             way.append(gate)
             here = gate
     return tuple(way)

@@ -21,6 +21,9 @@ from tenex.core.signals import DayLimitReached, MessageReceived, ModelFailed, Ro
 from tenex.core.state.conversation import State
 from tenex.core.state.run import Call, OrchestratorTurn, Run
 from tenex.workflows.missions.state import mission_of
+from tenex.workflows.phases import records as p
+from tenex.workflows.phases.reducers import PHASES
+from tenex.workflows.phases.state import NAME, Phases
 
 from . import answers, approvals, closing, decide, evidence, gates, hand_over, waivers
 from .only_choice import will_repair
@@ -32,7 +35,10 @@ from .routing import Rejected
 class PhasesKind(Kind):
     """A conversation whose router chooses agents and phases."""
 
-    name = "phases"
+    name = NAME
+    state = Phases
+    records = (p.WaiverRequested, p.WaiverDeclined, p.Waived, p.PlanApproved)
+    reducers = PHASES
 
     def owns(self, state: State) -> bool:
         """Every conversation: it is registered last."""

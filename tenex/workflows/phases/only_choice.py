@@ -20,6 +20,7 @@ from tenex.core.phases import GATES, TALK_PHASES, Phase
 from tenex.core.routing import USER, RoutingDecision
 from tenex.core.state.conversation import State
 from tenex.core.state.run import OrchestratorTurn
+from tenex.workflows.phases.state import phases_of
 
 from . import evidence, gates
 from .routing import Accepted, check
@@ -58,7 +59,7 @@ def _decision(conversation: Conversation, rules: Policy) -> RoutingDecision | No
     if here is Phase.PLAN:
         is_blocked = gates.why_not_leave(conversation, Phase.EXECUTE, rules) is not None
         return RoutingDecision(agents=(USER,), reason="the plan needs their approval") if is_blocked else None
-    if here is Phase.EXECUTE and not conversation.phases.executed:
+    if here is Phase.EXECUTE and not phases_of(conversation).executed:
         return _answered(conversation, last)
     if here is Phase.EXECUTE and not _is_done(conversation, last):
         return None
@@ -103,21 +104,21 @@ def _to_next_gate(conversation: Conversation, last: OrchestratorTurn, rules: Pol
     if gate is Phase.REFLECTION:
         agents = gates.yet_to_reflect(conversation, rules)
     reason = GATES[gate].reason
-    if gate is Phase.CHORES and Phase.VERIFICATION in conversation.phases.waived:
+    if gate is Phase.CHORES and Phase.VERIFICATION in phases_of(conversation).waived:
         reason = _unchecked(conversation)
     return RoutingDecision(agents=agents, phase=gate, reason=reason) if agents else None
 
 
 def _end_reason(conversation: Conversation) -> str:
-    if Phase.VERIFICATION in conversation.phases.waived:
+    if Phase.VERIFICATION in phases_of(conversation).waived:
         return f"all that was asked for is done; {_unchecked(conversation)}"
-    is_checked = Phase.VERIFICATION in conversation.phases.gates_met
+    is_checked = Phase.VERIFICATION in phases_of(conversation).gates_met
     return "all that was asked for is done and checked" if is_checked else "it is answered, and nothing was changed"
 
 
 def _unchecked(conversation: Conversation) -> str:
     """Why the work goes on without a verification, which a user gave up or accepted untried."""
-    waiver = next(waiver for waiver in conversation.phases.waivers if Phase.VERIFICATION in waiver.phases)
+    waiver = next(waiver for waiver in phases_of(conversation).waivers if Phase.VERIFICATION in waiver.phases)
     return f"{waiver.name} accepted it untried" if waiver.untried else f"{waiver.name} waived verification"
 
 
@@ -144,7 +145,7 @@ def to_accept_untried(conversation: Conversation, rules: Policy) -> str | None:
     """Why the work could not be tried, where a user has to be asked whether they accept it so."""
     last = conversation.cycle.turns[-1] if conversation.cycle.turns else None
     is_open = Phase.VERIFICATION in conversation.unmet_gates
-    if last is None or not rules.routes_by_rule or not is_open or conversation.phases.untried_asked:
+    if last is None or not rules.routes_by_rule or not is_open or phases_of(conversation).untried_asked:
         return None
     if conversation.cycle.phase is not Phase.VERIFICATION or any(not m.is_answer for m in conversation.unanswered):
         return None

@@ -16,6 +16,7 @@ from tenex.core.names import short_key
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from tenex.core.routing import REASON_CHARACTERS
 from tenex.core.state.run import Completion, Message, OrchestratorTurn
+from tenex.workflows.phases.state import phases_of
 
 from . import gates
 
@@ -83,7 +84,7 @@ def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
         for phase in PHASE_TRANSITIONS.permitted(conversation.cycle.phase)
         if gates.why_not_leave(conversation, phase, rules) is None
     ]
-    way = QUALITY_PHASES if conversation.phases.waived else ()
+    way = QUALITY_PHASES if phases_of(conversation).waived else ()
     beyond = [p for p in (*way, Phase.CHAT) if p not in permitted and _beyond(conversation, p)]
     return {
         "roster": [
@@ -106,7 +107,7 @@ def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
         "can_end": bool(conversation.cycle.turns) and gates.why_not_leave(conversation, END, rules) is None,
         "participants": list(conversation.cycle.participants),
         "still_to_reflect": list(gates.yet_to_reflect(conversation, rules)),
-        "waived": sorted(conversation.phases.waived),
+        "waived": sorted(phases_of(conversation).waived),
         **({"plan_approved": True} if gates.must_be_carried_out(conversation, rules) else {}),
         "rejections": list(conversation.router.question.rejections if conversation.router.question else ()),
     }

@@ -9,6 +9,7 @@ from tenex.core.graph import END
 from tenex.core.ids import Slug
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from tenex.core.routing import USER, RoutingDecision
+from tenex.workflows.phases.state import phases_of
 
 from . import gates
 
@@ -157,11 +158,11 @@ def _wish(conversation: Conversation, decision: RoutingDecision) -> Rejected | N
             which = ", ".join(QUALITY_PHASES)
             sentence = f"{_short(name)} is no quality gate; only these can be waived: {which}."
             return Rejected(sentence=sentence, plain=f"wanted to skip {_short(name)}, which is no check")
-        if phase not in (*wanted, *conversation.phases.waived, *conversation.phases.gates_met):
+        if phase not in (*wanted, *phases_of(conversation).waived, *phases_of(conversation).gates_met):
             wanted.append(phase)
     if not wanted:
         return None
-    refused = [phase for phase in wanted if phase in conversation.phases.waiver_declined]
+    refused = [phase for phase in wanted if phase in phases_of(conversation).waiver_declined]
     if refused:
         gates_kept = ", ".join(refused)
         sentence = f"A person was asked whether {gates_kept} may be skipped, and did not say yes."

@@ -16,6 +16,8 @@ from tenex.core.ids import PublicKey
 from tenex.core.phases import GATES, Phase
 from tenex.core.signals import MessageReceived
 from tenex.core.state.conversation import State
+from tenex.workflows.phases import records as p
+from tenex.workflows.phases.state import phases_of
 
 from .answers import is_clear_no, is_clear_yes, why_no_answer
 
@@ -35,7 +37,7 @@ def ask(draft: Transaction, phases: Sequence[Phase], untried: str = "") -> None:
         Decision.WAIVER, state, draft.rules.gates, author=newest.author, role=newest.role
     ):
         of = newest.author
-    draft.add(r.WaiverRequested, phases=tuple(phases), of=of, untried=untried)
+    draft.add(p.WaiverRequested, phases=tuple(phases), of=of, untried=untried)
     owners = "" if of else " Only an owner can allow it."
     keeps = "it" if len(phases) == 1 else "them"
     text = (
@@ -51,13 +53,15 @@ def ask(draft: Transaction, phases: Sequence[Phase], untried: str = "") -> None:
 
 def still_open(state: State, phases: Sequence[Phase]) -> tuple[Phase, ...]:
     """Those of the gates that this cycle has neither passed nor skipped."""
-    return tuple(phase for phase in phases if phase not in state.phases.gates_met and phase not in state.phases.waived)
+    return tuple(
+        phase for phase in phases if phase not in phases_of(state).gates_met and phase not in phases_of(state).waived
+    )
 
 
 def nothing_to_skip(state: State, phases: Sequence[Phase]) -> str:
     """The answer to a command that would skip gates of which none is open."""
-    passed = [phase for phase in phases if phase in state.phases.gates_met]
-    skipped = [phase for phase in phases if phase not in state.phases.gates_met]
+    passed = [phase for phase in phases if phase in phases_of(state).gates_met]
+    skipped = [phase for phase in phases if phase not in phases_of(state).gates_met]
     parts = [f"{_listed(passed)} {'is' if len(passed) == 1 else 'are'} done"] if passed else []
     parts += [f"{_listed(skipped)} will be skipped already"] if skipped else []
     return f"There is nothing to skip: {', and '.join(parts)}."
@@ -74,7 +78,7 @@ def answered(draft: Transaction, signal: MessageReceived, wrote: r.MessageRecord
     `is_only` is whether nothing else was asked when it came.
     """
     state, message = draft.state, signal.message
-    phases = state.phases.waiver_asked
+    phases = phases_of(state).waiver_asked
     if not phases:
         return False
     is_theirs = may_decide(
@@ -83,9 +87,9 @@ def answered(draft: Transaction, signal: MessageReceived, wrote: r.MessageRecord
         draft.rules.gates,
         author=message.author,
         role=signal.role,
-        asked=state.phases.waiver_asked_of,
+        asked=phases_of(state).waiver_asked_of,
     )
-    why_not = why_no_answer(draft, message, state.phases.waiver_question, is_only=is_only)
+    why_not = why_no_answer(draft, message, phases_of(state).waiver_question, is_only=is_only)
     if is_theirs and is_clear_yes(message.text):
         if not why_not:
             waive(draft, phases, signal)
@@ -93,20 +97,22 @@ def answered(draft: Transaction, signal: MessageReceived, wrote: r.MessageRecord
             return True
         skips = " and ".join(f"`/skip {phase}`" for phase in phases)
         does, how = (
-            ("accepts", "accept it untried") if state.phases.waiver_untried else ("skips", f"skip {_listed(phases)}")
+            ("accepts", "accept it untried")
+            if phases_of(state).waiver_untried
+            else ("skips", f"skip {_listed(phases)}")
         )
         notify(draft, f"Your “yes” {does} nothing: {why_not}. To {how}, send {skips}.")
     is_no = is_theirs and not why_not and is_clear_no(message.text)
-    draft.add(r.WaiverDeclined, name=signal.name, message=wrote.seq if is_no else 0)
+    draft.add(p.WaiverDeclined, name=signal.name, message=wrote.seq if is_no else 0)
     return False
 
 
 def waive(draft: Transaction, phases: Sequence[Phase], signal: MessageReceived) -> None:
     """Record that a user gave up gates with this message, and report what that means."""
-    message, untried = signal.message, draft.state.phases.waiver_untried
-    is_accepted = bool(untried) and tuple(phases) == draft.state.phases.waiver_asked
+    message, untried = signal.message, phases_of(draft.state).waiver_untried
+    is_accepted = bool(untried) and tuple(phases) == phases_of(draft.state).waiver_asked
     draft.add(
-        r.Waived,
+        p.Waived,
         phases=tuple(phases),
         author=message.author,
         name=signal.name,
@@ -116,7 +122,7 @@ def waive(draft: Transaction, phases: Sequence[Phase], signal: MessageReceived) 
     )
     if is_accepted:
         return  # who has just accepted it knows what that means
-    if Phase.VERIFICATION in draft.state.phases.gates_met:
+    if Phase.VERIFICATION in phases_of(draft.state).gates_met:
         notify(draft, f"As you wish, I skip {_listed(phases)}. The work has been verified.")
         return
     skipped = "; ".join(f"{phase}: {GATES[phase].risk}" for phase in phases)

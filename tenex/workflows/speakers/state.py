@@ -11,8 +11,7 @@ from typing import ClassVar
 from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.json_values import plain
 from tenex.core.routes import Route
-from tenex.core.state.conversation import State
-from tenex.core.state.kind import KindState
+from tenex.core.state.conversation import KindState, State
 from tenex.core.values import replace
 from tenex.workflows.speakers import records as w
 from tenex.workflows.speakers.config import (
@@ -108,8 +107,9 @@ class WorkflowSession(KindState):
         kept = {key: watch for key, watch in self.watches.items() if key.partition(".")[0] not in names}
         return replace(self, watches=kept)
 
-    def at_rest(self, at: Millis, seq: int) -> "WorkflowSession":
+    def at_rest(self, then: State, at: Millis, seq: int) -> "WorkflowSession":
         """It as one to go on from, after going back or in a fork: nothing is open, and time counts again."""
+        del then
         if self.is_closed:
             return self
         names = [TTL, MAX_SILENCE]

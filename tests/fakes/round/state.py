@@ -6,8 +6,7 @@ from typing import ClassVar
 from tenex.core import records as r
 from tenex.core.ids import Slug
 from tenex.core.reducers.table import Reducers
-from tenex.core.state.conversation import State
-from tenex.core.state.kind import KindState
+from tenex.core.state.conversation import KindState, State
 
 from .config import NAME
 from .records import RoundOpened

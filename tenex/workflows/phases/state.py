@@ -1,20 +1,26 @@
 """What a conversation of the phases keeps beside its cycle: gates, waivers, the plan, and what was worked on."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from tenex.core import records as r
-from tenex.core.ids import EventId, PublicKey, Slug, TurnId
-from tenex.core.phases import Phase
+from tenex.core.ids import EventId, Millis, PublicKey, Slug, TurnId
+from tenex.core.phases import QUALITY_PHASES, Phase
+from tenex.core.state.conversation import KindState, State
 from tenex.core.values import replace
+from tenex.workflows.phases import records as p
 
 from .questions import DecisionQuestion
+
+NAME: Final = "phases"
+"""Of the kind."""
 
 EARLIER_PLANS = 100
 """Messages that presented a plan which was changed since: a late `/approve` as a reply to one approves nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Phases:
+class Phases(KindState):
     """Where a cycle is on its way through the phases. A rollback restores it, with nothing asked."""
 
     wrote_since_entry: bool = False
@@ -29,7 +35,7 @@ class Phases:
     reflected: frozenset[Slug] = frozenset()
     changed_outside: bool = field(default=False, compare=False)
     """Whether execute may have changed something that `Cycle.touched` does not name."""
-    waivers: tuple[r.Waived, ...] = ()
+    waivers: tuple[p.Waived, ...] = ()
     waiver_asked: tuple[Phase, ...] = ()
     """Gates a user is being asked to give up."""
     waiver_asked_of: PublicKey = PublicKey("")
@@ -60,6 +66,63 @@ class Phases:
     any work for it: where it chose to verify, that was what the user asked for."""
 
     @property
+    def asks_user(self) -> bool:
+        """Whether a user is asked to skip gates, or to approve a plan."""
+        return self.waiver_question is not None or self.plan_question is not None
+
+    @property
+    def unannounced_from(self) -> Phase | None:
+        """The phase that was left, as long as no message has shown it."""
+        return self.unannounced.from_ if self.unannounced is not None else None
+
+    @property
+    def open_gates(self) -> tuple[Phase, ...]:
+        """The gates that are neither met nor waived, in order."""
+        if not self.executed:
+            return ()
+        waived = self.waived
+        return tuple(gate for gate in QUALITY_PHASES if gate not in self.gates_met and gate not in waived)
+
+    def at_rest(self, then: State, at: Millis, seq: int) -> "Phases":
+        """It with nothing asked; what agents of the open turn were shown counts."""
+        del at, seq
+        worked = self.worked_on
+        if then.work.turn is not None:
+            shown = [then.memory.answered, *(run.shown for run in then.work.own_runs)]
+            worked = self.worked_on_after(then, max(shown))
+        return replace(
+            self,
+            worked_on=worked,
+            waiver_asked=(),
+            waiver_asked_of=PublicKey(""),
+            waiver_question=None,
+            waiver_untried="",
+            unannounced=None,
+        )
+
+    def forked(self, records: int) -> "Phases":
+        """It as a fork begins with it, whose records have numbers that are smaller by so many."""
+        worked_on = None if self.worked_on is None else self.worked_on - records
+        return replace(self, worked_on=worked_on, asked_at_rest=self.asked_at_rest - records)
+
+    def imported(self, then: State, rest: State) -> "Phases":
+        """What an import takes over of it: whether something was executed, so that its gates are open."""
+        del then
+        phase = rest.cycle.phase
+        executed = self.executed or phase in (Phase.EXECUTE, *QUALITY_PHASES)
+        return Phases(executed=executed and rest.cycle.status != "ended")
+
+    def worked_on_after(self, state: State, shown: int) -> int:
+        """`worked_on` once agents of the open turn were shown the messages up to `shown`."""
+        turn = state.work.turn
+        before = state.memory.answered if self.worked_on is None else self.worked_on
+        if turn is None or turn.phase not in QUALITY_PHASES:
+            return max(before, shown)
+        previous = state.cycle.turns[-1].seq if state.cycle.turns else 0
+        is_for_message = turn.phase is Phase.VERIFICATION and previous < self.asked_at_rest < turn.seq
+        return max(before, self.asked_at_rest) if is_for_message else before
+
+    @property
     def waived(self) -> frozenset[Phase]:
         """The gates a user gave up in this cycle."""
         return frozenset(phase for waiver in self.waivers for phase in waiver.phases)
@@ -78,3 +141,12 @@ class Phases:
     def with_open_gates(self) -> "Phases":
         """Something was changed in execute: each gate is to be passed, again."""
         return replace(self, executed=True, gates_met=frozenset(), reflected=frozenset(), untried_asked=False)
+
+
+_NEW: Final = Phases()
+
+
+def phases_of(state: State) -> Phases:
+    """Where a conversation is on its way through the phases; its beginning where there is nothing of it yet."""
+    part = state.kinds.get(NAME)
+    return part if isinstance(part, Phases) else _NEW

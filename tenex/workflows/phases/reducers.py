@@ -1,0 +1,319 @@
+"""What each record does to where a cycle is on its way through the phases, and what its own do to the rest."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tenex.core import records as r
+from tenex.core.context.window import in_a_line
+from tenex.core.decider import Decider, person
+from tenex.core.ids import Millis, PublicKey
+from tenex.core.phases import QUALITY_PHASES, Phase
+from tenex.core.reducers.cycle import ANSWER_WORDS, CYCLE, carried, is_all_put_back, leaves_phase, with_settled
+from tenex.core.reducers.history import HISTORY, noted, where_kept
+from tenex.core.reducers.memory import MEMORY, QUOTE, decided
+from tenex.core.reducers.router import ROUTER
+from tenex.core.reducers.table import Reducer, Reducers
+from tenex.core.state.conversation import State
+from tenex.core.state.cycle import Cycle
+from tenex.core.state.history import History
+from tenex.core.state.memory import Memory, UserDecision
+from tenex.core.state.router import Router
+from tenex.core.values import replace
+
+from . import records as p
+from .questions import DecisionQuestion
+from .state import EARLIER_PLANS, NAME, Phases, phases_of
+
+PHASES: Final = Reducers[Phases | None](NAME)
+
+
+def _on(*records: type[r.Record]) -> Callable[[Reducer[Phases, Any]], Reducer[Phases, Any]]:
+    """Register the function below, for conversations that go through the phases."""
+
+    def register(reduce: Reducer[Phases, Any]) -> Reducer[Phases, Any]:
+        def reduce_part(part: Phases | None, record: Any, before: State) -> Phases | None:
+            return reduce(part or _NEW, record, before) if before.has_phases else part
+
+        PHASES.on(*records)(reduce_part)
+        return reduce
+
+    return register
+
+
+_NEW: Final = Phases()
+
+
+# ---- cycles and transitions ------------------------------------------------------------------------------------------
+
+
+@_on(r.CycleStarted)
+def _cycle_started(phases: Phases, record: r.CycleStarted, before: State) -> Phases:
+    """What goes on in a new cycle; all else is of the old one."""
+    is_shown_later = phases.unannounced is not None and phases.unannounced.to is record.phase
+    return Phases(
+        wrote_since_entry=bool(carried(before, record)),
+        last_transition=None if leaves_phase(before, record) else phases.last_transition,
+        unannounced=phases.unannounced if is_shown_later else None,
+        worked_on=phases.worked_on,
+        asked_at_rest=phases.asked_at_rest,
+    )
+
+
+@_on(r.PhaseTransition)
+def _moved(phases: Phases, record: r.PhaseTransition, _: State) -> Phases:
+    return replace(phases, wrote_since_entry=False, last_transition=record, unannounced=record)
+
+
+@_on(r.HandedOff)
+def _handed_off(phases: Phases, record: r.HandedOff, _: State) -> Phases:
+    return replace(phases, last_transition=record)
+
+
+@_on(r.MessageRecorded)
+def _wrote(phases: Phases, record: r.MessageRecorded, before: State) -> Phases:
+    cycle = before.cycle
+    is_at_rest = cycle.status == "waiting" and cycle.waiting_for != "waiver" and cycle.phase is Phase.EXECUTE
+    return replace(
+        phases,
+        asked_at_rest=record.seq if is_at_rest else phases.asked_at_rest,
+        wrote_since_entry=True,
+        waiver_declined=frozenset(),
+    )
+
+
+@_on(r.MessageSent)
+def _sent(phases: Phases, record: r.MessageSent, before: State) -> Phases:
+    if record.is_published and record.phase is before.cycle.phase and phases.unannounced is not None:
+        phases = replace(phases, unannounced=None)
+    if not record.asks:
+        return phases
+    events = tuple(event.id for event in record.events)
+    if record.asks == "waiver":
+        return replace(phases, waiver_question=DecisionQuestion(events=events, at=record.at))
+    # each agent of a turn presents a part of the plan
+    parts = phases.plan_question.events if phases.plan_question is not None else ()
+    return replace(phases, plan_question=DecisionQuestion(events=(*parts, *events), at=record.at))
+
+
+@_on(r.ClockAdjusted)
+def _clock_set(phases: Phases, record: r.ClockAdjusted, _: State) -> Phases:
+    by = record.by
+    transition = phases.last_transition
+    if transition is not None:
+        transition = replace(transition, at=Millis(transition.at + by))
+    return replace(
+        phases,
+        last_transition=transition,
+        waiver_question=phases.waiver_question and phases.waiver_question.shifted(by),
+        plan_question=phases.plan_question and phases.plan_question.shifted(by),
+    )
+
+
+# ---- the router's question -------------------------------------------------------------------------------------------
+
+
+@_on(r.Stopped, p.WaiverDeclined)
+def _not_asked(phases: Phases, _record: r.Record, _: State) -> Phases:
+    return phases.without_waiver_question()
+
+
+@_on(r.RouteRequested)
+def _route_requested(phases: Phases, _record: r.RouteRequested, _: State) -> Phases:
+    """The router is asked; work goes on, so a later yes is an answer to something else than gates."""
+    return phases.without_waiver_question()
+
+
+@_on(r.Routed)
+def _routed(phases: Phases, record: r.Routed, before: State) -> Phases:
+    by = record.decided_by
+    is_by_router = before.router.question is not None and by is not None and by.kind == "router"
+    is_verifying = before.cycle.phase is Phase.VERIFICATION
+    if is_by_router and is_verifying and _has_granted_waiver(phases, with_settled(before, record)):
+        # it could choose any work: the wish to waive, which began this, holds none that it left for the next cycle
+        worked = before.memory.answered if phases.worked_on is None else phases.worked_on
+        return replace(phases, worked_on=max(worked, before.router.asked))
+    return phases
+
+
+def _has_granted_waiver(phases: Phases, cycle: Cycle) -> bool:
+    """Whether a user has said yes to the router's question, and nothing else with it."""
+    answers = {message.event_id for message in cycle.messages if message.is_answer}
+    return any(not waiver.untried and waiver.message_id in answers for waiver in phases.waivers)
+
+
+# ---- waivers and plans -----------------------------------------------------------------------------------------------
+
+
+@_on(p.WaiverRequested)
+def _waiver_requested(phases: Phases, record: p.WaiverRequested, _: State) -> Phases:
+    return replace(
+        phases,
+        waiver_asked=record.phases,
+        waiver_asked_of=record.of,
+        waiver_untried=record.untried,
+        untried_asked=phases.untried_asked or bool(record.untried),
+    )
+
+
+@_on(p.Waived)
+def _waived(phases: Phases, record: p.Waived, _: State) -> Phases:
+    return replace(
+        phases,
+        waivers=(*phases.waivers, record),
+        waiver_asked=(),
+        waiver_asked_of=PublicKey(""),
+        waiver_question=None,
+        waiver_untried="",
+    )
+
+
+@_on(p.PlanApproved)
+def _plan_approved(phases: Phases, record: p.PlanApproved, _: State) -> Phases:
+    return replace(phases, approved_turn=record.turn_id)
+
+
+# ---- turns and gates -------------------------------------------------------------------------------------------------
+
+
+@_on(r.TurnOpened)
+def _turn_opened(phases: Phases, record: r.TurnOpened, _: State) -> Phases:
+    plans = phases.earlier_plans
+    if phases.plan_question is not None:
+        plans = (*plans, *phases.plan_question.events)[-EARLIER_PLANS:]
+    phases = replace(phases.without_waiver_question(), plan_question=None, earlier_plans=plans)
+    opens_gates = record.phase is Phase.EXECUTE and not record.gates_by_effect
+    return phases.with_open_gates() if opens_gates else phases
+
+
+@_on(r.ToolCallCompleted)
+def _call_returned(phases: Phases, record: r.ToolCallCompleted, before: State) -> Phases:
+    turn = before.work.turn
+    if turn is None or record.run not in before.work.runs:
+        return phases
+    if turn.phase is not Phase.EXECUTE or not (record.touched or record.has_outside_effect):
+        return phases
+    changed_outside = phases.changed_outside or record.has_outside_effect
+    return replace(phases.with_open_gates(), changed_outside=changed_outside)
+
+
+@_on(r.RunEnded)
+def _run_ended(phases: Phases, record: r.RunEnded, before: State) -> Phases:
+    run, turn = before.work.runs.get(record.run), before.work.turn
+    if run is None or turn is None or run.parent is not None:
+        return phases
+    phases = replace(phases, worked_on=phases.worked_on_after(before, run.shown))
+    return replace(phases, reflected=phases.reflected | {run.agent}) if turn.phase is Phase.REFLECTION else phases
+
+
+@_on(r.TurnClosed)
+def _turn_closed(phases: Phases, record: r.TurnClosed, before: State) -> Phases:
+    if before.work.turn is None or record.gate is None:
+        return phases
+    return replace(phases, gates_met=phases.gates_met | {record.gate})
+
+
+@_on(r.FilesUndone)
+def _files_undone(phases: Phases, record: r.FilesUndone, before: State) -> Phases:
+    """Without changes no gate is open."""
+    left = before.cycle.touched - frozenset(record.files)
+    if not is_all_put_back(before, record) or left or phases.changed_outside or before.cycle.status == "ended":
+        return phases
+    return replace(phases, executed=False, gates_met=frozenset())
+
+
+# ---- what rebuilds and imports leave ---------------------------------------------------------------------------------
+
+
+@_on(r.JournalRebuilt)
+def _rebuilt(phases: Phases, record: r.JournalRebuilt, _: State) -> Phases:
+    if record.phase is None:
+        return phases
+    return replace(
+        phases,
+        wrote_since_entry=False,
+        executed=bool(record.open_gates),
+        gates_met=frozenset(QUALITY_PHASES) - frozenset(record.open_gates),
+    )
+
+
+@_on(r.ConversationImported)
+def _imported(phases: Phases, record: r.ConversationImported, _: State) -> Phases:
+    return replace(phases, executed=False) if record.agent else phases
+
+
+# ---- the rest of the conversation ------------------------------------------------------------------------------------
+
+
+@CYCLE.on(p.WaiverDeclined, p.PlanApproved)
+def _cycle_decided(cycle: Cycle, record: p.WaiverDeclined | p.PlanApproved, _: State) -> Cycle:
+    return cycle.settled(record.message) if record.message else cycle
+
+
+@CYCLE.on(p.Waived)
+def _cycle_waived(cycle: Cycle, record: p.Waived, before: State) -> Cycle:
+    answer = cycle.messages[-1] if phases_of(before).waiver_asked and cycle.messages else None
+    is_short = answer is not None and len(answer.text.split()) <= ANSWER_WORDS
+    if answer is not None and is_short and answer.event_id == record.message_id:
+        return cycle.settled(answer.seq)  # it holds no request that could be lost
+    return cycle
+
+
+@MEMORY.on(p.Waived)
+def _memory_waived(memory: Memory, record: p.Waived, before: State) -> Memory:
+    """A user gave up gates, by a command or by a yes."""
+    text = f"{record.name} gave up {', '.join(record.phases)}: “{in_a_line(record.quote, QUOTE)}”"
+    is_command = all(message.event_id != record.message_id for message in before.cycle.messages[-1:])
+    return decided(memory, UserDecision(seq=record.seq, text=text, is_command=is_command))
+
+
+@MEMORY.on(p.PlanApproved)
+def _memory_approved(memory: Memory, record: p.PlanApproved, _: State) -> Memory:
+    """A user approved a plan, by a command or by a yes."""
+    text = f"{record.name} approved the plan"
+    return decided(memory, UserDecision(seq=record.seq, text=text, is_command=not record.message))
+
+
+@MEMORY.on(r.PhaseTransition)
+def _memory_moved(memory: Memory, record: r.PhaseTransition, before: State) -> Memory:
+    """A plan is carried out: what a user last wrote about it approved it, where no approval is on record."""
+    is_carried_out = record.from_ is Phase.PLAN and record.to is Phase.EXECUTE
+    if phases_of(before).approved_turn or not is_carried_out:
+        return memory
+    newest = before.cycle.messages[-1] if before.cycle.messages else None
+    if newest is None or not phases_of(before).wrote_since_entry:
+        return memory
+    text = f"{newest.name} on the plan: {in_a_line(newest.text, QUOTE)}"
+    return decided(memory, UserDecision(seq=newest.seq, text=text))
+
+
+@ROUTER.on(p.WaiverRequested)
+def _router_waits(router: Router, record: p.WaiverRequested, _: State) -> Router:
+    """Its answer was this question to a user, and no decision yet on what users want."""
+    return router if record.untried else replace(router, asked=0)
+
+
+def _note_waiver_asked(state: State, history: History, record: p.WaiverRequested) -> History:
+    reason = f"the router wants to skip {', '.join(record.phases)}; a person has to agree"
+    history = noted(state, history, record, "waiver asked", reason, by=Decider(kind="router"))
+    return replace(history, reason=reason)
+
+
+def _note_waiver_declined(state: State, history: History, record: p.WaiverDeclined) -> History:
+    reason = f"{', '.join(phases_of(state).waiver_asked)} not skipped: no clear yes"
+    return noted(state, history, record, "waiver declined", reason, by=person(record.name))
+
+
+def _note_waived(state: State, history: History, record: p.Waived) -> History:
+    reason = f"{', '.join(record.phases)} skipped: “{record.quote}”"
+    return noted(state, history, record, "waiver", reason, by=person(record.name, record.author))
+
+
+def _note_approved(state: State, history: History, record: p.PlanApproved) -> History:
+    reason = f"the plan of {record.turn_id} approved"
+    return noted(state, history, record, "approval", reason, by=person(record.name, record.author))
+
+
+HISTORY.add(p.WaiverRequested, where_kept(_note_waiver_asked))
+HISTORY.add(p.WaiverDeclined, where_kept(_note_waiver_declined))
+HISTORY.add(p.Waived, where_kept(_note_waived))
+HISTORY.add(p.PlanApproved, where_kept(_note_approved))
