@@ -218,5 +218,8 @@ def test_hostile_text_of_1_mb_takes_time_that_grows_with_it(hostile: Callable[[i
         split_text(text, MAX_EVENT_BYTES)
         return time.process_time() - began
 
-    assert seconds(1_000_000) < max(0.5, 20 * seconds(250_000))
+    def grows_with_it() -> bool:
+        return seconds(1_000_000) < max(0.5, 20 * seconds(250_000))
+
+    assert any(grows_with_it() for _ in range(3)), "garbage may be collected in one measurement, not in each"
     assert seconds(1_000_000) < 10

@@ -1,6 +1,6 @@
 """An imported conversation: its messages can be read, and nothing that its records say decides anything."""
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -25,7 +25,7 @@ from tenex.core.state.snapshot import StateSnapshot
 from tenex.core.trust import least_trusted
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import NAME as PHASES
-from tenex.workflows.phases.state import phases_of
+from tenex.workflows.phases.state import Phases, phases_of
 from tenex.workflows.single.state import NAME as SINGLE
 from tenex.workflows.single.state import SingleAgent, agent_of
 from tests.fakes.scenario import ALICE, ENDS, ID, WAITS, Router, Scenario, diligent, refusals, route, rules, scenario_at
@@ -119,19 +119,16 @@ def test_whatever_state_a_file_has_an_import_takes_only_what_is_named(examples: 
 
 def values_of(state: State) -> dict[str, Any]:
     """What each field of each part holds, by `part.field`."""
-    values: dict[str, Any] = {}
-    for part in fields(State):
-        value = getattr(state, part.name)
-        if is_dataclass(value) and part.name != "history":
-            values |= {f"{part.name}.{spec.name}": getattr(value, spec.name) for spec in fields(value)}
-        else:
-            values[part.name] = value
+    values: dict[str, Any] = {"history": state.history}
+    parts = {part.name: getattr(state, part.name) for part in fields(State) if part.name not in ("history", "kinds")}
+    for name, part in {**parts, **state.kinds}.items():
+        values |= {f"{name}.{spec.name}": getattr(part, spec.name) for spec in fields(part)}
     return values
 
 
 def check_import(state: State) -> None:
     made = imported([StateSnapshot(seq=4, at=Millis(9), state=state)]).conversation
-    fresh = State(identity=Identity(id=ID))
+    fresh = State(identity=Identity(id=ID), kinds={PHASES: Phases()})
     for name, value in values_of(made).items():
         if name not in READ | DECIDED:
             assert value == values_of(fresh)[name], name

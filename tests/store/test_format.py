@@ -1,5 +1,6 @@
 """Records as lines of every version, and how much of a damaged file is believed."""
 
+import dataclasses
 import json
 import re
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from tenex.core.ids import ConversationId, Millis, RunId
 from tenex.core.messages import CallRequest, ModelStep
 from tenex.core.phases import Phase
 from tenex.core.records import RECORDS, CommandGiven, ModelResponded, Record, RouteRequested
-from tenex.core.state.conversation import State
+from tenex.core.state.conversation import PARTS, State
 from tenex.core.state.cycle import Cycle
 from tenex.core.state.identity import Identity
 from tenex.core.state.kind import FORMATS
@@ -296,6 +297,15 @@ def test_every_state_there_could_be_comes_back_as_it_was(state: State) -> None:
     data = encoded(snapshot)
     assert CONVERSATION.decode_lines(data) == ([snapshot], len(data), None)
     assert encoded(*CONVERSATION.decode_lines(data)[0]) == data, "in the same order too"
+
+
+@pytest.mark.parametrize("part", [name for name in PARTS if name not in ("identity", "kinds")])
+def test_a_part_that_differs_in_one_field_alone_comes_back(part: str) -> None:
+    """A part that equals its default is left out: so each of its fields has to count."""
+    spec = next(spec for spec in dataclasses.fields(State) if spec.name == part)
+    assert spec.default_factory is not dataclasses.MISSING
+    uncounted = [field.name for field in dataclasses.fields(spec.default_factory()) if not field.compare]
+    assert not uncounted
 
 
 def bad(*records: Record) -> str:

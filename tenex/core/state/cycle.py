@@ -46,11 +46,11 @@ class Cycle:
     turns: tuple[OrchestratorTurn, ...] = ()
     participants: tuple[Slug, ...] = ()
     touched: frozenset[str] = frozenset()
-    lines: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False)
+    lines: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Lines added and removed in some of them since the cycle began, for readers."""
     read_files: Mapping[str, str] = field(default_factory=dict)
     usage: Usage = NO_USAGE
-    talk_usage: Usage = field(default=NO_USAGE, compare=False)
+    talk_usage: Usage = NO_USAGE
     """What of it does not count against the limits of a cycle: of talk; with one agent alone of earlier messages."""
 
     turns_since_user: int = 0

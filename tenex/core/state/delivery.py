@@ -55,7 +55,7 @@ class Delivery:
     """The newest time of an event of ours, in seconds: none is dated before it."""
     origin: Mapping[str, Any] = field(default_factory=dict)
     """The message we answer: a user's newest that is no command."""
-    first_origin: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    first_origin: Mapping[str, Any] = field(default_factory=dict)
     """The message that began the conversation, answered where the newest was deleted."""
     command_origin: Mapping[str, Any] = field(default_factory=dict)
     """The command that the next message answers, where one was given last."""

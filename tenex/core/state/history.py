@@ -2,7 +2,7 @@
 
 No rule reads any of it, but for a rollback, which names the turns that it undoes. Every value is cut, and every list
 holds from `BLOCK` to twice as many, so that the state stays bounded; the readable file keeps what leaves in files of
-its own. A snapshot from before a field was kept lacks it, so `State.history` is not compared.
+its own. Programs that only fold need none, so `State.history` is not compared.
 """
 
 import json

@@ -85,14 +85,14 @@ class Memory:
 
     recent: tuple[Message, ...] = ()
     """The newest messages, whole, across cycles."""
-    recent_size: int = field(default=0, compare=False)
+    recent_size: int = 0
     """About the bytes of `recent`. This, `earlier`, `user_decisions` and `window` are only shown: no decision may
     depend on them."""
-    earlier: tuple[Message, ...] = field(default=(), compare=False)
+    earlier: tuple[Message, ...] = ()
     """Users' messages before these, each cut to a line: the first ones and the newest."""
-    user_decisions: tuple[UserDecision, ...] = field(default=(), compare=False)
+    user_decisions: tuple[UserDecision, ...] = ()
     """What users decided: their answers to questions, the gates they gave up, the plans they approved."""
-    window: Window = field(default_factory=Window, compare=False)
+    window: Window = field(default_factory=Window)
     """What the newest run of a turn's own agents was shown of the conversation."""
     past: tuple[PastCycle, ...] = ()
     """What stays of the cycles that are over."""

@@ -1,6 +1,6 @@
 """The router's question: what it is being asked, since when, and what it has learnt from refused answers."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .run import Question
 
@@ -14,9 +14,9 @@ class Router:
 
     question: Question | None = None
     """What it is being asked; None for nothing."""
-    asked: int = field(default=0, compare=False)
+    asked: int = 0
     """The seq of its newest question: it knows of no message after it."""
     lessons: tuple[str, ...] = ()
     """What it should learn from answers that were refused."""
-    delay_reported: bool = field(default=False, compare=False)
+    delay_reported: bool = False
     """Whether users know that it is slow, since one of them last wrote."""

@@ -59,8 +59,8 @@ class Call:
     """Of the record that permitted, parked or linked it."""
     replay: Replay = Replay.ONCE
     result: CallResult | None = None
-    began: int | None = field(default=None, compare=False)
-    """`State.working` when it was let through; for readers, and older snapshots lack it."""
+    began: int | None = None
+    """`Totals.working` when it was let through; for readers."""
     asked_of: PublicKey = PublicKey("")
     """Of a question: who was asked; "" in older journals, for who began the cycle."""
 
@@ -176,13 +176,13 @@ class Run:
     parent: RunId | None = None
     call: CallId | None = None
     is_shared: bool = False
-    started: Millis = field(default=Millis(0), compare=False)
-    """This and what follows are for readers; older snapshots lack it."""
-    budget: int = field(default=0, compare=False)
+    started: Millis = Millis(0)
+    """This and what follows are for readers."""
+    budget: int = 0
     """ms from its start to its first deadline: that moves by what is no work."""
-    models: Mapping[str, Usage] = field(default_factory=dict, compare=False)
+    models: Mapping[str, Usage] = field(default_factory=dict)
     """What its calls have cost by model, cancelled ones included."""
-    call_count: int = field(default=0, compare=False)
+    call_count: int = 0
     """Calls that have their result."""
 
     @property
@@ -406,8 +406,8 @@ class Completion:
     """Where its agent wants the work to go on."""
     untried: str = ""
     """Why the work could not be tried, with that verdict."""
-    calls: tuple[str, ...] = field(default=(), compare=False)
-    """What was called, a line each, where it was not finished; not compared, because older snapshots lack it."""
+    calls: tuple[str, ...] = ()
+    """What was called, a line each, where it was not finished."""
 
     @property
     def is_finished(self) -> bool:
@@ -429,25 +429,24 @@ class OrchestratorTurn:
     completions: tuple[Completion, ...] = ()
     is_completed: bool = False
     summary: str = ""
-    ran: tuple[ProgramRun, ...] = field(default=(), compare=False)
-    """The newest programs that its agents, and those they called, have run. Like the two below, a snapshot written
-    before it was kept lacks it, so it is not compared."""
-    looked_at: frozenset[str] = field(default=frozenset(), compare=False)
+    ran: tuple[ProgramRun, ...] = ()
+    """The newest programs that its agents, and those they called, have run."""
+    looked_at: frozenset[str] = frozenset()
     """Files changed in the cycle that were read in it."""
-    has_effect: bool = field(default=False, compare=False)
+    has_effect: bool = False
     """Whether it has changed a file or something outside."""
-    cycle: int = field(default=0, compare=False)
-    """This and what follows are for readers; older snapshots lack it."""
-    decided_by: Decider | None = field(default=None, compare=False)
-    models: Mapping[str, Usage] = field(default_factory=dict, compare=False)
+    cycle: int = 0
+    """This and what follows are for readers."""
+    decided_by: Decider | None = None
+    models: Mapping[str, Usage] = field(default_factory=dict)
     """What the router has cost since the turn before it, and what the runs have that have ended, by model."""
-    worked_before: int = field(default=0, compare=False)
-    """`State.working` when it began."""
-    working: int | None = field(default=None, compare=False)
+    worked_before: int = 0
+    """`Totals.working` when it began."""
+    working: int | None = None
     """ms of work, once it is closed."""
-    changed: tuple[str, ...] = field(default=(), compare=False)
+    changed: tuple[str, ...] = ()
     """Files that its calls changed, cut."""
-    source: str = field(default="", compare=False)
+    source: str = ""
     """The file that alone says so; "" for what this journal recorded."""
 
     @property
@@ -504,13 +503,13 @@ class Message:
     """The last turn opened before it was written."""
     is_answer: bool = False
     """Whether it answered a question of ours, and so has been dealt with."""
-    sent_as: str = field(default="", compare=False)
+    sent_as: str = ""
     """The event id of one of ours. Snapshots written before it was kept lack it, so no rule may depend on it."""
     context: str = ""
     """What it replies to or quotes, in words for models; "" for nothing that they are not shown anyway."""
-    cycle: int = field(default=0, compare=False)
-    """For readers, as `turn`, the turn that was open; older snapshots lack both."""
-    turn: TurnId | None = field(default=None, compare=False)
+    cycle: int = 0
+    """For readers, as `turn`, the turn that was open."""
+    turn: TurnId | None = None
 
     def blanked(self, seq: int) -> "Message":
         """The same without its words, if it is the message `seq`."""

@@ -19,7 +19,7 @@ class PhaseMetrics:
     visits: int = 0
     duration: int = 0
     usage: Usage = NO_USAGE
-    working: int = field(default=0, compare=False)
+    working: int = 0
     """ms of `duration` without those in which a user was waited for."""
 
 
@@ -28,19 +28,19 @@ class Totals:
     """Sums of the whole conversation. No rule reads them but the limits of a day and of a conversation."""
 
     turn_count: int = 0
-    working: int = field(default=0, compare=False)
+    working: int = 0
     """ms in which an agent or the router worked: not those in which a user, an operator or a day was waited for."""
     usage: Usage = NO_USAGE
     granted: Usage = NO_USAGE
     """The sum of `usage` when a user last let the conversation go on: its own limits count from there."""
-    spending: Mapping[int, Mapping[PublicKey, Usage]] = field(default_factory=dict, compare=False)
+    spending: Mapping[int, Mapping[PublicKey, Usage]] = field(default_factory=dict)
     """What the newest `SPENDING_DAYS` days have cost, by day since 1970 (UTC) and by `State.on_behalf_of`."""
     limit_reported: tuple[str, Millis] = ("", Millis(0))
     """The last limit of a day that users were informed of, and when that day ends."""
     metrics: Mapping[Phase, PhaseMetrics] = field(default_factory=dict)
     """Of the visits to each phase that are over, and of all its usage."""
     phase_started_at: Millis = Millis(0)
-    worked_before_phase: int = field(default=0, compare=False)
+    worked_before_phase: int = 0
     """`working` when the phase was entered."""
 
     def phase_left(self, phase: Phase, at: Millis) -> "Totals":

@@ -1,6 +1,6 @@
 """What a conversation of the phases keeps beside its cycle: gates, waivers, the plan, and what was worked on."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from tenex.core import records as r
@@ -33,7 +33,7 @@ class Phases(KindState):
     executed: bool = False
     gates_met: frozenset[Phase] = frozenset()
     reflected: frozenset[Slug] = frozenset()
-    changed_outside: bool = field(default=False, compare=False)
+    changed_outside: bool = False
     """Whether execute may have changed something that `Cycle.touched` does not name."""
     waivers: tuple[p.Waived, ...] = ()
     waiver_asked: tuple[Phase, ...] = ()
@@ -58,10 +58,10 @@ class Phases(KindState):
     """The turn whose plan a user has approved; "" for none. A later turn makes another plan."""
 
     # messages
-    worked_on: int | None = field(default=None, compare=False)
+    worked_on: int | None = None
     """As `Memory.answered`, of runs in phases that may carry a message out: a gate may only look at what was asked for
     before. None where no such run has ended; then it is `answered`."""
-    asked_at_rest: int = field(default=0, compare=False)
+    asked_at_rest: int = 0
     """The seq of the newest message that came in execute while nothing was under way or asked. The router could choose
     any work for it: where it chose to verify, that was what the user asked for."""
 
