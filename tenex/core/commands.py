@@ -13,7 +13,7 @@ from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import STOPPED, advance, close_calls, close_turn, finish_run
 from tenex.core.decider import Decider, person
-from tenex.core.kind import kind_of_conversation, refused_workflow
+from tenex.core.kind import KindCommand, all_kinds, kind_of_conversation, refused_name, what_is_refused
 
 from . import names
 from . import records as r
@@ -30,18 +30,13 @@ from .signals import MessageReceived
 from .text import plain, trimmed
 
 HELP = """Write what you want in your own words. I also understand these commands:
-@NAME  goes straight to that agent{agents}{workflows}
+@NAME  goes straight to that agent{agents}{begun}
 /status  where the conversation is
 /stop  end what is running
-/pause  let a mission finish its step, and wait
+{kinds}
 /retry  run the last turn again
 /undo  put back the files of the last turn, or with `cycle` of this cycle; it lists them first
 /continue  go on after a limit, a hold or a refused decision
-/quick  skip verification, chores and reflection in this cycle
-/skip PHASE  skip one of them
-/approve  approve the plan that waits for it
-/reject REASON  have that plan changed
-/set NAME=VALUE  set a variable of a workflow; `/set` alone lists them
 /new  end this cycle; your next message begins another
 /help  this"""
 
@@ -54,26 +49,32 @@ class Command:
     argument: str
 
 
-NAMES = (
-    "stop",
-    "status",
-    "help",
-    "new",
-    "continue",
-    "retry",
-    "pause",
-    "approve",
-    "reject",
-    "set",
-    "quick",
-    "skip",
-    "undo",
-)
-TAKE_ARGUMENT = ("skip", "set", "approve", "reject", "undo")
-"""`/approve` takes none: its kind of conversation then refuses it, because words after it may be a condition."""
+_NAMES = ("stop", "status", "help", "new", "continue", "retry", "undo")
+"""Of the commands that every kind of conversation has."""
+_LAST_LINE = ("stop", "status", "help")
 
-LAST_LINE = ("quick", "skip", "stop", "pause", "status", "help")
-"""What counts as the last line of a message too: it limits or reports. What others refer to is unclear."""
+
+def commands_of_kinds() -> dict[str, KindCommand]:
+    """The commands of the kinds of conversation, by name."""
+    return {command.name: command for kind in all_kinds() for command in kind.commands}
+
+
+def command_names() -> tuple[str, ...]:
+    """The names of all commands."""
+    return (*_NAMES, *commands_of_kinds())
+
+
+def takes_argument(name: str) -> bool:
+    """Whether words may follow a command."""
+    command = commands_of_kinds().get(name)
+    return name == "undo" if command is None else command.takes_argument
+
+
+def counts_as_last_line(name: str) -> bool:
+    """Whether a command counts as the last line of a message too: what others refer to there is unclear."""
+    command = commands_of_kinds().get(name)
+    return name in _LAST_LINE if command is None else command.counts_as_last_line
+
 
 UNKNOWN = "unknown"
 """The command of a message that begins with a command or a mention, and names nothing there is."""
@@ -110,7 +111,7 @@ def parse(text: str) -> Command | None:
     name = word.lower()
     if emphasis and emphasis[0] not in marks and not words.endswith(emphasis[0]):
         return None  # a pattern such as `*/bin`
-    if name not in NAMES:
+    if name not in command_names():
         return None if is_reply else Command(UNKNOWN, f"/{word}{rest}".strip())
     if emphasis:
         rest = rest.rstrip(_EMPHASIS)
@@ -131,7 +132,7 @@ def split_last_line(text: str) -> tuple[str, Command | None]:
     if not before.strip() or not plain(line).lstrip(_EMPHASIS + " ").startswith("/"):
         return text, None
     command = parse(line)
-    if command is None or command.name == UNKNOWN or (command.argument and command.name not in TAKE_ARGUMENT):
+    if command is None or command.name == UNKNOWN or (command.argument and not takes_argument(command.name)):
         return text, None
     above = before.rstrip().rpartition("\n")[2]
     is_listed = above.endswith(":") or parse(above) is not None
@@ -171,7 +172,7 @@ def read(draft: Transaction, signal: MessageReceived) -> Command | MessageReceiv
     command = parse(text)
     if command is not None:
         is_answer = command.name == UNKNOWN and any(run.has_parked for run in draft.state.work.runs.values())
-        if not is_answer or names.nearest(_first(command.argument)[1:], NAMES):
+        if not is_answer or names.nearest(_first(command.argument)[1:], command_names()):
             return command
     words = text.split(maxsplit=_WORDS)[:_WORDS]
     first = names.plain(words[0]) if words else ""
@@ -205,7 +206,7 @@ def _unknown(draft: Transaction, text: str) -> str:
     """The answer to a message that begins with an unknown command or name."""
     first = _first(text)
     if first.startswith("/"):
-        near = names.nearest(first[1:], NAMES)
+        near = names.nearest(first[1:], command_names())
         sentence = f"There is no command {first}. "
         sentence += f"Did you mean /{near}?" if near else "`/help` lists them."
     else:
@@ -225,10 +226,11 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
     if command.name == UNKNOWN:
         notify(draft, _unknown(draft, command.argument))
         return
-    left = "" if command.name in TAKE_ARGUMENT else command.argument
+    left = "" if takes_argument(command.name) else command.argument
     if left:  # words that would be lost without a sign
         notify(draft, f"/{command.name} takes nothing after it; please send the rest as a message of its own.")
-    decision = Decision.WAIVER if command.name in ("quick", "skip") else Decision.COMMAND
+    of_kind = commands_of_kinds().get(command.name)
+    decision = Decision.WAIVER if of_kind is not None and of_kind.is_waiver else Decision.COMMAND
     is_permitted = permissions.may_decide(
         decision, draft.state, draft.rules.gates, author=signal.message.author, role=signal.role
     )
@@ -241,32 +243,27 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
         notify(draft, "Only an owner may skip a quality gate.")
     elif not is_permitted:
         notify(draft, f"/{command.name} is for an owner, or the member who began this conversation.")
-    elif command.name in ("new", "continue") and (workflow := refused_workflow(draft)):
+    elif command.name in ("new", "continue") and (refused := refused_name(draft)):
         notify(
             draft,
-            f"The mission {workflow} has not begun. Write here what it is to work on, or anything else in a new note.",
+            f"The {what_is_refused(draft)} {refused} has not begun. "
+            "Write here what it is to work on, or anything else in a new note.",
         )
     elif command.name == "undo":
         undo(draft, command.argument, signal.name)
     elif kind.command(draft, command.name, command.argument, signal):
         return
-    elif command.name in ("quick", "skip"):
-        notify(draft, "There are no quality gates here, so there is nothing to skip.")
-    elif command.name in ("approve", "reject"):
-        notify(draft, "Plans need no approval here.")
+    elif of_kind is not None:
+        notify(draft, of_kind.elsewhere)
     elif command.name == "stop":
         stop(draft, signal.name)
-    elif command.name == "pause":
-        notify(draft, "Only a mission that is under way can be paused; `/stop` ends what is running.")
-    elif command.name == "set":
-        notify(draft, "Only a workflow has variables; mention one in a new note to begin it.")
     elif command.name == "new":
         stop(draft, signal.name, quiet=True)
         end_cycle(draft, person(signal.name, signal.message.author))
     elif command.name in ("retry", "continue"):  # `/retry` where there is no turn to repeat
         resume(draft, signal.name)
     else:
-        raise InternalError(f"/{command.name} is in NAMES and has no case here")
+        raise InternalError(f"/{command.name} is a command and has no case here")
 
 
 def stop(draft: Transaction, name: str, *, quiet: bool = False) -> None:
@@ -369,15 +366,21 @@ def resume(draft: Transaction, name: str) -> None:
         advance(draft)
 
 
+def _help_line(command: KindCommand) -> str:
+    usage = f" {command.usage}" if command.usage else ""
+    return f"/{command.name}{usage}  {command.help}"
+
+
 def help_text(draft: Transaction) -> str:
     """All commands, and the names that a message can call."""
     rules = draft.rules
     agents = ", ".join(sorted(rules.routable))
-    workflows = ", ".join(sorted(rules.begun_by_mention))
+    begun = ", ".join(sorted(rules.begun_by_mention))
     disabled = sorted({*rules.disabled, *rules.disabled_agents})
     text = HELP.format(
         agents=f": {agents}" if agents else "",
-        workflows=f"; in a new note it begins a workflow: {workflows}" if workflows else "",
+        begun=f"; in a new note it begins a workflow: {begun}" if begun else "",
+        kinds="\n".join(map(_help_line, commands_of_kinds().values())),
     )
     return f"{text}\nDisabled, because of a fault in their files: {', '.join(disabled)}" if disabled else text
 

@@ -6,7 +6,7 @@ A kind is a folder of `tenex.workflows`; `tenex.workflows` registers all of them
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from tenex.core.config import Agent, Policy
 from tenex.core.conversation import Conversation, register_reducers
@@ -35,6 +35,25 @@ class Unproved:
     reason: str = ""
 
 
+class KindCommand(NamedTuple):
+    """A slash command that one kind of conversation carries out, in its `Kind.command`."""
+
+    name: str
+    help: str
+    """What it does, for `/help`."""
+    elsewhere: str
+    """The answer to it in the other kinds."""
+    usage: str = ""
+    """What follows it, for `/help`."""
+    takes_argument: bool = False
+    counts_as_last_line: bool = False
+    """Whether it counts at the end of a message too: it only limits or reports."""
+    counts_in_opening: bool = False
+    """Whether the kind reads it itself in the message that begins a conversation."""
+    is_waiver: bool = False
+    """Whether it is for those who may skip quality gates."""
+
+
 class Kind:
     """A kind of conversation. The defaults are those of one agent that works without rules of a kind.
 
@@ -50,6 +69,9 @@ class Kind:
     """The classes of its own records."""
     reducers: ClassVar[Reducers[Any] | None] = None
     """What each record does to its part."""
+
+    commands: ClassVar[tuple[KindCommand, ...]] = ()
+    """Its own commands."""
 
     waits_when_idle = True
     """Whether a user is waited for after a command that starts nothing; else the kind goes on by itself."""
@@ -258,7 +280,12 @@ def can_begin(draft: Transaction, slug: Slug) -> bool:
     return any(kind.begins(draft.rules, slug) for kind in all_kinds())
 
 
-def refused_workflow(draft: Transaction) -> Slug:
+def what_is_refused(draft: Transaction) -> str:
+    """What the kind calls that which could not begin."""
+    return next((kind.refused_noun for kind in draft.state.kinds.values() if kind.refused_name), "conversation")
+
+
+def refused_name(draft: Transaction) -> Slug:
     """What the next message may begin, since the last message could not; "" for nothing."""
     names = (Slug(kind.refused_name) for kind in draft.state.kinds.values())
     return next((name for name in names if name and can_begin(draft, name)), Slug(""))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.commands import HELP, NAMES, Command, parse
+from tenex.core.commands import Command, command_names, parse
 from tenex.core.config import Role
 from tenex.core.conversation import new_conversation
 from tenex.core.ids import Millis
@@ -80,10 +80,10 @@ STATUSES: dict[str, Callable[[], Scenario]] = {
     stage.__name__: stage for stage in (new, deciding, working, parked, waiting, fallen_back, ended)
 }
 GATES = {"quick", "skip"}
-FOR_OWNERS = set(NAMES) - GATES - {"help", "status"}
+FOR_OWNERS = set(command_names()) - GATES - {"help", "status"}
 
 
-@pytest.mark.parametrize(("name", "role", "stage"), list(itertools.product(NAMES, Role, STATUSES)))
+@pytest.mark.parametrize(("name", "role", "stage"), list(itertools.product(command_names(), Role, STATUSES)))
 def test_every_command_by_every_role_in_every_status(name: str, role: Role, stage: str) -> None:
     """It is answered at once, the agents and the router do not see it, and it is carried out only for whom it is."""
     scenario = STATUSES[stage]()
@@ -140,7 +140,12 @@ TALK = ["", "stop", "please /stop", "/", "//stop", "/ stop", "/etc/hosts is brok
 )
 def test_what_is_a_command_and_what_is_talk(text: str, command: Command | None) -> None:
     assert parse(text) == command
-    assert set(re.findall(r"^/(\w+)", HELP, re.MULTILINE)) == set(NAMES), "help names every command"
+
+
+def test_help_names_every_command() -> None:
+    scenario = Scenario(Router({}), diligent)
+    scenario.user_writes("/help")
+    assert sorted(re.findall(r"^/(\w+)", scenario.sent_texts()[-1], re.MULTILINE)) == sorted(command_names())
 
 
 STOP = Command("stop", "")

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 
 from tenex.core import records as r
-from tenex.core.commands import NAMES
+from tenex.core.commands import command_names
 from tenex.core.config import GateRules, Limits, Policy, Role
 from tenex.core.conversation import Conversation, fold, new_conversation
 from tenex.core.decide.dispatch import decide
@@ -389,7 +389,7 @@ class ConversationMachine(RuleBasedStateMachine):
         """One rule for all that is rare, so that most steps are work."""
         match odd:
             case "command":
-                name, role = data.draw(st.sampled_from(NAMES)), data.draw(st.sampled_from(Role))
+                name, role = data.draw(st.sampled_from(command_names())), data.draw(st.sampled_from(Role))
                 argument = {"skip": " chores", "reject": " use postgres"}.get(name, "")
                 self.scenario.user_writes(f"/{name}{argument}", role=role)
             case "again":

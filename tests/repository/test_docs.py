@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from tenex.cli.root_command import COMMANDS, app, load_command
-from tenex.core.commands import NAMES
+from tenex.core.commands import command_names
 from tenex.core.ids import PublicKey
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.ports import OutgoingMessage
@@ -153,7 +153,7 @@ def test_the_table_of_the_phases_is_the_code() -> None:
 @pytest.mark.parametrize("name", ["README.md", "docs/protocol.md"])
 def test_the_table_of_slash_commands_lists_all_of_them(name: str) -> None:
     cells = re.findall(r"^\| (`/[^|]*)\|", text_of(ROOT / name), re.MULTILINE)
-    assert sorted(re.findall(r"`/(\w+)", "".join(cells))) == sorted(NAMES)
+    assert sorted(re.findall(r"`/(\w+)", "".join(cells))) == sorted(command_names())
 
 
 def test_the_journal_line_in_the_documents_can_be_read() -> None:

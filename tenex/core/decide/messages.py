@@ -4,12 +4,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tenex.core import records as r
-from tenex.core.commands import LAST_LINE, Command, execute_command, parse, read, split_last_line
+from tenex.core.commands import (
+    Command,
+    commands_of_kinds,
+    counts_as_last_line,
+    execute_command,
+    parse,
+    read,
+    split_last_line,
+)
 from tenex.core.context.window import in_a_line
 from tenex.core.conversation import Conversation
 from tenex.core.decider import person
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
-from tenex.core.kind import all_kinds, can_begin, kind_of_conversation, refused_workflow
+from tenex.core.kind import all_kinds, can_begin, kind_of_conversation, refused_name
 from tenex.core.names import is_placeholder, with_names, without_mentions
 from tenex.core.port_values import Quotation
 from tenex.core.signals import InboundMessage, MessageDeleted, MessageReceived
@@ -50,7 +58,7 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
         return
     signal, last = _without_last_line(command)
     state = draft.state
-    retried = refused_workflow(draft)
+    retried = refused_name(draft)
     is_begun = not retried and bool(state.memory.recent or state.cycle.turns or state.has_begun_kind)
     called = retried or next((slug for slug in signal.addressed if can_begin(draft, slug)), Slug(""))
     kind = kind_of_conversation(state)
@@ -59,13 +67,18 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
     if called and not is_begun:
         kind = next(kind for kind in all_kinds() if kind.begins(draft.rules, called))
     kind.on_message(draft, signal, called)
-    if last is not None and last.name in LAST_LINE:
+    if last is not None and counts_as_last_line(last.name):
         _give(draft, last, signal)
-    elif last is not None and not (called and last.name == "set"):  # the lines that begin a workflow set its variables
+    elif last is not None and not (called and _counts_in_opening(last)):
         notify(
             draft,
             f"I read the last line, /{last.name}, as text. To give that command, send it as a message of its own.",
         )
+
+
+def _counts_in_opening(command: Command) -> bool:
+    of_kind = commands_of_kinds().get(command.name)
+    return of_kind is not None and of_kind.counts_in_opening
 
 
 def _without_last_line(signal: MessageReceived) -> tuple[MessageReceived, Command | None]:
@@ -73,7 +86,7 @@ def _without_last_line(signal: MessageReceived) -> tuple[MessageReceived, Comman
     if signal.is_plain:
         return signal, None
     text, command = split_last_line(signal.message.text)
-    if command is None or command.name not in LAST_LINE:
+    if command is None or not counts_as_last_line(command.name):
         return signal, command
     return replace(signal, message=replace(signal.message, text=text)), command
 

@@ -95,6 +95,11 @@ class KindState:
         return ""
 
     @property
+    def refused_noun(self) -> str:
+        """What that is, as a noun."""
+        return "conversation"
+
+    @property
     def only_agent(self) -> Slug:
         """The agent that answers alone; "" for none."""
         return Slug("")

@@ -13,7 +13,7 @@ from tenex.core.decide.transaction import Transaction
 from tenex.core.decider import Decider, person
 from tenex.core.effects import Effect, Key, Timer, Work
 from tenex.core.ids import Slug
-from tenex.core.kind import Kind
+from tenex.core.kind import Kind, KindCommand
 from tenex.core.records.base import Record
 from tenex.core.signals import MessageReceived, Signal
 from tenex.core.state.conversation import State
@@ -50,6 +50,14 @@ class MissionsKind(Kind):
         m.MissionEnded,
     )
     reducers = MISSIONS
+    commands = (
+        KindCommand(
+            name="pause",
+            help="let a mission finish its step, and wait",
+            elsewhere="Only a mission that is under way can be paused; `/stop` ends what is running.",
+            counts_as_last_line=True,
+        ),
+    )
     waits_when_idle = False
 
     def owns(self, state: State) -> bool:

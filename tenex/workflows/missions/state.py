@@ -292,6 +292,11 @@ class MissionPart(KindState):
         return self.refused
 
     @property
+    def refused_noun(self) -> str:
+        """A mission."""
+        return "mission"
+
+    @property
     def location_label(self) -> str:
         """The mission, where the conversation is its own."""
         return f"@{self.mission.workflow}" if self.mission is not None and self.mission.is_alone else ""

@@ -14,7 +14,7 @@ from tenex.core.decide.turns import advance, open_turn
 from tenex.core.decider import Decider, person
 from tenex.core.effects import Key, Work
 from tenex.core.ids import PublicKey, Slug
-from tenex.core.kind import Kind, Unproved
+from tenex.core.kind import Kind, KindCommand, Unproved
 from tenex.core.messages import ModelStep, Note, ToolSpec
 from tenex.core.phases import QUALITY_PHASES, TALK_PHASES, Phase
 from tenex.core.signals import DayLimitReached, MessageReceived, ModelFailed, RouteAnswered, Signal
@@ -31,6 +31,9 @@ from .reflection_note import reflection_notes
 from .router_prompt import question_for
 from .routing import Rejected
 
+NO_GATES = "There are no quality gates here, so there is nothing to skip."
+NO_APPROVAL = "Plans need no approval here."
+
 
 class PhasesKind(Kind):
     """A conversation whose router chooses agents and phases."""
@@ -39,6 +42,38 @@ class PhasesKind(Kind):
     state = Phases
     records = (p.WaiverRequested, p.WaiverDeclined, p.Waived, p.PlanApproved)
     reducers = PHASES
+    commands = (
+        KindCommand(
+            name="quick",
+            help="skip verification, chores and reflection in this cycle",
+            elsewhere=NO_GATES,
+            counts_as_last_line=True,
+            is_waiver=True,
+        ),
+        KindCommand(
+            name="skip",
+            usage="PHASE",
+            help="skip one of them",
+            elsewhere=NO_GATES,
+            takes_argument=True,
+            counts_as_last_line=True,
+            is_waiver=True,
+        ),
+        # it takes no words, which may be a condition: but then the kind refuses it
+        KindCommand(
+            name="approve",
+            help="approve the plan that waits for it",
+            elsewhere=NO_APPROVAL,
+            takes_argument=True,
+        ),
+        KindCommand(
+            name="reject",
+            usage="REASON",
+            help="have that plan changed",
+            elsewhere=NO_APPROVAL,
+            takes_argument=True,
+        ),
+    )
 
     def owns(self, state: State) -> bool:
         """Every conversation: it is registered last."""

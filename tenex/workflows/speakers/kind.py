@@ -15,7 +15,7 @@ from tenex.core.decide.turns import advance, open_turn, same_failure, spent, too
 from tenex.core.decider import BY_RULE, Decider
 from tenex.core.effects import Effect, Key, Timer, Work
 from tenex.core.ids import Slug
-from tenex.core.kind import Kind
+from tenex.core.kind import Kind, KindCommand
 from tenex.core.messages import Note, ToolSpec
 from tenex.core.names import is_placeholder
 from tenex.core.ports import ToolResult
@@ -48,6 +48,16 @@ class SpeakersKind(Kind):
         w.WorkflowClosed,
     )
     reducers = SPEAKERS
+    commands = (
+        KindCommand(
+            name="set",
+            usage="NAME=VALUE",
+            help="set a variable of a workflow; `/set` alone lists them",
+            elsewhere="Only a workflow has variables; mention one in a new note to begin it.",
+            takes_argument=True,
+            counts_in_opening=True,
+        ),
+    )
     asks_at_limits = False
 
     def owns(self, state: State) -> bool:
