@@ -19,10 +19,10 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from tenex.cli.shared import output
 from tenex.core import commands, names, prose, routing, text
 from tenex.core.context import window
-from tenex.core.decide.loop_detection import _reason
 from tenex.core.errors import TenexError
 from tenex.core.ids import CallId, Millis, PublicKey, Slug
 from tenex.core.messages import CallResult, ModelStep, ToolSpec, Usage, UserText, cut, with_context, without_context
+from tenex.core.state.loop_detection import _reason
 from tenex.core.state.run import Completion
 from tenex.core.text import redact
 from tenex.llm import compatible, cut_input, errors, markup, thoughts, written_calls
@@ -190,7 +190,7 @@ READERS: Final[Mapping[str, Reader]] = {
     "core.context.window.squeezed": lambda written: window.squeezed("", [UserText(author="a", text=written)], (), 9),
     "core.context.window.in_a_line": lambda written: window.in_a_line(written, 300),
     "core.context.window.weight": window.weight,
-    "core.decide.loop_detection": lambda written: _reason(
+    "core.state.loop_detection": lambda written: _reason(
         Completion(agent=Slug("a"), outcome="failed", text="", summary="", verdict="", error=written, at=Millis(0))
     ),
     "output_states.parser": _parsed,
@@ -382,7 +382,7 @@ HUNG: Final = (
     ("llm.response.step_of, of arguments", "<|start|>"),
     ("llm.response.step_of, of arguments", '{"path": "a"}'),
     ("nostr.threading.split", "```\n```\n\n"),
-    ("core.decide.loop_detection", "a"),
+    ("core.state.loop_detection", "a"),
     ("core.workflow.variables.lines_of, of a line", " "),
     ("output_states.states.readable_format", "`"),
     ("tools.arguments", "a"),

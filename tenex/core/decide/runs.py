@@ -36,10 +36,11 @@ from tenex.core.messages import NO_USAGE, CallRequest, CallResult, ModelStep
 from tenex.core.phases import PHASES
 from tenex.core.port_values import ToolResult
 from tenex.core.signals import ModelFailed
+from tenex.core.state import loop_detection
 from tenex.core.state.run import Call, CallState, Run
 from tenex.core.state.subagents import link_of
 
-from . import agent_phases, loop_detection, permissions, subagents
+from . import agent_phases, permissions, subagents
 from .live_run import LiveRun
 from .outgoing import as_sentence, notify, send_as_agent
 from .transaction import Transaction

@@ -16,10 +16,10 @@ from tenex.core.messages import NO_USAGE, Usage, cut
 from tenex.core.phases import Phase
 from tenex.core.port_values import Handoff
 from tenex.core.routing import RoutingDecision
+from tenex.core.state.loop_detection import SAME_FAILURES, repeated_failure
 from tenex.core.state.run import CallState, Completion, Run
 
 from .agent_phases import sync_agent_state
-from .loop_detection import SAME_FAILURES, repeated_failure
 from .outgoing import as_sentence, notify, send_as_agent
 from .transaction import Transaction
 

@@ -1,4 +1,4 @@
-"""How reducers are written: a function for one part of the state and the kinds of record that change it."""
+"""How reducers are written: a function for one part of the state and the classes of record that change it."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -18,35 +18,35 @@ long the history is.
 
 
 class Reducers(Generic[Part]):
-    """What each kind of record does to one part of the state."""
+    """What each class of record does to one part of the state."""
 
-    __slots__ = ("_by_kind", "part")
+    __slots__ = ("_by_record", "part")
 
     def __init__(self, part: str) -> None:
         self.part = part
         """The name of the part in `State`."""
-        self._by_kind: dict[type[Record], Reducer[Part, Any]] = {}
+        self._by_record: dict[type[Record], Reducer[Part, Any]] = {}
 
-    def on(self, *kinds: type[Record]) -> Callable[[Reducer[Part, Any]], Reducer[Part, Any]]:
-        """Register the function below for these kinds of record."""
+    def on(self, *records: type[Record]) -> Callable[[Reducer[Part, Any]], Reducer[Part, Any]]:
+        """Register the function below for these classes of record."""
 
         def register(reduce: Reducer[Part, Any]) -> Reducer[Part, Any]:
-            for kind in kinds:
-                self.add(kind, reduce)
+            for record in records:
+                self.add(record, reduce)
             return reduce
 
         return register
 
-    def add(self, kind: type[Record], reduce: Reducer[Part, Any]) -> None:
-        """Register a function for a kind of record.
+    def add(self, record: type[Record], reduce: Reducer[Part, Any]) -> None:
+        """Register a function for a class of record.
 
         Raises:
             ValueError: there is one already.
         """
-        if kind in self._by_kind:
-            raise ValueError(f"{self.part} has two reducers for {kind.__name__}")
-        self._by_kind[kind] = reduce
+        if record in self._by_record:
+            raise ValueError(f"{self.part} has two reducers for {record.__name__}")
+        self._by_record[record] = reduce
 
-    def get(self, kind: type[Record]) -> Reducer[Part, Any] | None:
-        """The function for a kind of record; None where it does not change the part."""
-        return self._by_kind.get(kind)
+    def get(self, record: type[Record]) -> Reducer[Part, Any] | None:
+        """The function for a class of record; None where it does not change the part."""
+        return self._by_record.get(record)

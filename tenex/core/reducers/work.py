@@ -5,11 +5,11 @@ from typing import Any, Final
 
 from tenex.core import records as r
 from tenex.core.context.window import MESSAGE_CHARACTERS
-from tenex.core.decide.loop_detection import is_new
 from tenex.core.ids import CallId, RunId
 from tenex.core.messages import CallResult, UserText, cut, with_context
 from tenex.core.state.conversation import State
 from tenex.core.state.history import PATHS
+from tenex.core.state.loop_detection import is_new
 from tenex.core.state.run import CallState, Completion, OrchestratorTurn, Run, paid_by_model
 from tenex.core.state.undecided import EvaluationRequested, FunctionsEvaluated, Undecided
 from tenex.core.state.work import UndoState, Work

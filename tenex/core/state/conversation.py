@@ -34,12 +34,8 @@ class Waiver(Protocol):
         """The gates."""
 
     @property
-    def author(self) -> PublicKey:
-        """Who gave them up."""
-
-    @property
     def name(self) -> str:
-        """What the author is called."""
+        """Who gave them up."""
 
     @property
     def quote(self) -> str:
@@ -142,11 +138,6 @@ class KindState:
     def at_rest(self, then: "State", at: Millis, seq: int) -> Self:
         """It as one to go on from after record `seq`, with nothing open; `then` is the whole state it is part of."""
         del then, at, seq
-        return self
-
-    def gone_back(self, now: Self | None) -> Self:
-        """It after a rollback to where it was this: `now` is what it is until then."""
-        del now
         return self
 
     def imported(self, then: "State", rest: "State") -> Self | None:

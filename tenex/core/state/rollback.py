@@ -210,7 +210,7 @@ def gone_back(now: State, record: RolledBack) -> State:
         totals=totals,
         history=now.history and _noted(now.history, record),
         router=replace(then.router, lessons=now.router.lessons),
-        kinds={name: kind.gone_back(now.kinds.get(name)) for name, kind in then.kinds.items()},
+        kinds=then.kinds,
     )
 
 
