@@ -9,15 +9,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tenex.core.config import Limits as Limits
+    from tenex.core.conversation import Conversation as Conversation
+    from tenex.core.cycle.records import PhaseTransition as PhaseTransition
+    from tenex.core.phases import PHASE_TRANSITIONS as PHASE_TRANSITIONS
+    from tenex.core.phases import Phase as Phase
+    from tenex.core.ports import ExecutionContext as ExecutionContext
+    from tenex.core.router.answer import RoutingDecision as RoutingDecision
+    from tenex.core.work.turn import OrchestratorTurn as OrchestratorTurn
+
     from .configuration.models import get_model as get_model
-    from .core.config import Limits as Limits
-    from .core.conversation import Conversation as Conversation
-    from .core.phases import PHASE_TRANSITIONS as PHASE_TRANSITIONS
-    from .core.phases import Phase as Phase
-    from .core.ports import ExecutionContext as ExecutionContext
-    from .core.records import PhaseTransition as PhaseTransition
-    from .core.routing import RoutingDecision as RoutingDecision
-    from .core.state.run import OrchestratorTurn as OrchestratorTurn
     from .operations.mission_folder import mission_folder as mission_folder
     from .output_states import AgentOutput as AgentOutput
     from .output_states import AgentState as AgentState
@@ -89,8 +90,8 @@ _NAMES = {
     "core.phases": "PHASE_TRANSITIONS Phase",
     "core.ports": "ExecutionContext",
     "core.records": "PhaseTransition",
-    "core.routing": "RoutingDecision",
-    "core.state.run": "OrchestratorTurn",
+    "core.router.answer": "RoutingDecision",
+    "core.work.turn": "OrchestratorTurn",
     "operations.mission_folder": "mission_folder",
     "output_states": (
         "AgentOutput AgentState AgentStateMachine EncapsulatedStateMachine FencedFreeformStateMachine "

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tenex.core.config import Policy
-from tenex.core.context.window import CONTEXT_TOKENS
 from tenex.core.conversation import Conversation
 from tenex.core.errors import ModelUnavailable, WorkflowError
 from tenex.core.ids import ConversationId, Slug
+from tenex.core.memory.window import CONTEXT_TOKENS
 from tenex.core.ports import Clock, Model, Prompter, Tools
 from tenex.core.records import ModelResponded
 from tenex.workflows.agents.standalone import OWNER, dialogue

@@ -9,8 +9,8 @@ from tenex.core.errors import TenexError, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.projection import phase_of
 from tenex.core.records import Record
+from tenex.core.rollback.whole import RolledBack
 from tenex.core.signals import RollBack
-from tenex.core.state.rollback import RolledBack
 from tenex.operations.lessons import edit_lesson, remove_lesson
 from tenex.operations.rollback import ForkResult, RollbackResult, RollbackService
 from tenex.operations.status import Reporter

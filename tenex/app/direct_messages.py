@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tenex.core.config import Role
-from tenex.core.costs import DAY
 from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import PublicKey
 from tenex.core.ports import Clock
+from tenex.core.totals.costs import DAY
 from tenex.log import get_logger
 from tenex.nostr.direct import INBOX_RELAYS, DirectMessage, answer_to, inbox_relays, read_direct
 from tenex.nostr.events import Event

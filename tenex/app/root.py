@@ -10,12 +10,12 @@ from tenex.configuration.agents import former_keys
 from tenex.configuration.build import StaticContext, check_people, configure, reconfigure, shadow_of
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
-from tenex.core.costs import DAY
 from tenex.core.errors import ConfigurationError, StoreDamaged
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.ports import Journal, Model, Observer
 from tenex.core.records import Record
-from tenex.core.state.totals import SPENDING_DAYS
+from tenex.core.totals.costs import DAY
+from tenex.core.totals.state import SPENDING_DAYS
 from tenex.llm.scripted import Pace
 from tenex.nostr.compose import NostrSealer, Publisher
 from tenex.nostr.deletions import DELETION, deleted_events

@@ -114,7 +114,7 @@ def import_(given: Globals, file: FileArgument) -> None:
 
 
 async def _import(folder: ConversationFolder, disk: Disk, carried: Carried, agent: Slug) -> bool:
-    """Whether it was new here; of what the file brings only the messages count (`core.reducers.rebuild`).
+    """Whether it was new here; of what the file brings only the messages count (`core.rebuild.reducers`).
 
     Raises:
         StoreError: another state of that conversation is here.

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Protocol
 
-from tenex.core.state.agent import Program
-
-from . import names
-from .ids import PublicKey, Slug
-from .phases import Access, Phase
+from tenex.core import names
+from tenex.core.agent_phases.program import Program
+from tenex.core.ids import PublicKey, Slug
+from tenex.core.phases import Access, Phase
 
 
 class LessonSubject(StrEnum):

@@ -8,26 +8,28 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tenex.core.reducers.cycle import CYCLE
-from tenex.core.reducers.delivery import DELIVERY
-from tenex.core.reducers.history import HISTORY
-from tenex.core.reducers.identity import IDENTITY
-from tenex.core.reducers.memory import MEMORY
-from tenex.core.reducers.rebuild import imported, rebuilt
-from tenex.core.reducers.router import ROUTER
-from tenex.core.reducers.table import Reducers
-from tenex.core.reducers.totals import TOTALS, with_work
-from tenex.core.reducers.work import WORK
-from tenex.core.state.conversation import PARTS, KindState, State, parts_of
-from tenex.core.state.identity import Identity
-from tenex.core.state.rollback import ConversationForked, RolledBack, forked, gone_back
-from tenex.core.state.run import Run
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core import records as r
+from tenex.core.agent_phases.reducers import AGENT_PHASES
+from tenex.core.cycle.reducers import CYCLE
+from tenex.core.delivery.reducers import DELIVERY
+from tenex.core.functions.reducers import FUNCTIONS
+from tenex.core.history.reducers import HISTORY
+from tenex.core.identity.reducers import IDENTITY
+from tenex.core.identity.state import Identity
+from tenex.core.ids import ConversationId
+from tenex.core.memory.reducers import MEMORY
+from tenex.core.phases import Phase
+from tenex.core.rebuild.reducers import imported, rebuilt
+from tenex.core.reducers import Reducers
+from tenex.core.rollback.whole import ConversationForked, RolledBack, forked, gone_back
+from tenex.core.router.reducers import ROUTER
+from tenex.core.snapshot import StateSnapshot
+from tenex.core.state import PARTS, KindState, State, parts_of
+from tenex.core.totals.reducers import TOTALS, with_work
+from tenex.core.undo.reducers import UNDO
 from tenex.core.values import replace
-
-from . import records as r
-from .ids import ConversationId
-from .phases import Phase
+from tenex.core.work.reducers import WORK
+from tenex.core.work.run import Run
 
 __all__ = ["Conversation", "Run", "fold", "new_conversation"]
 
@@ -35,12 +37,16 @@ _REDUCERS: Final[tuple[Reducers[Any], ...]] = (
     IDENTITY,
     CYCLE,
     WORK,
+    FUNCTIONS,
+    UNDO,
     DELIVERY,
     MEMORY,
+    AGENT_PHASES,
     TOTALS,
     HISTORY,
     ROUTER,
 )
+"""Several may change one part, but not by the same record."""
 
 _OF_THE_WHOLE: Final[dict[type[r.Record], Callable[[State, Any], State]]] = {
     r.JournalRebuilt: rebuilt,

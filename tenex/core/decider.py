@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from .ids import PublicKey
+from tenex.core.ids import PublicKey
 
 DeciderKind = Literal["router", "rule", "hand-over", "person"]
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from .config import Replay
-from .ids import ConversationId, Millis, RunId
-from .messages import CallRequest, Entry
-from .port_values import ExecutionContext, UnsignedEvent
-from .records.undo import UndoScope
+from tenex.core.config import Replay
+from tenex.core.ids import ConversationId, Millis, RunId
+from tenex.core.messages import CallRequest, Entry
+from tenex.core.port_values import ExecutionContext, UnsignedEvent
+from tenex.core.undo.records import UndoScope
 
 
 class Work(StrEnum):

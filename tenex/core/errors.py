@@ -26,7 +26,7 @@ TenexError
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from .messages import NO_USAGE, Usage
+from tenex.core.messages import NO_USAGE, Usage
 
 
 def words_of(error: BaseException) -> str:

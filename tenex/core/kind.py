@@ -1,7 +1,7 @@
 """The port of the kinds of conversation: what the kernel asks the kind that a conversation is of, and their registry.
 
 A kind is a folder of `tenex.workflows`; `tenex.workflows` registers all of them. It has a part of the state
-(`core/state/kind.py`) with reducers, records of its own, and the answers below. The kernel knows none by name.
+(`core/kind_format.py`) with reducers, records of its own, and the answers below. The kernel knows none by name.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,21 +10,23 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from tenex.core.config import Agent, Policy
 from tenex.core.conversation import Conversation, register_reducers
-from tenex.core.decide.transaction import Transaction
 from tenex.core.decider import Decider
 from tenex.core.effects import Effect, Key
 from tenex.core.errors import InternalError
 from tenex.core.ids import Slug
+from tenex.core.inbox.message import Message
+from tenex.core.kind_format import KindShare, register_format
 from tenex.core.messages import Note, ToolSpec
 from tenex.core.phases import Phase
 from tenex.core.port_values import ToolResult
-from tenex.core.records.base import Record
-from tenex.core.records.run import Outcome, WorkVerdict
-from tenex.core.reducers.table import Reducers
+from tenex.core.record import Record
+from tenex.core.reducers import Reducers
 from tenex.core.signals import MessageReceived, Signal
-from tenex.core.state.conversation import KindState, State
-from tenex.core.state.kind import KindShare, register_format
-from tenex.core.state.run import Call, Message, OrchestratorTurn, Run, Wait
+from tenex.core.state import KindState, State
+from tenex.core.transaction import Transaction
+from tenex.core.work.records import Outcome, WorkVerdict
+from tenex.core.work.run import Call, Run, Wait
+from tenex.core.work.turn import OrchestratorTurn
 
 
 @dataclass(frozen=True, slots=True)

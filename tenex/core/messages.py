@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from .ids import CallId, Slug
+from tenex.core.ids import CallId, Slug
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

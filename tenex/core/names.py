@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final, Protocol, TypeVar
 
-from . import text as foreign
-from .ids import PublicKey
+from tenex.core import text as foreign
+from tenex.core.ids import PublicKey
 
 MENTION: Final = re.compile(
     r"(?<![a-z0-9])(?:nostr:|@)?(?P<key>npub1[02-9ac-hj-np-z]{58}|nprofile1[02-9ac-hj-np-z]{6,1000})(?![a-z0-9])",

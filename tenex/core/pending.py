@@ -1,13 +1,12 @@
 """What should be in flight now: derived from state alone, in a stable order, O(what is in flight)."""
 
-from tenex.core.state.run import Call, CallState, Run
-
-from .conversation import Conversation
-from .effects import Effect, Evaluate, Key, ModelCall, Publish, Route, Timer, ToolCall, Undo, Work
-from .kind import all_kinds
-from .port_values import ExecutionContext
-from .signals import ClockJumped, Opened
-from .trust import least_trusted
+from tenex.core.conversation import Conversation
+from tenex.core.effects import Effect, Evaluate, Key, ModelCall, Publish, Route, Timer, ToolCall, Undo, Work
+from tenex.core.kind import all_kinds
+from tenex.core.port_values import ExecutionContext
+from tenex.core.signals import ClockJumped, Opened
+from tenex.core.trust import least_trusted
+from tenex.core.work.run import Call, CallState, Run
 
 
 def pending(conversation: Conversation) -> dict[Key, Effect]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from .graph import Edge, TransitionGraph
-from .text import plain
+from tenex.core.graph import Edge, TransitionGraph
+from tenex.core.text import plain
 
 
 class Phase(StrEnum):

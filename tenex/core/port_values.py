@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tenex.core.agent_phases.program import AgentPhaseState
+from tenex.core.config import Role
+from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.phases import Phase
 from tenex.core.routes import Route
-from tenex.core.state.agent import AgentPhaseState
-
-from .config import Role
-from .ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
-from .phases import Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from .conversation import Conversation, Run
-from .effects import KindEffect
-from .ids import ConversationId, EventId, Millis, PublicKey, Slug
-from .messages import ModelRequest, ModelStep, StartEntry, ToolSpec
-from .phases import Phase
-from .port_values import ExecutionContext, Handoff, PublishOutcome, Quotation, ToolResult, UnsignedEvent
-from .records import Record
-from .signals import Signal
+from tenex.core.conversation import Conversation, Run
+from tenex.core.effects import KindEffect
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.messages import ModelRequest, ModelStep, StartEntry, ToolSpec
+from tenex.core.phases import Phase
+from tenex.core.port_values import ExecutionContext, Handoff, PublishOutcome, Quotation, ToolResult, UnsignedEvent
+from tenex.core.records import Record
+from tenex.core.signals import Signal
 
 
 class Clock(Protocol):

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from .messages import CallRequest
+from tenex.core.messages import CallRequest
 
 LINE_CHARACTERS: Final = 300
 """Of a program that was run, as it is remembered and shown."""

@@ -8,15 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenex.core.state.agent import AgentPhaseState
-
-from .config import Role
-from .effects import Key
-from .errors import ModelRefused, ModelUnavailable
-from .ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug
-from .messages import NO_USAGE, ModelStep, Usage
-from .port_values import PublishOutcome, Quotation, ToolResult, UndoOutcome
-from .verdicts import Verdict
+from tenex.core.agent_phases.program import AgentPhaseState
+from tenex.core.config import Role
+from tenex.core.effects import Key
+from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.functions.verdicts import Verdict
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug
+from tenex.core.messages import NO_USAGE, ModelStep, Usage
+from tenex.core.port_values import PublishOutcome, Quotation, ToolResult, UndoOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

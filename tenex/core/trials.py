@@ -12,9 +12,9 @@ should have, and not the other way round. A corrected script takes the place of 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from .ids import Slug
-from .messages import CallRequest
-from .programs import (
+from tenex.core.ids import Slug
+from tenex.core.messages import CallRequest
+from tenex.core.programs import (
     Command,
     Kind,
     base_of,
@@ -26,8 +26,8 @@ from .programs import (
     unwrapped,
     words_of,
 )
-from .records.run import ToolCallCompleted
-from .state.run import ProgramRun
+from tenex.core.work.records import ToolCallCompleted
+from tenex.core.work.turn import ProgramRun
 
 Trial = tuple[tuple[str, ...], ...]
 """Programs with their arguments, in order, and the folders they were run in as `cd`."""

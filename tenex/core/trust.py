@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, Final
 
-from tenex.core.state.conversation import State
-from tenex.core.state.run import Message
-
-from .config import Role
+from tenex.core.config import Role
+from tenex.core.inbox.message import Message
+from tenex.core.state import State
 
 _RANKS: Final = (Role.OWNER, Role.MEMBER, Role.GUEST)
 """From the one who may do most to the one who may do least."""

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, Generic, TypeVar
 
-from .config import Role
-from .effects import Work
+from tenex.core.config import Role
+from tenex.core.effects import Work
 
 PRIORITY: Final[Mapping[Role, int]] = {Role.OWNER: 0, Role.MEMBER: 1, Role.GUEST: 2}
 """Of calls that wait; 0 is served first."""

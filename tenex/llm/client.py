@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tenex.core.context.window import LONG_ANSWER, UNCERTAIN, request_tokens
 from tenex.core.errors import ConfigurationError, ModelRefused, ModelUnavailable
 from tenex.core.installation import pip_install
+from tenex.core.memory.window import LONG_ANSWER, UNCERTAIN, request_tokens
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Quote, Usage
 from tenex.core.ports import Model, OnText, ignore_text
 from tenex.log import get_logger

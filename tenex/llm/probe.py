@@ -11,7 +11,7 @@ from typing import Final, Literal
 from tenex.core.errors import ModelRefused
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ModelStep, ToolSpec, UserText
-from tenex.core.routing import DECISION_SCHEMA, parse
+from tenex.core.router.answer import DECISION_SCHEMA, parse
 
 from .client import ModelClient
 from .config import OFFLINE, ModelClientConfig

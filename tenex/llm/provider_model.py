@@ -17,8 +17,8 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
-from tenex.core.context.window import request_tokens, squeezed, weight
 from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.memory.window import request_tokens, squeezed, weight
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Usage
 from tenex.core.ports import OnText, ignore_text
 from tenex.log import get_logger

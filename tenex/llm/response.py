@@ -9,9 +9,9 @@ from typing import Any, Final
 from pydantic_ai.exceptions import ModelAPIError
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 
-from tenex.core.context.window import tokens
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import CallId
+from tenex.core.memory.window import tokens
 from tenex.core.messages import DEPTH, CallRequest, ModelStep, ToolSpec, Usage, is_too_deep
 
 from .markup import has_mark, rewritten

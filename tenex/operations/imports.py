@@ -4,9 +4,10 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final
 
 from tenex.core.conversation import Conversation, fold
+from tenex.core.delivery.records import MessageSent
 from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
-from tenex.core.records import ConversationImported, JournalRebuilt, MessageSent, Record, RunStarted
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.records import ConversationImported, JournalRebuilt, Record, RunStarted
+from tenex.core.snapshot import StateSnapshot
 from tenex.nostr.threading import SCHEMES
 from tenex.nostr.threading.base import MAX_TITLE, is_hex64
 from tenex.nostr.threading.comments import THREAD, scope_tags

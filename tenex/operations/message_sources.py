@@ -10,19 +10,20 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from tenex.configuration.agents import PROJECT, read_library
-from tenex.core.commands import parse
 from tenex.core.config import PeerGroup, Role
+from tenex.core.cycle.state import CYCLE_MESSAGES
+from tenex.core.delivery.records import MessageSent, Purpose
 from tenex.core.errors import InvalidEvent, StoreDamaged
+from tenex.core.history.state import HistoryRecovered, MessagePlace
+from tenex.core.identity.state import title_of
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.inbox.commands import parse
+from tenex.core.inbox.records import CommandGiven, MessageRecorded
+from tenex.core.memory.state import LEAST_RECENT
 from tenex.core.names import placeholder, without_mentions
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.ports import UnsignedEvent
-from tenex.core.records import CommandGiven, MessageRecorded, MessageSent, Purpose
 from tenex.core.signals import InboundMessage, MessageReceived
-from tenex.core.state.cycle import CYCLE_MESSAGES
-from tenex.core.state.history import HistoryRecovered, MessagePlace
-from tenex.core.state.identity import title_of
-from tenex.core.state.memory import LEAST_RECENT
 from tenex.core.trust import is_outside
 from tenex.nostr.events import Event, event_id, parse_event
 from tenex.nostr.keys import KeyRing, parse_public_key

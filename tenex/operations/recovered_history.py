@@ -12,14 +12,9 @@ from typing import Annotated, Any, Final, TypeVar, get_args
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 from pydantic.alias_generators import to_camel
 
+from tenex.core.cycle.records import PhaseTransition
 from tenex.core.decider import Decider, DeciderKind
-from tenex.core.ids import CallId, EventId, Millis, PublicKey, RunId, Slug, TurnId
-from tenex.core.messages import Usage, cut
-from tenex.core.phases import Phase
-from tenex.core.records import Outcome, PhaseTransition, Record, WorkVerdict
-from tenex.core.reducers.evidence import RAN
-from tenex.core.state.conversation import State
-from tenex.core.state.history import (
+from tenex.core.history.state import (
     BLOCK,
     CYCLE_PATHS,
     PATHS,
@@ -34,7 +29,14 @@ from tenex.core.state.history import (
     RunSummary,
     cut_arguments,
 )
-from tenex.core.state.run import MODELS, Completion, OrchestratorTurn, ProgramRun
+from tenex.core.ids import CallId, EventId, Millis, PublicKey, RunId, Slug, TurnId
+from tenex.core.messages import Usage, cut
+from tenex.core.phases import Phase
+from tenex.core.records import Outcome, Record, WorkVerdict
+from tenex.core.state import State
+from tenex.core.work.evidence import RAN
+from tenex.core.work.run import MODELS
+from tenex.core.work.turn import Completion, OrchestratorTurn, ProgramRun
 from tenex.nostr.threading.base import is_hex64
 from tenex.store.view_reader import entries
 

@@ -14,24 +14,18 @@ from typing import Final, Literal
 
 from tenex.configuration.agents import PROJECT, former_keys
 from tenex.core.conversation import fold
+from tenex.core.cycle.records import CycleStarted, Ended
+from tenex.core.delivery.records import MessageSent
 from tenex.core.errors import RelayUnavailable, StoreDamaged, StoreError, StoreOtherVersion, UsageError
+from tenex.core.functions.undecided import EvaluationRequested
+from tenex.core.history.state import HistoryRecovered, MessagePlace
+from tenex.core.identity.records import ConversationStarted
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.inbox.records import CommandGiven, MessageRecorded
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.ports import Clock
-from tenex.core.records import (
-    CommandGiven,
-    ConversationImported,
-    ConversationStarted,
-    CycleStarted,
-    Ended,
-    JournalRebuilt,
-    MessageRecorded,
-    MessageSent,
-    Record,
-)
-from tenex.core.state.conversation import State
-from tenex.core.state.history import HistoryRecovered, MessagePlace
-from tenex.core.state.undecided import EvaluationRequested
+from tenex.core.records import ConversationImported, JournalRebuilt, Record
+from tenex.core.state import State
 from tenex.log import get_logger
 from tenex.nostr.events import Event
 from tenex.nostr.filters import Filter

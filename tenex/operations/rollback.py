@@ -15,16 +15,16 @@ import tenex.workflows  # noqa: F401 registers the kinds of conversation
 from tenex.core import records as r
 from tenex.core.config import Agent, Policy
 from tenex.core.conversation import Conversation, fold
-from tenex.core.decide.dispatch import decide
-from tenex.core.decide.rollback import state_at
+from tenex.core.dispatch import decide
 from tenex.core.errors import StoreDamaged, TenexError, UsageError
+from tenex.core.identity.state import title_of
 from tenex.core.ids import ConversationId, Millis, TurnId
+from tenex.core.memory.reducers import blanked
 from tenex.core.port_values import UndoOutcome
 from tenex.core.ports import Clock, OutgoingMessage
-from tenex.core.reducers.memory import blanked
+from tenex.core.rollback.decide import state_at
+from tenex.core.rollback.whole import ConversationForked, RolledBack, of_fork, undone
 from tenex.core.signals import RollBack
-from tenex.core.state.identity import title_of
-from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork, undone
 from tenex.log import get_logger
 from tenex.nostr.compose import NostrSealer
 from tenex.runtime.seal import sealed

@@ -21,11 +21,11 @@ from typing import Any, Final
 from tenex import __version__
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
-from tenex.core.costs import DAY
 from tenex.core.errors import TenexError, UsageError
 from tenex.core.ids import ConversationId, Millis, Slug
 from tenex.core.ports import Clock
 from tenex.core.projection import is_settled, undelivered, worker_of
+from tenex.core.totals.costs import DAY
 from tenex.nostr.keys import npub
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.relay import RelayStatus

@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any, Literal
 
 from tenex.core import records as r
-from tenex.core.costs import run_agent
 from tenex.core.ids import RunId
 from tenex.core.messages import ModelStep
 from tenex.core.phases import PHASES
 from tenex.core.projection import activity_of, glance_of, partner, worker_of
-from tenex.core.state.conversation import State
-from tenex.core.state.rollback import ConversationForked, RolledBack
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.rollback.whole import ConversationForked, RolledBack
+from tenex.core.snapshot import StateSnapshot
+from tenex.core.state import State
+from tenex.core.totals.costs import run_agent
 from tenex.workflows.missions import records as m
 from tenex.workflows.phases import records as p
 from tenex.workflows.speakers import records as w

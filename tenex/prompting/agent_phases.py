@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar
 
 from jinja2 import Template, TemplateSyntaxError, meta
 
+from tenex.core.agent_phases.program import AgentPhaseState, Link, Program, Scope
 from tenex.core.graph import Edge, TransitionGraph
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
-from tenex.core.state.agent import AgentPhaseState, Link, Program, Scope
 from tenex.log import get_logger
 
 from .frontmatter import FrontMatter, FrontMatterReader, Location, ToolTable, choices

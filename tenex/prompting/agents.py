@@ -21,10 +21,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from tenex.core.agent_phases.program import Program
 from tenex.core.config import Agent, AgentKind, ToolRule
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.phases import Phase
-from tenex.core.state.agent import Program
 from tenex.core.text import trimmed
 
 from .agent_phases import is_template, read_program, shows_state, template_faults

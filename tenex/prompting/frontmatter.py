@@ -38,10 +38,10 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from yaml.reader import ReaderError
 
+from tenex.core.agent_phases.program import fits
 from tenex.core.config import AgentKind
 from tenex.core.json_values import faults_of_value
 from tenex.core.phases import Phase
-from tenex.core.state.agent import fits
 from tenex.core.text import character, plain, trimmed
 
 WORKER_KEYS: Final = ("phases", "state", "tools", "agents", "triggers", "input", "output")

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from tenex.core.agent_phases.program import AgentPhaseState, Link
 from tenex.core.config import AgentKind
 from tenex.core.errors import ConfigurationError, InternalError, UntrustedFolder
 from tenex.core.file_guard import guarded
@@ -15,8 +16,7 @@ from tenex.core.graph import END
 from tenex.core.ids import Slug
 from tenex.core.messages import Note
 from tenex.core.phases import Phase
-from tenex.core.routing import USER
-from tenex.core.state.agent import AgentPhaseState, Link
+from tenex.core.router.answer import USER
 from tenex.core.text import decode
 
 from . import render

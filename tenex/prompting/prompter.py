@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
+from tenex.core.agent_phases.decide import is_same_in_all_phases, offered
 from tenex.core.config import Policy
-from tenex.core.context.transcript import PART, entries_for, unfinished_before
-from tenex.core.context.window import BYTES_PER_TOKEN, CONTEXT_TOKENS, MESSAGE_CHARACTERS, cut_bytes, tokens, weight
 from tenex.core.conversation import Conversation, Run
-from tenex.core.decide.agent_phases import is_same_in_all_phases, offered
 from tenex.core.ids import Slug, TurnId
 from tenex.core.kind import kind_of_conversation
+from tenex.core.memory.transcript import PART, entries_for, unfinished_before
+from tenex.core.memory.window import BYTES_PER_TOKEN, CONTEXT_TOKENS, MESSAGE_CHARACTERS, cut_bytes, tokens, weight
 from tenex.core.messages import ModelRequest, Note, ToolSpec, cut
 from tenex.core.phases import Phase
 from tenex.core.ports import Prompt
-from tenex.core.routing import DECISION_SCHEMA
-from tenex.core.state.subagents import agent_state_of, message_to
+from tenex.core.router.answer import DECISION_SCHEMA
+from tenex.core.subagents.links import agent_state_of, message_to
 
 from .agent_phases import rendered
 from .loader import PromptLibrary

@@ -21,11 +21,11 @@ from tenex.core import records as r
 from tenex.core.backoff import Backoff
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation, fold
-from tenex.core.decide.dispatch import cost_of_call, decide, unwanted_cost
-from tenex.core.decide.messages import quotations_wanted
+from tenex.core.dispatch import cost_of_call, decide, unwanted_cost
 from tenex.core.effects import Effect, Key
 from tenex.core.errors import AppendFailed, StoreError, StoreOtherVersion
 from tenex.core.ids import ConversationId, Millis
+from tenex.core.inbox.decide import quotations_wanted
 from tenex.core.pending import pending
 from tenex.core.ports import Clock, Journal, Journals, Notices, Observer, Prompter, Quotations, Sealer
 from tenex.core.signals import (

@@ -13,16 +13,16 @@ from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from tenex.core.config import Limits, PeerGroup, Role
-from tenex.core.context.window import LONG_ANSWER, UNCERTAIN, request_tokens
 from tenex.core.conversation import Conversation
-from tenex.core.costs import DAY, cost_of
 from tenex.core.effects import Key, Work
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId, Millis, PublicKey
+from tenex.core.memory.window import LONG_ANSWER, UNCERTAIN, request_tokens
 from tenex.core.messages import NO_USAGE, ModelRequest, Quote, Usage
 from tenex.core.ports import Clock
 from tenex.core.records import Record
 from tenex.core.signals import DayLimitReached
+from tenex.core.totals.costs import DAY, cost_of
 from tenex.core.turns import waiting_for_turn
 
 PRIORITY: Final = {Role.OWNER: 0, Role.MEMBER: 1}

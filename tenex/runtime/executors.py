@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
 
+from tenex.core.agent_phases.decide import offered
 from tenex.core.config import Policy
-from tenex.core.context.window import CONTEXT_TOKENS, fitted
 from tenex.core.conversation import Conversation
-from tenex.core.decide.agent_phases import offered
 from tenex.core.effects import Effect, Evaluate, KindEffect, ModelCall, Publish, Route, Timer, ToolCall, Undo
 from tenex.core.errors import ModelRefused, ModelUnavailable, TenexError
 from tenex.core.ids import ConversationId
+from tenex.core.memory.window import CONTEXT_TOKENS, fitted
 from tenex.core.messages import ModelRequest, Usage, with_short_names
 from tenex.core.port_values import UndoOutcome
 from tenex.core.ports import Clock, KindRunner, Model, OnText, Prompter, ToolResult, Tools, ignore_text

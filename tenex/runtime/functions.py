@@ -15,13 +15,13 @@ from typing import Any, Final
 
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
-from tenex.core.decide.dispatch import next_question
+from tenex.core.dispatch import next_question
 from tenex.core.effects import Evaluate
 from tenex.core.errors import UsageError
+from tenex.core.functions.verdicts import FunctionQuestion, Verdict
 from tenex.core.ids import Millis
 from tenex.core.json_values import faults_of_value
 from tenex.core.signals import Evaluated
-from tenex.core.verdicts import FunctionQuestion, Verdict
 from tenex.log import get_logger
 
 TIMEOUT: Final = 1.0

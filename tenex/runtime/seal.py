@@ -7,7 +7,7 @@ from dataclasses import replace
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.ports import OutgoingMessage, Prompt, Prompter, Sealer
-from tenex.core.state.run import Run
+from tenex.core.work.run import Run
 
 LEAD = 60
 """Seconds our events may be dated ahead: some relays refuse more than 15 minutes (NIP-22)."""

@@ -11,7 +11,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.errors import AppendFailed
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.ports import Clock, Journals
-from tenex.core.state.rollback import RolledBack
+from tenex.core.rollback.whole import RolledBack
 from tenex.log import get_logger
 
 from .reconciler import Spawn

@@ -17,7 +17,7 @@ from typing import Any, Final
 from tenex.core.errors import StoreDamaged, StoreOtherVersion
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.records import Record
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.snapshot import StateSnapshot
 
 from .format import CONVERSATION, as_written
 from .journal_reader import UPGRADE

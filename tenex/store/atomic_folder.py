@@ -20,10 +20,10 @@ from typing import Final
 
 from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import StoreError
+from tenex.core.history.state import History
 from tenex.core.ids import ConversationId
 from tenex.core.records import Record
-from tenex.core.state.history import History
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.snapshot import StateSnapshot
 
 from . import atomic, segments
 from .format import CONVERSATION

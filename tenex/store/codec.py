@@ -14,8 +14,8 @@ from typing import Any, Final
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, SchemaSerializer, SchemaValidator, core_schema
 
-from tenex.core.state.conversation import KindState
-from tenex.core.state.kind import FORMATS
+from tenex.core.kind_format import FORMATS
+from tenex.core.state import KindState
 
 TAG: Final = "is"
 

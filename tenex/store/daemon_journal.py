@@ -16,7 +16,7 @@ from tenex.core.errors import AppendFailed, StoreDamaged, TenexError
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
 from tenex.core.ports import Clock, Notice
 from tenex.core.records import Record
-from tenex.core.state.snapshot import SnapshotRecord
+from tenex.core.snapshot import SnapshotRecord
 from tenex.log import get_logger
 
 from .disk import Disk

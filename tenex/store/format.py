@@ -21,13 +21,13 @@ from typing import Any, Final, Literal
 from zlib import crc32
 
 from tenex.core.errors import InternalError
+from tenex.core.functions.undecided import EvaluationRequested, FunctionsEvaluated
+from tenex.core.history.state import HistoryRecovered
 from tenex.core.ids import Millis
+from tenex.core.kind_format import FORMATS
 from tenex.core.records import RECORDS, Record
-from tenex.core.state.history import HistoryRecovered
-from tenex.core.state.kind import FORMATS
-from tenex.core.state.rollback import ConversationForked, RolledBack
-from tenex.core.state.snapshot import SnapshotRecord, StateSnapshot
-from tenex.core.state.undecided import EvaluationRequested, FunctionsEvaluated
+from tenex.core.rollback.whole import ConversationForked, RolledBack
+from tenex.core.snapshot import SnapshotRecord, StateSnapshot
 
 from .codec import FieldsCodec, UnregisteredKind
 

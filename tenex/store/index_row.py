@@ -6,26 +6,18 @@ from typing import Final
 
 from tenex.core.config import Role
 from tenex.core.conversation import Conversation
+from tenex.core.cycle.records import CycleStarted, PhaseTransition
+from tenex.core.delivery.records import MessageSent
+from tenex.core.identity.records import ConversationStarted
 from tenex.core.ids import ConversationId, Millis, PublicKey
+from tenex.core.inbox.records import CommandGiven, MessageRecorded, MessageWithdrawn
 from tenex.core.messages import Usage
 from tenex.core.phases import Phase
 from tenex.core.port_values import Passage
 from tenex.core.projection import glance_of, is_settled
-from tenex.core.records import (
-    CommandGiven,
-    ConversationImported,
-    ConversationStarted,
-    CycleStarted,
-    JournalRebuilt,
-    MessageRecorded,
-    MessageSent,
-    MessageWithdrawn,
-    PhaseTransition,
-    Record,
-    RunStarted,
-    TurnOpened,
-)
-from tenex.core.state.rollback import ConversationForked, RolledBack
+from tenex.core.records import ConversationImported, JournalRebuilt, Record, RunStarted
+from tenex.core.rollback.whole import ConversationForked, RolledBack
+from tenex.core.work.records import TurnOpened
 
 FIRST: Final = 1
 """The seq of the record that holds a conversation's title."""

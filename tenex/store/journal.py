@@ -12,7 +12,7 @@ from typing import Final, Self
 from tenex.core.errors import AppendFailed, InternalError
 from tenex.core.ports import Clock
 from tenex.core.records import Record
-from tenex.core.state.snapshot import SnapshotRecord
+from tenex.core.snapshot import SnapshotRecord
 from tenex.log import get_logger
 
 from . import atomic, segments

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from tenex.core.errors import AppendFailed, StoreDamaged, StoreOtherVersion
 from tenex.core.records import Record
-from tenex.core.state.snapshot import SnapshotRecord
+from tenex.core.snapshot import SnapshotRecord
 from tenex.log import get_logger
 
 from . import atomic, segments

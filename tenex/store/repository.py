@@ -11,12 +11,13 @@ from weakref import WeakValueDictionary
 
 from tenex.core.conversation import Conversation
 from tenex.core.errors import StoreDamaged, StoreError, StoreOtherVersion, TenexError, UsageError
+from tenex.core.identity.records import ConversationStarted
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock
-from tenex.core.records import ConversationStarted, Record
-from tenex.core.state.conversation import State
-from tenex.core.state.rollback import ConversationForked
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.records import Record
+from tenex.core.rollback.whole import ConversationForked
+from tenex.core.snapshot import StateSnapshot
+from tenex.core.state import State
 from tenex.log import get_logger
 
 from . import atomic, segments

@@ -5,17 +5,12 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tenex.core.delivery.records import MessageSent
 from tenex.core.ids import ConversationId
-from tenex.core.records import (
-    CommandGiven,
-    ConversationImported,
-    MessageRecorded,
-    MessageSent,
-    MessageWithdrawn,
-    Record,
-    TurnOpened,
-)
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.inbox.records import CommandGiven, MessageRecorded, MessageWithdrawn
+from tenex.core.records import ConversationImported, Record
+from tenex.core.snapshot import StateSnapshot
+from tenex.core.work.records import TurnOpened
 
 from . import segments
 from .format import CONVERSATION, as_written

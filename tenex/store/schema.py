@@ -24,7 +24,7 @@ from typing import Any, Final
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.messages import Usage
 from tenex.core.port_values import Passage
-from tenex.core.state.rollback import stretches
+from tenex.core.rollback.whole import stretches
 
 from .atomic import FILE_MODE, make_folder
 from .index_row import Known, News, Row

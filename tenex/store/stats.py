@@ -12,16 +12,16 @@ from typing import Any, Self, TypeVar
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, new_conversation
-from tenex.core.costs import cost_of, model_of, spender_of
 from tenex.core.ids import ConversationId
 from tenex.core.kind import all_kinds
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
 from tenex.core.projection import partner
-from tenex.core.reducers.totals import is_work, passed
-from tenex.core.state.rollback import ConversationForked, RolledBack
-from tenex.core.state.run import CallState
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.rollback.whole import ConversationForked, RolledBack
+from tenex.core.snapshot import StateSnapshot
+from tenex.core.totals.costs import cost_of, model_of, spender_of
+from tenex.core.totals.reducers import is_work, passed
+from tenex.core.work.run import CallState
 
 from .view_json import UNNAMED, usage_json
 

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenex.core.conversation import new_conversation
+from tenex.core.cycle.records import PhaseTransition
 from tenex.core.errors import StoreDamaged, StoreOtherVersion
+from tenex.core.identity.records import ConversationStarted
 from tenex.core.ids import ConversationId
 from tenex.core.phases import PHASE_TRANSITIONS
-from tenex.core.records import ConversationStarted, PhaseTransition, Record
-from tenex.core.state.rollback import ConversationForked, RolledBack
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.records import Record
+from tenex.core.rollback.whole import ConversationForked, RolledBack
+from tenex.core.snapshot import StateSnapshot
 
 from .journal_reader import VIEW, views_ahead
 from .repository import REBUILD, ConversationFolder

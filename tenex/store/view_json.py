@@ -9,27 +9,20 @@ from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, to_json
 
+from tenex.core.agent_phases.program import AgentPhaseState
 from tenex.core.conversation import Conversation, new_conversation
-from tenex.core.costs import run_agent
+from tenex.core.cycle.records import PhaseTransition
 from tenex.core.decider import Decider
+from tenex.core.delivery.state import RelayRefusal
+from tenex.core.history.state import BLOCK, CallSummary, CycleSummary, DecisionSummary, History, Rollback, RunSummary
 from tenex.core.ids import ConversationId, Millis, PublicKey, RunId
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.projection import PlacedMessage, Projection, RunActivity, project
-from tenex.core.records import PhaseTransition, Record
-from tenex.core.state.agent import AgentPhaseState
-from tenex.core.state.conversation import Waiver
-from tenex.core.state.delivery import RelayRefusal
-from tenex.core.state.history import (
-    BLOCK,
-    CallSummary,
-    CycleSummary,
-    DecisionSummary,
-    History,
-    Rollback,
-    RunSummary,
-)
-from tenex.core.state.run import Completion, OrchestratorTurn
-from tenex.core.state.totals import PhaseMetrics
+from tenex.core.records import Record
+from tenex.core.state import Waiver
+from tenex.core.totals.costs import run_agent
+from tenex.core.totals.state import PhaseMetrics
+from tenex.core.work.turn import Completion, OrchestratorTurn
 
 SEGMENT: Final = BLOCK
 """Entries in a file of their own: the view then stays below some 500 KB, which a disk replaces in some ms."""

@@ -15,13 +15,13 @@ from typing import Any, Final, Literal, NamedTuple
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
-from tenex.core.costs import cost_of
 from tenex.core.ids import ConversationId, Millis, RunId, Slug
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
 from tenex.core.projection import run_began
-from tenex.core.state.rollback import RolledBack
-from tenex.core.state.run import Call, CallState, Run
+from tenex.core.rollback.whole import RolledBack
+from tenex.core.totals.costs import cost_of
+from tenex.core.work.run import Call, CallState, Run
 
 Stage = Literal["routed", "reply", "route", "turn", "run", "model", "tool", "ask"]
 

@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
-from tenex.core.costs import cost_of, model_of, spender_of
 from tenex.core.ids import RunId
+from tenex.core.totals.costs import cost_of, model_of, spender_of
 from tenex.log import get_logger
 
 from .durations import Interval, Intervals, Stage

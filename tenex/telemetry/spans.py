@@ -5,9 +5,9 @@ from itertools import takewhile
 from typing import Any, Final
 
 from tenex.core import records as r
-from tenex.core.costs import model_of
 from tenex.core.messages import Entry, ModelStep
-from tenex.core.state.run import Run
+from tenex.core.totals.costs import model_of
+from tenex.core.work.run import Run
 
 from .durations import Interval
 

@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any, Final
 
 from tenex.core.config import Agent, ToolRule
-from tenex.core.decide.permissions import may_use
 from tenex.core.errors import InternalError
 from tenex.core.ids import Slug
 from tenex.core.messages import ToolSpec
+from tenex.core.permissions import may_use
 from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.log import get_logger

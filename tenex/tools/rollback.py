@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from tenex.core.cycle.records import CycleStarted
 from tenex.core.errors import UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.port_values import UndoOutcome
-from tenex.core.records import CycleStarted, FilesUndone, ToolCallCompleted, ToolCallStarted, TurnOpened, UndoScope
-from tenex.core.records.base import Record
-from tenex.core.state.rollback import RolledBack
+from tenex.core.record import Record
+from tenex.core.records import FilesUndone, ToolCallCompleted, ToolCallStarted, UndoScope
+from tenex.core.rollback.whole import RolledBack
+from tenex.core.work.records import TurnOpened
 
 from .checkpoints import Change, Checkpoints, Commit
 from .snapshots import IGNORE_FILE, Snapshot

@@ -6,9 +6,9 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from tenex.core.config import Replay
-from tenex.core.context.window import tokens
 from tenex.core.errors import StoreError, UsageError
 from tenex.core.ids import ConversationId, Millis
+from tenex.core.memory.window import tokens
 from tenex.core.messages import cut
 from tenex.core.phases import Access
 from tenex.core.port_values import Passage, Passages, PassagesFound

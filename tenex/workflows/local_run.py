@@ -11,15 +11,15 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final
 
+from tenex.core.agent_phases.program import AgentPhaseState
 from tenex.core.config import Limits, PeerGroup, Policy
-from tenex.core.context.window import CONTEXT_TOKENS
 from tenex.core.conversation import Conversation
 from tenex.core.errors import InternalError, UsageError, kind_of, words_of
 from tenex.core.ids import ConversationId
+from tenex.core.memory.window import CONTEXT_TOKENS
 from tenex.core.ports import Clock, Journals, KindRunner, Model, Notice, OutgoingMessage, Prompter, Tools
 from tenex.core.records import Record
 from tenex.core.signals import Opened, Signal
-from tenex.core.state.agent import AgentPhaseState
 from tenex.runtime.actor import ActorDependencies, ConversationActor
 from tenex.runtime.daily_limits import DailyLimits
 from tenex.runtime.executors import Executors

@@ -10,7 +10,7 @@ from tenex.app import watch_stream as module
 from tenex.app.watch_stream import WatchStream
 from tenex.core.errors import UsageError
 from tenex.core.ids import Slug
-from tenex.core.records import TurnOpened
+from tenex.core.work.records import TurnOpened
 from tenex.output_states import OutputProgress
 from tenex.runtime.clock import SystemClock
 from tenex.service import control

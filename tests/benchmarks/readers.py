@@ -17,14 +17,16 @@ from pydantic_ai import exceptions as library
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from tenex.cli.shared import output
-from tenex.core import commands, names, prose, routing, text
-from tenex.core.context import window
+from tenex.core import names, prose, text
 from tenex.core.errors import TenexError
 from tenex.core.ids import CallId, Millis, PublicKey, Slug
+from tenex.core.inbox import commands
+from tenex.core.memory import window
 from tenex.core.messages import CallResult, ModelStep, ToolSpec, Usage, UserText, cut, with_context, without_context
-from tenex.core.state.loop_detection import _reason
-from tenex.core.state.run import Completion
+from tenex.core.router import answer as routing
 from tenex.core.text import redact
+from tenex.core.work.loop_detection import _reason
+from tenex.core.work.turn import Completion
 from tenex.llm import compatible, cut_input, errors, markup, thoughts, written_calls
 from tenex.llm.messages import messages
 from tenex.llm.refused_parameters import Parameters, refusal_words
@@ -185,12 +187,12 @@ READERS: Final[Mapping[str, Reader]] = {
     "llm.scripted.read_request, of a change": lambda written: requests.read_request(f"replace {written} in a.txt"),
     "llm.scripted.small_talk": requests.small_talk,
     "llm.scripted.intent_of": lambda written: requests.intent_of(written, "chat", is_asked=False),
-    "core.routing.parse": routing.parse,
+    "core.router.answer.parse": routing.parse,
     "core.messages.cut": lambda written: cut(written, 1000),
-    "core.context.window.squeezed": lambda written: window.squeezed("", [UserText(author="a", text=written)], (), 9),
-    "core.context.window.in_a_line": lambda written: window.in_a_line(written, 300),
-    "core.context.window.weight": window.weight,
-    "core.state.loop_detection": lambda written: _reason(
+    "core.memory.window.squeezed": lambda written: window.squeezed("", [UserText(author="a", text=written)], (), 9),
+    "core.memory.window.in_a_line": lambda written: window.in_a_line(written, 300),
+    "core.memory.window.weight": window.weight,
+    "core.work.loop_detection": lambda written: _reason(
         Completion(agent=Slug("a"), outcome="failed", text="", summary="", verdict="", error=written, at=Millis(0))
     ),
     "output_states.parser": _parsed,
@@ -207,8 +209,8 @@ READERS: Final[Mapping[str, Reader]] = {
     "tools.arguments": lambda written: Arguments("a", _TOOL.parameters).fault({"path": 1, "lines": list(written)}),
     "tools.arguments, of names": lambda written: Arguments("a", _TOOL.parameters).fault(dict.fromkeys(written.split())),
     # of people and relays
-    "core.commands.parse": commands.parse,
-    "core.commands.split_last_line": commands.split_last_line,
+    "core.inbox.commands.parse": commands.parse,
+    "core.inbox.commands.split_last_line": commands.split_last_line,
     "core.names.plain": names.plain,
     "core.names.nearest": lambda written: names.nearest(written, ["executor", "planner"]),
     "core.names.find": lambda written: names.find(written, {Slug("executor"): None}),
@@ -382,7 +384,7 @@ HUNG: Final = (
     ("llm.response.step_of, of arguments", "<|start|>"),
     ("llm.response.step_of, of arguments", '{"path": "a"}'),
     ("nostr.threading.split", "```\n```\n\n"),
-    ("core.state.loop_detection", "a"),
+    ("core.work.loop_detection", "a"),
     ("core.workflow.variables.lines_of, of a line", " "),
     ("output_states.states.readable_format", "`"),
     ("tools.arguments", "a"),

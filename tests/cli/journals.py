@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tenex.core.conversation import fold
+from tenex.core.identity.records import ConversationStarted
 from tenex.core.ids import ConversationId
-from tenex.core.records import ConversationStarted, Record
+from tenex.core.records import Record
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import JOURNAL
 from tenex.store.repository import ConversationFolder

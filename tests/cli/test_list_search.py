@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tenex.core.ids import Slug
-from tenex.core.records import MessageRecorded, RunStarted
+from tenex.core.inbox.records import MessageRecorded
+from tenex.core.records import RunStarted
 from tenex.nostr.keys import SecretKey
 from tenex.store.disk import Disk
 from tenex.store.index import Index

@@ -12,10 +12,10 @@ import pytest
 
 from tenex.cli import verify as replaying
 from tenex.cli.shared import list_search
-from tenex.core.commands import status as chat_status
 from tenex.core.conversation import Conversation, new_conversation
-from tenex.core.decide.transaction import Transaction
+from tenex.core.inbox.commands import status as chat_status
 from tenex.core.records import Record
+from tenex.core.transaction import Transaction
 from tenex.operations.conversation_status import status_with_usage
 from tenex.store.archive import plain
 from tenex.store.index_row import summarise

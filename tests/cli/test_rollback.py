@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tenex.cli.init import prepare
-from tenex.core.records import ConversationStarted
-from tenex.core.state.rollback import RolledBack
+from tenex.core.identity.records import ConversationStarted
+from tenex.core.rollback.whole import RolledBack
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import JOURNAL, peek
 

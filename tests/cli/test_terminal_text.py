@@ -11,7 +11,8 @@ import pytest
 from tenex.cli.main import main
 from tenex.cli.shared.console import Screen
 from tenex.cli.shared.input_line import LONG_PASTE, _Pastes
-from tenex.core.records import ConversationStarted, MessageRecorded
+from tenex.core.identity.records import ConversationStarted
+from tenex.core.inbox.records import MessageRecorded
 from tenex.operations.transcript import Line
 
 from .conftest import Tenex

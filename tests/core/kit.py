@@ -4,8 +4,9 @@ from typing import Any
 
 from tenex.core.config import Role
 from tenex.core.ids import EventId, Millis, Slug, TurnId
+from tenex.core.inbox.message import Message
 from tenex.core.phases import Phase
-from tenex.core.state.run import Message, OrchestratorTurn
+from tenex.core.work.turn import OrchestratorTurn
 from tests.fakes.scenario import ALICE
 
 

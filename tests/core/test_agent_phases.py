@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
+from tenex.core.agent_phases.program import HISTORY, AgentPhaseState, Program, Scope, fits
+from tenex.core.agent_phases.tools import LARGEST
 from tenex.core.effects import ToolCall
 from tenex.core.ids import ConversationId, Slug
+from tenex.core.memory.state import Window
 from tenex.core.messages import ModelStep
 from tenex.core.ports import ToolResult
+from tenex.core.rollback.whole import of_fork
 from tenex.core.signals import ToolReturned
-from tenex.core.state.agent import HISTORY, AgentPhaseState, Program, Scope, fits
-from tenex.core.state.agent_tools import LARGEST
-from tenex.core.state.memory import Window
-from tenex.core.state.rollback import of_fork
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tenex.workflows.speakers import AgentTarget, TerminateTarget, ToolCalled, Transition
 from tenex.workflows.speakers import TransitionGraph as Rounds

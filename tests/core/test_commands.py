@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.commands import Command, command_names, parse
 from tenex.core.config import Role
 from tenex.core.conversation import new_conversation
 from tenex.core.ids import Millis
+from tenex.core.inbox.commands import Command, command_names, parse
+from tenex.core.memory.reducers import as_entry
 from tenex.core.phases import Phase
-from tenex.core.reducers.memory import as_entry
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import phases_of
 from tests.fakes.scenario import (

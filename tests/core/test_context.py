@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenex.core.context.window import (
+from tenex.core.ids import CallId
+from tenex.core.memory.window import (
     LEAST,
     PAST_CHARACTERS,
     PAST_CYCLES,
@@ -24,7 +25,6 @@ from tenex.core.context.window import (
     tokens,
     weight,
 )
-from tenex.core.ids import CallId
 from tenex.core.messages import CallRequest, CallResult, Entry, ModelStep, Note, ToolSpec, UserText
 from tenex.core.phases import Phase
 

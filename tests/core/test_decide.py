@@ -10,7 +10,8 @@ import pytest
 from tenex.core import records as r
 from tenex.core.config import Role
 from tenex.core.conversation import new_conversation
-from tenex.core.decide.dispatch import OUTBOX_EXPIRY, decide
+from tenex.core.delivery.decide import OUTBOX_EXPIRY
+from tenex.core.dispatch import decide
 from tenex.core.effects import Key, ModelCall, Timer, Work
 from tenex.core.ids import EventId, Millis
 from tenex.core.pending import pending

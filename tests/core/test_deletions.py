@@ -4,14 +4,14 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.config import Role
-from tenex.core.decide.dispatch import decide
+from tenex.core.dispatch import decide
 from tenex.core.effects import Evaluate
+from tenex.core.functions.undecided import EvaluationRequested
 from tenex.core.ids import EventId, PublicKey
+from tenex.core.inbox.message import DELETED
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.signals import Evaluated, InboundMessage, MessageDeleted, MessageReceived
-from tenex.core.state.run import DELETED
-from tenex.core.state.undecided import EvaluationRequested
 from tests.fakes.scenario import (
     ALICE,
     ID,

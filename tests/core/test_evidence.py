@@ -13,7 +13,7 @@ from tenex.core.ids import PublicKey, Slug
 from tenex.core.phases import QUALITY_PHASES, Access, Phase
 from tenex.core.port_values import ToolResult
 from tenex.core.signals import Signal, ToolReturned
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tenex.store.view_json import render
 from tenex.workflows.phases import records as p

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tenex.core import records as r
 from tenex.core.config import GateRules, Policy, Role
 from tenex.core.conversation import fold
-from tenex.core.decide.permissions import Decision, may_decide
 from tenex.core.effects import Key, Work
 from tenex.core.ids import PublicKey
+from tenex.core.permissions import Decision, may_decide
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.signals import ClockJumped, ModelFailed
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.answers import is_clear_yes

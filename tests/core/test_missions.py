@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from tenex.core import records as r
 from tenex.core.config import Limits, Policy, Replay
 from tenex.core.conversation import Conversation, fold
-from tenex.core.decide.dispatch import decide
-from tenex.core.decide.rollback import state_at
+from tenex.core.dispatch import decide
 from tenex.core.effects import Key, ModelCall, Route, Timer, Work
 from tenex.core.errors import UsageError
 from tenex.core.graph import END, Edge, TransitionGraph
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.pending import pending
+from tenex.core.rollback.decide import state_at
+from tenex.core.rollback.whole import of_fork
 from tenex.core.signals import ClockJumped, Opened, RollBack, Signal, TimerFired
-from tenex.core.state.rollback import of_fork
 from tenex.store.format import CONVERSATION
 from tenex.workflows.missions import records as m
 from tenex.workflows.missions.config import Beginning, MissionRule, NodeRule, with_missions

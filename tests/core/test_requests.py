@@ -12,7 +12,7 @@ from tenex.core.effects import ModelCall
 from tenex.core.ids import PublicKey
 from tenex.core.messages import ModelStep
 from tenex.core.phases import QUALITY_PHASES, Phase
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tests.fakes.scenario import (
     ENDS,

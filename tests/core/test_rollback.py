@@ -8,21 +8,21 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold, new_conversation
-from tenex.core.decide.rollback import state_at
+from tenex.core.cycle.state import READ_FILES, Cycle
 from tenex.core.effects import Effect, Publish, Timer, ToolCall, Work
+from tenex.core.history.state import BLOCK, History
+from tenex.core.identity.state import SEEN, Identity
 from tenex.core.ids import CallId, ConversationId, EventId, Millis
+from tenex.core.memory.state import SYSTEMS
 from tenex.core.messages import Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
+from tenex.core.rollback.decide import state_at
+from tenex.core.rollback.whole import ConversationForked, RolledBack, of_fork, of_then, undone
 from tenex.core.signals import ModelFailed, RollBack, Signal, ToolReturned
-from tenex.core.state.conversation import State
-from tenex.core.state.cycle import READ_FILES, Cycle
-from tenex.core.state.history import BLOCK, History
-from tenex.core.state.identity import SEEN, Identity
-from tenex.core.state.memory import SYSTEMS
-from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork, of_then, undone
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.snapshot import StateSnapshot
+from tenex.core.state import State
 from tenex.workflows.phases.state import phases_of
 from tests.fakes.scenario import ID, Scenario, diligent, in_flight, longest_way, one_turn
 

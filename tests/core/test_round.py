@@ -8,19 +8,19 @@ import pytest
 
 from tenex.core import conversation as folding
 from tenex.core import kind as port
+from tenex.core import kind_format as formats
 from tenex.core import records as r
 from tenex.core.config import Policy
 from tenex.core.conversation import fold
-from tenex.core.decide.rollback import state_at
 from tenex.core.ids import Slug
 from tenex.core.kind import all_kinds, register
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.records import RECORDS
+from tenex.core.rollback.decide import state_at
+from tenex.core.rollback.whole import of_fork
 from tenex.core.signals import RollBack
-from tenex.core.state import kind as formats
-from tenex.core.state.rollback import of_fork
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.snapshot import StateSnapshot
 from tenex.operations.conversation_status import conversation_status
 from tenex.store.format import CONVERSATION, Codec
 from tenex.store.index_row import summarise

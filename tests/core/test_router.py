@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from tenex.core import records as r
 from tenex.core.config import Limits
-from tenex.core.context.window import tokens
+from tenex.core.cycle.state import CYCLE_MESSAGES
 from tenex.core.effects import Key, Route, Timer, Work
 from tenex.core.ids import ConversationId, Millis
+from tenex.core.memory.window import tokens
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
-from tenex.core.routing import DECISION_SCHEMA, REASON_CHARACTERS, RoutingDecision, parse
+from tenex.core.router.answer import DECISION_SCHEMA, REASON_CHARACTERS, RoutingDecision, parse
 from tenex.core.signals import DayLimitReached, ModelFailed, RouteAnswered
-from tenex.core.state.cycle import CYCLE_MESSAGES
 from tenex.workflows.phases.router_prompt import (
     COMPLETIONS,
     MESSAGES,

@@ -7,15 +7,15 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.config import Expectation, Limits
-from tenex.core.context.window import MESSAGE_CHARACTERS
-from tenex.core.decide.runs import CALLS, EMPTY, NUDGES
 from tenex.core.effects import Key, ModelCall, Timer, ToolCall
 from tenex.core.ids import CallId, Millis
+from tenex.core.memory.window import MESSAGE_CHARACTERS
 from tenex.core.messages import CallRequest, CallResult, ModelStep, Note, UserText
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ModelAnswered, ModelFailed, ToolReturned
+from tenex.core.work.runs import CALLS, EMPTY, NUDGES
 from tests.fakes.scenario import (
     WAITS,
     Router,

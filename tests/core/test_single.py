@@ -12,8 +12,8 @@ from tenex.core.effects import ModelCall
 from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
+from tenex.core.rollback.whole import of_fork
 from tenex.core.signals import RollBack
-from tenex.core.state.rollback import of_fork
 from tenex.workflows.single.state import agent_of
 from tests.fakes.scenario import ID, Scenario, check_idle, remove_agent, reply, route, rules
 from tests.fakes.subagents import model_by_agent

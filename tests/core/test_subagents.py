@@ -6,21 +6,21 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
+from tenex.core.agent_phases.program import Scope
+from tenex.core.agent_phases.tools import SET
 from tenex.core.config import Expectation, Limits, Policy
-from tenex.core.costs import run_agent
-from tenex.core.decide.rollback import state_at
-from tenex.core.decide.runs import EMPTY
 from tenex.core.effects import ModelCall, Timer, ToolCall
 from tenex.core.graph import Edge, Predicate, TransitionGraph
 from tenex.core.ids import Millis, Slug
 from tenex.core.messages import AgentText, Note, UserText
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
+from tenex.core.rollback.decide import state_at
 from tenex.core.signals import ModelFailed, RollBack
-from tenex.core.state.agent import Scope
-from tenex.core.state.agent_tools import SET
-from tenex.core.state.run import Run
-from tenex.core.state.subagents import link_specs
+from tenex.core.subagents.links import link_specs
+from tenex.core.totals.costs import run_agent
+from tenex.core.work.run import Run
+from tenex.core.work.runs import EMPTY
 from tenex.workflows.speakers import AgentTarget, TerminateTarget, ToolCalled, Transition
 from tenex.workflows.speakers import TransitionGraph as Rounds
 from tenex.workflows.speakers import records as w

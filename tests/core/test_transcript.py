@@ -12,23 +12,24 @@ from hypothesis import strategies as st
 
 from tenex.core import records as r
 from tenex.core.config import Limits
-from tenex.core.context.transcript import START, WINDOW, entries_for
-from tenex.core.context.window import BYTES_PER_TOKEN, PastCycle, entry_weight, fitted
 from tenex.core.conversation import Conversation, new_conversation
-from tenex.core.decide.rollback import state_at
+from tenex.core.cycle.state import Cycle, of_cycle
 from tenex.core.effects import ModelCall
 from tenex.core.ids import ConversationId, Millis, RunId, Slug, TurnId
+from tenex.core.memory.reducers import kept
+from tenex.core.memory.state import DECISIONS, EARLIER_BYTES, FIRST, LEAST_RECENT, RECENT_BYTES, Window, size
+from tenex.core.memory.transcript import START, WINDOW, entries_for
+from tenex.core.memory.window import BYTES_PER_TOKEN, PastCycle, entry_weight, fitted
 from tenex.core.messages import AgentText, Entry, ModelStep, Note, Shown, ShownBefore, UserText, cut
 from tenex.core.phases import Phase
 from tenex.core.ports import Handoff
 from tenex.core.records import RunStarted
-from tenex.core.reducers.memory import kept
+from tenex.core.rollback.decide import state_at
+from tenex.core.rollback.whole import of_fork
 from tenex.core.signals import RollBack
-from tenex.core.state.cycle import Cycle, of_cycle
-from tenex.core.state.memory import DECISIONS, EARLIER_BYTES, FIRST, LEAST_RECENT, RECENT_BYTES, Window, size
-from tenex.core.state.rollback import of_fork
-from tenex.core.state.run import Completion, OrchestratorTurn, Run
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.snapshot import StateSnapshot
+from tenex.core.work.run import Run
+from tenex.core.work.turn import Completion, OrchestratorTurn
 from tenex.llm.messages import marked
 from tenex.store.format import CONVERSATION
 from tests.fakes.scenario import (

@@ -10,10 +10,10 @@ import pytest
 from tenex.core import records as r
 from tenex.core.config import Limits, Role
 from tenex.core.effects import ModelCall, Work
+from tenex.core.identity.state import TITLE_CHARACTERS, title_of
 from tenex.core.ids import PublicKey
 from tenex.core.messages import Usage, UserText
 from tenex.core.phases import QUALITY_PHASES, Phase
-from tenex.core.state.identity import TITLE_CHARACTERS, title_of
 from tenex.workflows.phases.state import phases_of
 from tests.fakes.scenario import (
     ALICE,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenex.core.state.cycle import Cycle
+from tenex.core.cycle.state import Cycle
 from tenex.core.values import replace
 
 CHANGES = st.fixed_dictionaries(

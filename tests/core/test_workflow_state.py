@@ -9,13 +9,13 @@ import pytest
 from tenex.core import records as r
 from tenex.core.config import Role
 from tenex.core.conversation import fold
-from tenex.core.decide.rollback import state_at
-from tenex.core.decide.turns import STOPPED
 from tenex.core.effects import Key, ModelCall, Timer
 from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
 from tenex.core.messages import AgentText, Note, UserText
+from tenex.core.rollback.decide import state_at
+from tenex.core.rollback.whole import RolledBack, of_fork
 from tenex.core.signals import ClockJumped, ModelFailed, RollBack
-from tenex.core.state.rollback import RolledBack, of_fork
+from tenex.core.work.turns import STOPPED
 from tenex.workflows.speakers import (
     AgentTarget,
     AllOf,

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from tenex.core import records as r
+from tenex.core.agent_phases.program import AgentPhaseState, Program, Scope
 from tenex.core.config import Policy
 from tenex.core.conversation import new_conversation
 from tenex.core.graph import Edge, Predicate, TransitionGraph
 from tenex.core.ids import ConversationId, Slug
 from tenex.core.phases import Phase
 from tenex.core.records import Record
-from tenex.core.state.agent import AgentPhaseState, Program, Scope
 
 from .scenario import rules
 
@@ -28,7 +28,7 @@ def is_in_a_decision() -> bool:
     """Whether the code of the core that decides is on the stack."""
     frame: Any = sys._getframe()
     while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("tenex.core.decide"):
+        if frame.f_globals.get("__name__", "").endswith((".decide", "core.dispatch")):
             return True
         frame = frame.f_back
     return False

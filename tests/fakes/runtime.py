@@ -14,11 +14,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from tenex.core.config import PeerGroup, Policy
-from tenex.core.context.transcript import entries_for
 from tenex.core.conversation import Conversation, Run, fold
 from tenex.core.effects import Evaluate
 from tenex.core.errors import AppendFailed
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.memory.transcript import entries_for
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Note, Quote, ToolSpec, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Phase

@@ -23,17 +23,20 @@ from typing import Any, Self
 
 from tenex.core import records as r
 from tenex.core.config import Agent, AgentKind, GateRules, Limits, Policy, Replay, Role, ToolRule
-from tenex.core.context.transcript import entries_for
-from tenex.core.context.window import CONTEXT_TOKENS
 from tenex.core.conversation import Conversation, fold, new_conversation
-from tenex.core.decide.dispatch import decide, next_question
+from tenex.core.dispatch import decide, next_question
 from tenex.core.effects import Effect, Evaluate, Key, KindEffect, ModelCall, Publish, Route, Timer, ToolCall, Undo, Work
+from tenex.core.functions.verdicts import Verdict, call_now
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.kind_format import FORMATS
+from tenex.core.memory.transcript import entries_for
+from tenex.core.memory.window import CONTEXT_TOKENS
 from tenex.core.messages import NO_USAGE, CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import PHASE_TRANSITIONS, Access, Phase, way
 from tenex.core.port_values import UndoOutcome
 from tenex.core.ports import Prompt, PublishOutcome, ToolResult, UnsignedEvent
+from tenex.core.rollback.whole import ConversationForked, RolledBack
 from tenex.core.signals import (
     Evaluated,
     InboundMessage,
@@ -48,10 +51,7 @@ from tenex.core.signals import (
     ToolReturned,
     UndoReturned,
 )
-from tenex.core.state.kind import FORMATS
-from tenex.core.state.rollback import ConversationForked, RolledBack
-from tenex.core.state.run import Run
-from tenex.core.verdicts import Verdict, call_now
+from tenex.core.work.run import Run
 from tenex.runtime.seal import prompted
 from tenex.workflows.phases.router_prompt import question_for
 from tenex.workflows.phases.state import phases_of

@@ -4,12 +4,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tenex.core.agent_phases.program import Link, Program, Scope
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.effects import ModelCall
 from tenex.core.graph import TransitionGraph
 from tenex.core.ids import Slug
-from tenex.core.state.agent import Link, Program, Scope
 
 from .scenario import AgentModel, reply
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tenex.core.conversation import fold
+from tenex.core.identity.records import ConversationStarted
 from tenex.core.ids import ConversationId
-from tenex.core.records import ConversationStarted, Record
+from tenex.core.records import Record
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import JOURNAL, VIEW, peek
 from tenex.store.stats import Stats, as_json

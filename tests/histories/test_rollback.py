@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
+from tenex.core.agent_phases.program import Scope
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation, fold
-from tenex.core.decide.rollback import state_at
 from tenex.core.effects import Publish
 from tenex.core.ids import ConversationId, Millis, Slug
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
-from tenex.core.records.base import Record
+from tenex.core.record import Record
+from tenex.core.rollback.decide import state_at
+from tenex.core.rollback.whole import ConversationForked, of_fork
 from tenex.core.signals import RollBack
-from tenex.core.state.agent import Scope
-from tenex.core.state.rollback import ConversationForked, of_fork
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.snapshot import StateSnapshot
 from tenex.store.archive import packed, unpacked
 from tenex.store.format import CONVERSATION
 from tests.fakes.agent_phases import program, with_program

@@ -8,8 +8,8 @@ import pytest
 from pydantic_ai import exceptions as library
 from structlog.testing import capture_logs
 
-from tenex.core.context.window import fitted, request_tokens
 from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.memory.window import fitted, request_tokens
 from tenex.core.messages import CallResult, Entry, UserText
 from tenex.llm.overflow import Overflow, overflow
 from tests.fakes.modelprotocol import Answer, Call, Fails, Json, Reply, Sends

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tenex.core.context.window import request_tokens
 from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.memory.window import request_tokens
 from tenex.core.messages import NO_USAGE, ModelStep, Usage, UserText
-from tenex.core.routing import RoutingDecision, parse
+from tenex.core.router.answer import RoutingDecision, parse
 from tenex.llm.config import Price
 from tenex.llm.provider_model import STREAM_PAUSE
 from tests.fakes.modelprotocol import Answer, Breaks, Call, Closes, Fails, Hangs, Json, Reply, Sends, nonsense

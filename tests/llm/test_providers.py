@@ -12,7 +12,7 @@ from pydantic_ai.profiles import ModelProfile
 from tenex.core.errors import ConfigurationError, ModelUnavailable
 from tenex.core.ids import Slug
 from tenex.core.messages import AgentText, Note, Usage, UserText
-from tenex.core.routing import DECISION_SCHEMA, RoutingDecision, parse
+from tenex.core.router.answer import DECISION_SCHEMA, RoutingDecision, parse
 from tenex.llm.config import ModelClientConfig, ProviderConfig
 from tenex.llm.providers import _ADDRESSES, base_settings, make_model, make_provider
 from tenex.llm.request_params import DECISION, Form, best_form, parameters

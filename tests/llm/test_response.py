@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
-from tenex.core.context.window import entry_weight
 from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.memory.window import entry_weight
 from tenex.core.messages import CallRequest, ModelStep, ToolSpec, Usage
 from tenex.core.text import well_formed_value
 from tenex.llm.response import step_of

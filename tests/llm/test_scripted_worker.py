@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.decide.agent_phases import offered
+from tenex.core.agent_phases.decide import offered
+from tenex.core.agent_phases.program import Program
 from tenex.core.ids import CallId, Slug
 from tenex.core.messages import (
     AgentText,
@@ -24,7 +25,6 @@ from tenex.core.messages import (
     UserText,
 )
 from tenex.core.phases import Phase
-from tenex.core.state.agent import Program
 from tenex.llm.scripted import OfflineModel
 from tenex.llm.scripted.worker import answer_work
 from tenex.prompting.agents import read_agent

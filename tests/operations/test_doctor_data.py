@@ -29,7 +29,7 @@ from tenex.core.conversation import fold
 from tenex.core.errors import ConfigurationError, StoreError
 from tenex.core.ids import ConversationId, Millis, Slug
 from tenex.core.records import Record
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.snapshot import StateSnapshot
 from tenex.nostr.keys import KeyRing
 from tenex.operations.doctor import configuration as configuring
 from tenex.operations.doctor import machine

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from tenex.core import records as r
 from tenex.core.config import GateRules, Role
 from tenex.core.conversation import fold, new_conversation
-from tenex.core.decide.rollback import state_at
+from tenex.core.cycle.state import Cycle
+from tenex.core.identity.state import Identity
 from tenex.core.ids import EventId, Millis, PublicKey, Slug
 from tenex.core.messages import NO_USAGE
 from tenex.core.pending import pending
 from tenex.core.phases import QUALITY_PHASES, Phase
+from tenex.core.rebuild.reducers import IMPORTED
 from tenex.core.records import Record
-from tenex.core.reducers.rebuild import IMPORTED
-from tenex.core.state.conversation import State
-from tenex.core.state.cycle import Cycle
-from tenex.core.state.identity import Identity
-from tenex.core.state.rollback import ConversationForked, of_fork
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.rollback.decide import state_at
+from tenex.core.rollback.whole import ConversationForked, of_fork
+from tenex.core.snapshot import StateSnapshot
+from tenex.core.state import State
 from tenex.core.trust import least_trusted
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import NAME as PHASES

@@ -12,15 +12,16 @@ from tenex.cli.init import prepare
 from tenex.core import records as r
 from tenex.core.config import Role
 from tenex.core.conversation import Conversation, fold
-from tenex.core.decide.dispatch import decide
+from tenex.core.cycle.records import PhaseTransition
+from tenex.core.dispatch import decide
 from tenex.core.effects import Evaluate
 from tenex.core.errors import RelayUnavailable, StoreDamaged, StoreError, UsageError
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
 from tenex.core.pending import pending
 from tenex.core.phases import QUALITY_PHASES, Phase
-from tenex.core.records import PhaseTransition, Record
+from tenex.core.records import Record
 from tenex.core.signals import Evaluated, InboundMessage, MessageReceived, Opened
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.snapshot import StateSnapshot
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing, SecretKey, npub, parse_public_key
 from tenex.operations import recovery as module

@@ -10,14 +10,14 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.conversation import fold
-from tenex.core.decide.rollback import state_at
 from tenex.core.errors import StoreDamaged, TenexError, UsageError
+from tenex.core.identity.state import title_of
 from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
+from tenex.core.inbox.message import DELETED
 from tenex.core.pending import pending
-from tenex.core.records.base import Record
-from tenex.core.state.identity import title_of
-from tenex.core.state.rollback import RolledBack
-from tenex.core.state.run import DELETED
+from tenex.core.record import Record
+from tenex.core.rollback.decide import state_at
+from tenex.core.rollback.whole import RolledBack
 from tenex.nostr.compose import NostrSealer
 from tenex.operations import rollback as module
 from tenex.operations.imports import closing_of, comes_from_elsewhere

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from tenex.core.agent_phases.program import AgentPhaseState, Moved, Program
 from tenex.core.config import AgentKind
 from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.phases import Phase
-from tenex.core.state.agent import AgentPhaseState, Moved, Program
 from tenex.prompting.agents import AgentDefinition, read_agent
 from tenex.tools.standard import TOOL_NAMES
 from tenex.workflows.agents.definition import ask_now

@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
+from tenex.core.agent_phases.decide import offered
+from tenex.core.agent_phases.program import AgentPhaseState
 from tenex.core.config import Policy
-from tenex.core.context.window import request_tokens, tokens
 from tenex.core.conversation import Conversation
-from tenex.core.decide.agent_phases import offered
 from tenex.core.effects import Effect, ModelCall, Route
 from tenex.core.ids import PublicKey, Slug
+from tenex.core.memory.state import Window
+from tenex.core.memory.window import request_tokens, tokens
 from tenex.core.messages import AgentText, ModelRequest, ModelStep, Note, Shown, ToolSpec, UserText
 from tenex.core.phases import Phase
 from tenex.core.signals import Signal
-from tenex.core.state.agent import AgentPhaseState
-from tenex.core.state.memory import Window
-from tenex.core.state.run import Run
+from tenex.core.work.run import Run
 from tenex.llm.request_params import serialized
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.prompter import DATA, ConversationPrompter

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tenex.core.ids import Slug
 from tenex.core.phases import PHASE_TRANSITIONS, PHASES, Access, Phase
-from tenex.core.routing import DECISION_SCHEMA
+from tenex.core.router.answer import DECISION_SCHEMA
 from tenex.prompting import PromptLibrary
 from tenex.prompting.render import LESSONS_CHARACTERS, NOTES_CHARACTERS, fenced
 

@@ -19,20 +19,20 @@ from hypothesis.stateful import (
 )
 
 from tenex.core import records as r
-from tenex.core.commands import command_names
+from tenex.core.agent_phases.program import Scope
 from tenex.core.config import GateRules, Limits, Policy, Role
 from tenex.core.conversation import Conversation, fold, new_conversation
-from tenex.core.decide.dispatch import decide
+from tenex.core.dispatch import decide
 from tenex.core.effects import Effect, ModelCall, Publish, Route, Timer, ToolCall, Undo, Work
 from tenex.core.ids import CallId, PublicKey, Slug
+from tenex.core.inbox.commands import command_names
 from tenex.core.messages import CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import QUALITY_PHASES, Phase, way
 from tenex.core.ports import PublishOutcome, ToolResult
 from tenex.core.signals import ModelAnswered, ModelFailed, Published, RouteAnswered, Signal, TimerFired, ToolReturned
-from tenex.core.state.agent import Scope
-from tenex.core.state.run import CallState
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.snapshot import StateSnapshot
+from tenex.core.work.run import CallState
 from tenex.store.format import CONVERSATION
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.answers import is_clear_yes

@@ -14,10 +14,10 @@ from typing import Any, Union
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tenex.core.agent_phases.program import AgentPhaseState, Program
 from tenex.core.graph import Edge, Predicate
 from tenex.core.graph import TransitionGraph as Compiled
 from tenex.core.phases import Phase
-from tenex.core.state.agent import AgentPhaseState, Program
 from tenex.workflows.agents.definition import ask_now
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext, GraphRunResult
 from tenex.workflows.speakers import TransitionGraph

@@ -13,8 +13,8 @@ import pytest
 import typer
 
 from tenex.cli.root_command import COMMANDS, app, load_command
-from tenex.core.commands import command_names
 from tenex.core.ids import PublicKey
+from tenex.core.inbox.commands import command_names
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.ports import OutgoingMessage
 from tenex.nostr.compose import NostrSealer
@@ -218,7 +218,7 @@ def test_an_example_in_contributing_runs(name: str) -> None:
 
 
 def test_every_module_the_architecture_names_exists() -> None:
-    """A path such as `core/decide/dispatch.py` in docs/architecture.md or an ADR is a file of the package."""
+    """A path such as `core/dispatch.py` in docs/architecture.md or an ADR is a file of the package."""
     packages = "|".join(sorted({path.relative_to(ROOT / "tenex").parts[0] for path in named(".py", "tenex")}))
     modules = rf"`((?:{packages})/[\w/]+\.py)"
     for path in (ROOT / "docs" / "architecture.md", *named(".md", "docs", "adr")):

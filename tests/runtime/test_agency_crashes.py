@@ -10,11 +10,11 @@ import pytest
 from tenex.core import records as r
 from tenex.core.config import Policy, Replay, ToolRule
 from tenex.core.conversation import fold
-from tenex.core.decide.runs import UNKNOWN
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ModelStep, ToolSpec
 from tenex.core.pending import pending
 from tenex.core.phases import Access
+from tenex.core.work.runs import UNKNOWN
 from tenex.output_states import AgentOutput, Python, Thinking, ToolCallState
 from tenex.output_states.history import step_of
 from tenex.output_states.model import read

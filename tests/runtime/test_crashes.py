@@ -8,10 +8,10 @@ import pytest
 from tenex.core import records as r
 from tenex.core.config import Replay
 from tenex.core.conversation import Conversation, fold
-from tenex.core.decide.runs import UNKNOWN
 from tenex.core.pending import pending
 from tenex.core.records import Record
-from tenex.core.state.run import CallState
+from tenex.core.work.run import CallState
+from tenex.core.work.runs import UNKNOWN
 from tests.fakes.scenario import ID
 from tests.fakes.virtual import virtual_time
 

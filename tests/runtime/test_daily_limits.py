@@ -6,11 +6,11 @@ from typing import Any
 
 from tenex.core import records as r
 from tenex.core.config import Limits, PeerGroup, Role
-from tenex.core.costs import DAY as DAY_MS
-from tenex.core.costs import cost_of
 from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Quote, Usage
 from tenex.core.signals import InboundMessage, MessageReceived
+from tenex.core.totals.costs import DAY as DAY_MS
+from tenex.core.totals.costs import cost_of
 from tests.fakes.runtime import Daemon, World
 from tests.fakes.scenario import ALICE, one_turn, reply, rules
 from tests.fakes.virtual import virtual_time

@@ -10,7 +10,7 @@ import pytest
 from tenex.core import records as r
 from tenex.core.config import Replay
 from tenex.core.conversation import fold, new_conversation
-from tenex.core.decide.dispatch import decide
+from tenex.core.dispatch import decide
 from tenex.core.effects import Effect, ModelCall, Publish, Route, ToolCall
 from tenex.core.ids import Millis, RunId
 from tenex.core.messages import ModelRequest, ModelStep, Usage

@@ -9,14 +9,14 @@ from structlog.testing import capture_logs
 from tenex.core import records as r
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
-from tenex.core.decide.dispatch import decide
-from tenex.core.decide.transaction import Seal, Transaction
+from tenex.core.dispatch import decide
 from tenex.core.effects import Key, Work
 from tenex.core.ids import Millis
 from tenex.core.messages import ModelRequest, ModelStep, Usage
 from tenex.core.pending import pending
 from tenex.core.ports import ToolResult
 from tenex.core.signals import MessageReceived, RouteAnswered, Signal, TimerFired, ToolReturned, without_result
+from tenex.core.transaction import Seal, Transaction
 from tenex.runtime.actor import MAX_FAILURES, _log_notable
 from tenex.workflows.missions.signals import NodeFailed, NodeReturned
 from tests.fakes.runtime import World

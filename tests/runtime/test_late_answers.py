@@ -9,13 +9,13 @@ import pytest
 from tenex.core import records as r
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
-from tenex.core.decide.dispatch import decide
-from tenex.core.decide.transaction import Seal, Transaction
+from tenex.core.dispatch import decide
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.messages import ModelRequest, ModelStep, Usage
 from tenex.core.ports import OnText, ignore_text
 from tenex.core.signals import ModelCallInterrupted, Signal
+from tenex.core.transaction import Seal, Transaction
 from tests.fakes.runtime import Daemon, World
 from tests.fakes.scenario import one_turn, reply
 from tests.fakes.virtual import run, virtual_time

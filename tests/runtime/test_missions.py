@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 from structlog.testing import capture_logs
 
-from tenex.core.decide.dispatch import decide, unwanted_cost
+from tenex.core.dispatch import decide, unwanted_cost
 from tenex.core.effects import Key
 from tenex.core.effects import Work as Kind
 from tenex.core.ids import ConversationId, PublicKey, Slug

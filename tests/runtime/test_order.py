@@ -10,11 +10,11 @@ import pytest
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
 from tenex.core.effects import Key, ModelCall
+from tenex.core.identity import state as identity
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.signals import ModelAnswered, ModelFailed, Signal
-from tenex.core.state import identity
-from tenex.core.state.run import CallState
+from tenex.core.work.run import CallState
 from tests.fakes.runtime import World, worker
 from tests.fakes.scenario import (
     ID,

@@ -7,8 +7,9 @@ import pytest
 from tenex.core.config import PeerGroup
 from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId, PublicKey
+from tenex.core.inbox.records import MessageRecorded
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
-from tenex.core.records import MessageRecorded, Record
+from tenex.core.records import Record
 from tenex.runtime.coordinator import ConversationCoordinator
 from tests.fakes.runtime import MemoryJournal, World
 from tests.fakes.scenario import ALICE, one_turn, reply

@@ -19,15 +19,7 @@ from typing import Any, Literal
 
 from tenex.cli.run import FORCED, serve
 from tenex.core.messages import ModelRequest, ModelStep
-from tenex.core.ports import (
-    ExecutionContext,
-    Model,
-    OnText,
-    PublishOutcome,
-    ToolResult,
-    UnsignedEvent,
-    ignore_text,
-)
+from tenex.core.ports import ExecutionContext, Model, OnText, PublishOutcome, ToolResult, UnsignedEvent, ignore_text
 from tenex.nostr import pool
 from tenex.nostr.compose import Publisher
 from tenex.nostr.keys import parse_public_key

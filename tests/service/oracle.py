@@ -23,7 +23,7 @@ from tenex.core.ids import ConversationId
 from tenex.core.pending import pending
 from tenex.core.phases import Access
 from tenex.core.records import Record
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.snapshot import StateSnapshot
 from tenex.runtime.clock import SystemClock
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION

@@ -13,7 +13,7 @@ from tenex.core import records as r
 from tenex.core.ids import ConversationId, EventId, Millis
 from tenex.core.pending import pending
 from tenex.core.phases import QUALITY_PHASES
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.snapshot import StateSnapshot
 from tenex.nostr.keys import SecretKey
 from tenex.store.archive import packed
 from tenex.workflows.phases import records as p

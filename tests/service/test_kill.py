@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from tenex.core import records as r
-from tenex.core.decide.runs import UNKNOWN
 from tenex.core.records import Record
+from tenex.core.work.runs import UNKNOWN
 from tests.fakes.faultrelay import FaultRelay
 
 from . import person

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tenex.core.conversation import Conversation
-from tenex.core.decide import holds
+from tenex.core.work import holds
 from tenex.nostr.keys import SecretKey
 from tests.fakes.modelprotocol import Answer, Json, Reply
 from tests.fakes.modelscripts import Team

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tenex.core.state.rollback import RolledBack
+from tenex.core.rollback.whole import RolledBack
 from tenex.nostr.keys import KeyRing
 
 from . import person

@@ -7,7 +7,7 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.phases import Phase
-from tenex.core.state.rollback import ConversationForked, RolledBack
+from tenex.core.rollback.whole import ConversationForked, RolledBack
 
 from . import person
 from .kit import FULL_CYCLE, Folder, daemon, of_kind, ordered, phases, tenex_here

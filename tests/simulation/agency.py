@@ -5,10 +5,10 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from tenex.core.agent_phases.program import Program, Scope
 from tenex.core.config import Policy
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ToolSpec
-from tenex.core.state.agent import Program, Scope
 from tests.fakes import agent_phases
 from tests.fakes.subagents import link
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
-from tenex.core.costs import cost_of
 from tenex.core.ids import ConversationId
 from tenex.core.pending import pending
 from tenex.core.ports import UnsignedEvent
+from tenex.core.totals.costs import cost_of
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import VIEW
 from tenex.store.stats import Stats, as_json

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from tenex.core.ids import ConversationId, EventId
 from tenex.core.signals import InboundMessage
-from tenex.core.state.run import CallState
+from tenex.core.work.run import CallState
 from tenex.workflows.missions.state import mission_of
 from tests.fakes.runtime import Daemon
 from tests.fakes.scenario import ALICE

@@ -14,19 +14,15 @@ from hypothesis import strategies as st
 
 from tenex.core.config import Role
 from tenex.core.conversation import new_conversation
+from tenex.core.cycle.records import PhaseTransition, Waiting
+from tenex.core.identity.records import ConversationStarted
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, TurnId
+from tenex.core.inbox.records import MessageRecorded
 from tenex.core.phases import Phase
-from tenex.core.records import (
-    ConversationStarted,
-    MessageRecorded,
-    PhaseTransition,
-    Record,
-    RouteRequested,
-    TurnClosed,
-    TurnOpened,
-    Waiting,
-)
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.records import Record
+from tenex.core.router.records import RouteRequested
+from tenex.core.snapshot import StateSnapshot
+from tenex.core.work.records import TurnClosed, TurnOpened
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.index_row import Row

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from tenex.core.conversation import fold
+from tenex.core.cycle.records import PhaseTransition
 from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.phases import Phase
-from tenex.core.records import PhaseTransition
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.snapshot import StateSnapshot
 from tenex.store.archive import is_packed, packed, plain, unpacked
 from tests.fakes.scenario import ID
 

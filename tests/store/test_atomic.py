@@ -15,7 +15,7 @@ import pytest
 from tenex.core.conversation import fold
 from tenex.core.errors import StoreError
 from tenex.core.ids import ConversationId
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.snapshot import StateSnapshot
 from tenex.store import atomic, atomic_folder
 from tenex.store.atomic_folder import WAS, create, put_back, renew
 from tenex.store.format import CONVERSATION

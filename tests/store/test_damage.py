@@ -19,8 +19,9 @@ from tenex.cli.main import main
 from tenex.core.conversation import fold
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.ids import ConversationId
-from tenex.core.records import MessageRecorded, Record
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.inbox.records import MessageRecorded
+from tenex.core.records import Record
+from tenex.core.snapshot import StateSnapshot
 from tenex.store import segments
 from tenex.store.format import CONVERSATION
 from tenex.store.index import Index

@@ -14,16 +14,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tenex.core.conversation import fold
+from tenex.core.cycle.state import Cycle
 from tenex.core.errors import InternalError, StoreDamaged
+from tenex.core.identity.state import Identity
 from tenex.core.ids import ConversationId, Millis, RunId
+from tenex.core.inbox.records import CommandGiven
+from tenex.core.kind_format import FORMATS
 from tenex.core.messages import CallRequest, ModelStep
 from tenex.core.phases import Phase
-from tenex.core.records import RECORDS, CommandGiven, ModelResponded, Record, RouteRequested
-from tenex.core.state.conversation import PARTS, State
-from tenex.core.state.cycle import Cycle
-from tenex.core.state.identity import Identity
-from tenex.core.state.kind import FORMATS
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.records import RECORDS, ModelResponded, Record
+from tenex.core.router.records import RouteRequested
+from tenex.core.snapshot import StateSnapshot
+from tenex.core.state import PARTS, State
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION, Codec
 from tenex.store.journal import FileJournal

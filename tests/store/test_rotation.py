@@ -15,7 +15,7 @@ import pytest
 from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.records import Record
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.snapshot import StateSnapshot
 from tenex.store import atomic, journal, segments
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION

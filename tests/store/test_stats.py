@@ -12,12 +12,12 @@ import pytest
 from tenex.core import records as r
 from tenex.core.config import Limits
 from tenex.core.conversation import Conversation
-from tenex.core.costs import cost_of
 from tenex.core.effects import ModelCall
 from tenex.core.ids import Millis
 from tenex.core.messages import ModelStep, Usage
 from tenex.core.phases import Phase
 from tenex.core.signals import ModelFailed
+from tenex.core.totals.costs import cost_of
 from tenex.store.stats import Spending, Stats, as_json, total
 from tenex.store.view import render
 from tenex.store.view_json import usage_json

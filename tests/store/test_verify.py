@@ -11,11 +11,13 @@ import pytest
 import structlog
 
 from tenex.core.conversation import fold
+from tenex.core.cycle.records import PhaseTransition
 from tenex.core.errors import UsageError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.phases import Phase
-from tenex.core.records import PhaseTransition, Record, TurnOpened
-from tenex.core.state.rollback import RolledBack
+from tenex.core.records import Record
+from tenex.core.rollback.whole import RolledBack
+from tenex.core.work.records import TurnOpened
 from tenex.store.archive import packed, unpacked
 from tenex.store.atomic_folder import renew
 from tenex.store.format import CONVERSATION

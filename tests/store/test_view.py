@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from tenex.core.conversation import fold, new_conversation
+from tenex.core.cycle.records import PhaseTransition
 from tenex.core.errors import StoreDamaged
-from tenex.core.records import PhaseTransition, Record, TurnClosed
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.records import Record
+from tenex.core.snapshot import StateSnapshot
+from tenex.core.work.records import TurnClosed
 from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
 from tenex.store.view import SEGMENT, Views, render

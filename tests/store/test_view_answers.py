@@ -14,12 +14,12 @@ import pytest
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
 from tenex.core.effects import Effect, ModelCall, ToolCall
+from tenex.core.history.state import BLOCK, RESULT_CHARACTERS
 from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.signals import Signal, ToolReturned
-from tenex.core.state.history import BLOCK, RESULT_CHARACTERS
-from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tenex.store.view_json import LISTS, everything, render
 from tests.fakes.scenario import (

@@ -7,12 +7,12 @@ from typing import Any
 from tenex.core import records as r
 from tenex.core.config import Limits
 from tenex.core.conversation import new_conversation
-from tenex.core.decide.runs import UNKNOWN
 from tenex.core.effects import Key, Work
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.messages import Usage
 from tenex.core.phases import Phase
 from tenex.core.signals import ModelFailed
+from tenex.core.work.runs import UNKNOWN
 from tenex.telemetry.durations import Interval, Intervals
 from tests.core.test_only_choice import WORK, team
 from tests.fakes.scenario import (

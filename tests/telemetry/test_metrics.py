@@ -13,11 +13,11 @@ from tenex.core import records as r
 from tenex.core.config import Limits
 from tenex.core.conversation import Conversation, fold
 from tenex.core.effects import ModelCall
+from tenex.core.identity.state import Identity
 from tenex.core.ids import Millis
 from tenex.core.messages import ModelStep, Usage
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.signals import ModelFailed
-from tenex.core.state.identity import Identity
 from tenex.telemetry.metrics import Meter
 from tests.fakes.scenario import ID, Scenario, diligent, longest_way, reply, rules
 

@@ -14,13 +14,14 @@ import pytest
 
 from tenex.core.config import Replay
 from tenex.core.errors import UsageError
+from tenex.core.identity.state import Identity
 from tenex.core.ids import CallId, ConversationId, Millis, RunId, Slug, TurnId
 from tenex.core.phases import Phase
-from tenex.core.records import ToolCallCompleted, ToolCallStarted, TurnOpened
-from tenex.core.records.base import Record
-from tenex.core.state.conversation import State
-from tenex.core.state.identity import Identity
-from tenex.core.state.rollback import RolledBack
+from tenex.core.record import Record
+from tenex.core.records import ToolCallCompleted, ToolCallStarted
+from tenex.core.rollback.whole import RolledBack
+from tenex.core.state import State
+from tenex.core.work.records import TurnOpened
 from tenex.tools import snapshots
 from tenex.tools.checkpoints import Checkpoints, PutBack
 from tenex.tools.rollback import Returned, put_back, tree_after, undo

@@ -20,14 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenex.core.config import Replay
+from tenex.core.identity.state import Identity
 from tenex.core.ids import CallId, Millis, RunId
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
+from tenex.core.record import Record
 from tenex.core.records import ToolCallCompleted, ToolCallStarted
-from tenex.core.records.base import Record
-from tenex.core.state.conversation import State
-from tenex.core.state.identity import Identity
-from tenex.core.state.rollback import RolledBack
+from tenex.core.rollback.whole import RolledBack
+from tenex.core.state import State
 from tenex.tools import restore, snapshots
 from tenex.tools.checkpoints import Change, Checkpoints, PutBack
 from tenex.tools.rollback import put_back, tree_after

@@ -9,24 +9,18 @@ from typing import Any
 import pytest
 
 from tenex.core.config import Role
-from tenex.core.context.window import tokens
 from tenex.core.conversation import fold, new_conversation
+from tenex.core.cycle.records import Waiting
+from tenex.core.delivery.records import MessageSent
+from tenex.core.functions.undecided import EvaluationRequested
+from tenex.core.identity.records import ConversationStarted
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
+from tenex.core.inbox.records import CommandGiven, MessageRecorded, MessageWithdrawn
+from tenex.core.memory.window import tokens
 from tenex.core.phases import Phase
-from tenex.core.records import (
-    CommandGiven,
-    ConversationImported,
-    ConversationStarted,
-    JournalRebuilt,
-    MessageRecorded,
-    MessageSent,
-    MessageWithdrawn,
-    Record,
-    Waiting,
-)
+from tenex.core.records import ConversationImported, JournalRebuilt, Record
+from tenex.core.rollback.whole import RolledBack
 from tenex.core.signals import InboundMessage, MessageReceived
-from tenex.core.state.rollback import RolledBack
-from tenex.core.state.undecided import EvaluationRequested
 from tenex.store.disk import Disk
 from tenex.store.index import Index
 from tenex.store.index_row import news_of, summarise

@@ -13,14 +13,14 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.conversation import fold, new_conversation
-from tenex.core.decide.dispatch import decide
+from tenex.core.dispatch import decide
 from tenex.core.effects import Evaluate, Key, Work
+from tenex.core.functions.undecided import EvaluationRequested, FunctionsEvaluated
+from tenex.core.functions.verdicts import FunctionQuestion
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.pending import pending
 from tenex.core.records import Record
 from tenex.core.signals import Evaluated, MessageReceived, TimerFired
-from tenex.core.state.undecided import EvaluationRequested, FunctionsEvaluated
-from tenex.core.verdicts import FunctionQuestion
 from tenex.runtime import functions
 from tenex.runtime.functions import FunctionCalls
 from tenex.store.format import CONVERSATION

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from tenex.core.conversation import fold
-from tenex.core.decide.rollback import state_at
 from tenex.core.errors import AppendFailed, StepFailed
 from tenex.core.ids import Millis
+from tenex.core.rollback.decide import state_at
 from tenex.operations.mission_folder import mission_folder
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext, GraphRunResult
 from tenex.workflows.missions import records as m

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tenex.core import records as r
-from tenex.core.decide.rollback import state_at
+from tenex.core.rollback.decide import state_at
 from tenex.core.signals import RollBack
 from tenex.store.view_json import render
 from tests.fakes.agent_phases import program, with_program

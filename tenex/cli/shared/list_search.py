@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Any, Final, get_args
 
+from tenex.core.cycle.state import Status
 from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId
 from tenex.core.port_values import Passage
 from tenex.core.projection import partner
-from tenex.core.state.cycle import Status
 from tenex.store.index_reader import Catalogue, open_catalogue
 from tenex.store.index_row import Row
 from tenex.store.journal_reader import VIEW

@@ -10,12 +10,12 @@ A reader takes the smallest of these values that has what it shows:
 A glance is taken at each append, and the whole at most once a second, so both cost some microseconds. The values are
 immutable: a reader may keep them while the conversation goes on. Times are milliseconds.
 
-What has happened is noted in the state (`core.state.history`) and passed on here. `store.stats` and
+What has happened is noted in the state (`core.history.state`) and passed on here. `store.stats` and
 `telemetry.durations` add up records instead, also those that the state has dropped, as an import's. They share with the
-state the rules of what is work (`phase_metrics`) and what it costs (`core.costs`).
+state the rules of what is work (`phase_metrics`) and what it costs (`core.totals.costs`).
 """
 
-from tenex.core.state.kind import KindShare
+from tenex.core.kind_format import KindShare
 
 from .activity import (
     Activity,

@@ -22,15 +22,16 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from tenex.core.conversation import Conversation
-from tenex.core.costs import ROUTER, run_agent
+from tenex.core.cycle.state import Status
 from tenex.core.ids import Millis, PublicKey, RunId, Slug
+from tenex.core.kind_format import KindShare
 from tenex.core.messages import CallRequest, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
-from tenex.core.state.conversation import State
-from tenex.core.state.cycle import Status
-from tenex.core.state.kind import KindShare
-from tenex.core.state.run import CallState, OrchestratorTurn, Retry, Run
+from tenex.core.state import State
+from tenex.core.totals.costs import ROUTER, run_agent
+from tenex.core.work.run import CallState, Retry, Run
+from tenex.core.work.turn import OrchestratorTurn
 
 from .kinds import kind_conditions, kind_shares
 

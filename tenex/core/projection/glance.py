@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
+from tenex.core.cycle.state import Status
 from tenex.core.ids import ConversationId, Millis
-from tenex.core.state.conversation import State
-from tenex.core.state.cycle import Status
+from tenex.core.state import State
 
 PARTNER: Final = "@"
 """Begins a place that is no phase (`State.place`)."""

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from tenex.core.ids import Millis
 from tenex.core.kind import all_kinds
+from tenex.core.kind_format import KindShare
 from tenex.core.phases import Phase
-from tenex.core.reducers.totals import phase_metrics
-from tenex.core.state.conversation import State, Waiver
-from tenex.core.state.kind import KindShare
-from tenex.core.state.totals import PhaseMetrics
+from tenex.core.state import State, Waiver
+from tenex.core.totals.reducers import phase_metrics
+from tenex.core.totals.state import PhaseMetrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,16 +6,17 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from tenex.core.agent_phases.program import AgentPhaseState
+from tenex.core.delivery.state import RelayRefusal
+from tenex.core.history.reducers import so_far
+from tenex.core.history.state import REASON_CHARACTERS, CycleSummary, History
+from tenex.core.identity.state import ForkOrigin
 from tenex.core.ids import Slug
+from tenex.core.inbox.message import Message
+from tenex.core.memory.state import LEAST_RECENT
 from tenex.core.messages import Usage, cut
-from tenex.core.reducers.history import so_far
-from tenex.core.state.agent import AgentPhaseState
-from tenex.core.state.conversation import State
-from tenex.core.state.delivery import RelayRefusal
-from tenex.core.state.history import REASON_CHARACTERS, CycleSummary, History
-from tenex.core.state.identity import ForkOrigin
-from tenex.core.state.memory import LEAST_RECENT
-from tenex.core.state.run import Message, OrchestratorTurn
+from tenex.core.state import State
+from tenex.core.work.turn import OrchestratorTurn
 
 from .activity import Activity, activity_of
 from .glance import Glance, glance_of

@@ -18,7 +18,7 @@ from .requests import FILE, CannotApply, Task, read_request, short
 LEARNED = "Learned:"
 """How an agent's reflection begins: what was asked for before it is not asked for again."""
 
-_CHANGED = re.compile(r"^Files of this cycle: (.+)$", re.MULTILINE)  # tenex.core.context.transcript
+_CHANGED = re.compile(r"^Files of this cycle: (.+)$", re.MULTILINE)  # tenex.core.memory.transcript
 _PART = re.compile(r"\n\[(?:Lines \d+ to \d+ of \d+; read on|Line \d+ is longer)[^\n]*\]\Z")  # tenex.tools.files_read
 _NUMBERS = re.compile(r"^\d+\t", re.MULTILINE)
 _EMPTY = "(The file is empty.)"

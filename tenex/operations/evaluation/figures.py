@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from time import monotonic
 
-from tenex.core.context.window import BYTES_PER_TOKEN
 from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.memory.window import BYTES_PER_TOKEN
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Usage
 from tenex.core.ports import Model, OnText, ignore_text
 from tenex.llm.request_params import serialized

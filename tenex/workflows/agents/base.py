@@ -20,11 +20,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from tenex.core.agent_phases.program import AgentPhaseState
 from tenex.core.config import Limits
 from tenex.core.errors import UsageError, kind_of
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock, Journals, Model
-from tenex.core.state.agent import AgentPhaseState
 from tenex.runtime.clock import SystemClock
 from tenex.workflows.local_run import MemoryJournals, check_given, check_message
 

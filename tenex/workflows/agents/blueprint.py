@@ -7,9 +7,9 @@ from typing import Any, Final, get_args, get_origin
 
 from pydantic import TypeAdapter
 
+from tenex.core.agent_phases.program import ALWAYS, Scope
 from tenex.core.errors import ConfigurationError, SerializationError, kind_of
 from tenex.core.graph import END, Edge, Predicate, TransitionGraph
-from tenex.core.state.agent import ALWAYS, Scope
 from tenex.workflows.serialization import Typed
 from tenex.workflows.speakers.rounds import OWN
 

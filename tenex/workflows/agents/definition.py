@@ -10,13 +10,13 @@ from typing import Any, Final, Self
 
 from jsonschema import Draft202012Validator
 
+from tenex.core.agent_phases.program import AgentPhaseState, Program
+from tenex.core.agent_phases.program import Link as LinkRule
 from tenex.core.errors import ConfigurationError, UsageError, WorkflowError
+from tenex.core.functions.verdicts import FunctionQuestion, Verdict, call_now
 from tenex.core.ids import Slug
 from tenex.core.json_values import plain
 from tenex.core.phases import Phase
-from tenex.core.state.agent import AgentPhaseState, Program
-from tenex.core.state.agent import Link as LinkRule
-from tenex.core.verdicts import FunctionQuestion, Verdict, call_now
 
 from .blueprint import Blueprint, check_types, read_class
 from .instance_state import ConversationView, InstanceState, StateView

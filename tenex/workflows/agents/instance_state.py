@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tenex.core.agent_phases.program import HISTORY, AgentPhaseState, Moved
 from tenex.core.errors import SerializationError
 from tenex.core.phases import Phase
-from tenex.core.state.agent import HISTORY, AgentPhaseState, Moved
 from tenex.runtime.clock import SystemClock
 from tenex.workflows.serialization import Typed
 

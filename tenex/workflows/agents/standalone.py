@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tenex.core import records as r
+from tenex.core.agent_phases.program import AgentPhaseState, Program
 from tenex.core.config import Agent, Limits, PeerGroup, Policy, Role
-from tenex.core.context.transcript import entries_for
-from tenex.core.context.window import CONTEXT_TOKENS, MESSAGE_CHARACTERS
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Timer
 from tenex.core.errors import InternalError, ModelRefused, ModelUnavailable, WorkflowError, kind_of
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
+from tenex.core.memory.transcript import entries_for
+from tenex.core.memory.window import CONTEXT_TOKENS, MESSAGE_CHARACTERS
 from tenex.core.messages import AgentText, ModelRequest, ModelStep, Shown, StartEntry, ToolSpec, UserText, cut
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
@@ -32,11 +33,11 @@ from tenex.core.ports import (
     Tools,
     ignore_text,
 )
-from tenex.core.records.run import Outcome
 from tenex.core.signals import AgentStateProvided, InboundMessage, MessageReceived, Signal
-from tenex.core.state.agent import AgentPhaseState, Program
-from tenex.core.state.run import OrchestratorTurn, Run
-from tenex.core.state.subagents import agent_state_of, message_to
+from tenex.core.subagents.links import agent_state_of, message_to
+from tenex.core.work.records import Outcome
+from tenex.core.work.run import Run
+from tenex.core.work.turn import OrchestratorTurn
 from tenex.log import get_logger
 from tenex.workflows.local_run import CALLER, LocalRun
 from tenex.workflows.missions.nodes import spent

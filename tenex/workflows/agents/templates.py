@@ -9,9 +9,9 @@ from typing import Any, Final
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from tenex.core.agent_phases.program import AgentPhaseState
 from tenex.core.errors import ConfigurationError
 from tenex.core.phases import Phase
-from tenex.core.state.agent import AgentPhaseState
 
 MESSAGE: Final = "user_message"
 GIVEN: Final = ("phase", "state", "conversation")

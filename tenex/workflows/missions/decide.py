@@ -10,18 +10,18 @@ from typing import Any, assert_never
 
 from tenex.core import records as r
 from tenex.core.config import Replay
-from tenex.core.decide import holds
-from tenex.core.decide.outgoing import notify
-from tenex.core.decide.runs import REASON_CHARACTERS
-from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import LIFETIME, spent
+from tenex.core.delivery.outgoing import notify
 from tenex.core.effects import Key, Work
 from tenex.core.errors import UsageError
+from tenex.core.functions.verdicts import FunctionQuestion, answer, digest
 from tenex.core.graph import END
 from tenex.core.ids import Millis, Slug
 from tenex.core.messages import Usage
 from tenex.core.signals import DayLimitReached, Signal
-from tenex.core.verdicts import FunctionQuestion, answer, digest
+from tenex.core.transaction import Transaction
+from tenex.core.work import holds
+from tenex.core.work.runs import REASON_CHARACTERS
+from tenex.core.work.turns import LIFETIME, spent
 from tenex.workflows.missions import records as m
 from tenex.workflows.missions.config import (
     CURRENT_PHASE,

@@ -4,22 +4,22 @@ from collections.abc import Iterator, Mapping
 
 from tenex.core import records as r
 from tenex.core.amounts import count
-from tenex.core.commands import end_cycle, stop
 from tenex.core.config import Agent, Policy
-from tenex.core.decide import holds
-from tenex.core.decide.messages import record_message
-from tenex.core.decide.outgoing import notify
-from tenex.core.decide.transaction import Transaction
 from tenex.core.decider import Decider, person
+from tenex.core.delivery.outgoing import notify
 from tenex.core.effects import Effect, Key, Timer, Work
 from tenex.core.ids import Slug
+from tenex.core.inbox.commands import end_cycle, stop
+from tenex.core.inbox.decide import record_message
 from tenex.core.kind import Kind, KindCommand
-from tenex.core.records.base import Record
+from tenex.core.kind_format import KindShare
+from tenex.core.record import Record
 from tenex.core.signals import MessageReceived, Signal
-from tenex.core.state.conversation import State
-from tenex.core.state.kind import KindShare
-from tenex.core.state.run import Wait
+from tenex.core.state import State
+from tenex.core.transaction import Transaction
 from tenex.core.trust import least_trusted
+from tenex.core.work import holds
+from tenex.core.work.run import Wait
 from tenex.workflows.missions import records as m
 from tenex.workflows.missions.config import NAME, missions_of
 from tenex.workflows.missions.state import Mission, MissionPart, mission_of

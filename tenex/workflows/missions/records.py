@@ -12,7 +12,7 @@ from typing import Any, Literal
 from tenex.core.config import Replay
 from tenex.core.ids import Millis, PublicKey
 from tenex.core.messages import Usage
-from tenex.core.records.base import Record
+from tenex.core.record import Record
 
 MissionOutcome = Literal["finished", "failed", "stopped"]
 

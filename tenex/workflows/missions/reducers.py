@@ -4,15 +4,16 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tenex.core import records as r
+from tenex.core.cycle import reducers as cycle
+from tenex.core.cycle.reducers import CYCLE, goes_on
+from tenex.core.cycle.state import Cycle
 from tenex.core.phases import Phase
-from tenex.core.reducers import cycle, totals
-from tenex.core.reducers.cycle import CYCLE, goes_on
-from tenex.core.reducers.router import ROUTER, not_asked
-from tenex.core.reducers.spending import counts_usage
-from tenex.core.reducers.table import Reducers
-from tenex.core.reducers.totals import TOTALS
-from tenex.core.state.conversation import State
-from tenex.core.state.cycle import Cycle
+from tenex.core.reducers import Reducers
+from tenex.core.router.reducers import ROUTER, not_asked
+from tenex.core.state import State
+from tenex.core.totals import reducers as totals
+from tenex.core.totals.reducers import TOTALS
+from tenex.core.totals.spending import counts_usage
 from tenex.core.values import replace
 
 from . import records as m

@@ -8,7 +8,7 @@ from tenex.core.config import Replay
 from tenex.core.effects import Key
 from tenex.core.messages import Usage
 from tenex.core.signals import KindSignal
-from tenex.core.state.conversation import State
+from tenex.core.state import State
 
 from .state import mission_of
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from tenex.core.config import Replay
 from tenex.core.ids import Millis, PublicKey
-from tenex.core.state.conversation import KindState, State
+from tenex.core.state import KindState, State
 from tenex.core.values import replace
 from tenex.workflows.missions import records as m
 from tenex.workflows.missions.config import NAME

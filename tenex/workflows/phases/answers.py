@@ -3,18 +3,18 @@
 What follows from a yes cannot be taken back, so three things must hold. Its words say nothing but yes. It replies to
 the question itself; to the thread as a whole only where nothing else is asked, since there it could be meant for any
 question. And it was written after the question, by a clock that can be right: what a relay delivers late, or what is
-dated for later, answers another question. Whether its author may decide is in `core/decide/permissions.py`. The author
+dated for later, answers another question. Whether its author may decide is in `core/permissions.py`. The author
 of a yes that does not count reads why.
 """
 
 import unicodedata
 from typing import Final
 
-from tenex.core.decide.transaction import Transaction
-from tenex.core.reducers.cycle import ANSWER_WORDS
+from tenex.core.cycle.reducers import ANSWER_WORDS
 from tenex.core.signals import InboundMessage
-from tenex.core.state.run import CallState
 from tenex.core.text import plain
+from tenex.core.transaction import Transaction
+from tenex.core.work.run import CallState
 from tenex.workflows.phases.questions import DecisionQuestion
 from tenex.workflows.phases.state import phases_of
 

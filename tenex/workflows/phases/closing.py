@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from tenex.core.amounts import count, dollars, duration
-from tenex.core.context.window import in_a_line
+from tenex.core.history.reducers import so_far
 from tenex.core.ids import Slug
+from tenex.core.memory.window import in_a_line
 from tenex.core.names import is_placeholder
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.records import Outcome, WorkVerdict
-from tenex.core.reducers.history import so_far
-from tenex.core.state.conversation import State
-from tenex.core.state.run import OrchestratorTurn, ProgramRun, Run
+from tenex.core.state import State
+from tenex.core.work.run import Run
+from tenex.core.work.turn import OrchestratorTurn, ProgramRun
 from tenex.workflows.phases.records import Waived
 from tenex.workflows.phases.state import phases_of
 

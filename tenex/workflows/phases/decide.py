@@ -3,22 +3,15 @@
 from typing import Final
 
 from tenex.core import records as r
-from tenex.core.decide.outgoing import as_sentence, notify
-from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import (
-    advance,
-    open_turn,
-    same_failure,
-    spent,
-    too_many_turns,
-    wait_at_limit,
-)
 from tenex.core.decider import Decider, person
+from tenex.core.delivery.outgoing import as_sentence, notify
 from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.messages import NO_USAGE, ModelStep
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
-from tenex.core.routing import parse
-from tenex.core.state.conversation import State
+from tenex.core.router.answer import parse
+from tenex.core.state import State
+from tenex.core.transaction import Transaction
+from tenex.core.work.turns import advance, open_turn, same_failure, spent, too_many_turns, wait_at_limit
 from tenex.workflows.phases.state import phases_of
 
 from . import closing, gates, waivers

@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from tenex.core.config import Agent, Policy
-from tenex.core.context.window import in_a_line
-from tenex.core.decide.permissions import may_use
-from tenex.core.decide.runs import UNPROVED
-from tenex.core.decide.transaction import Transaction
 from tenex.core.kind import Unproved
+from tenex.core.memory.window import in_a_line
+from tenex.core.permissions import may_use
 from tenex.core.phases import Access, Phase
 from tenex.core.programs import is_text
-from tenex.core.state.conversation import State
-from tenex.core.state.run import OrchestratorTurn, ProgramRun
+from tenex.core.state import State
+from tenex.core.transaction import Transaction
 from tenex.core.trials import shown_by
+from tenex.core.work.runs import UNPROVED
+from tenex.core.work.turn import OrchestratorTurn, ProgramRun
 from tenex.workflows.phases.state import phases_of
 
 NAMED: Final = 5

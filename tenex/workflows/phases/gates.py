@@ -9,8 +9,8 @@ from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.graph import END
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
-from tenex.core.state.conversation import State
-from tenex.core.state.run import OrchestratorTurn
+from tenex.core.state import State
+from tenex.core.work.turn import OrchestratorTurn
 from tenex.workflows.phases.state import phases_of
 
 from . import evidence

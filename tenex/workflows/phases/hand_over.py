@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from tenex.core import names
 from tenex.core.config import Policy
-from tenex.core.decide import runs
-from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import finish_run
 from tenex.core.messages import ToolSpec
 from tenex.core.phases import PHASES, TALK_PHASES, Phase
-from tenex.core.routing import REASON_CHARACTERS, RoutingDecision
-from tenex.core.state.run import Call, CallState, Run
+from tenex.core.router.answer import REASON_CHARACTERS, RoutingDecision
+from tenex.core.transaction import Transaction
+from tenex.core.work import runs
+from tenex.core.work.run import Call, CallState, Run
+from tenex.core.work.turns import finish_run
 
 from .only_choice import only_agent
 from .routing import Rejected, check

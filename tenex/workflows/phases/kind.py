@@ -3,23 +3,24 @@
 from collections.abc import Iterator, Sequence
 
 from tenex.core import records as r
-from tenex.core.commands import activity
 from tenex.core.config import Agent, Policy
 from tenex.core.conversation import Conversation
-from tenex.core.decide import holds, runs
-from tenex.core.decide.messages import answers_question, record_message, report_disabled, report_elsewhere
-from tenex.core.decide.outgoing import notify
-from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import advance, open_turn
 from tenex.core.decider import Decider, person
+from tenex.core.delivery.outgoing import notify
 from tenex.core.effects import Key, Work
 from tenex.core.ids import PublicKey, Slug
+from tenex.core.inbox.commands import activity
+from tenex.core.inbox.decide import answers_question, record_message, report_disabled, report_elsewhere
 from tenex.core.kind import Kind, KindCommand, Unproved
 from tenex.core.messages import ModelStep, Note, ToolSpec
 from tenex.core.phases import QUALITY_PHASES, TALK_PHASES, Phase
 from tenex.core.signals import DayLimitReached, MessageReceived, ModelFailed, RouteAnswered, Signal
-from tenex.core.state.conversation import State
-from tenex.core.state.run import Call, OrchestratorTurn, Run
+from tenex.core.state import State
+from tenex.core.transaction import Transaction
+from tenex.core.work import holds, runs
+from tenex.core.work.run import Call, Run
+from tenex.core.work.turn import OrchestratorTurn
+from tenex.core.work.turns import advance, open_turn
 from tenex.workflows.missions.state import mission_of
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.reducers import PHASES

@@ -17,9 +17,9 @@ from tenex.core.config import Agent, AgentKind, Policy
 from tenex.core.conversation import Conversation
 from tenex.core.graph import END
 from tenex.core.phases import GATES, TALK_PHASES, Phase
-from tenex.core.routing import USER, RoutingDecision
-from tenex.core.state.conversation import State
-from tenex.core.state.run import OrchestratorTurn
+from tenex.core.router.answer import USER, RoutingDecision
+from tenex.core.state import State
+from tenex.core.work.turn import OrchestratorTurn
 from tenex.workflows.phases.state import phases_of
 
 from . import evidence, gates

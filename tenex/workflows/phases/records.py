@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tenex.core.ids import EventId, PublicKey, TurnId
 from tenex.core.phases import Phase
-from tenex.core.records.base import Record
+from tenex.core.record import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,20 +4,20 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tenex.core import records as r
-from tenex.core.context.window import in_a_line
+from tenex.core.cycle.reducers import ANSWER_WORDS, CYCLE, carried, is_all_put_back, leaves_phase, with_settled
+from tenex.core.cycle.state import Cycle
 from tenex.core.decider import Decider, person
+from tenex.core.history.reducers import HISTORY, noted, where_kept
+from tenex.core.history.state import History
 from tenex.core.ids import Millis, PublicKey
+from tenex.core.memory.reducers import MEMORY, QUOTE, decided
+from tenex.core.memory.state import Memory, UserDecision
+from tenex.core.memory.window import in_a_line
 from tenex.core.phases import QUALITY_PHASES, Phase
-from tenex.core.reducers.cycle import ANSWER_WORDS, CYCLE, carried, is_all_put_back, leaves_phase, with_settled
-from tenex.core.reducers.history import HISTORY, noted, where_kept
-from tenex.core.reducers.memory import MEMORY, QUOTE, decided
-from tenex.core.reducers.router import ROUTER
-from tenex.core.reducers.table import Reducer, Reducers
-from tenex.core.state.conversation import State
-from tenex.core.state.cycle import Cycle
-from tenex.core.state.history import History
-from tenex.core.state.memory import Memory, UserDecision
-from tenex.core.state.router import Router
+from tenex.core.reducers import Reducer, Reducers
+from tenex.core.router.reducers import ROUTER
+from tenex.core.router.state import Router
+from tenex.core.state import State
 from tenex.core.values import replace
 
 from . import records as p

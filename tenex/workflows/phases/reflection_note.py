@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tenex.core.amounts import count
-from tenex.core.context.window import cut_bytes, in_a_line
+from tenex.core.history.state import CallSummary
+from tenex.core.memory.window import cut_bytes, in_a_line
 from tenex.core.messages import Note
-from tenex.core.state.conversation import State
-from tenex.core.state.history import CallSummary
-from tenex.core.state.run import Run
+from tenex.core.state import State
+from tenex.core.work.run import Run
 
 TURNS: Final = 20
 """Turns that are listed, the newest."""

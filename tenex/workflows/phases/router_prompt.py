@@ -7,15 +7,16 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from tenex.core.config import Policy
-from tenex.core.context.window import BYTES_PER_TOKEN, CONTEXT_TOKENS, FRAME, MESSAGE_CHARACTERS, weight
 from tenex.core.conversation import Conversation
 from tenex.core.graph import END
 from tenex.core.ids import ConversationId
+from tenex.core.inbox.message import Message
+from tenex.core.memory.window import BYTES_PER_TOKEN, CONTEXT_TOKENS, FRAME, MESSAGE_CHARACTERS, weight
 from tenex.core.messages import Note, cut, with_context
 from tenex.core.names import short_key
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
-from tenex.core.routing import REASON_CHARACTERS
-from tenex.core.state.run import Completion, Message, OrchestratorTurn
+from tenex.core.router.answer import REASON_CHARACTERS
+from tenex.core.work.turn import Completion, OrchestratorTurn
 from tenex.workflows.phases.state import phases_of
 
 from . import gates

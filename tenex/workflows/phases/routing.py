@@ -8,7 +8,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.graph import END
 from tenex.core.ids import Slug
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
-from tenex.core.routing import USER, RoutingDecision
+from tenex.core.router.answer import USER, RoutingDecision
 from tenex.workflows.phases.state import phases_of
 
 from . import gates

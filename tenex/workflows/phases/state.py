@@ -6,7 +6,7 @@ from typing import Final
 from tenex.core import records as r
 from tenex.core.ids import EventId, Millis, PublicKey, Slug, TurnId
 from tenex.core.phases import QUALITY_PHASES, Phase
-from tenex.core.state.conversation import KindState, State
+from tenex.core.state import KindState, State
 from tenex.core.values import replace
 from tenex.workflows.phases import records as p
 

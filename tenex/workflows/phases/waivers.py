@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from tenex.core import records as r
-from tenex.core.context.window import in_a_line
-from tenex.core.decide.outgoing import notify
-from tenex.core.decide.permissions import Decision, may_decide
-from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import advance
+from tenex.core.delivery.outgoing import notify
 from tenex.core.ids import PublicKey
+from tenex.core.memory.window import in_a_line
+from tenex.core.permissions import Decision, may_decide
 from tenex.core.phases import GATES, Phase
 from tenex.core.signals import MessageReceived
-from tenex.core.state.conversation import State
+from tenex.core.state import State
+from tenex.core.transaction import Transaction
+from tenex.core.work.turns import advance
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import phases_of
 

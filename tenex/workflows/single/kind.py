@@ -4,24 +4,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tenex.core import records as r
-from tenex.core.commands import activity
-from tenex.core.decide import holds
-from tenex.core.decide.messages import (
-    answers_question,
-    record_message,
-    report_disabled,
-    report_elsewhere,
-    why_disabled,
-)
-from tenex.core.decide.outgoing import notify
-from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import advance, open_turn, spent, wait_at_limit
 from tenex.core.decider import Decider, person
+from tenex.core.delivery.outgoing import notify
 from tenex.core.ids import Slug
+from tenex.core.inbox.commands import activity
+from tenex.core.inbox.decide import answers_question, record_message, report_disabled, report_elsewhere, why_disabled
 from tenex.core.kind import Kind
 from tenex.core.signals import MessageReceived
-from tenex.core.state.conversation import State
-from tenex.core.state.run import Run
+from tenex.core.state import State
+from tenex.core.transaction import Transaction
+from tenex.core.work import holds
+from tenex.core.work.run import Run
+from tenex.core.work.turns import advance, open_turn, spent, wait_at_limit
 from tenex.workflows.single.state import NAME, SINGLE, SingleAgent, agent_of
 
 

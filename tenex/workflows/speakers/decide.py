@@ -9,23 +9,23 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
+from tenex.core import permissions
 from tenex.core import records as r
+from tenex.core.agent_phases import tools as agent_tools
 from tenex.core.config import Agent, Policy, Role
-from tenex.core.decide import permissions
-from tenex.core.decide.messages import report_elsewhere
-from tenex.core.decide.outgoing import notify
-from tenex.core.decide.permissions import Decision
-from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import STOPPED, close_calls, finish_run
+from tenex.core.delivery.outgoing import notify
 from tenex.core.errors import ConfigurationError, UsageError
+from tenex.core.functions.verdicts import answer
 from tenex.core.graph import TransitionGraph
 from tenex.core.ids import PublicKey, Slug
+from tenex.core.inbox.decide import report_elsewhere
+from tenex.core.inbox.message import Message
 from tenex.core.kind import can_begin
+from tenex.core.permissions import Decision
 from tenex.core.routes import Finish, Handoff
 from tenex.core.signals import MessageReceived
-from tenex.core.state import agent_tools
-from tenex.core.state.run import Message
-from tenex.core.verdicts import answer
+from tenex.core.transaction import Transaction
+from tenex.core.work.turns import STOPPED, close_calls, finish_run
 from tenex.workflows.speakers import records as w
 from tenex.workflows.speakers import variables
 from tenex.workflows.speakers.conditions import ToolCalled, UnreadablePartError

@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tenex.core.errors import ConfigurationError
+from tenex.core.functions.verdicts import Ask, call_now
 from tenex.core.graph import END, Choice, TransitionGraph
 from tenex.core.json_values import faults_of_value, plain
 from tenex.core.routes import Finish, Handoff
-from tenex.core.verdicts import Ask, call_now
 from tenex.workflows.speakers.conditions import UnreadablePartError
 from tenex.workflows.speakers.rounds import Envelope, Refused, TransitionDecision, WorkflowState
 from tenex.workflows.speakers.transitions import TERMINATED, RoundFacts, named_tools

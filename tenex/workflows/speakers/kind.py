@@ -4,27 +4,28 @@ import json
 from collections.abc import Iterator, Sequence
 
 from tenex.core import records as r
-from tenex.core.commands import activity, resume, stop
 from tenex.core.config import Agent, Policy
-from tenex.core.context.window import cut_bytes
-from tenex.core.decide import holds
-from tenex.core.decide.messages import answers_question, record_message, report_disabled
-from tenex.core.decide.outgoing import notify
-from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import advance, open_turn, same_failure, spent, too_many_turns, wait_at_limit
 from tenex.core.decider import BY_RULE, Decider
+from tenex.core.delivery.outgoing import notify
 from tenex.core.effects import Effect, Key, Timer, Work
 from tenex.core.ids import Slug
+from tenex.core.inbox.commands import activity, resume, stop
+from tenex.core.inbox.decide import answers_question, record_message, report_disabled
+from tenex.core.inbox.message import Message
 from tenex.core.kind import Kind, KindCommand
+from tenex.core.kind_format import KindShare
+from tenex.core.memory.window import cut_bytes
 from tenex.core.messages import Note, ToolSpec
 from tenex.core.names import is_placeholder
 from tenex.core.ports import ToolResult
-from tenex.core.records.base import Record
-from tenex.core.records.run import Outcome
+from tenex.core.record import Record
 from tenex.core.signals import MessageReceived
-from tenex.core.state.conversation import State
-from tenex.core.state.kind import KindShare
-from tenex.core.state.run import Call, Message, Run
+from tenex.core.state import State
+from tenex.core.transaction import Transaction
+from tenex.core.work import holds
+from tenex.core.work.records import Outcome
+from tenex.core.work.run import Call, Run
+from tenex.core.work.turns import advance, open_turn, same_failure, spent, too_many_turns, wait_at_limit
 from tenex.workflows.speakers import records as w
 from tenex.workflows.speakers.config import NAME, rules_of
 from tenex.workflows.speakers.reducers import SPEAKERS

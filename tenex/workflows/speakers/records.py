@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tenex.core.ids import PublicKey, Slug
-from tenex.core.records.base import Record
-from tenex.core.records.run import Outcome
+from tenex.core.record import Record
+from tenex.core.work.records import Outcome
 from tenex.workflows.speakers.config import View, Within
 
 

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from tenex.core import records as r
 from tenex.core.ids import CallId, RunId
-from tenex.core.reducers.table import Reducers
-from tenex.core.reducers.work import runs_after_answer
-from tenex.core.state.conversation import State
+from tenex.core.reducers import Reducers
+from tenex.core.state import State
+from tenex.core.work.reducers import runs_after_answer
 
 from . import records as w
 from .config import NAME, TTL

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+from tenex.core.agent_phases.program import AgentPhaseState
 from tenex.core.config import Agent, Limits, Policy
-from tenex.core.context.transcript import PART, entries_for
 from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError, ModelUnavailable, UsageError, WorkflowError, kind_of
 from tenex.core.ids import ConversationId, PublicKey, Slug
+from tenex.core.memory.transcript import PART, entries_for
 from tenex.core.messages import ModelRequest, ModelStep, Note, StartEntry
 from tenex.core.ports import Clock, Journals, Model, OnText, ignore_text
-from tenex.core.state.agent import AgentPhaseState
-from tenex.core.state.run import Run
+from tenex.core.work.run import Run
 from tenex.runtime.clock import SystemClock
 from tenex.workflows.agents.base import BaseAgent
 from tenex.workflows.agents.blueprint import Blueprint

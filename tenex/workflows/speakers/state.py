@@ -11,7 +11,7 @@ from typing import ClassVar
 from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.json_values import plain
 from tenex.core.routes import Route
-from tenex.core.state.conversation import KindState, State
+from tenex.core.state import KindState, State
 from tenex.core.values import replace
 from tenex.workflows.speakers import records as w
 from tenex.workflows.speakers.config import (

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from tenex.core.errors import ConfigurationError
+from tenex.core.functions.verdicts import Ask, FunctionQuestion, Verdict, digest
 from tenex.core.graph import END, Choice, Edge, TransitionGraph
-from tenex.core.verdicts import Ask, FunctionQuestion, Verdict, digest
 from tenex.workflows.speakers.conditions import (
     CONDITIONS,
     TARGETS,

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tenex.core.state.conversation import State
-from tenex.core.state.kind import KindShare
+from tenex.core.kind_format import KindShare
+from tenex.core.state import State
 
 from .state import WorkflowSession, session_of
 

@@ -1,18 +1,18 @@
 """Rounds as a kind of conversation."""
 
 from tenex.core import records as r
-from tenex.core.commands import activity
 from tenex.core.config import Policy
-from tenex.core.decide.messages import record_message
-from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import advance, open_turn
 from tenex.core.decider import BY_RULE
 from tenex.core.ids import Slug
+from tenex.core.inbox.commands import activity
+from tenex.core.inbox.decide import record_message
 from tenex.core.kind import Kind
-from tenex.core.records.base import Record
+from tenex.core.kind_format import KindShare
+from tenex.core.record import Record
 from tenex.core.signals import MessageReceived
-from tenex.core.state.conversation import State
-from tenex.core.state.kind import KindShare
+from tenex.core.state import State
+from tenex.core.transaction import Transaction
+from tenex.core.work.turns import advance, open_turn
 
 from .config import NAME, rounds_of
 from .records import RoundOpened

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tenex.core.ids import Slug
-from tenex.core.records.base import Record
+from tenex.core.record import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from tenex.core import records as r
 from tenex.core.ids import Slug
-from tenex.core.reducers.table import Reducers
-from tenex.core.state.conversation import KindState, State
+from tenex.core.reducers import Reducers
+from tenex.core.state import KindState, State
 
 from .config import NAME
 from .records import RoundOpened

@@ -1,0 +1,1 @@
+"""The cycle: the request that is under way."""

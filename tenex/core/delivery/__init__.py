@@ -1,0 +1,1 @@
+"""Delivery: messages that are sent, and the relays that have not answered."""

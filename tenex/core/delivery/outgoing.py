@@ -1,0 +1,114 @@
+"""Messages to users, with the tags that every threading scheme carries (docs/protocol.md, "Tags on every message")."""
+
+from tenex.core.config import Agent
+from tenex.core.ids import CallId
+from tenex.core.kind import kind_of_conversation
+from tenex.core.messages import Usage
+from tenex.core.transaction import Transaction
+from tenex.core.work.run import Run
+
+from .records import Ask, MessageSent, Purpose
+
+
+def notify(
+    draft: Transaction,
+    text: str,
+    purpose: Purpose = "notice",
+    *,
+    error: str = "",
+    tags: tuple[tuple[str, ...], ...] = (),
+    asks: Ask = "",
+    speaker: Agent | None = None,
+) -> MessageSent:
+    """Send a message of the conversation itself: signed by its workflow, or else by `speaker`, or the project."""
+    sender = kind_of_conversation(draft.state).sender(draft.state) or speaker or draft.rules.project
+    return _send(draft, sender, text, purpose, (("error", error), *tags) if error else tags, asks=asks)
+
+
+def send_as_agent(
+    draft: Transaction,
+    run: Run,
+    text: str,
+    purpose: Purpose,
+    *,
+    call: CallId | None = None,
+    completed: bool = False,
+    asks: Ask = "",
+    is_published: bool = True,
+) -> MessageSent:
+    """Send a message of an agent, signed with its own key, or only record it."""
+    agent = Agent(slug=run.agent, name=run.name, pubkey=run.pubkey)
+    tags: tuple[tuple[str, ...], ...] = ()
+    if purpose == "completion":
+        tags = (("status", "completed"), *((("tool", "complete"),) if completed else ()))
+    elif purpose == "error":
+        tags = (("error", "agent"),)
+    return _send(
+        draft,
+        agent,
+        text,
+        purpose,
+        (*tags, *_usage_tags(run.model, run.usage)),
+        run=run,
+        call=call,
+        asks=asks,
+        is_published=is_published,
+    )
+
+
+def _send(
+    draft: Transaction,
+    speaker: Agent,
+    text: str,
+    purpose: Purpose,
+    tags: tuple[tuple[str, ...], ...],
+    *,
+    run: Run | None = None,
+    call: CallId | None = None,
+    asks: Ask = "",
+    is_published: bool = True,
+) -> MessageSent:
+    state = draft.state
+    left = next((kind.unannounced_from for kind in state.kinds.values() if kind.unannounced_from), None)
+    came_from = left if is_published else None
+    sender = kind_of_conversation(state).sender(state)
+    phase_tags: tuple[tuple[str, ...], ...] = (("phase", str(state.cycle.phase)),) if state.has_phases else ()
+    if sender is not None:
+        phase_tags = (("workflow", str(sender.slug)),)
+    elif came_from is not None:
+        phase_tags = (*phase_tags, ("phase-from", str(came_from)), ("new-phase", str(state.cycle.phase)))
+    return draft.add(
+        MessageSent,
+        speaker=speaker.pubkey,
+        name=speaker.name,
+        text=text,
+        purpose=purpose,
+        phase=state.cycle.phase,
+        phase_from=came_from,
+        run=run.id if run and call else None,
+        call=call,
+        tags=(*phase_tags, *tags),
+        asks=asks,
+        is_published=is_published,
+    )
+
+
+def _usage_tags(model: str, usage: Usage) -> tuple[tuple[str, ...], ...]:
+    if not usage.calls:
+        return ()
+    total = usage.input_tokens + usage.output_tokens
+    tags = [
+        ("llm-model", model),
+        ("llm-prompt-tokens", str(usage.input_tokens)),
+        ("llm-completion-tokens", str(usage.output_tokens)),
+        ("llm-total-tokens", str(total)),
+    ]
+    if usage.cost_usd is not None:
+        # no exponent, no trailing zeros: clients show the text as it is
+        tags.append(("llm-cost-usd", f"{usage.cost_usd:.8f}".rstrip("0").rstrip(".")))
+    return tuple(tags)
+
+
+def as_sentence(text: str) -> str:
+    """The text with a full stop, so that another sentence can follow."""
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."

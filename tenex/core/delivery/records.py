@@ -1,0 +1,65 @@
+"""Records of messages that were sent, and of what relays answered."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tenex.core.ids import CallId, EventId, Millis, PublicKey, RunId
+from tenex.core.phases import Phase
+from tenex.core.port_values import UnsignedEvent
+from tenex.core.record import Record
+
+Purpose = Literal["completion", "question", "notice", "error", "announcement"]
+
+
+Ask = Literal["", "approval", "waiver"]
+"""What only a user can decide: the approval of a plan, or whether gates are skipped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageSent(Record):
+    """An agent or the orchestrator sent a message; `events` are signed by id and wait for their relays.
+
+    `call` is the question it asks, if any.
+
+    `others` are relays that also get the events once one of `relays` has refused one permanently. `asks` is what a user
+    is to decide, by a reply to these events.
+    """
+
+    speaker: PublicKey
+    name: str
+    text: str
+    purpose: Purpose
+    phase: Phase
+    phase_from: Phase | None = None
+    run: RunId | None = None
+    call: CallId | None = None
+    tags: tuple[tuple[str, ...], ...] = ()
+    events: tuple[UnsignedEvent, ...] = ()
+    relays: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    asks: Ask = ""
+    is_published: bool = True
+    """False where the words are for other agents and the conversation's file only: then there are no events."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered(Record):
+    """A relay gave its final answer about one event of a `MessageSent`; the others then have until `expires_at`.
+
+    `refused` is the event's id where the relay did not accept it; older journals do not name it.
+    """
+
+    message: int
+    part: int
+    relay: str
+    accepted: bool
+    detail: str = ""
+    expires_at: Millis = Millis(0)
+    refused: EventId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxExpired(Record):
+    """Relays that did not answer in time are no longer tried for this `MessageSent`."""
+
+    message: int

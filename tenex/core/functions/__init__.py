@@ -1,0 +1,1 @@
+"""Functions of operators: what they answered, and signals that wait for them."""

@@ -1,0 +1,1 @@
+"""Identity: whose conversation it is and where it lives."""

@@ -1,0 +1,39 @@
+"""What each record does to the identity of a conversation."""
+
+from typing import Final
+
+from tenex.core import records as r
+from tenex.core.reducers import Reducers
+from tenex.core.state import State
+from tenex.core.values import replace
+
+from .state import Identity, title_of
+
+IDENTITY: Final = Reducers[Identity]("identity")
+
+
+@IDENTITY.on(r.ConversationStarted)
+def _started(identity: Identity, record: r.ConversationStarted, _: State) -> Identity:
+    return replace(
+        identity,
+        title=record.title,
+        starter=record.starter,
+        address=record.address,
+        started_at=record.at,
+    )
+
+
+@IDENTITY.on(r.MessageRecorded)
+def _wrote(identity: Identity, record: r.MessageRecorded, _: State) -> Identity:
+    title = identity.title or title_of(record.text)
+    return replace(identity.received(record.event_id), title=title)
+
+
+@IDENTITY.on(r.CommandGiven)
+def _command(identity: Identity, record: r.CommandGiven, _: State) -> Identity:
+    return identity.received(record.event_id)
+
+
+@IDENTITY.on(r.MessageWithdrawn)
+def _withdrawn(identity: Identity, record: r.MessageWithdrawn, _: State) -> Identity:
+    return replace(identity, title="") if record.was_title else identity  # the next message names it

@@ -1,0 +1,1 @@
+"""The inbox: what users write, commands among it."""

@@ -1,0 +1,442 @@
+"""Commands of users: a word after a slash (docs/protocol.md, "Commands").
+
+A command is read as phones and clients write it: with the full stop of a double space, in Markdown, in full-width or
+invisible characters, beside the mention that a client adds, above a signature. `/stop.` that is no command is worse
+than none: it stops nothing and begins paid work.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+
+from tenex.core import names, permissions
+from tenex.core import records as r
+from tenex.core.amounts import count, dollars, duration
+from tenex.core.decider import Decider, person
+from tenex.core.delivery.outgoing import notify
+from tenex.core.errors import InternalError
+from tenex.core.ids import Millis, RunId
+from tenex.core.kind import KindCommand, all_kinds, kind_of_conversation, refused_name, what_is_refused
+from tenex.core.messages import cut
+from tenex.core.permissions import Decision
+from tenex.core.port_values import UndoOutcome
+from tenex.core.projection import Activity, RouterActivity, RunActivity, activity_of
+from tenex.core.prose import prose
+from tenex.core.signals import MessageReceived
+from tenex.core.text import plain, trimmed
+from tenex.core.transaction import Transaction
+from tenex.core.work import holds
+from tenex.core.work.turns import STOPPED, advance, close_calls, close_turn, finish_run
+
+HELP = """Write what you want in your own words. I also understand these commands:
+@NAME  goes straight to that agent{agents}{begun}
+/status  where the conversation is
+/stop  end what is running
+{kinds}
+/retry  run the last turn again
+/undo  put back the files of the last turn, or with `cycle` of this cycle; it lists them first
+/continue  go on after a limit, a hold or a refused decision
+/new  end this cycle; your next message begins another
+/help  this"""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A word and what follows it."""
+
+    name: str
+    argument: str
+
+
+_NAMES = ("stop", "status", "help", "new", "continue", "retry", "undo")
+"""Of the commands that every kind of conversation has."""
+_LAST_LINE = ("stop", "status", "help")
+
+
+def commands_of_kinds() -> dict[str, KindCommand]:
+    """The commands of the kinds of conversation, by name."""
+    return {command.name: command for kind in all_kinds() for command in kind.commands}
+
+
+def command_names() -> tuple[str, ...]:
+    """The names of all commands."""
+    return (*_NAMES, *commands_of_kinds())
+
+
+def takes_argument(name: str) -> bool:
+    """Whether words may follow a command."""
+    command = commands_of_kinds().get(name)
+    return name == "undo" if command is None else command.takes_argument
+
+
+def counts_as_last_line(name: str) -> bool:
+    """Whether a command counts as the last line of a message too: what others refer to there is unclear."""
+    command = commands_of_kinds().get(name)
+    return name in _LAST_LINE if command is None else command.counts_as_last_line
+
+
+UNKNOWN = "unknown"
+"""The command of a message that begins with a command or a mention, and names nothing there is."""
+_EMPHASIS = "*_"
+_QUOTES = "`\"'“”‘’„«»"
+"""What may enclose the whole of a command; a command in quotes, or as code, within a sentence is talk."""
+_WORD = re.compile(rf"([{_EMPHASIS}]*)/([A-Za-z]+)((?:[^\w/]|_)*)")
+"""A command's word and the marks or pictures that follow it, of any script; a path goes on with a slash."""
+_FIRST = re.compile(r"\s*(\S+)(.*)", re.DOTALL)
+_SIGNATURE = re.compile(r"\n[ \t]*--(?=\s|\Z).*", re.DOTALL)
+"""What clients of mail append, from its two hyphens on."""
+_HEAD = 500
+"""Characters in which the first word must end."""
+_NAME = re.compile(r"[A-Za-z0-9][\w-]*", re.ASCII)
+_HEX = re.compile(r"[0-9a-f]{64}")
+SHOWN = 30
+"""Files that a message names."""
+_WORDS = 3
+"""Words of a shown name that a mention may have: `@Project Manager`."""
+
+
+def parse(text: str) -> Command | None:
+    """Read a command: a message whose first word is letters after a slash. A path such as `/etc/hosts` is talk."""
+    words = _unquoted(trimmed(text))
+    head, rest = _split(words)
+    is_reply = _is_mention(head)
+    for _ in range(_WORDS):
+        if _is_mention(head):  # clients put those who are answered before the reply
+            head, rest = _split(rest)
+    found = _WORD.fullmatch(plain(head[:_HEAD]))
+    if found is None:
+        return None
+    emphasis, word, marks = found.groups()
+    name = word.lower()
+    if emphasis and emphasis[0] not in marks and not words.endswith(emphasis[0]):
+        return None  # a pattern such as `*/bin`
+    if name not in command_names():
+        return None if is_reply else Command(UNKNOWN, f"/{word}{rest}".strip())
+    if emphasis:
+        rest = rest.rstrip(_EMPHASIS)
+    if name not in ("set", "reject"):  # a value or a reason may be text of several lines
+        rest = _SIGNATURE.sub("", rest)
+    if not any(_says_something(part) for part in rest.split()):
+        rest = ""
+    return Command(name, rest.strip())
+
+
+def split_last_line(text: str) -> tuple[str, Command | None]:
+    """A message without the command that is its last line, above a signature; None where the line is none.
+
+    In code, a quotation or a list of commands, or before other words, it is text.
+    """
+    body = _SIGNATURE.sub("", trimmed(text))
+    before, _, line = body.rpartition("\n")
+    if not before.strip() or not plain(line).lstrip(_EMPHASIS + " ").startswith("/"):
+        return text, None
+    command = parse(line)
+    if command is None or command.name == UNKNOWN or (command.argument and not takes_argument(command.name)):
+        return text, None
+    above = before.rstrip().rpartition("\n")[2]
+    is_listed = above.endswith(":") or parse(above) is not None
+    if is_listed or not plain(prose(body).rpartition("\n")[2]).lstrip(_EMPHASIS + " ").startswith("/"):
+        return text, None
+    return before.rstrip(), command
+
+
+def _unquoted(text: str) -> str:
+    """What is in a message that is one line in quotes or as code; other messages as they are."""
+    inner = text.strip(_QUOTES + " \n")
+    is_enclosed = text[:1] in _QUOTES and text[-1:] in _QUOTES
+    is_single = "\n" not in inner and not any(quote in inner for quote in _QUOTES)
+    return inner if is_enclosed and is_single else text
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The first word of a text and the rest."""
+    found = _FIRST.fullmatch(text)
+    return (found[1], found[2]) if found else ("", "")
+
+
+def _is_mention(word: str) -> bool:
+    return names.is_mention(word) or names.is_key(word)
+
+
+def _says_something(word: str) -> bool:
+    """Whether a word after a command is more than a mention, a mark or a picture."""
+    return any(map(str.isalnum, word)) and not _is_mention(word)
+
+
+def read(draft: Transaction, signal: MessageReceived) -> Command | MessageReceived:
+    """The command a message is, or the message with whom it begins by naming among those it addresses."""
+    text = trimmed(signal.message.text)
+    if signal.is_plain:
+        return signal
+    command = parse(text)
+    if command is not None:
+        is_answer = command.name == UNKNOWN and any(run.has_parked for run in draft.state.work.runs.values())
+        if not is_answer or names.nearest(_first(command.argument)[1:], command_names()):
+            return command
+    words = text.split(maxsplit=_WORDS)[:_WORDS]
+    first = names.plain(words[0]) if words else ""
+    if not first or not (names.is_mention(words[0]) or _HEX.fullmatch(first.lower())):
+        return signal
+    if prose(text[:_HEAD]).split()[:1] != plain(words[0]).split()[:1]:  # it is code or a quotation
+        return signal
+    known = draft.rules.callable
+    for length in range(len(words), 0, -1):
+        if slug := names.find(" ".join(words[:length]), known):
+            others = (other for other in signal.addressed if other != slug)
+            return replace(signal, addressed=(slug, *others))
+    if signal.addressed or not _NAME.fullmatch(first) or _is_ours_or_a_person(draft, signal, first):
+        return signal
+    return Command(UNKNOWN, text)
+
+
+def _first(text: str) -> str:
+    return text.split(maxsplit=1)[0]
+
+
+def _is_ours_or_a_person(draft: Transaction, signal: MessageReceived, name: str) -> bool:
+    """Whether a name is the project's, or of a user who writes here: then it is talk."""
+    project = draft.rules.project
+    people = [signal.name, *(message.name for message in draft.state.memory.recent if message.role is not None)]
+    shown = {part.casefold() for person in people for part in (person, *person.split()[:1])}
+    return name.casefold() in shown or names.find(name, {project.slug: project}) is not None
+
+
+def _unknown(draft: Transaction, text: str) -> str:
+    """The answer to a message that begins with an unknown command or name."""
+    first = _first(text)
+    if first.startswith("/"):
+        near = names.nearest(first[1:], command_names())
+        sentence = f"There is no command {first}. "
+        sentence += f"Did you mean /{near}?" if near else "`/help` lists them."
+    else:
+        known = draft.rules.callable
+        near = names.nearest(first, known)
+        sentence = f"There is no agent @{names.plain(first)}. "
+        disabled = {*draft.rules.disabled, *draft.rules.disabled_agents}
+        there = ", ".join(f"{slug} (disabled)" if slug in disabled else slug for slug in sorted(known))
+        sentence += f"Did you mean @{near}?" if near else f"There are: {there}."
+    return f"{sentence} Nothing was started. To send this as text, put a word before it."
+
+
+def execute_command(  # noqa: C901 one case a command: flat, and complete
+    draft: Transaction, command: Command, signal: MessageReceived
+) -> None:
+    """Execute a command, or report who may give it."""
+    if command.name == UNKNOWN:
+        notify(draft, _unknown(draft, command.argument))
+        return
+    left = "" if takes_argument(command.name) else command.argument
+    if left:  # words that would be lost without a sign
+        notify(draft, f"/{command.name} takes nothing after it; please send the rest as a message of its own.")
+    of_kind = commands_of_kinds().get(command.name)
+    decision = Decision.WAIVER if of_kind is not None and of_kind.is_waiver else Decision.COMMAND
+    is_permitted = permissions.may_decide(
+        decision, draft.state, draft.rules.gates, author=signal.message.author, role=signal.role
+    )
+    kind = kind_of_conversation(draft.state)
+    if command.name == "help":
+        notify(draft, help_text(draft))
+    elif command.name == "status":
+        notify(draft, status(draft))
+    elif not is_permitted and decision is Decision.WAIVER:
+        notify(draft, "Only an owner may skip a quality gate.")
+    elif not is_permitted:
+        notify(draft, f"/{command.name} is for an owner, or the member who began this conversation.")
+    elif command.name in ("new", "continue") and (refused := refused_name(draft)):
+        notify(
+            draft,
+            f"The {what_is_refused(draft)} {refused} has not begun. "
+            "Write here what it is to work on, or anything else in a new note.",
+        )
+    elif command.name == "undo":
+        undo(draft, command.argument, signal.name)
+    elif kind.command(draft, command.name, command.argument, signal):
+        return
+    elif of_kind is not None:
+        notify(draft, of_kind.elsewhere)
+    elif command.name == "stop":
+        stop(draft, signal.name)
+    elif command.name == "new":
+        stop(draft, signal.name, quiet=True)
+        end_cycle(draft, person(signal.name, signal.message.author))
+    elif command.name in ("retry", "continue"):  # `/retry` where there is no turn to repeat
+        resume(draft, signal.name)
+    else:
+        raise InternalError(f"/{command.name} is a command and has no case here")
+
+
+def stop(draft: Transaction, name: str, *, quiet: bool = False) -> None:
+    """End everything that runs, and wait for the user."""
+    running = list(dict.fromkeys(run.name for run in draft.state.work.runs.values()))
+    asked = draft.state.router.question is not None
+    draft.add(r.Stopped, name=name)
+    for run in draft.state.work.own_runs:
+        close_calls(draft, run, STOPPED)
+        finish_run(draft, draft.state.work.runs[run.id], "stopped", error=f"stopped by {name}", announce=False)
+    if draft.state.work.turn is not None:
+        close_turn(draft)
+    then = "Write to go on, or `/retry`."
+    if stopped := kind_of_conversation(draft.state).on_stop(draft, name):
+        running.append(stopped)
+        then = "`/continue` goes on, `/new` ends it."
+    if not quiet:
+        what = ", ".join(running) or ("the orchestrator" if asked else "")
+        notify(draft, f"Stopped: {what}. {then}" if what else "Nothing is running.")
+    if draft.state.cycle.status == "active":
+        draft.add(r.Waiting, reason="stopped")
+
+
+def undo(draft: Transaction, argument: str, name: str) -> None:
+    """List what the last turn or cycle changed in the workspace; with `yes` put back what was listed."""
+    state, words = draft.state, [word.strip(".,!") for word in plain(argument).lower().split()]
+    listed = state.work.undo
+    if unknown := [word for word in words if word not in ("turn", "cycle", "yes")]:
+        notify(draft, f"`/undo` takes `cycle` or `yes`, not {cut(unknown[0], 40)}. Nothing was done.")
+    elif state.work.turn is not None or state.has_open_kind:
+        notify(draft, "Work is under way. Write `/stop`, then `/undo`.")
+    elif listed is not None and listed.is_open:
+        notify(draft, "I am still at the last `/undo`.")
+    else:
+        scope: r.UndoScope = "cycle" if "cycle" in words else "turn"
+        is_agreed = "yes" in words and listed is not None and (scope == listed.scope or "cycle" not in words)
+        if is_agreed and listed is not None:
+            draft.add(r.UndoRequested, scope=listed.scope, name=name, to=listed.to)
+        else:
+            draft.add(r.UndoRequested, scope=scope, name=name)
+
+
+def report_undo(draft: Transaction, outcome: UndoOutcome) -> None:
+    """Record what came of an `/undo`, and send it to the user."""
+    request = draft.state.work.undo
+    if request is None:
+        return
+    draft.add(
+        r.FilesUndone, request=request.seq, **{spec.name: getattr(outcome, spec.name) for spec in fields(outcome)}
+    )
+    left = [f"{path} ({why})" for path, why in outcome.left.items()]
+    more = f" Left as they are: {_some(left)}." if left else ""
+    if outcome.fault:
+        text = f"Nothing was undone: {outcome.fault}"
+    elif outcome.restored_tree:
+        named = f": {_some(outcome.files)}" if outcome.files else ""
+        text = f"Files are as before {outcome.since}{named}.{more} What they held is kept in the checkpoints."
+    elif not outcome.files:
+        text = f"Nothing since {outcome.since} can be undone.{more}" if more else "There is nothing to undo."
+    else:
+        text = f"{count(len(outcome.files), 'file')} changed since before {outcome.since}: {_some(outcome.files)}."
+        text += f"{more} `/undo yes` puts them back."
+    notify(draft, text)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def end_cycle(draft: Transaction, decider: Decider) -> None:
+    """End the cycle as a user asks."""
+    if draft.state.cycle.status != "ended":
+        draft.add(r.Ended, reason=f"{decider.name} asked to start over", decided_by=decider)
+    notify(draft, "Done. Your next message begins a new cycle.")
+
+
+def resume(draft: Transaction, name: str) -> None:
+    """Continue after a limit, a hold or a pause, as a user asks."""
+    state = draft.state
+    if sentence := holds.refusal(state):
+        notify(draft, sentence)
+        return
+    held: list[RunId | None] = [run.id for run in state.work.runs.values() if run.retry is not None]
+    if state.router.question is not None and state.router.question.retry is not None:
+        held.append(None)
+    if held:
+        for subject in held:
+            warn_at = Millis(draft.now + draft.rules.limits.router_warn_after) if subject is None else Millis(0)
+            draft.add(r.RetryDue, run=subject, by=name, warn_at=warn_at)
+        notify(draft, "I try again now.")
+    elif state.work.turn is not None or state.cycle.status == "ended":
+        notify(
+            draft, "I am at work." if state.work.turn is not None else "This cycle is over; just write what is next."
+        )
+    elif not state.cycle.messages and not state.cycle.turns:
+        notify(draft, "There is nothing to go on with yet; write what you want.")
+    else:
+        draft.add(r.Continued, name=name)
+        advance(draft)
+
+
+def _help_line(command: KindCommand) -> str:
+    usage = f" {command.usage}" if command.usage else ""
+    return f"/{command.name}{usage}  {command.help}"
+
+
+def help_text(draft: Transaction) -> str:
+    """All commands, and the names that a message can call."""
+    rules = draft.rules
+    agents = ", ".join(sorted(rules.routable))
+    begun = ", ".join(sorted(rules.begun_by_mention))
+    disabled = sorted({*rules.disabled, *rules.disabled_agents})
+    text = HELP.format(
+        agents=f": {agents}" if agents else "",
+        begun=f"; in a new note it begins a workflow: {begun}" if begun else "",
+        kinds="\n".join(map(_help_line, commands_of_kinds().values())),
+    )
+    return f"{text}\nDisabled, because of a fault in their files: {', '.join(disabled)}" if disabled else text
+
+
+def status(draft: Transaction) -> str:
+    """Where the conversation is and what it does, in a few lines."""
+    state = draft.state
+    lines = kind_of_conversation(state).status(draft)
+    if state.identity.imported:
+        lines.append("Imported: who wrote the first messages, and when, is what a file says.")
+    tokens = state.totals.usage.input_tokens + state.totals.usage.output_tokens
+    cost = f", {dollars(state.totals.usage.cost_usd)}" if state.totals.usage.cost_usd else ""
+    cached = (
+        f" ({state.totals.usage.cache_read_tokens:,} of them cached)" if state.totals.usage.cache_read_tokens else ""
+    )
+    lines.append(f"Used so far: {tokens:,} tokens{cached}{cost}")
+    return "\n".join(lines)
+
+
+def activity(draft: Transaction, ended: str) -> list[str]:
+    """What the runs and the router do now, as lines of `/status`; `ended` where the conversation has ended."""
+    doing = activity_of(draft.state)
+    if doing.turn is not None:
+        lines = [f"{run.name}: {_doing(run, doing, draft.now)}" for run in doing.runs]
+    elif doing.router is not None:
+        lines = [_routing(doing.router)]
+    else:
+        lines = [ended if draft.state.cycle.status == "ended" else "I wait for you."]
+    if sentence := holds.on_hold(draft.state):
+        lines.append(sentence)
+    return lines
+
+
+def _doing(run: RunActivity, activity: Activity, now: Millis) -> str:
+    match run.state:
+        case "parked":
+            return "waits for your answer"
+        case "calling":
+            return f"waits for {', '.join(called.name for called in activity.called_by(run))}"
+        case "limited":
+            return "on hold"
+        case "held" if run.retry is not None and run.retry.needs_operator:
+            return f"on hold, until `/continue`: {run.retry.message}"
+        case "held" if run.retry is not None:
+            seconds = max(0, round((run.retry.due - now) / 1000))
+            return f"its model cannot be used; the next try is in {seconds} s"
+        case _:
+            return f"at work for {duration((now - run.began) / 1000)}, {count(run.steps, 'step')}"
+
+
+def _routing(router: RouterActivity) -> str:
+    match router.state:
+        case "limited":
+            return "The orchestrator is on hold."
+        case "held" if router.retry is not None and router.retry.needs_operator:
+            return f"The orchestrator is on hold, until `/continue`: {router.retry.message}"
+        case "held":
+            return "The orchestrator's model cannot be used."
+        case _:
+            return "The orchestrator is deciding."

@@ -1,0 +1,337 @@
+"""What a user's message leads to: an answer to a question, a command, or work."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tenex.core import permissions
+from tenex.core import records as r
+from tenex.core.conversation import Conversation
+from tenex.core.decider import person
+from tenex.core.delivery.outgoing import notify
+from tenex.core.identity.state import title_of
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.kind import all_kinds, can_begin, kind_of_conversation, refused_name
+from tenex.core.memory.window import in_a_line
+from tenex.core.names import is_placeholder, with_names, without_mentions
+from tenex.core.permissions import Decision
+from tenex.core.port_values import Quotation
+from tenex.core.signals import InboundMessage, MessageDeleted, MessageReceived
+from tenex.core.transaction import Transaction
+from tenex.core.trust import is_outside
+from tenex.core.work.run import Call, CallState, Run
+from tenex.core.work.runs import after_result
+
+from .commands import Command, commands_of_kinds, counts_as_last_line, execute_command, parse, read, split_last_line
+from .message import DELETED, Message
+
+QUOTES = 3
+"""Quoted notes that a message's context names."""
+QUOTED_CHARACTERS = 600
+"""Of a message that is answered or quoted: who replies means the whole of a short one, or a part of a long one."""
+SHORT_ID = 12
+"""Characters by which a conversation is named."""
+
+
+def on_message(draft: Transaction, signal: MessageReceived) -> None:
+    """Take a message in; twice the same event gives no record."""
+    message = signal.message
+    state = draft.state
+    if message.event_id in state.identity.seen:
+        return
+    if not signal.is_plain:
+        project = draft.rules.project
+        text = without_mentions(message.text, project.pubkey, project.name)
+        text = with_names(text, _slugs(draft))
+        signal = replace(signal, message=replace(message, text=text))
+    if state.cycle.status == "new":
+        _start(draft, signal)
+    command = read(draft, signal)
+    if isinstance(command, Command):
+        _give(draft, command, signal)
+        return
+    signal, last = _without_last_line(command)
+    state = draft.state
+    retried = refused_name(draft)
+    is_begun = not retried and bool(state.memory.recent or state.cycle.turns or state.has_begun_kind)
+    called = retried or next((slug for slug in signal.addressed if can_begin(draft, slug)), Slug(""))
+    kind = kind_of_conversation(state)
+    if state.cycle.status == "ended" and not retried:
+        kind.begin_cycle(draft, f"{signal.name} wrote again", person(signal.name, message.author))
+    if called and not is_begun:
+        kind = next(kind for kind in all_kinds() if kind.begins(draft.rules, called))
+    kind.on_message(draft, signal, called)
+    if last is not None and counts_as_last_line(last.name):
+        _give(draft, last, signal)
+    elif last is not None and not (called and _counts_in_opening(last)):
+        notify(
+            draft,
+            f"I read the last line, /{last.name}, as text. To give that command, send it as a message of its own.",
+        )
+
+
+def _counts_in_opening(command: Command) -> bool:
+    of_kind = commands_of_kinds().get(command.name)
+    return of_kind is not None and of_kind.counts_in_opening
+
+
+def _without_last_line(signal: MessageReceived) -> tuple[MessageReceived, Command | None]:
+    """A message and the command in its last line; one that counts there is no part of the text."""
+    if signal.is_plain:
+        return signal, None
+    text, command = split_last_line(signal.message.text)
+    if command is None or not counts_as_last_line(command.name):
+        return signal, command
+    return replace(signal, message=replace(signal.message, text=text)), command
+
+
+def _give(draft: Transaction, command: Command, signal: MessageReceived) -> None:
+    """Record a command and execute it."""
+    message = signal.message
+    draft.add(
+        r.CommandGiven,
+        event_id=message.event_id,
+        author=message.author,
+        name=signal.name,
+        role=signal.role,
+        command=command.name,
+        argument=command.argument,
+        created_at=message.created_at,
+        origin=message.origin,
+    )
+    execute_command(draft, command, signal)
+    state = draft.state
+    is_idle = state.cycle.status == "active" and state.work.turn is None and state.router.question is None
+    if is_idle and kind_of_conversation(state).waits_when_idle:
+        draft.add(r.Waiting, reason="user")
+
+
+def on_deletion(draft: Transaction, signal: MessageDeleted) -> None:
+    """Withdraw a message that its author deleted. Work that has begun on it goes on, and the author is informed."""
+    state = draft.state
+    messages = {
+        message.seq: message for message in (*state.memory.earlier, *state.memory.recent, *state.cycle.messages)
+    }
+    deleted = next((message for message in messages.values() if _is_of(message, signal)), None)
+    if deleted is None:
+        return
+    shown = max((run.shown for run in state.work.runs.values()), default=0)
+    is_begun = state.reads_messages or state.has_open_kind
+    was_read = is_begun or deleted.is_answer or deleted.seq <= max(state.memory.answered, shown)
+    was_title = str(deleted.event_id) == str(state.id) or state.identity.title == title_of(deleted.text)
+    draft.add(r.MessageWithdrawn, message=deleted.seq, was_read=was_read, was_title=was_title)
+    if was_read and (state.work.turn is not None or (is_begun and state.cycle.status == "active")):
+        notify(draft, "What you deleted was read before, and work on it goes on. `/stop` ends it.")
+    elif not was_read and state.work.turn is None and state.cycle.status == "active" and not state.unanswered:
+        draft.add(r.Waiting, reason="user")
+
+
+def _is_of(message: Message, signal: MessageDeleted) -> bool:
+    is_same = message.event_id == signal.event_id and message.author == signal.author
+    return is_same and message.role is not None and message.text != DELETED
+
+
+def record_message(draft: Transaction, signal: MessageReceived) -> r.MessageRecorded:
+    """Record a user's message."""
+    message = signal.message
+    return draft.add(
+        r.MessageRecorded,
+        event_id=message.event_id,
+        author=message.author,
+        name=signal.name,
+        role=signal.role,
+        text=message.text,
+        created_at=message.created_at,
+        addressed=signal.addressed,
+        reply_to=message.reply_to,
+        origin=message.origin,
+        context=_context(draft, signal),
+        is_outside=is_outside(draft.state.identity.address, message.address),
+    )
+
+
+def quotations_wanted(state: Conversation, message: InboundMessage) -> tuple[EventId, ...]:
+    """The events that a message replies to or quotes and whose words are not among the newest of the conversation.
+
+    The root of a thread is one of them where the conversation begins further down in it.
+    """
+    newest = _newest(state)
+    wanted = [*message.quotes[:QUOTES]]
+    if message.reply_to and (not newest or str(message.reply_to) != str(state.id)):
+        wanted.insert(0, message.reply_to)
+    if not newest and str(message.event_id) != str(state.id):
+        wanted.append(EventId(state.id))
+    return tuple(event for event in dict.fromkeys(wanted) if event not in newest)
+
+
+def _context(draft: Transaction, signal: MessageReceived) -> str:
+    """What a message replies to or quotes, where agents would not know it: neither the newest message nor the root."""
+    state = draft.state
+    message = signal.message
+    newest = _newest(state)
+    quoted = {quotation.event_id: quotation for quotation in signal.quotations or ()}
+    sentences: list[str] = []
+    answered = newest.get(message.reply_to or "")
+    if answered is not None and answered is not state.memory.recent[-1] and str(message.reply_to) != str(state.id):
+        sentences.append(f"It replies to {answered.name}: {_quotation(answered.text)}")
+    elif message.reply_to in quoted:
+        sentences.append(f"It replies to {_described(quoted[message.reply_to], state.id)}")
+    root = quoted.get(EventId(state.id))
+    if root is not None and root.text and root.event_id != message.reply_to:
+        sentences.append(f"The thread begins with {_described(root, state.id)}")
+    for event in message.quotes[:QUOTES]:
+        if event in newest:
+            sentences.append(f"It quotes {newest[event].name}: {_quotation(newest[event].text)}")
+        elif event in quoted:
+            sentences.append(f"It quotes {_described(quoted[event], state.id)}")
+        else:
+            sentences.append("It quotes a note that is not known here")
+    return with_names(". ".join(sentences), _slugs(draft))
+
+
+def _slugs(draft: Transaction) -> dict[PublicKey, Slug]:
+    return {agent.pubkey: agent.slug for agent in draft.rules.roster.values()}
+
+
+def _newest(state: Conversation) -> dict[str, Message]:
+    """The newest messages by their events."""
+    by_event = {message.event_id or message.sent_as: message for message in state.memory.recent}
+    by_event.pop("", None)
+    return by_event
+
+
+def _described(quotation: Quotation, here: ConversationId) -> str:
+    """Who wrote it, where, and its words as data."""
+    if not quotation.text:
+        return "a message of another conversation, which may not be shown here"
+    if quotation.conversation == here:
+        return f"{quotation.name}: {_quotation(quotation.text)}"
+    if quotation.conversation is None:
+        return f"a public note of {quotation.name}: {_quotation(quotation.text)}"
+    title = f" {_quotation(quotation.title)}" if quotation.title else ""
+    where = f"the conversation {quotation.conversation[:SHORT_ID]}{title}"
+    return f"{quotation.name} in {where}: {_quotation(quotation.text)} (`search_conversation` reads more of it)"
+
+
+def _quotation(text: str) -> str:
+    """Words of somebody else, as data: on one line, within quotation marks that they cannot close."""
+    return f"“{in_a_line(text, QUOTED_CHARACTERS).replace('”', '’')}”"
+
+
+def report_elsewhere(draft: Transaction, slug: Slug) -> None:
+    """Notify a user that a workflow they mention in a running conversation begins in a thread of its own."""
+    notify(draft, f"@{slug} is a workflow; it begins in a thread of its own. Write a new note that mentions it.")
+
+
+def report_disabled(draft: Transaction, signal: MessageReceived) -> bool:
+    """Notify a user that a workflow or an agent they mention is disabled; returns whether no other is mentioned."""
+    rules = draft.rules
+    slug = next((slug for slug in signal.addressed if slug in (*rules.disabled, *rules.disabled_agents)), None)
+    if slug is None:
+        return False
+    notify(draft, why_disabled(draft, slug), error="workflow" if slug in rules.disabled else "agent")
+    return not any(other in rules.routable for other in signal.addressed)
+
+
+def why_disabled(draft: Transaction, slug: Slug) -> str:
+    """The first fault of a disabled workflow or agent, and the command that shows all."""
+    is_workflow = slug in draft.rules.disabled
+    first, *others = (draft.rules.disabled if is_workflow else draft.rules.disabled_agents)[slug]
+    more = f" ({len(others)} more.)" if others else ""
+    what, check = ("workflow", "workflows check") if is_workflow else ("agent", "config check")
+    return f"The {what} {slug} is disabled: {first}{more} The operator can see all by `tenex {check}`."
+
+
+def _start(draft: Transaction, signal: MessageReceived) -> None:
+    message = signal.message
+    title = title_of(message.title.strip() or message.text) or "Untitled"
+    if parse(message.text) and not message.title.strip():
+        title = ""  # a command names nothing: the first real message will
+    draft.add(
+        r.ConversationStarted,
+        id=draft.state.id,
+        title=title,
+        starter=message.author,
+        address=dict(message.address),
+        agent=draft.rules.only_agent,
+    )
+    kind_of_conversation(draft.state).begin_cycle(draft, f"{signal.name} wrote", person(signal.name, message.author))
+
+
+def answers_question(draft: Transaction, wrote: r.MessageRecorded) -> bool:
+    """A reply to a question answers it, and so does a mention of who asked.
+
+    Other text answers the only question there is, while all else is parked. What someone writes who may not answer is a
+    message like any.
+    """
+    state = draft.state
+    named = state.work.asks.get(wrote.reply_to) if wrote.reply_to else None
+    parked = [
+        (run, call) for run in state.work.runs.values() for call in run.open_calls if call.state is CallState.PARKED
+    ]
+    if named is not None:
+        open_ = [pair for pair in parked if (pair[0].id, pair[1].request.id) == named]
+    elif wrote.addressed:
+        open_ = [pair for pair in parked if wrote.addressed == (pair[0].agent,)]
+    else:
+        open_ = parked if state.work.is_parked else []
+    theirs = [pair for pair in open_ if _may_answer(draft, wrote, pair[1])]
+    if open_ and not theirs:
+        _report_not_asked(draft, [run for run, _ in open_], open_[0][1])
+        return True
+    open_ = theirs
+    if len(open_) > 1:
+        askers = {run.id: run.name for run, _ in open_}
+        names = ", ".join(askers.values())
+        who = f"Several of us wait for an answer ({names})" if len(askers) > 1 else f"{names} has asked several things"
+        notify(draft, f"{who}. Please reply to the question you mean.", "question")
+        return True
+    if not open_:
+        if wrote.addressed and state.work.is_parked:
+            names = ", ".join(dict.fromkeys(run.name for run, _ in parked))
+            notify(draft, f"{names} must have an answer first; then it is their turn whom you named.", "question")
+        return False
+    run, call = open_[0]
+    _answer(draft, run, call.request.id, wrote)
+    return True
+
+
+def _may_answer(draft: Transaction, wrote: r.MessageRecorded, call: Call) -> bool:
+    return permissions.may_decide(
+        Decision.ANSWER,
+        draft.state,
+        draft.rules.gates,
+        author=wrote.author,
+        role=wrote.role,
+        asked=_asked_of(draft, call),
+    )
+
+
+def _asked_of(draft: Transaction, call: Call) -> PublicKey:
+    return call.asked_of or draft.state.on_behalf_of
+
+
+def _report_not_asked(draft: Transaction, runs: Sequence[Run], call: Call) -> None:
+    """Notify a user who answered what someone else was asked that the question stays open."""
+    state = draft.state
+    names_of = {
+        message.author: message.name for message in (*state.memory.recent, *state.cycle.messages) if message.role
+    }
+    who = names_of.get(_asked_of(draft, call))
+    names = ", ".join(dict.fromkeys(run.name for run in runs))
+    whose = f"{who} or an owner" if who and not is_placeholder(who) else "someone else"
+    notify(draft, f"{names} asked {whose}, so your words are no answer. They read them when that answer is there.")
+
+
+def _answer(draft: Transaction, run: Run, call: str, wrote: r.MessageRecorded) -> None:
+    parked_for = draft.now - run.parked_at if run.parked_at is not None else 0
+    draft.add(
+        r.QuestionAnswered,
+        run=run.id,
+        call=call,
+        text=wrote.text,
+        name=wrote.name,
+        message=wrote.seq,
+        warn_at=Millis(run.warn_at + parked_for),
+        close_at=Millis(run.close_at + parked_for),
+    )
+    after_result(draft, run.id)

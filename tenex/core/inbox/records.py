@@ -1,0 +1,53 @@
+"""Records of what users write: messages, commands, and what they take back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tenex.core.config import Role
+from tenex.core.ids import EventId, PublicKey, Slug
+from tenex.core.record import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRecorded(Record):
+    """A message of an authorized user or agent."""
+
+    event_id: EventId
+    author: PublicKey
+    name: str
+    role: Role
+    text: str
+    created_at: int
+    addressed: tuple[Slug, ...] = ()
+    reply_to: EventId | None = None
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    context: str = ""
+    """What it replies to or quotes, in words for models: kept as it was then, so that a replay shows them the same."""
+    is_outside: bool = False
+    """Sent from outside the group that the conversation is in: its author gets no right to read it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageWithdrawn(Record):
+    """The author of the message `message` (a seq) deleted it (NIP-09)."""
+
+    message: int
+    was_read: bool = False
+    """Work on it had begun: who has read it goes on, and nothing else shows it any more."""
+    was_title: bool = False
+    """The conversation's title is its beginning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandGiven(Record):
+    """A message that is a command to the daemon; agents and the router do not see it."""
+
+    event_id: EventId
+    author: PublicKey
+    name: str
+    role: Role
+    command: str
+    argument: str
+    created_at: int
+    origin: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Memory: what the router and the agents are shown of the past."""

@@ -1,0 +1,81 @@
+"""What the phase permits an agent to use, and which user may decide what."""
+
+from enum import StrEnum
+from typing import assert_never
+
+from tenex.core.config import Agent, AgentKind, GateRules, Role, ToolRule
+from tenex.core.ids import PublicKey
+from tenex.core.phases import PHASES, Access, Phase
+from tenex.core.state import State
+
+
+def may_use(tool: ToolRule, phase: Phase, agent: Agent) -> bool:
+    """Whether an agent may use a tool in a phase: asked when tools are listed, and again when one is called."""
+    if tool.access not in PHASES[phase].access or agent.kind is AgentKind.ORCHESTRATOR:
+        return False
+    if agent.kind is AgentKind.EXPERT and tool.access in (Access.CHANGE, Access.RUN):
+        return False
+    if tool.access is Access.SPEAK:
+        return PHASES[phase].may_ask or tool.name == "complete"
+    return tool.access is Access.LEARN or tool.name in agent.tools or tool.name in agent.methods
+
+
+class Decision(StrEnum):
+    """What only some users may decide."""
+
+    COMMAND = "command"
+    """What a command other than `/status`, `/help`, `/quick` and `/skip` does."""
+    WAIVER = "waiver"
+    """To skip a quality gate."""
+    APPROVAL = "approval"
+    """To approve or reject a plan."""
+    ANSWER = "answer"
+    """To answer what an agent asks, or to take the part of the user in a workflow."""
+
+
+def may_decide(
+    decision: Decision,
+    state: State,
+    gates: GateRules,
+    *,
+    author: PublicKey,
+    role: Role | None,
+    asked: PublicKey | None = None,
+) -> bool:
+    """Whether a user may decide that here: an owner always, others by this table.
+
+        decision    the member who began    the one who is asked              other members     guests
+        command     yes                     -                                 no                no
+        waiver      as other members        a member, with members_may_waive  by a command,     no
+                                                                              with that setting
+        approval    yes                     -                                 no                no
+        answer      yes                     yes                               no                only who is asked
+
+    `asked` is who is asked, "" for an owner; None where no one is, as by a command.
+    """
+    if role is None:
+        return False
+    if role is Role.OWNER:
+        return True
+    is_asked = bool(asked) and author == asked
+    has_begun = role is Role.MEMBER and author == state.identity.starter
+    match decision:
+        case Decision.WAIVER:
+            return role is Role.MEMBER and gates.members_may_waive and (is_asked or asked is None)
+        case Decision.COMMAND | Decision.APPROVAL:
+            return has_begun
+        case Decision.ANSWER:
+            return has_begun or is_asked
+        case _:
+            assert_never(decision)
+
+
+def asked_by_agents(state: State) -> PublicKey:
+    """Who is asked where an agent asks now: who wrote last; a guest only in a cycle that their own message began.
+
+    Else a guest who writes a word into the work of others would be asked about it.
+    """
+    newest = next((message for message in reversed(state.cycle.messages) if message.role is not None), None)
+    if newest is None or newest.role is Role.GUEST:
+        return state.on_behalf_of
+    return newest.author

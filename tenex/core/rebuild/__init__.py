@@ -1,0 +1,1 @@
+"""Journals of other origin: rebuilt or imported."""

@@ -1,1 +1,0 @@
-"""Applies records to the state: one pure function per record kind."""

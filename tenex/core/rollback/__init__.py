@@ -1,0 +1,1 @@
+"""Rollback and fork: a conversation goes back to an earlier record."""

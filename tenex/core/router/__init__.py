@@ -1,0 +1,1 @@
+"""The router: its question and what it has learnt."""

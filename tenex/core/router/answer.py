@@ -1,0 +1,110 @@
+"""The router's decision: its schema, and how it is read out of a model's text."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tenex.core.graph import END
+from tenex.core.phases import QUALITY_PHASES, Phase
+
+ANSWER_CHARACTERS = 64_000
+"""Of an answer of the router, from its end: a decision has some hundred, and each try at one may read all of them."""
+REASON_CHARACTERS = 2_000
+"""Of a decision's reason, which users and the next agents read: a model that rambles must not flood them."""
+BRACES = 256
+"""At which an object may begin in an answer of the router, from its end."""
+
+USER = "USER"
+"""Reserved: wait for the user. Like END it is the only target and never a slug."""
+
+DECISION_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "agents": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "phase": {"type": "string", "enum": [str(phase) for phase in Phase]},
+        "reason": {"type": "string"},
+        "waive": {"type": "array", "items": {"type": "string", "enum": [str(phase) for phase in QUALITY_PHASES]}},
+        "acknowledged": {"type": "boolean"},
+    },
+    "required": ["agents", "reason"],
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutingDecision:
+    """What the router chose; `phase` None means: stay. `waive` are gates it wishes a user would give up.
+
+    `acknowledged` says that what users wrote in a gate asks for no work beyond this decision.
+    """
+
+    agents: tuple[str, ...]
+    reason: str
+    phase: str | None = None
+    waive: tuple[str, ...] = ()
+    acknowledged: bool = False
+
+
+def parse(text: str) -> RoutingDecision | str:
+    """Read a decision out of a model's text: the last complete object in it that is one, in prose or a code fence.
+
+    Models weigh examples before they decide, so the last counts. Returns a sentence on what is wrong where there
+    is none. Wrong types that leave no doubt are read: one agent as a string, a phase in capitals.
+    """
+    read = [_decision(value) for value in _objects(text[-ANSWER_CHARACTERS:])]
+    if not read:
+        return (
+            "The answer holds no JSON object. Answer with one object: {agents, phase?, reason, waive?, acknowledged?}."
+        )
+    return next((one for one in reversed(read) if isinstance(one, RoutingDecision)), read[-1])
+
+
+def _decision(value: Mapping[str, Any]) -> RoutingDecision | str:
+    within = value.get("arguments", value.get("parameters"))
+    if "agents" not in value and isinstance(within, dict):
+        value = within  # a decision asked for as a call, and written as one
+    agents = value.get("agents")
+    if isinstance(agents, str):
+        agents = [agents]
+    if not isinstance(agents, list) or not all(isinstance(agent, str) for agent in agents):
+        return "`agents` must be a list of slugs."
+    agents = [agent.strip() for agent in agents if agent.strip()]
+    if not agents:
+        return f'`agents` is empty. Name at least one agent, or ["{END}"], or ["{USER}"] to wait for the person.'
+    phase = value.get("phase")
+    if phase is not None and not isinstance(phase, str):
+        return "`phase` must be a string."
+    reason = value.get("reason")
+    waive = _waived(value.get("waive"))
+    if isinstance(waive, str):
+        return waive
+    return RoutingDecision(
+        agents=tuple(dict.fromkeys(agents)),
+        phase=phase.strip() or None if phase else None,
+        reason=reason.strip()[:REASON_CHARACTERS] if isinstance(reason, str) and reason.strip() else "no reason given",
+        waive=waive,
+        acknowledged=value.get("acknowledged") in (True, "true", "True"),
+    )
+
+
+def _waived(value: Any) -> tuple[str, ...] | str:
+    if not value:
+        return ()  # some servers fill in every field of a schema, with nothing
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list) or not all(isinstance(gate, str) for gate in values):
+        return f"`waive` must be a list of quality gates: {', '.join(QUALITY_PHASES)}."
+    return tuple(gate for gate in values if gate.strip())
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a text, in order and none within another; those that begin at its last `BRACES` braces."""
+    decoder, past = json.JSONDecoder(), 0
+    for start in [brace.start() for brace in re.finditer(r"\{", text)][-BRACES:]:
+        if start < past:
+            continue
+        try:
+            value, past = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            continue
+        yield value

@@ -1,1 +1,0 @@
-"""The state of a conversation as immutable values, one module per subject."""

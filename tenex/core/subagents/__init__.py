@@ -1,0 +1,1 @@
+"""Sub-agents: agents that an agent calls like tools."""

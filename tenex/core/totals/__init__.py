@@ -1,0 +1,1 @@
+"""Totals: what was used and spent."""

@@ -1,0 +1,1 @@
+"""Undo: files of the workspace go back, the conversation goes on."""

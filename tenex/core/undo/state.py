@@ -1,0 +1,15 @@
+"""An `/undo` that is open."""
+
+from dataclasses import dataclass
+
+from .records import UndoScope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoState:
+    """An `/undo` that is open, or the list it gave; `to` as in `UndoRequested`, of a list what undoes it."""
+
+    seq: int
+    scope: UndoScope
+    to: int = 0
+    is_open: bool = True

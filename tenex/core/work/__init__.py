@@ -1,0 +1,1 @@
+"""Work: the open turn, its runs and their calls."""

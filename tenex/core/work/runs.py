@@ -1,0 +1,565 @@
+"""A run's steps: what its model answered, what its calls gave back, what failed.
+
+The order of calls. A model answers with any number of calls, and when each begins depends on what it does. Each is
+judged when it is about to begin, and not when it was asked for, so that it meets the phase and the files as those
+before it have left them. A call goes through these states (`CallState`):
+
+    ASKED ─┬─ refused ────────────────────────────────► DONE    ToolCallRejected
+           ├─ about the agent itself, or its kind's ──► DONE    ToolCallCompleted
+           ├─ a tool ───────► PERMITTED ── returns ───► DONE    ToolCallStarted, ToolCallCompleted
+           ├─ `ask` ────────► PARKED ── is answered ──► DONE    QuestionAsked, QuestionAnswered
+           ├─ a sub-agent ──► LINKED ── its run ends ─► DONE    RunStarted, ToolCallCompleted
+           └─ a busy one ───► QUEUED ── as if ASKED             ToolCallQueued
+    from any of them, where the run is stopped or too late ──► DONE    ToolCallCompleted
+
+`_schedule` goes through the open calls after each answer and each result, and decides as many as it can now. A call
+that is not done holds back some kinds of calls after it (`_HELD_BACK_BY`): reads run together, a call that changes
+something runs alone, sub-agents work at the same time as each other and as reads. What the agent's own phase withholds
+waits until all before it has returned, because that may lead to a phase that offers it. `complete` comes last: when
+every other call has its result, so a model cannot report what it has not seen. When all calls are done, the model is
+asked again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from enum import Enum
+from itertools import takewhile
+from typing import Any, Final, cast
+
+from tenex.core import permissions, programs
+from tenex.core import records as r
+from tenex.core.agent_phases import decide as agent_phases
+from tenex.core.config import Agent, Replay
+from tenex.core.delivery.outgoing import as_sentence, notify, send_as_agent
+from tenex.core.ids import CallId, Millis, RunId
+from tenex.core.kind import kind_of_conversation
+from tenex.core.memory.window import in_a_line
+from tenex.core.messages import NO_USAGE, CallRequest, CallResult, ModelStep
+from tenex.core.phases import PHASES
+from tenex.core.port_values import ToolResult
+from tenex.core.signals import ModelFailed
+from tenex.core.subagents import decide as subagents
+from tenex.core.subagents.links import link_of
+from tenex.core.transaction import Transaction
+
+from . import loop_detection
+from .live_run import LiveRun
+from .run import Call, CallState, Run
+from .turns import LIFETIME, STOPPED, advance, close_calls, finish_run, limit_reached, spent, stop_at_run_limit
+
+NUDGES = 2
+"""Reminders per run: a model that needs a third does not listen."""
+
+CALLS = 64
+"""Calls of one answer that are carried out: a model that writes hundreds is going round in circles, and their results
+would not fit into its next request."""
+
+SILENCE = 60_000
+"""ms a server may ask us to wait before the user is informed: longer than a minute no one waits without a word."""
+
+REASON_CHARACTERS = 300
+"""Of the reason why a model cannot be asked, which may name a file."""
+
+RESULT_CHARACTERS = 300
+"""Of a result that users are shown: enough to see what went wrong."""
+
+VERDICTS: Final = ("verified", "issues", "untried")
+
+UNPROVED: Final = "The verdict does not count yet: "
+"""How the refusal of a verdict begins that no call of the turn supports."""
+
+PROOFS: Final = 2
+"""Verdicts of a run that are refused for that reason; the next one becomes `untried`."""
+
+EMPTY = "its model gave empty answers: look at the log of its server, or choose another model"
+"""Why a run fails that has nothing to say after all."""
+
+UNKNOWN = "unknown: the process stopped while this ran; check before repeating"
+
+
+class _CallKind(Enum):
+    """What a call is, for the order in which calls begin."""
+
+    READ = "a tool that changes nothing"
+    CHANGE = "a tool that may change something"
+    SUBAGENT = "a call of a sub-agent"
+    OWN = "a call about the agent's own phase or state"
+
+
+_EVERYTHING: Final = frozenset(_CallKind)
+
+_HELD_BACK_BY: Final = {
+    _CallKind.READ: frozenset({_CallKind.CHANGE}),  # while it runs: it would see the change
+    _CallKind.CHANGE: _EVERYTHING,  # while it runs or waits: what is after it would miss the change
+    _CallKind.SUBAGENT: frozenset(
+        {_CallKind.CHANGE, _CallKind.OWN}
+    ),  # while it is open: as after a change, but they share time
+}
+"""The kinds of calls that do not begin while one of this kind, before them in the same answer, is not done.
+
+A call about the agent itself is decided at once, and a question to a user holds nothing back.
+"""
+
+
+def stepped(draft: Transaction, run_id: RunId, step: ModelStep) -> None:
+    """A run's model answered: judge its calls, or take its text as its completion."""
+    run = LiveRun(draft, run_id)
+    draft.add(r.ModelResponded, run=run.id, step=_with_unique_ids(step, run.now))
+    agent_phases.evaluate(draft, run.id)
+    completes = any(call.tool == "complete" for call in step.calls)
+    works = any(call.tool != "complete" for call in step.calls)
+    limit = spent(draft) or limit_reached(draft, run.now)
+    if not step.calls:
+        _finish(run, {"response": step.text}, completed=False)
+    elif _has_no_steps_left(run) and not completes:
+        close_calls(draft, run.now, "not run: the limit of steps is reached")
+        _fail_at_step_limit(run)
+    elif draft.now >= run.now.close_at and works:
+        time_out(draft, run.id, "not run: the time is up")
+    elif limit is not None and not completes:
+        _stop_at_limit(run, *limit)
+    else:
+        _schedule(run)
+
+
+def _has_no_steps_left(run: LiveRun) -> bool:
+    return run.now.steps >= run.draft.rules.limits.steps_per_run
+
+
+def _fail_at_step_limit(run: LiveRun) -> None:
+    _fail(run, f"it took {run.now.steps} steps, which is the limit")
+
+
+def _stop_at_limit(run: LiveRun, name: str, sentence: str) -> None:
+    """End a run at a limit of tokens or cost; the user is asked once, when the turn has closed."""
+    draft = run.draft
+    close_calls(draft, run.now, f"not run: {sentence}")
+    is_its_own = spent(draft) is None
+    if is_its_own:  # the limits of the cycle and the conversation are recorded where the user is asked
+        draft.add(r.LimitReached, limit=name, sentence=sentence)
+    announce = not kind_of_conversation(draft.state).asks_at_limits
+    ended = run.now
+    finish_run(draft, ended, "over_limit" if is_its_own else "failed", error=sentence, announce=announce)
+    after_end(draft, ended)
+
+
+def _with_unique_ids(step: ModelStep, run: Run) -> ModelStep:
+    """Vendors and weak models repeat call ids, within an answer and across answers; ours are unique in a run."""
+    if not step.calls:
+        return step
+    used = {call.id for entry in run.entries if isinstance(entry, ModelStep) for call in entry.calls}
+    calls: list[CallRequest] = []
+    for index, call in enumerate(step.calls):
+        name = call.id or CallId("call")
+        while name in used:
+            name = CallId(f"{call.id or 'call'}-{run.steps}-{index}" if name == call.id else f"{name}x")
+        used.add(name)
+        calls.append(call if name == call.id else replace(call, id=name))
+    return replace(step, calls=tuple(calls))
+
+
+# ---- the order of calls ----
+
+
+def _schedule(run: LiveRun) -> None:
+    """Decide the run's calls in their order, as far as that is possible now; end it if only `complete` is left."""
+    draft = run.draft
+    agent = run.agent
+    held_back: frozenset[_CallKind] = frozenset()
+    too_many = {call.request.id for call in run.now.calls[CALLS:]}
+    for call in run.now.open_calls:
+        if call.has_begun or call.request.tool == "complete":
+            held_back |= _held_back_by_begun(call)
+        elif call.request.id in too_many:
+            sentence = f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
+            draft.refuse(run.now, call, sentence)
+        elif _is_decided_by_kind(run, call):
+            if run.has_ended:  # the call was its last
+                return
+        elif _waits_for_agent_phase(run, agent, call):
+            held_back = _EVERYTHING  # what is after it makes no room for it
+        elif link_of(agent, call.request.tool) is not None:
+            held_back |= _call_subagent(run, agent, call, held_back)
+        elif agent_phases.is_own(agent, call):
+            if (
+                _CallKind.OWN in held_back
+            ):  # calls before it need the phase as it is, calls after it the phase it leads to
+                break
+            agent_phases.decide(draft, run.now, agent, call)
+        else:
+            held_back |= _call_tool(run, agent, call, held_back)
+    _complete_if_last(run, agent)
+
+
+def _held_back_by_begun(call: Call) -> frozenset[_CallKind]:
+    """What a call that has begun holds back; nothing where it is a question to a user, or the end of the run."""
+    if call.state is CallState.LINKED:
+        return _HELD_BACK_BY[_CallKind.SUBAGENT]
+    if call.state is CallState.PERMITTED:
+        return _HELD_BACK_BY[_CallKind.READ if call.replay is Replay.READ else _CallKind.CHANGE]
+    return frozenset()
+
+
+def _is_decided_by_kind(run: LiveRun, call: Call) -> bool:
+    """Have the kind of conversation decide a call that is its own; False where it is not."""
+    draft = run.draft
+    before = len(draft.records)
+    if not kind_of_conversation(draft.state).own_call(draft, run.now, call):
+        return False
+    # not where the call was refused, or waits for those before it
+    has_result = any(isinstance(record, r.ToolCallCompleted) for record in draft.records[before:])
+    if has_result and not run.has_ended:
+        agent_phases.evaluate(draft, run.id)
+    return True
+
+
+def _waits_for_agent_phase(run: LiveRun, agent: Agent, call: Call) -> bool:
+    """Whether a call is withheld by the agent's own phase, and one that is before it may yet change that."""
+    if agent_phases.withheld(run.draft, run.now, agent, call.request.tool) is None:
+        return False
+    before = takewhile(lambda other: other.request.id != call.request.id, run.now.calls)
+    return any(other.state is not CallState.DONE and other.request.tool != "complete" for other in before)
+
+
+def _call_subagent(run: LiveRun, agent: Agent, call: Call, held_back: frozenset[_CallKind]) -> frozenset[_CallKind]:
+    """Refuse the call of a sub-agent, or begin it if it may; returns what it holds back."""
+    if _CallKind.SUBAGENT not in held_back:  # else it is judged when that has returned, which may change the phase
+        subagents.decide(run.draft, run.now, agent, call)
+    is_open = run.now.find(call.request.id) is not None
+    return _HELD_BACK_BY[_CallKind.SUBAGENT] if is_open else frozenset()
+
+
+def _call_tool(run: LiveRun, agent: Agent, call: Call, held_back: frozenset[_CallKind]) -> frozenset[_CallKind]:
+    """Refuse a tool call, park it, or begin it if it may; returns what it holds back."""
+    draft = run.draft
+    refusal = agent_phases.refusal(draft, run.now, agent, call.request.tool) or call.request.fault
+    if refusal:
+        draft.refuse(run.now, call, refusal)
+        return frozenset()
+    if call.request.tool == "ask":
+        _park(run, call)
+        return frozenset()
+    rule = draft.rules.tools_of(agent)[call.request.tool]
+    kind = _CallKind.READ if rule.replay is Replay.READ else _CallKind.CHANGE
+    if kind not in held_back:
+        draft.add(
+            r.ToolCallStarted,
+            run=run.id,
+            call=call.request.id,
+            tool=rule.name,
+            replay=rule.replay,
+            phase=draft.state.cycle.phase,
+        )
+    return _HELD_BACK_BY[kind]
+
+
+def _park(run: LiveRun, call: Call) -> None:
+    draft = run.draft
+    question = call.request.arguments.get("question")
+    if not isinstance(question, str) or not question.strip():
+        sentence = "`ask` needs `question`, a text that is not empty."
+        draft.refuse(run.now, call, sentence)
+        return
+    options = call.request.arguments.get("options")
+    choices = [str(option) for option in options] if isinstance(options, list) else []
+    text = question.strip() + "".join(f"\n- {choice}" for choice in choices)
+    draft.add(
+        r.QuestionAsked,
+        run=run.id,
+        call=call.request.id,
+        question=text,
+        of=permissions.asked_by_agents(draft.state),
+    )
+    send_as_agent(draft, run.now, text, "question", call=call.request.id)
+
+
+# ---- the end of a run ----
+
+
+def _complete_if_last(run: LiveRun, agent: Agent) -> None:
+    """Take the first `complete` of an answer as the run's end, or refuse it, once no other call is left."""
+    draft = run.draft
+    left = run.now.open_calls
+    if not left or any(call.request.tool != "complete" or call.state is not CallState.ASKED for call in left):
+        return
+    first = left[0]
+    arguments = first.request.arguments
+    fault = agent_phases.refusal(draft, run.now, agent, "complete")
+    fault = fault or first.request.fault or _wrong_completion(arguments, run.now)
+    fault = fault or _unseen_failure(run) or _unproved(run, agent, arguments)
+    for call in left if fault else left[1:]:
+        draft.refuse(run.now, call, fault or "The first `complete` of an answer counts.")
+    if fault is None:
+        last = next((entry for entry in reversed(run.now.entries) if isinstance(entry, ModelStep)), None)
+        _finish(run, {"response": last.text if last else "", **arguments}, completed=True)
+    elif _has_no_steps_left(run):
+        _fail_at_step_limit(run)
+
+
+def _unseen_failure(run: LiveRun) -> str | None:
+    """Why work that failed a moment ago is not reported as done: the model wrote its report before it could know."""
+    failed = (call.request.tool for call in run.now.calls if call.result is not None and not call.result.ok)
+    tool = next((name for name in failed if name != "complete"), None)
+    if tool is None or _has_no_steps_left(run):
+        return None
+    return f"{tool} in the same answer did not succeed. Look at its result first, then call `complete`."
+
+
+def _needs_verdict(run: Run) -> bool:
+    """Whether its completion is the verdict of a verification: a sub-agent's is only words for its caller."""
+    return PHASES[run.phase].needs_verdict and run.parent is None
+
+
+def _wrong_completion(arguments: Mapping[str, Any], run: Run) -> str | None:
+    for name in ("response", "summary", "issues"):
+        if not isinstance(arguments.get(name, ""), str):
+            return f"`{name}` of `complete` must be a text."
+    if not _needs_verdict(run):
+        return None
+    verdict = arguments.get("verdict")
+    if verdict not in VERDICTS:
+        return "In verification `complete` needs `verdict`: `verified`, `issues` or `untried`."
+    if verdict == "untried" and not str(arguments.get("issues") or "").strip():
+        return "With the verdict `untried`, `complete` needs `issues`: why it could not be tried, in a sentence."
+    return None
+
+
+def _unproved(run: LiveRun, agent: Agent, arguments: Mapping[str, Any]) -> str | None:
+    """Why a verdict `verified` does not count yet; None where it does, and after `PROOFS` refusals."""
+    if not _claims(run.now, arguments) or _has_no_steps_left(run):
+        return None
+    why = kind_of_conversation(run.draft.state).why_unproved(run.draft, agent)
+    return why.refusal if why is not None and _unproved_before(run.now) < PROOFS else None
+
+
+def _claims(run: Run, arguments: Mapping[str, Any]) -> bool:
+    return _needs_verdict(run) and arguments.get("verdict") == "verified"
+
+
+def _unproved_before(run: Run) -> int:
+    """How many verdicts of the run were refused for want of a trial."""
+    results = [entry for entry in run.entries if isinstance(entry, CallResult) and entry.tool == "complete"]
+    return sum(entry.content.startswith(UNPROVED) for entry in results)
+
+
+def _finish(run: LiveRun, arguments: Mapping[str, Any], *, completed: bool) -> None:
+    """End the run with what its model said, or ask the model once more for what is lacking."""
+    draft = run.draft
+    ended = run.now
+    text = str(arguments.get("response") or "").strip()
+    summary = str(arguments.get("summary") or "").strip()
+    issues = str(arguments.get("issues") or "").strip()
+    if issues and issues not in text:
+        text = f"{text}\n\n{issues}".strip()
+    text = text or summary or kind_of_conversation(draft.state).text_of_calls(draft, ended)
+    verdict, untried = _verdict(run, arguments, issues)
+    lacking = _lacking(ended, text, verdict)
+    if lacking and ended.reprompts < NUDGES and not _has_no_steps_left(run):
+        draft.add(r.ModelReprompted, run=run.id, text=lacking)
+    elif not text:
+        _fail(run, EMPTY)
+    else:  # an answer without a verdict is still an answer; only the gate stays open
+        finish_run(
+            draft, ended, "finished", text=text, summary=summary, verdict=verdict, untried=untried, completed=completed
+        )
+        after_end(draft, ended)
+
+
+def _verdict(run: LiveRun, arguments: Mapping[str, Any], issues: str) -> tuple[r.WorkVerdict, str]:
+    """The verdict that counts, "" for none; and why nothing was tried, where it is `untried`."""
+    verdict = arguments.get("verdict") if PHASES[run.now.phase].needs_verdict else ""
+    why = (
+        kind_of_conversation(run.draft.state).why_unproved(run.draft, run.agent)
+        if _claims(run.now, arguments)
+        else None
+    )
+    if why is not None:
+        return "untried", why.reason or f"{run.now.name} ran nothing that shows whether it works"
+    if verdict not in VERDICTS:
+        return "", ""
+    return cast("r.WorkVerdict", verdict), issues if verdict == "untried" else ""
+
+
+def _lacking(run: Run, text: str, verdict: r.WorkVerdict) -> str:
+    """What the model is asked for before its run ends; "" for nothing."""
+    if not text:
+        return f"Your answer is empty. Say what {'the person' if run.parent is None else 'your caller'} should read."
+    if _needs_verdict(run) and not verdict:
+        return "Verification ends with a verdict: call `complete` with `verdict` `verified`, `issues` or `untried`."
+    return ""
+
+
+def returned(draft: Transaction, run_id: RunId, call: Call, result: ToolResult) -> None:
+    """A call gave its result: the next one may start, or the model is wanted again."""
+    run = LiveRun(draft, run_id)
+    result = kind_of_conversation(draft.state).checked_result(draft, run.now, agent_phases.kept(draft, run.now, result))
+    draft.add_result(
+        run.now,
+        call,
+        ok=result.ok,
+        content=result.content,
+        read=dict(result.read),
+        touched=tuple(result.touched),
+        lines=dict(result.lines),
+        lesson=result.lesson,
+        reverted=tuple(result.reverted),
+        values=dict(result.values),
+        route=result.route,
+        exit_status=result.exit_status,
+        is_trial=result.exit_status is not None and programs.is_trial(call.request),
+        has_outside_effect=result.has_outside_effect and not programs.only_reads(call.request),
+    )
+    after_result(draft, run.id, result.moves)
+
+
+def after_result(draft: Transaction, run_id: RunId, moves: Sequence[tuple[str, str]] = ()) -> None:
+    """After a call has its result: see where the agent is, and go on with the others of its answer.
+
+    With `moves` the call itself has changed the agent's phase; then its edges are not evaluated on top of it.
+    """
+    run = LiveRun(draft, run_id)
+    for source, target in moves:
+        agent_phases.move(draft, run.now, source, target)
+    if not moves:
+        agent_phases.evaluate(draft, run.id)
+    if run.now.calls:
+        _schedule(run)
+
+
+def after_end(draft: Transaction, ended: Run) -> None:
+    """What is next when a run has ended: its caller goes on, or else the conversation; and who waited to call it."""
+    if ended.parent is not None and ended.parent in draft.state.work.runs:
+        after_result(draft, ended.parent)
+    elif not stop_at_run_limit(draft):
+        advance(draft)
+    recheck_queued_calls(draft)
+
+
+def recheck_queued_calls(draft: Transaction) -> None:
+    """Judge the calls that wait, where what they wait for may be over, or be configured no more."""
+    for run_id in subagents.queued(draft):
+        run = LiveRun(draft, run_id)
+        if not run.has_ended:  # one that was let through may have ended another
+            _schedule(run)
+
+
+def _fail(run: LiveRun, error: str, failure: ModelFailed | None = None) -> None:
+    """An agent failed, perhaps by the failure of a model call; the others of its turn go on."""
+    usage = failure.usage if failure is not None else NO_USAGE
+    model = failure.model if failure is not None else ""
+    ended = run.now
+    finish_run(run.draft, ended, "failed", error=error, usage=usage, model=model)
+    after_end(run.draft, ended)
+
+
+def time_out(draft: Transaction, run_id: RunId, sentence: str = STOPPED) -> None:
+    """Fail an agent that took too long; the router reads of it. Open calls get the sentence as a result."""
+    run = LiveRun(draft, run_id)
+    minutes = max(1, round(draft.rules.limits.expectation(run.now.phase).close_after / 60_000))
+    close_calls(draft, run.now, sentence)
+    ended = run.now
+    finish_run(draft, ended, "timed_out", error=f"no answer within {minutes} min")
+    after_end(draft, ended)
+
+
+def end_loops(draft: Transaction) -> None:
+    """End the runs that have just made the same call, with the same result, once too often."""
+    first = draft.records[0].seq if draft.records else draft.state.next_seq
+    while True:
+        wanted = [run for run in draft.state.work.runs.values() if run.wants is not None and run.wants >= first]
+        loops = ((run, loop_detection.repeated_call(run)) for run in wanted)
+        run_id, repeated = next(((run.id, call) for run, call in loops if call is not None), (None, None))
+        if run_id is None or repeated is None:
+            return
+        gave = in_a_line(repeated.result.content, RESULT_CHARACTERS) or "nothing"
+        _fail(
+            LiveRun(draft, run_id),
+            f"it called {repeated.request.tool} {loop_detection.SAME_CALLS} times with the same arguments and got the "
+            f"same result each time: {gave}",
+        )
+
+
+# ---- what takes long, and models that do not answer ----
+
+
+def warn(draft: Transaction, run_id: RunId) -> None:
+    """A run takes long: the user is informed, once for all that work at the same time."""
+    run = LiveRun(draft, run_id)
+    at_work = [other for other in draft.state.work.runs.values() if not other.is_waiting]
+    is_reported = any(other.warned for other in at_work)
+    draft.add(r.RunWarned, run=run.id)
+    if is_reported:
+        return
+    left = max(1, round((run.now.close_at - draft.now) / 60_000))
+    names = _and(list(dict.fromkeys(other.name for other in at_work))) or run.now.name
+    if len(at_work) > 1:
+        sentence = f"{names} are still working; I give them {left} more min."
+    else:
+        sentence = f"{names} is still working; I give it {left} more min."
+    notify(draft, f"{sentence} `/stop` ends it now.")
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+
+
+def model_failed(draft: Transaction, run_id: RunId | None, failure: ModelFailed) -> None:
+    """A model call ended without an answer: try again later, hold the work, or give up. No run: it was the router's."""
+    run = LiveRun(draft, run_id) if run_id is not None else None
+    if run is not None and not failure.retryable:
+        _refused(run, failure)
+        return
+    if run is not None and run.now.agent not in draft.rules.roster:  # no tools are offered, which vendors refuse
+        _fail(run, "it is no longer one of the agents", failure)
+        return
+    limits = draft.rules.limits
+    tries = draft.state.failed_tries(run.now if run is not None else None)
+    is_last = tries >= len(limits.retry_delays)
+    asked_for = failure.retry_after or 0
+    delay = max(limits.hold_for if is_last else limits.retry_delays[tries], asked_for)
+    if failure.needs_operator:
+        delay = LIFETIME
+    is_on_hold = is_last or asked_for > SILENCE or failure.needs_operator
+    is_reported = _is_outage_reported(draft, run)
+    draft.add(
+        r.RetryScheduled,
+        run=run_id,
+        attempt=tries + 1,
+        due=Millis(draft.now + delay),
+        message=failure.message[:500],
+        on_hold=is_on_hold,
+        needs_operator=failure.needs_operator,
+        usage=failure.usage,
+        model=failure.model,
+        queued=failure.queued,
+    )
+    if is_on_hold and not is_reported:
+        minutes = max(1, round(delay / 60_000))
+        _report_outage(draft, run, failure, f"{'every' if is_last else 'in'} {minutes} min")
+
+
+def _is_outage_reported(draft: Transaction, run: LiveRun | None) -> bool:
+    """Whether the user knows that a model cannot be used: agents often share a provider."""
+    asking = run.now if run is not None else draft.state.router.question
+    is_reported = asking is not None and asking.outage_reported
+    return is_reported or any(other.is_held for other in draft.state.work.runs.values())
+
+
+def _report_outage(draft: Transaction, run: LiveRun | None, failure: ModelFailed, rhythm: str) -> None:
+    who = f"{run.now.name}'s model" if run is not None else "The orchestrator's model"
+    why = as_sentence(failure.message[:REASON_CHARACTERS])
+    text = f"{who} cannot be used: {why} I hold the work and try again {rhythm}; `/continue` tries at once."
+    if failure.needs_operator:
+        text = f"{who} cannot be used: {why} I hold the work until then; after that, send `/continue`."
+    notify(draft, text, error="model")
+
+
+def _refused(run: LiveRun, failure: ModelFailed) -> None:
+    """An answer of no use is asked for again with the reason, and then given up."""
+    if run.now.reprompts >= NUDGES:
+        _fail(run, failure.message, failure)
+        return
+    text = f"Your last answer could not be used: {as_sentence(failure.message[:300])} Answer again, in another way."
+    run.draft.add(
+        r.ModelReprompted, run=run.id, text=text, usage=failure.usage, model=failure.model, queued=failure.queued
+    )
