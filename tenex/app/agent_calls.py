@@ -31,7 +31,7 @@ class Asker:
     model: Model
     tools: Tools
     prompter: Prompter
-    rules: Callable[[], Policy]
+    policy: Callable[[], Policy]
     clock: Clock
     budget: Callable[[], int] = lambda: CONTEXT_TOKENS
 
@@ -42,24 +42,24 @@ class Asker:
             WorkflowError: there is no answer; the message gives the reason.
             ModelUnavailable: a model cannot be reached.
         """
-        rules, slug = self.rules(), Slug(question.name.strip().removeprefix("@"))
-        if slug in rules.disabled:
-            raise WorkflowError(f"The workflow {slug} is disabled: {rules.disabled[slug][0]}")
-        if slug in rules.disabled_agents:
-            raise WorkflowError(f"The agent {slug} is disabled: {rules.disabled_agents[slug][0]}")
-        agent = None if slug in rules_of(rules).workflows else rules.find(slug)
+        policy, slug = self.policy(), Slug(question.name.strip().removeprefix("@"))
+        if slug in policy.disabled:
+            raise WorkflowError(f"The workflow {slug} is disabled: {policy.disabled[slug][0]}")
+        if slug in policy.disabled_agents:
+            raise WorkflowError(f"The agent {slug} is disabled: {policy.disabled_agents[slug][0]}")
+        agent = None if slug in rules_of(policy).workflows else policy.find(slug)
         if agent is not None:
             slug = agent.slug
-            rules = with_workflows(rules, {slug: dialogue(slug, slug)})
-        elif slug not in rules_of(rules).workflows:
-            there = ", ".join(sorted([*rules.routable, *rules_of(rules).workflows]))
+            policy = with_workflows(policy, {slug: dialogue(slug, slug)})
+        elif slug not in rules_of(policy).workflows:
+            there = ", ".join(sorted([*policy.routable, *rules_of(policy).workflows]))
             raise WorkflowError(f"There is no agent and no workflow of speakers {slug}. There are: {there}.")
         author, role = question.author, question.role
         journals = MemoryJournals()
         local = LocalSpeakers(
             ConversationId(hashlib.sha256(question.key.encode()).hexdigest()),
             slug,
-            rules,
+            policy,
             journals,
             self.clock,
             model=self.model,

@@ -50,9 +50,9 @@ class LiveConfiguration:
             await model.close()
         await asyncio.gather(*self._closing, return_exceptions=True)
 
-    def rules(self) -> Policy:
+    def policy(self) -> Policy:
         """The current policy."""
-        return self.now.rules
+        return self.now.policy
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Call the model."""

@@ -120,9 +120,9 @@ class Application:
         self.ring = KeyRing(self.places.keys)
 
     @property
-    def rules(self) -> Policy:
+    def policy(self) -> Policy:
         """The agents, and the rules they work under."""
-        return self.current.now.rules
+        return self.current.now.policy
 
     @property
     def project(self) -> SecretKey:
@@ -278,12 +278,12 @@ class Application:
     def _build_runtime(self, observers: Sequence[Observer]) -> None:
         first, current, clock = self.first, self.current, self.clock
         model = self.wrap_model(current)
-        self.daily = DailyLimits(clock, lambda: current.now.rules.limits, lambda: current.now.people, current.quote)
+        self.daily = DailyLimits(clock, lambda: current.now.policy.limits, lambda: current.now.people, current.quote)
         self.asker = Asker(
             model=model,
             tools=current,
             prompter=current,
-            rules=current.rules,
+            policy=current.policy,
             clock=clock,
             budget=lambda: current.now.settings.models.context_tokens,
         )
@@ -294,7 +294,7 @@ class Application:
             prompter=current,
             kind_runner=current,
             outbox=Outbox(Publisher(self.pool, self.keys, KINDS)),
-            rules=current.rules,
+            policy=current.policy,
             on_text=self.indicators.on_text,
             budget=lambda: current.now.settings.models.context_tokens,
             daily=self.daily,
@@ -310,7 +310,7 @@ class Application:
                 notices=self.daemon_journal,
                 prompter=current,
                 clock=clock,
-                rules=current.rules,
+                policy=current.policy,
                 spawn=self.spawn,
                 observers=self.observers,
                 quotations=QuotationFinder(
@@ -340,7 +340,7 @@ class Application:
             receive_new=partial(self.inbox.receive, is_new=True),
         )
         self.index_updater = IndexUpdater(
-            self.folder, self.index, self.daemon_journal, self.listener, first.rules.project.slug, self.spawn
+            self.folder, self.index, self.daemon_journal, self.listener, first.policy.project.slug, self.spawn
         )
         self.observers.append(self.index_updater)
 
@@ -370,8 +370,8 @@ class Application:
             address=self.first.project.npub,
             models=current.providers,
             reloaded=lambda: self.reload.last,
-            disabled=lambda: current.now.rules.disabled,
-            disabled_agents=lambda: current.now.rules.disabled_agents,
+            disabled=lambda: current.now.policy.disabled,
+            disabled_agents=lambda: current.now.policy.disabled_agents,
             today=self.daily.today,
         )
         rollback_done = Awaited(self.coordinator)
@@ -385,10 +385,10 @@ class Application:
             disk,
             self.clock,
             self.sealer,
-            self.first.rules.project,
+            self.first.policy.project,
             workspace,
             lambda: shadow_of(current.now.settings, places, workspace),
-            lambda name, records: closing_of(name, records, self.keys, current.now.rules.only_agent, self.clock.now()),
+            lambda name, records: closing_of(name, records, self.keys, current.now.policy.only_agent, self.clock.now()),
         )
         handlers = orders(
             reporter,
@@ -443,7 +443,7 @@ class _Journals:
                 f"{file} is of an older program. Run `tenex conversations import {file}`, then write again."
             )
         journal, records = await self._folder.open(conversation)
-        agent = self._current.now.rules.only_agent
+        agent = self._current.now.policy.only_agent
         closing = closing_of(conversation, records, self._keys, agent, self._clock.now())
         if closing is None:
             return journal, records

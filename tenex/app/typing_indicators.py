@@ -365,16 +365,18 @@ class TypingIndicators:
 
 def project_status(configuration: Configuration, at: int) -> UnsignedEvent:
     """Announce the agents, models and tools of a configuration."""
-    rules, settings = configuration.rules, configuration.settings
-    models: dict[str, list[Slug]] = {name: [rules.project.slug] for name in settings.models.for_router()[:1]}
+    policy, settings = configuration.policy, configuration.settings
+    models: dict[str, list[Slug]] = {name: [policy.project.slug] for name in settings.models.for_router()[:1]}
     tools: dict[str, list[Slug]] = {}
-    for slug, agent in rules.roster.items():
+    for slug, agent in policy.roster.items():
         for name in dict.fromkeys(settings.models.for_agent(slug, phase, agent.model)[0] for phase in Phase):
             models.setdefault(name, []).append(slug)
         for tool in configuration.tools.specs(None, slug):
             tools.setdefault(tool.name, []).append(slug)
-    agents = {rules.project.slug: rules.project.pubkey} | {slug: agent.pubkey for slug, agent in rules.roster.items()}
-    return status_event(rules.project.pubkey, sorted(configuration.people.owners), agents, models, tools, at)
+    agents = {policy.project.slug: policy.project.pubkey} | {
+        slug: agent.pubkey for slug, agent in policy.roster.items()
+    }
+    return status_event(policy.project.pubkey, sorted(configuration.people.owners), agents, models, tools, at)
 
 
 def _activity_of(run: Run) -> str:

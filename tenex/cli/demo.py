@@ -247,7 +247,7 @@ class _Demo:
                             self._screen.message(f"To read it again: {output.command('conversations show')}")
 
     async def _chat(self, app: "Application", client: ChatClient, url: str) -> int:
-        agents = ", ".join(agent.name for agent in app.rules.roster.values())
+        agents = ", ".join(agent.name for agent in app.policy.roster.values())
         model = ", ".join(app.current.now.settings.models.for_agent("", Phase.CHAT))
         self._screen.message(f"tenex demo · relay {url} · {agents} · {model}", "bold")
         self._screen.message(f"Try: {REQUEST}   (/help, /stop, /quit; you may type at any time)")

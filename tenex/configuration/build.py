@@ -85,7 +85,7 @@ class Configuration:
     settings: Settings
     keys: Mapping[str, SecretKey]
     people: PeerGroup
-    rules: Policy
+    policy: Policy
     tools: ToolRegistry
     prompter: ConversationPrompter
     model: Model
@@ -104,11 +104,11 @@ class Configuration:
     @property
     def slugs(self) -> dict[str, PublicKey]:
         """The agents' and workflows' keys by the name people may call them."""
-        keys: dict[str, PublicKey] = {slug: agent.pubkey for slug, agent in self.rules.roster.items()}
-        keys |= {slug: workflow.pubkey for slug, workflow in rules_of(self.rules).workflows.items()}
-        disabled = (*self.rules.disabled, *self.rules.disabled_agents)
+        keys: dict[str, PublicKey] = {slug: agent.pubkey for slug, agent in self.policy.roster.items()}
+        keys |= {slug: workflow.pubkey for slug, workflow in rules_of(self.policy).workflows.items()}
+        disabled = (*self.policy.disabled, *self.policy.disabled_agents)
         keys |= {slug: self.keys[slug].public for slug in disabled if slug in self.keys}
-        return keys | {slug: mission.pubkey for slug, mission in missions_of(self.rules).items()}
+        return keys | {slug: mission.pubkey for slug, mission in missions_of(self.policy).items()}
 
     @property
     def named(self) -> dict[PublicKey, Slug]:
@@ -118,7 +118,7 @@ class Configuration:
     @property
     def workflows(self) -> frozenset[PublicKey]:
         """The keys that are workflows', of speakers and missions, disabled ones too."""
-        slugs = (*rules_of(self.rules).workflows, *missions_of(self.rules), *self.rules.disabled)
+        slugs = (*rules_of(self.policy).workflows, *missions_of(self.policy), *self.policy.disabled)
         return frozenset(self.keys[slug].public for slug in slugs if slug in self.keys)
 
     @property
@@ -126,14 +126,17 @@ class Configuration:
         """The project, its agents and its workflows, as people are to see them."""
         project = self.settings.project
         others = [
-            *((one.pubkey, one.name, _about("agent", one.role)) for one in self.rules.roster.values()),
-            *((one.pubkey, one.name, _about("workflow", one.about)) for one in rules_of(self.rules).workflows.values()),
-            *((one.pubkey, slug, _about("mission", one.about)) for slug, one in missions_of(self.rules).items()),
+            *((one.pubkey, one.name, _about("agent", one.role)) for one in self.policy.roster.values()),
+            *(
+                (one.pubkey, one.name, _about("workflow", one.about))
+                for one in rules_of(self.policy).workflows.values()
+            ),
+            *((one.pubkey, slug, _about("mission", one.about)) for slug, one in missions_of(self.policy).items()),
         ]
         owners = ", ".join(f"nostr:{npub(key)}" for key in sorted(self.people.owners)[:MOST_OWNERS])
         whose = f"the project {project.name}" + (f" of {owners}" if owners else "")
         ours = Identity(
-            pubkey=self.rules.project.pubkey,
+            pubkey=self.policy.project.pubkey,
             name=project.name,
             about=project.about,
             agents=tuple((key, name) for key, name, _ in others),
@@ -188,7 +191,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         name=settings.project.name,
         model=settings.models.for_router()[0],
     )
-    rules = Policy(
+    policy = Policy(
         roster={slug: agent for slug, agent in roster.items() if agent.kind is not AgentKind.ORCHESTRATOR},
         tools=tools.rules(),
         project=project,
@@ -211,14 +214,14 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     commands, recorded = commands_of(settings), ProjectRuns(ground.places.data)
     prompter = ConversationPrompter(
         library,
-        rules=lambda: rules,
+        policy=lambda: policy,
         tools=tools.specs,
         project_name=settings.project.name,
         budget=settings.models.context_tokens,
         lessons=lambda slug, conversation: [
             f"{known.number}. {known.title}: {known.lesson}"
             for known in ground.book.lessons(slug)
-            if (known.agent == slug or slug != rules.project.slug)  # the router's are about decisions
+            if (known.agent == slug or slug != policy.project.slug)  # the router's are about decisions
             and (settings.people.share_lessons or may_reach(known.role, conversation))
         ],
         workspace_notes=lambda: workspace_notes(ground.places.workspace),
@@ -235,7 +238,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         settings=settings,
         keys=keys,
         people=people,
-        rules=rules,
+        policy=policy,
         tools=tools,
         prompter=prompter,
         model=model,
@@ -259,8 +262,8 @@ def reconfigure(known: Configuration, ground: StaticContext) -> tuple[Configurat
         for name in changed_since(settings.workflows)
     ]
     found = configure(settings, ground)
-    usable = {*rules_of(known.rules).workflows, *missions_of(known.rules)}
-    lost = [fault for slug, faults in found.rules.disabled.items() if slug in usable for fault in faults]
+    usable = {*rules_of(known.policy).workflows, *missions_of(known.policy)}
+    lost = [fault for slug, faults in found.policy.disabled.items() if slug in usable for fault in faults]
     if lost := [fault for fault in lost if TAKES_PART not in fault]:  # of a faulty agent only what needs it is disabled
         raise ConfigurationError(lost)  # what is under way would stop
     return found, [*(f"[{name}] has changed; that takes effect after a restart." for name in kept), *stale]

@@ -226,7 +226,7 @@ class Policy:
     @property
     def begun_by_mention(self) -> tuple[Slug, ...]:
         """The names that begin a conversation of their own where the first message mentions them."""
-        return tuple(Slug(name) for rules in self.kinds.values() for name in rules.begun_by_mention)
+        return tuple(Slug(name) for policy in self.kinds.values() for name in policy.begun_by_mention)
 
     @property
     def callable(self) -> Mapping[Slug, Agent | None]:

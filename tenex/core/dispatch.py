@@ -1,6 +1,6 @@
 """What follows from a signal.
 
-`decide` is pure if `seal` is: the same conversation, signal, rules and time give the same records. It never raises on
+`decide` is pure if `seal` is: the same conversation, signal, policy and time give the same records. It never raises on
 strange input; it refuses by recording a refusal. A signal whose key is no longer wanted gives no record, so a result
 that arrives twice, or too late, changes nothing; `unwanted_cost` is what a late one cost.
 
@@ -8,7 +8,8 @@ Undecided verdicts. Operators write functions in Python, which a decision may de
 may be slow, may raise, and may answer otherwise the next time. A decision asks for a verdict by the function's name and
 a digest of its arguments. Without one on record it ends in `Unanswered`, and this happens:
 
-1. The draft is dropped, and the signal itself is recorded (`EvaluationRequested`). It is undecided; a restart keeps it.
+1. The transaction is dropped, and the signal itself is recorded (`EvaluationRequested`). It is undecided; a restart
+   keeps it.
 2. `pending` wants the functions of the first undecided signal evaluated. The effect repeats the decision with the
    verdicts it has so far (`next_question`) and calls the function that is missing, until none is.
 3. `Evaluated` brings the verdicts. They and what follows from the signal are one append (`FunctionsEvaluated`). If the
@@ -62,107 +63,111 @@ from tenex.core.work.turns import close_calls
 
 
 def decide(
-    conversation: Conversation, signal: Signal, rules: Policy, now: Millis, seal: Seal = unsealed
+    conversation: Conversation, signal: Signal, policy: Policy, now: Millis, seal: Seal = unsealed
 ) -> Transaction:
     """What follows from a signal: records in order, one append, kept or lost as a whole, and the state after them.
 
     With `seal` the records and the state have what the core leaves open: events of messages, prompts of runs.
     """
-    draft = Transaction(conversation, rules, now, seal)
+    transaction = Transaction(conversation, policy, now, seal)
     if isinstance(signal, Evaluated):
         if signal.key not in pending(conversation):
-            return draft
+            return transaction
         try:
-            return _decide_first_undecided(draft, signal.verdicts)
+            return _decide_first_undecided(transaction, signal.verdicts)
         except Unanswered:
-            draft = Transaction(conversation, rules, now, seal)
-            draft.add(FunctionsEvaluated, request=signal.key.seq, verdicts=signal.verdicts, is_decided=False)
-            return draft
+            transaction = Transaction(conversation, policy, now, seal)
+            transaction.add(FunctionsEvaluated, request=signal.key.seq, verdicts=signal.verdicts, is_decided=False)
+            return transaction
     if conversation.work.undecided and getattr(signal, "key", None) in conversation.work.undecided_keys - {None}:
-        return draft
+        return transaction
     # messages are decided in their order, and a deletion after the message it may be of
     if conversation.work.undecided and isinstance(signal, MessageReceived | MessageDeleted):
-        return _defer(draft, signal)
-    draft.hide_verdicts()
+        return _defer(transaction, signal)
+    transaction.hide_verdicts()
     try:
-        return _consequences(draft, signal)
+        return _consequences(transaction, signal)
     except Unanswered:
         if not isinstance(signal, DeferrableSignal):
             raise
-        return _defer(Transaction(conversation, rules, now, seal), signal)
+        return _defer(Transaction(conversation, policy, now, seal), signal)
 
 
-def _defer(draft: Transaction, signal: DeferrableSignal) -> Transaction:
-    waiting = [undecided.signal for undecided in draft.state.work.undecided]
+def _defer(transaction: Transaction, signal: DeferrableSignal) -> Transaction:
+    waiting = [undecided.signal for undecided in transaction.state.work.undecided]
     if isinstance(signal, Opened):
         if not any(isinstance(other, Opened) for other in waiting):
-            draft.add(EvaluationRequested, signal=Opened(away=draft.now - draft.state.identity.updated_at))
+            transaction.add(
+                EvaluationRequested, signal=Opened(away=transaction.now - transaction.state.identity.updated_at)
+            )
     elif not isinstance(signal, MessageReceived | MessageDeleted) or signal not in waiting:
-        draft.add(EvaluationRequested, signal=signal)
-    return draft
+        transaction.add(EvaluationRequested, signal=signal)
+    return transaction
 
 
 def next_question(
-    conversation: Conversation, verdicts: Sequence[Verdict], rules: Policy, now: Millis
+    conversation: Conversation, verdicts: Sequence[Verdict], policy: Policy, now: Millis
 ) -> FunctionQuestion | None:
     """The function that the first undecided signal depends on besides those that have answered; None for no more."""
     try:
-        _decide_first_undecided(Transaction(conversation, rules, now), tuple(verdicts))
+        _decide_first_undecided(Transaction(conversation, policy, now), tuple(verdicts))
     except Unanswered as missing:
         return missing.question
     return None
 
 
-def _decide_first_undecided(draft: Transaction, verdicts: tuple[Verdict, ...]) -> Transaction:
-    first = draft.state.work.undecided[0]
-    draft.hide_verdicts()
-    draft.add(FunctionsEvaluated, request=first.seq, verdicts=verdicts)
-    signal = unwanted_cost(draft.state, first.signal) or first.signal
-    return _consequences(draft, signal)
+def _decide_first_undecided(transaction: Transaction, verdicts: tuple[Verdict, ...]) -> Transaction:
+    first = transaction.state.work.undecided[0]
+    transaction.hide_verdicts()
+    transaction.add(FunctionsEvaluated, request=first.seq, verdicts=verdicts)
+    signal = unwanted_cost(transaction.state, first.signal) or first.signal
+    return _consequences(transaction, signal)
 
 
-def _consequences(draft: Transaction, signal: Signal) -> Transaction:  # noqa: C901 one case a signal: flat, and complete
+def _consequences(transaction: Transaction, signal: Signal) -> Transaction:  # noqa: C901 one case a signal: flat, and complete
     match signal:
         case Opened() | ClockJumped():
-            _on_restart_or_clock_jump(draft, signal)
+            _on_restart_or_clock_jump(transaction, signal)
         case MessageReceived():
-            on_message(draft, signal)
+            on_message(transaction, signal)
         case MessageDeleted():
-            on_deletion(draft, signal)
+            on_deletion(transaction, signal)
         case ModelAnswered(key=key, step=step):
-            if (run := _waiting_for_model(draft, key)) is not None:
-                runs.stepped(draft, run.id, step)
+            if (run := _waiting_for_model(transaction, key)) is not None:
+                runs.stepped(transaction, run.id, step)
         case ModelFailed(key=key) if key.work is Work.MODEL:
-            if (run := _waiting_for_model(draft, key)) is not None:
-                runs.model_failed(draft, run.id, signal)
+            if (run := _waiting_for_model(transaction, key)) is not None:
+                runs.model_failed(transaction, run.id, signal)
         case ModelCallInterrupted(run=name, usage=usage, model=model):
-            if draft.state.next_seq > 1:  # else the append of its first records failed, and they were not decided again
-                draft.add(r.ModelCallCancelled, run=name, usage=usage, model=model)
+            if (
+                transaction.state.next_seq > 1
+            ):  # else the append of its first records failed, and they were not decided again
+                transaction.add(r.ModelCallCancelled, run=name, usage=usage, model=model)
         case DayLimitReached(key=key) if key.work is Work.MODEL:
-            if (run := _waiting_for_model(draft, key)) is not None:
-                holds.hold(draft, run, signal)
+            if (run := _waiting_for_model(transaction, key)) is not None:
+                holds.hold(transaction, run, signal)
         case ToolReturned(key=key, result=result):
-            running = _running(draft, key)
+            running = _running(transaction, key)
             if running is not None:
                 run, call = running
-                runs.returned(draft, run.id, call, result)
+                runs.returned(transaction, run.id, call, result)
         case TimerFired(key=key):
-            _timer(draft, key)
+            _timer(transaction, key)
         case UndoReturned(key=key, outcome=undone):
-            if key in pending(draft.state):
-                report_undo(draft, undone)
+            if key in pending(transaction.state):
+                report_undo(transaction, undone)
         case Published(key=key, outcome=outcome):
-            published(draft, key, outcome)
+            published(transaction, key, outcome)
         case RollBack():
-            roll_back(draft, signal)
+            roll_back(transaction, signal)
         case AgentStateProvided(agent=agent, agent_state=agent_state):
-            draft.add(r.AgentStateSet, agent=agent, state=agent_state)
+            transaction.add(r.AgentStateSet, agent=agent, state=agent_state)
         case _:
-            any(kind.on_signal(draft, signal) for kind in all_kinds())
-    runs.end_loops(draft)
-    rerender_prompts(draft)
-    ask_what_is_offered(draft)
-    return draft
+            any(kind.on_signal(transaction, signal) for kind in all_kinds())
+    runs.end_loops(transaction)
+    rerender_prompts(transaction)
+    ask_what_is_offered(transaction)
+    return transaction
 
 
 def unwanted_cost(conversation: Conversation, signal: Signal) -> Signal | None:
@@ -195,76 +200,76 @@ def cost_of_call(signal: Signal) -> ModelCallInterrupted | None:
     return ModelCallInterrupted(run=run, usage=usage, model=model) if usage.tokens or usage.cost_usd else None
 
 
-def _on_restart_or_clock_jump(draft: Transaction, signal: Opened | ClockJumped) -> None:
+def _on_restart_or_clock_jump(transaction: Transaction, signal: Opened | ClockJumped) -> None:
     """Record the time that pending work has missed; without pending work only an answer must be dated after a time."""
-    if not pending(draft.state):
-        _date_questions(draft, signal)
+    if not pending(transaction.state):
+        _date_questions(transaction, signal)
         return
     if isinstance(signal, ClockJumped):
-        draft.add(r.ClockAdjusted, by=signal.by)
+        transaction.add(r.ClockAdjusted, by=signal.by)
     else:
-        _on_restart(draft, signal)
-    holds.try_again(draft)
+        _on_restart(transaction, signal)
+    holds.try_again(transaction)
 
 
-def _date_questions(draft: Transaction, signal: Opened | ClockJumped) -> None:
+def _date_questions(transaction: Transaction, signal: Opened | ClockJumped) -> None:
     """Record that the clock was set, where a user is asked to decide: their answer is dated by the new one."""
-    state = draft.state
+    state = transaction.state
     if not any(kind.asks_user for kind in state.kinds.values()):
         return
-    by = signal.by if isinstance(signal, ClockJumped) else min(0, _away(draft, signal))
+    by = signal.by if isinstance(signal, ClockJumped) else min(0, _away(transaction, signal))
     if by:
-        draft.add(r.ClockAdjusted, by=by)
+        transaction.add(r.ClockAdjusted, by=by)
 
 
-def _away(draft: Transaction, signal: Opened) -> int:
-    return draft.now - draft.state.identity.updated_at if signal.away is None else signal.away
+def _away(transaction: Transaction, signal: Opened) -> int:
+    return transaction.now - transaction.state.identity.updated_at if signal.away is None else signal.away
 
 
-def _on_restart(draft: Transaction, signal: Opened) -> None:
+def _on_restart(transaction: Transaction, signal: Opened) -> None:
     """End the calls that may not run twice; everything else simply is still pending."""
-    away = _away(draft, signal)
+    away = _away(transaction, signal)
     if away < 0:
-        draft.add(r.ClockAdjusted, by=away)
-    draft.add(r.ProcessRestarted, away=max(0, away))
-    for run in list(draft.state.work.runs.values()):
-        sync_agent_state(draft, run)
-        before = draft.state.next_seq
-        close_calls(draft, run, runs.UNKNOWN, only=Replay.ONCE)
-        if draft.state.next_seq != before:
-            runs.after_result(draft, run.id)
-    runs.recheck_queued_calls(draft)
-    kind_of_conversation(draft.state).on_opened(draft)
+        transaction.add(r.ClockAdjusted, by=away)
+    transaction.add(r.ProcessRestarted, away=max(0, away))
+    for run in list(transaction.state.work.runs.values()):
+        sync_agent_state(transaction, run)
+        before = transaction.state.next_seq
+        close_calls(transaction, run, runs.UNKNOWN, only=Replay.ONCE)
+        if transaction.state.next_seq != before:
+            runs.after_result(transaction, run.id)
+    runs.recheck_queued_calls(transaction)
+    kind_of_conversation(transaction.state).on_opened(transaction)
 
 
-def _waiting_for_model(draft: Transaction, key: Key) -> Run | None:
-    return next((run for run in draft.state.work.runs.values() if key == (Work.MODEL, run.wants, "")), None)
+def _waiting_for_model(transaction: Transaction, key: Key) -> Run | None:
+    return next((run for run in transaction.state.work.runs.values() if key == (Work.MODEL, run.wants, "")), None)
 
 
-def _running(draft: Transaction, key: Key) -> tuple[Run, Call] | None:
+def _running(transaction: Transaction, key: Key) -> tuple[Run, Call] | None:
     """The call that an effect carries out, with its run; None where the effect is no longer wanted."""
-    for run in draft.state.work.runs.values():
+    for run in transaction.state.work.runs.values():
         for call in run.open_calls:
             if call.seq and key == (Work.TOOL, call.seq, ""):
                 return run, call
     return None
 
 
-def _timer(draft: Transaction, key: Key) -> None:
-    if key not in pending(draft.state):
+def _timer(transaction: Transaction, key: Key) -> None:
+    if key not in pending(transaction.state):
         return
     if key.part == "expire":
-        draft.add(r.OutboxExpired, message=key.seq)
+        transaction.add(r.OutboxExpired, message=key.seq)
         return
-    run = next((run for run in draft.state.work.runs.values() if key in _timers_of(run)), None)
+    run = next((run for run in transaction.state.work.runs.values() if key in _timers_of(run)), None)
     if run is None:
-        any(kind.on_timer(draft, key) for kind in all_kinds())
+        any(kind.on_timer(transaction, key) for kind in all_kinds())
     elif key.part == "warn":
-        runs.warn(draft, run.id)
+        runs.warn(transaction, run.id)
     elif key.part == "close":
-        runs.time_out(draft, run.id)
+        runs.time_out(transaction, run.id)
     else:
-        draft.add(r.RetryDue, run=run.id)
+        transaction.add(r.RetryDue, run=run.id)
 
 
 def _timers_of(run: Run) -> tuple[Key, ...]:

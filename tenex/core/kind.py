@@ -88,25 +88,27 @@ class Kind:
         """Whether a first message that mentions this name begins a conversation of this kind."""
         return False
 
-    def begin_cycle(self, draft: Transaction, reason: str, decider: Decider) -> None:
+    def begin_cycle(self, transaction: Transaction, reason: str, decider: Decider) -> None:
         """Begin the first cycle, or the one that a message after the end begins; without phases it is in `execute`."""
-        draft.begin_cycle(reason, Phase.EXECUTE, decided_by=decider)
+        transaction.begin_cycle(reason, Phase.EXECUTE, decided_by=decider)
 
-    def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
+    def on_message(self, transaction: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Record a user's message and what follows; `called` is the workflow it mentions, "" for none."""
         raise NotImplementedError
 
-    def next(self, draft: Transaction) -> None:
+    def next(self, transaction: Transaction) -> None:
         """Decide what follows now that nothing is under way: open a turn, ask the router, wait or end."""
 
-    def on_turn_closed(self, draft: Transaction, run: Run, outcome: Outcome, text: str, *, completed: bool) -> None:
+    def on_turn_closed(
+        self, transaction: Transaction, run: Run, outcome: Outcome, text: str, *, completed: bool
+    ) -> None:
         """Decide what follows from a turn whose last run has just ended; `next` is called afterwards."""
 
     def router_question(self, conversation: Conversation, policy: Policy, budget: int, lessons: Sequence[str]) -> Note:
         """The question that the kind's router is asked, in `budget` estimated tokens, with its lessons of elsewhere."""
         raise NotImplementedError
 
-    def gate_met(self, draft: Transaction, turn: OrchestratorTurn) -> Phase | None:
+    def gate_met(self, transaction: Transaction, turn: OrchestratorTurn) -> Phase | None:
         """The quality gate that a turn meets by closing."""
         return None
 
@@ -114,15 +116,15 @@ class Kind:
         """Whether users get an agent's last words as a message."""
         return True
 
-    def why_unproved(self, draft: Transaction, agent: Agent) -> Unproved | None:
+    def why_unproved(self, transaction: Transaction, agent: Agent) -> Unproved | None:
         """Why the verdict `verified` of an agent does not count; None where it does."""
         return None
 
-    def what_follows(self, draft: Transaction, run: Run, verdict: WorkVerdict) -> str:
+    def what_follows(self, transaction: Transaction, run: Run, verdict: WorkVerdict) -> str:
         """What is done next by rule, for users at the end of a run's words; "" where nothing has to be said."""
         return ""
 
-    def approval_question(self, draft: Transaction, run: Run) -> str:
+    def approval_question(self, transaction: Transaction, run: Run) -> str:
         """The question for a user's approval at the end of what a run presents; "" where none is needed."""
         return ""
 
@@ -136,32 +138,32 @@ class Kind:
         """Those of `tool_specs` that are refused now: they are offered so that an agent's list is always the same."""
         return frozenset()
 
-    def own_call(self, draft: Transaction, run: Run, call: Call) -> bool:
+    def own_call(self, transaction: Transaction, run: Run, call: Call) -> bool:
         """Decide a call of one of the kind's own tools, with its result; False for any other call."""
         return False
 
-    def checked_result(self, draft: Transaction, run: Run, result: ToolResult) -> ToolResult:
+    def checked_result(self, transaction: Transaction, run: Run, result: ToolResult) -> ToolResult:
         """A tool's result without what it may not ask of this conversation; the content names what was dropped."""
         if result.route is None and not result.context and not result.removed:
             return result
         content = f"{result.content}\nThis is no turn of a workflow: no handoff, end or variable of it counts."
         return replace(result, content=content, route=None, context={}, removed=())
 
-    def text_of_calls(self, draft: Transaction, run: Run) -> str:
+    def text_of_calls(self, transaction: Transaction, run: Run) -> str:
         """What a run that ends without text has expressed by its calls."""
         return ""
 
     # ---- signals ----
 
-    def on_signal(self, draft: Transaction, signal: Signal) -> bool:
+    def on_signal(self, transaction: Transaction, signal: Signal) -> bool:
         """Handle a signal that the kernel does not; whether it was this kind's."""
         return False
 
-    def on_timer(self, draft: Transaction, key: Key) -> bool:
+    def on_timer(self, transaction: Transaction, key: Key) -> bool:
         """Handle a timer that is pending; whether it was this kind's."""
         return False
 
-    def on_opened(self, draft: Transaction) -> None:
+    def on_opened(self, transaction: Transaction) -> None:
         """Handle that another process has opened the conversation."""
 
     def effects(self, state: State) -> Iterator[Effect]:
@@ -184,7 +186,7 @@ class Kind:
         """Whether a record belongs to the one before it, so that no one can go back to the moment between."""
         return False
 
-    def retry_on_hold(self, draft: Transaction) -> None:
+    def retry_on_hold(self, transaction: Transaction) -> None:
         """Try work of the kind again that a daily limit holds back."""
 
     # ---- what users are shown of it ----
@@ -207,15 +209,15 @@ class Kind:
 
     # ---- commands and messages ----
 
-    def command(self, draft: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
+    def command(self, transaction: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
         """Execute a user's command in the kind's way; False leaves it to the kernel."""
         return False
 
-    def on_stop(self, draft: Transaction, name: str) -> str:
+    def on_stop(self, transaction: Transaction, name: str) -> str:
         """Stop what the kind itself runs, and return what that was; the runs have ended."""
         return ""
 
-    def status(self, draft: Transaction) -> list[str]:
+    def status(self, transaction: Transaction) -> list[str]:
         """The lines of `/status` on where the conversation is and what it does."""
         raise NotImplementedError
 
@@ -277,17 +279,17 @@ def held_timers(state: State) -> Iterator[Key]:
         yield from kind.held_timers(state)
 
 
-def can_begin(draft: Transaction, slug: Slug) -> bool:
+def can_begin(transaction: Transaction, slug: Slug) -> bool:
     """Whether a first message that mentions this name begins a workflow."""
-    return any(kind.begins(draft.rules, slug) for kind in all_kinds())
+    return any(kind.begins(transaction.policy, slug) for kind in all_kinds())
 
 
-def what_is_refused(draft: Transaction) -> str:
+def what_is_refused(transaction: Transaction) -> str:
     """What the kind calls that which could not begin."""
-    return next((kind.refused_noun for kind in draft.state.kinds.values() if kind.refused_name), "conversation")
+    return next((kind.refused_noun for kind in transaction.state.kinds.values() if kind.refused_name), "conversation")
 
 
-def refused_name(draft: Transaction) -> Slug:
+def refused_name(transaction: Transaction) -> Slug:
     """What the next message may begin, since the last message could not; "" for nothing."""
-    names = (Slug(kind.refused_name) for kind in draft.state.kinds.values())
-    return next((name for name in names if name and can_begin(draft, name)), Slug(""))
+    names = (Slug(kind.refused_name) for kind in transaction.state.kinds.values())
+    return next((name for name in names if name and can_begin(transaction, name)), Slug(""))

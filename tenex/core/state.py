@@ -135,7 +135,7 @@ class KindState:
         """The seq of the newest message that agents who could carry it out were shown; None: `Memory.answered`."""
         return None
 
-    def at_rest(self, then: "State", at: Millis, seq: int) -> Self:
+    def without_open_work(self, then: "State", at: Millis, seq: int) -> Self:
         """It as one to go on from after record `seq`, with nothing open; `then` is the whole state it is part of."""
         del then, at, seq
         return self

@@ -1,6 +1,6 @@
-"""A decision being drafted: records added one by one, each seen by the rules that follow.
+"""A decision while it is made: records added one by one, each seen by the rules that follow.
 
-The draft applies every record to a fork of the conversation, so a rule reads the state as it will be. The
+The transaction applies every record to a fork of the conversation, so a rule reads the state as it will be. The
 conversation itself is not touched; once everything is decided, the fork takes its place.
 """
 
@@ -31,12 +31,12 @@ def unsealed(_: Conversation, record: Record) -> Record:
 class Transaction:
     """What has been decided so far, and the state it leads to."""
 
-    __slots__ = ("_before", "_hides_verdicts", "_seal", "now", "records", "rules", "state")
+    __slots__ = ("_before", "_hides_verdicts", "_seal", "now", "policy", "records", "state")
 
-    def __init__(self, conversation: Conversation, rules: Policy, now: Millis, seal: Seal = unsealed) -> None:
+    def __init__(self, conversation: Conversation, policy: Policy, now: Millis, seal: Seal = unsealed) -> None:
         self.state = conversation.fork()
         """What the rules read: as `after`, but only with verdicts of functions that were asked for this decision."""
-        self.rules = rules
+        self.policy = policy
         self.now = now
         self.records: list[Record] = []
         self._before = conversation

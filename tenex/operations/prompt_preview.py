@@ -95,9 +95,9 @@ async def preview(
     if definition is None:
         raise UsageError(f"there is no agent {slug!r}; there are: {', '.join(library.definitions)}")
     configuration = await load_readonly(settings, where, library)
-    known = _sample(configuration.rules, message) if conversation is None else await _read(where, conversation)
+    known = _sample(configuration.policy, message) if conversation is None else await _read(where, conversation)
     usual = definition.phases[:1] if conversation is None else ()
-    there = _in_phase(known, phase or next(iter(usual), known.cycle.phase), configuration.rules)
+    there = _in_phase(known, phase or next(iter(usual), known.cycle.phase), configuration.policy)
     if definition.kind is AgentKind.ORCHESTRATOR:
         return Preview(request=await _question(there, configuration), models=settings.models.for_router())
     chain = settings.models.for_agent(slug, there.cycle.phase, definition.model or None)
@@ -140,20 +140,22 @@ async def load_readonly(settings: Settings, where: ProjectPaths, library: Prompt
 # ---- the conversation ---------------------------------------------------------------------------------------------
 
 
-def _sample(rules: Policy, message: str) -> Conversation:
-    draft = Transaction(new_conversation(ConversationId("0" * 64)), rules, SystemClock().now())
-    draft.add(r.ConversationStarted, id=draft.state.id, title="sample", starter=PublicKey("0" * 64), address={})
-    draft.add(r.CycleStarted, cycle=1, reason="a user wrote")
-    draft.add(
+def _sample(policy: Policy, message: str) -> Conversation:
+    transaction = Transaction(new_conversation(ConversationId("0" * 64)), policy, SystemClock().now())
+    transaction.add(
+        r.ConversationStarted, id=transaction.state.id, title="sample", starter=PublicKey("0" * 64), address={}
+    )
+    transaction.add(r.CycleStarted, cycle=1, reason="a user wrote")
+    transaction.add(
         r.MessageRecorded,
         event_id=EventId("0" * 64),
         author=PublicKey("0" * 64),
         name="you",
         role=Role.OWNER,
         text=message,
-        created_at=draft.now // 1000,
+        created_at=transaction.now // 1000,
     )
-    return draft.state
+    return transaction.state
 
 
 async def _read(where: ProjectPaths, start: str) -> Conversation:
@@ -166,20 +168,20 @@ async def _read(where: ProjectPaths, start: str) -> Conversation:
         disk.close()
 
 
-def _in_phase(known: Conversation, phase: Phase, rules: Policy) -> Conversation:
+def _in_phase(known: Conversation, phase: Phase, policy: Policy) -> Conversation:
     """The conversation between two turns, in that phase: by permitted transitions where there are some."""
-    draft = Transaction(known, rules, SystemClock().now())
-    state = draft.state
+    transaction = Transaction(known, policy, SystemClock().now())
+    state = transaction.state
     state.work = replace(state.work, turn=None, runs={})
     state.router = replace(state.router, question=None)
     for target in way(state.cycle.phase, phase):
-        draft.add(
+        transaction.add(
             r.PhaseTransition,
             from_=state.cycle.phase,
             to=target,
             message=REASON,
-            agent_pubkey=rules.project.pubkey,
-            agent_name=rules.project.name,
+            agent_pubkey=policy.project.pubkey,
+            agent_name=policy.project.name,
             reason=REASON,
             summary=state.memory.last_turn.summary if state.memory.last_turn is not None and state.cycle.turns else "",
         )
@@ -190,9 +192,9 @@ def _in_phase(known: Conversation, phase: Phase, rules: Policy) -> Conversation:
 
 
 async def _first_step(there: Conversation, agent: Slug, configuration: Configuration) -> ModelRequest:
-    draft = _with_turn(there, agent, configuration.rules)
-    started = next(record for record in draft.records if isinstance(record, r.RunStarted))
-    state = draft.state
+    transaction = _with_turn(there, agent, configuration.policy)
+    started = next(record for record in transaction.records if isinstance(record, r.RunStarted))
+    state = transaction.state
     prompt = configuration.prompter.work(state, state.work.runs[started.run])
     digest = hashlib.sha256(prompt.system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     state.apply(
@@ -201,29 +203,29 @@ async def _first_step(there: Conversation, agent: Slug, configuration: Configura
     return await _asked(state, ModelCall, configuration)
 
 
-def _with_turn(there: Conversation, agent: Slug, rules: Policy) -> Transaction:
+def _with_turn(there: Conversation, agent: Slug, policy: Policy) -> Transaction:
     """The agent's turn, as soon as the functions have answered on which its state and its tools depend."""
     verdicts: dict[str, Verdict] = {}
     functions = FunctionCalls()
     while True:
-        draft = Transaction(there, rules, SystemClock().now())
-        draft.state.work = replace(draft.state.work, verdicts=verdicts)
+        transaction = Transaction(there, policy, SystemClock().now())
+        transaction.state.work = replace(transaction.state.work, verdicts=verdicts)
         try:
-            open_turn(draft, [agent], REASON, BY_RULE)
-            ask_what_is_offered(draft)
+            open_turn(transaction, [agent], REASON, BY_RULE)
+            ask_what_is_offered(transaction)
         except Unanswered as missing:
             verdict = functions.verdict(missing.question)
             verdicts = {**verdicts, verdict.key: verdict}
         else:
-            return draft
+            return transaction
 
 
 async def _question(there: Conversation, configuration: Configuration) -> ModelRequest:
-    draft = Transaction(there, configuration.rules, SystemClock().now())
-    want_router(draft, 1)
-    if draft.state.router.question is None:  # a limit is reached: the request after `/continue`
-        draft.add(r.RouteRequested, attempt=1)
-    return await _asked(draft.state, Route, configuration)
+    transaction = Transaction(there, configuration.policy, SystemClock().now())
+    want_router(transaction, 1)
+    if transaction.state.router.question is None:  # a limit is reached: the request after `/continue`
+        transaction.add(r.RouteRequested, attempt=1)
+    return await _asked(transaction.state, Route, configuration)
 
 
 async def _asked(
@@ -235,9 +237,9 @@ async def _asked(
         model=recorder,
         tools=configuration.tools,
         prompter=configuration.prompter,
-        rules=lambda: configuration.rules,
+        policy=lambda: configuration.policy,
         outbox=Outbox(_NoPublisher()),
-        daily=DailyLimits(SystemClock(), lambda: configuration.rules.limits, lambda: configuration.people),
+        daily=DailyLimits(SystemClock(), lambda: configuration.policy.limits, lambda: configuration.people),
         budget=lambda: configuration.settings.models.context_tokens,
     )
     effect = next(effect for effect in pending(state).values() if isinstance(effect, kind))

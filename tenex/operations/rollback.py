@@ -193,12 +193,12 @@ class RollbackService:
                 await journal.append([[closing]])
                 records = [*records, closing]
             state = fold(conversation, records)
-            rules = Policy(roster={}, tools={}, project=self.project)
+            policy = Policy(roster={}, tools={}, project=self.project)
 
             def seal(state: Conversation, record: r.Record) -> r.Record:
                 return sealed(state, record, self.sealer) if isinstance(record, r.MessageSent) else record
 
-            decision = decide(state, signal, rules, self.clock.now(), seal)
+            decision = decide(state, signal, policy, self.clock.now(), seal)
             await journal.append([decision.records])
         finally:
             await journal.close()

@@ -45,7 +45,7 @@ class ConversationPrompter:
         self,
         library: PromptLibrary,
         *,
-        rules: Callable[[], Policy],
+        policy: Callable[[], Policy],
         tools: Callable[[Phase | None, Slug], tuple[ToolSpec, ...]],
         lessons: Callable[[Slug, Conversation], Sequence[str]],
         workspace_notes: Callable[[], str | None],
@@ -61,7 +61,7 @@ class ConversationPrompter:
         request.
         """
         self._library = library
-        self._rules = rules
+        self._rules = policy
         self._tools = tools
         self._lessons = lessons
         self._notes = workspace_notes
@@ -74,16 +74,16 @@ class ConversationPrompter:
     def work(self, conversation: Conversation, run: Run) -> Prompt:
         """An agent's prompt when its run begins, and again when its own phase or state has changed."""
         lessons, notes = self._data(run.agent, conversation)
-        rules, phase = self._rules(), run.phase
+        policy, phase = self._rules(), run.phase
         place = kind_of_conversation(conversation).guide(conversation, run)
-        tools = tuple(tool.name for tool in offered(conversation, run, rules, self._tools))
-        agent = rules.roster.get(run.agent)
+        tools = tuple(tool.name for tool in offered(conversation, run, policy, self._tools))
+        agent = policy.roster.get(run.agent)
         program = None if agent is None else agent.program
         position = None if program is None else agent_state_of(conversation, run, program)
         state_key = None if position is None else (position.phase, json.dumps(position.values, sort_keys=True))
         guide: tuple[Note, ...] = ()
         when: Phase | None = phase
-        if is_same_in_all_phases(conversation, run, rules):
+        if is_same_in_all_phases(conversation, run, policy):
             place, when = ("phases", ""), None
             now = {tool.name for tool in self._tools(phase, run.agent)}
             later = {tool.name for tool in self._tools(None, run.agent) if tool.name not in now}
@@ -153,16 +153,16 @@ class ConversationPrompter:
 
     def route(self, conversation: Conversation) -> ModelRequest:
         """The router's next request."""
-        rules = self._rules()
-        system = self._library.router_prompt(project_name=self._project_name, plan_approval=rules.gates.plan_approval)
+        policy = self._rules()
+        system = self._library.router_prompt(project_name=self._project_name, plan_approval=policy.gates.plan_approval)
         room = self._budget - tokens(system) - SCHEMA
-        lessons = self._lessons(rules.project.slug, conversation)
+        lessons = self._lessons(policy.project.slug, conversation)
         return ModelRequest(
             purpose="route",
-            agent=rules.project.slug,
+            agent=policy.project.slug,
             phase=conversation.cycle.phase,
             system=system,
-            entries=(kind_of_conversation(conversation).router_question(conversation, rules, max(1, room), lessons),),
+            entries=(kind_of_conversation(conversation).router_question(conversation, policy, max(1, room), lessons),),
             output_schema=DECISION_SCHEMA,
             conversation=conversation.id,
         )

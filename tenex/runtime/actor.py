@@ -76,7 +76,7 @@ class ActorDependencies:
     notices: Notices
     prompter: Prompter
     clock: Clock
-    rules: Callable[[], Policy]
+    policy: Callable[[], Policy]
     observers: Sequence[Observer]
     spawn: Spawn
     idle: float | None = IDLE
@@ -370,14 +370,14 @@ class ConversationActor:
 
     def _decide(self, state: Conversation, batch: Sequence[Signal]) -> tuple[Conversation, list[list[r.Record]]]:
         """The state after these signals, and the records of each that led to some."""
-        rules = self._deps.rules()
+        policy = self._deps.policy()
         now = self._deps.clock.now()
         decisions: list[list[r.Record]] = []
         for signal in batch:
             if isinstance(signal, MessageReceived) and signal.message.has_expired(now):  # while the disk failed
                 continue
             # each signal is decided once, so the cost of a late answer is recorded once
-            decision = decide(state, unwanted_cost(state, signal) or signal, rules, now, self._seal)
+            decision = decide(state, unwanted_cost(state, signal) or signal, policy, now, self._seal)
             if decision.records:
                 state = decision.after
                 decisions.append(decision.records)

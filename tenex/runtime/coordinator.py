@@ -21,7 +21,7 @@ class ConversationCoordinator:
 
     def __init__(self, deps: ActorDependencies) -> None:
         self._deps = deps
-        self._undeliverable = Undeliverable(deps.sealer, deps.notices, deps.executors.outbox, deps.rules, deps.spawn)
+        self._undeliverable = Undeliverable(deps.sealer, deps.notices, deps.executors.outbox, deps.policy, deps.spawn)
         self._actors: dict[ConversationId, ConversationActor] = {}
         self._tasks: dict[ConversationActor, asyncio.Task[None]] = {}
         self._is_draining = False

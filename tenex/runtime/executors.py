@@ -59,7 +59,7 @@ class Executors:
     prompter: Prompter
     outbox: Outbox
     daily: DailyLimits
-    rules: Callable[[], Policy]
+    policy: Callable[[], Policy]
     budget: Callable[[], int] = lambda: CONTEXT_TOKENS
     """Estimated tokens of a request, as configured now."""
     on_text: Callable[[Conversation, ModelCall], OnText] = lambda _conversation, _call: ignore_text
@@ -101,9 +101,9 @@ class Executors:
     def _request(self, conversation: Conversation, effect: Route | ModelCall) -> ModelRequest:
         if isinstance(effect, Route):
             return replace(self.prompter.route(conversation), is_urgent=effect.is_urgent)
-        run, rules = conversation.work.runs[effect.run], self.rules()
-        tools = offered(conversation, run, rules, self.tools.specs)
-        agent = rules.roster.get(run.agent)
+        run, policy = conversation.work.runs[effect.run], self.policy()
+        tools = offered(conversation, run, policy, self.tools.specs)
+        agent = policy.roster.get(run.agent)
         return ModelRequest(
             purpose="work",
             agent=run.agent,
@@ -151,7 +151,7 @@ class Executors:
         return ToolReturned(key=effect.key, result=result)
 
     async def _evaluate(self, conversation: Conversation, effect: Evaluate) -> Signal:
-        return await self.functions.evaluate(conversation, effect, self.rules(), self.clock.now())
+        return await self.functions.evaluate(conversation, effect, self.policy(), self.clock.now())
 
     async def _undo(self, effect: Undo) -> Signal:
         try:

@@ -37,11 +37,11 @@ class FunctionCalls:
         self._abandoned: dict[Any, threading.Thread] = {}
         """By function, the thread that does not return."""
 
-    async def evaluate(self, conversation: Conversation, effect: Evaluate, rules: Policy, now: Millis) -> Evaluated:
+    async def evaluate(self, conversation: Conversation, effect: Evaluate, policy: Policy, now: Millis) -> Evaluated:
         """The verdicts that the first undecided signal of the conversation depends on, as it is now."""
         verdicts: list[Verdict] = []
         try:
-            while (question := next_question(conversation, verdicts, rules, now)) is not None:
+            while (question := next_question(conversation, verdicts, policy, now)) is not None:
                 verdicts.append(await self._in_thread(question))
         except Exception:  # an internal error, which the actor finds and reports when it decides
             log.exception("functions.failed", conversation=conversation.id)

@@ -86,12 +86,12 @@ class Undeliverable:
     """The dead letters of all conversations; used on the event loop only."""
 
     def __init__(
-        self, sealer: Sealer, notices: Notices, outbox: Outbox, rules: Callable[[], Policy], spawn: Spawn
+        self, sealer: Sealer, notices: Notices, outbox: Outbox, policy: Callable[[], Policy], spawn: Spawn
     ) -> None:
         self._sealer = sealer
         self._notices = notices
         self._outbox = outbox
-        self._rules = rules
+        self._rules = policy
         self._spawn = spawn
         self._stored: dict[ConversationId, _Stored] = {}
         self._dropped: list[int] = []

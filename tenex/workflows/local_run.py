@@ -152,7 +152,7 @@ class LocalRun(ConversationActor):
         self,
         conversation: ConversationId,
         journals: Journals,
-        rules: Policy,
+        policy: Policy,
         clock: Clock,
         *,
         model: Model | None = None,
@@ -171,7 +171,7 @@ class LocalRun(ConversationActor):
             prompter=prompter or absent,
             outbox=Outbox(absent),
             daily=DailyLimits(clock, lambda: NO_DAILY_LIMITS, lambda: group),
-            rules=lambda: rules,
+            policy=lambda: policy,
             budget=budget,
             kind_runner=missions,
         )
@@ -182,14 +182,14 @@ class LocalRun(ConversationActor):
             notices=absent,
             prompter=prompter or absent,
             clock=clock,
-            rules=lambda: rules,
+            policy=lambda: policy,
             observers=(),
             spawn=self._spawn,
             idle=None,
         )
-        undeliverable = Undeliverable(absent, absent, executors.outbox, lambda: rules, self._spawn)
+        undeliverable = Undeliverable(absent, absent, executors.outbox, lambda: policy, self._spawn)
         super().__init__(conversation, deps, undeliverable, lambda _: None)
-        self._rules = rules
+        self._rules = policy
         self._clock = clock
         self.agent_states: Mapping[str, AgentPhaseState] = {}
         """Phase and state of the agents, as journaled."""

@@ -51,8 +51,8 @@ class Surroundings:
 
 def asked(around: Surroundings, name: str, role: Role | None = Role.MEMBER) -> Answer:
     """The answer to a question of a member's mission."""
-    rules = workflow_policy(workflow(TransitionGraph.sequence(TRIO)))
-    asker = Asker(model=around, tools=around, prompter=around, rules=lambda: rules, clock=SystemClock())
+    policy = workflow_policy(workflow(TransitionGraph.sequence(TRIO)))
+    asker = Asker(model=around, tools=around, prompter=around, policy=lambda: policy, clock=SystemClock())
     question = PeerRequest(name=name, message="/stop is a word", key="k", author=MEMBER if role else None, role=role)
     return asyncio.run(asyncio.wait_for(asker(question), 20))
 

@@ -51,9 +51,9 @@ async def test_what_is_new_holds_from_the_next_message_on(tmp_path: Path) -> Non
         file.write_text(f'{text}\n[limits]\nsame_route = 9\n[paths]\nworkspace = "elsewhere"\n')
         assert await app.reload() == ["[paths] has changed; that takes effect after a restart."]
         assert app.current.now.settings.paths.workspace == "workspace"
-        assert app.rules.limits.same_route == 9
+        assert app.policy.limits.same_route == 9
         key = KeyRing(data / "keys").get("reviewer")
-        assert app.rules.roster[Slug("reviewer")].pubkey == key.public
+        assert app.policy.roster[Slug("reviewer")].pubkey == key.public
         hello = person.note(friend, "What do you think of it?", ["p", key.public])
         await person.publish(url, hello)
         await person.until((data / "conversations" / hello["id"]).exists)
@@ -83,7 +83,7 @@ async def test_a_changed_package_is_reported_and_stays_as_it_was(
         (package / "who.py").write_text("FIRST = 'security-expert'\n")
         changed = f"workflows: the package {package.name} has changed; that takes effect after a restart."
         assert [await app.reload() for _ in range(2)] == [[changed]] * 2
-        assert rules_of(app.rules).workflows[Slug("rounds")].participants[0] == "planner"
+        assert rules_of(app.policy).workflows[Slug("rounds")].participants[0] == "planner"
 
 
 async def test_a_broken_configuration_is_refused_whole_and_a_replaced_model_client_is_closed(

@@ -37,18 +37,18 @@ from tenex.nostr.ephemeral import EphemeralPublisher, status_event
 from tenex.nostr.events import Event
 from tenex.nostr.keys import SecretKey, parse_public_key
 from tenex.settings import load
-from tests.fakes.scenario import Scenario, reply, rules
+from tests.fakes.scenario import Scenario, policy, reply
 from tests.fakes.virtual import VirtualClock, virtual_time
 
 NEAR, FAR = "ws://127.0.0.1:7447", "wss://relay.example"
 ROOT = "e" * 64
 STARTS, STOPS, TEXT, OPERATIONS, STATUS = 24111, 24112, 24135, 24133, 24010
 TYPING, SHELL = "Executor is typing", "Executor uses shell"
-KEYS = {slug: SecretKey(bytes([number]) * 32) for number, slug in enumerate(["orchestrator", *rules().roster], 1)}
+KEYS = {slug: SecretKey(bytes([number]) * 32) for number, slug in enumerate(["orchestrator", *policy().roster], 1)}
 RULES = dataclasses.replace(
-    rules(),
-    roster={slug: dataclasses.replace(agent, pubkey=KEYS[slug].public) for slug, agent in rules().roster.items()},
-    project=dataclasses.replace(rules().project, pubkey=KEYS["orchestrator"].public),
+    policy(),
+    roster={slug: dataclasses.replace(agent, pubkey=KEYS[slug].public) for slug, agent in policy().roster.items()},
+    project=dataclasses.replace(policy().project, pubkey=KEYS["orchestrator"].public),
 )
 EXECUTOR, PROJECT = KEYS["executor"].public, KEYS["orchestrator"].public
 WHO = EphemeralPublisher(speaker=EXECUTOR, address={"form": "notes", "root": "a" * 64, "root_relay": NEAR})
@@ -400,7 +400,7 @@ async def test_the_status_of_a_real_configuration(tmp_path: Path) -> None:
     slugs = [slug for tag in agents for slug in tags[tag]]
     assert (event.pubkey, agents[0]) == (app.project.public, ("agent", app.project.public))
     assert sum(tag[0] == "p" for tag in tags) == 1
-    assert set(slugs[1:]) == set(app.rules.roster)
+    assert set(slugs[1:]) == set(app.policy.roster)
     assert [(tag[1], set(tags[tag])) for tag in tags if tag[0] == "model"] == [("offline", set(slugs))]
     assert "executor" in tags["tool", "write_file"]
     assert "planner" not in tags["tool", "write_file"]

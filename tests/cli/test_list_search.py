@@ -19,7 +19,7 @@ from tenex.store.index import Index
 from tenex.store.journal_reader import MARK
 from tenex.store.repository import ConversationFolder
 from tenex.workflows.speakers import TransitionGraph
-from tests.fakes.scenario import Scenario, diligent, longest_way, rules
+from tests.fakes.scenario import Scenario, diligent, longest_way, policy
 from tests.fakes.workflows import NAME, TRIO, started
 from tests.store.kit import StillClock
 
@@ -69,7 +69,7 @@ def ids(tenex: Tenex, line: str, *words: object) -> list[str]:
 
 def test_a_conversation_without_phases_is_listed_with_its_agent_or_workflow(tmp_path: Path, tenex: Tenex) -> None:
     data = tmp_path / "data"
-    alone = Scenario(longest_way, diligent, config=replace(rules(), only_agent=Slug("executor"))).converse("Hello")
+    alone = Scenario(longest_way, diligent, config=replace(policy(), only_agent=Slug("executor"))).converse("Hello")
     speakers = started(TransitionGraph.sequence(TRIO)).settle()
     write_conversations(data, {ONE: renamed(ONE, alone.journal), TWO: renamed(TWO, speakers.journal)})
     index(data)

@@ -22,7 +22,7 @@ from tenex.store.index_row import summarise
 from tenex.store.journal_reader import JOURNAL, VIEW
 from tenex.store.view_json import render
 from tenex.workflows.missions.state import mission_of
-from tests.fakes.scenario import rules
+from tests.fakes.scenario import policy
 from tests.histories.record import ROOT, whole
 from tests.telemetry.kit import gauges
 
@@ -42,7 +42,7 @@ Fact = Callable[[Shown], Any]
 
 def in_chat(conversation: Conversation) -> Shown:
     """What `/status` says about agents and tokens; of a mission it says only where that is."""
-    text = chat_status(Transaction(conversation, rules(), conversation.identity.updated_at))
+    text = chat_status(Transaction(conversation, policy(), conversation.identity.updated_at))
     lines = [match for line in text.splitlines() if (match := LINE.match(line))]
     return {
         "agents": [match[1] for match in lines],

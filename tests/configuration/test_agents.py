@@ -191,14 +191,14 @@ async def test_files_are_read_again_as_a_whole_or_not_at_all(tmp_path: Path) -> 
     page = PAGES / "research_agent.py"
     async with serving(tmp_path, ScriptedModel(checks), page) as (app, _, agents):
         before = app.current.now
-        assert before.rules.roster[Slug("research-agent")].name == "Research Agent"
+        assert before.policy.roster[Slug("research-agent")].name == "Research Agent"
         offered = [spec.name for spec in before.tools.specs(Phase.CHAT, Slug("research-agent"))]
         assert {"create_plan", "gather_data", "analyze"} < set(offered)
         assert "create_plan" not in [spec.name for spec in before.tools.specs(Phase.EXECUTE, Slug("executor"))]
 
         shutil.copy(page, agents / "second_agent.py")
         await app.reload()
-        assert Slug("second-agent") in app.current.now.rules.roster, "two agents may have a tool of one name"
+        assert Slug("second-agent") in app.current.now.policy.roster, "two agents may have a tool of one name"
 
         (agents / "broken.py").write_text("import nothing_of_that_name\n")
         (agents / "empty.py").write_text("x = 1\n")
@@ -207,7 +207,7 @@ async def test_files_are_read_again_as_a_whole_or_not_at_all(tmp_path: Path) -> 
         (agents / "shell_agent.py").write_text(shell)
         kept = app.current.now
         await app.reload()
-        now = app.current.now.rules
+        now = app.current.now.policy
         assert set(now.disabled_agents) == {"broken", "empty", "second-agent", "shell-agent"}
         shown = "\n".join(fault for faults in now.disabled_agents.values() for fault in faults)
         for word in (
@@ -217,7 +217,7 @@ async def test_files_are_read_again_as_a_whole_or_not_at_all(tmp_path: Path) -> 
             "a field of state cannot be called phase",
         ):
             assert word in shown, word
-        assert set(now.roster) == set(kept.rules.roster) - {"second-agent"}, "the others are read as they are"
+        assert set(now.roster) == set(kept.policy.roster) - {"second-agent"}, "the others are read as they are"
 
 
 # ---- without a daemon ----

@@ -191,7 +191,7 @@ def test_a_changed_program_keeps_what_fits() -> None:
     text = {"type": "string"}
     schema = {"plan": text, "data": text, "new": {"type": "integer"}}
     changed = {"plan": "", "data": "none", "new": 0}
-    one.rules = with_program(program((("start", "end", lambda me: False),), defaults=changed, schema=schema))
+    one.policy = with_program(program((("start", "end", lambda me: False),), defaults=changed, schema=schema))
     one.converse("go on")
     assert state_of(one).phase == "start"
     assert state_of(one).values == {"plan": "p", "data": "none", "new": 0}
@@ -241,10 +241,10 @@ def test_a_call_about_itself_counts_for_a_workflow_s_rule_and_is_still_what_it_i
         default_target=TerminateTarget("enough"),
     )
     one = of_rounds(graph, {"writer": [reply("", call)]})
-    writer = one.rules.roster[Slug("writer")]
+    writer = one.policy.roster[Slug("writer")]
     edges = (("planning", "research", lambda me: not me.plan), ("research", "planning", lambda me: True))
     reported = dataclasses.replace(writer, program=program(edges, scopes={}, has_triggers=True))
-    one.rules = dataclasses.replace(one.rules, roster={**one.rules.roster, writer.slug: reported})
+    one.policy = dataclasses.replace(one.policy, roster={**one.policy.roster, writer.slug: reported})
     one.converse("Make it good", addressed=(NAME,))
     (done,) = one.records(r.ToolCallCompleted)
     assert done.content == ("plan is set." if call[0] == "set_state" else "You are in planning now.")

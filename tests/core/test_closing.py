@@ -66,7 +66,7 @@ def test_the_last_word_names_changed_files_with_their_lines() -> None:
         reply("", ("complete", {"response": "built", "summary": "built"})),
     ]
     scenario = Counting(Router(route("execute", "executor")), model_by_phase(**{**WORK, "execute": builds}))
-    scenario.rules = team()
+    scenario.policy = team()
     scenario.converse("add a calculator")
     assert "- Changed: calc.py +12 −3, gone.py −7, logo.png, new.py +1,200." in notes(scenario)[-1].splitlines()
     assert (

@@ -430,7 +430,7 @@ def test_status_shows_the_phase_the_work_the_gates_and_what_was_used() -> None:
 
 def test_status_lists_no_gate_that_only_agents_who_left_could_meet() -> None:
     scenario = waiting()
-    scenario.rules = replace(scenario.rules, roster={})
+    scenario.policy = replace(scenario.policy, roster={})
     assert "Open gates: verification, chores\nUsed" in status(scenario)
 
 

@@ -13,7 +13,7 @@ from tenex.core.messages import NO_USAGE, ModelStep, Usage
 from tenex.core.phases import Phase
 from tenex.core.totals.costs import ROUTER, cost_of, model_of, spender_of
 from tenex.core.trust import least_trusted, may_reach
-from tests.fakes.scenario import agent, rules
+from tests.fakes.scenario import agent, policy
 
 from .kit import message
 
@@ -39,12 +39,12 @@ NO_ONE = ["", " ", "projectmanager", "project-manager-2", "-", "@", "``", "npub1
     ],
 )
 def test_an_agent_is_found_however_its_name_is_written_and_by_its_key(written: str, slug: str | None) -> None:
-    found = rules().find(written)
+    found = policy().find(written)
     assert (found and found.slug) == slug
 
 
 def test_an_agent_is_found_by_the_name_that_is_shown_unless_two_have_it() -> None:
-    base, ada = rules(), dataclasses.replace(agent("builder"), name="Ada Lovelace")
+    base, ada = policy(), dataclasses.replace(agent("builder"), name="Ada Lovelace")
     one = dataclasses.replace(base, roster={**base.roster, Slug("builder"): ada})
     assert one.find("ada lovelace") == one.find("Ada\xa0Love\u00adlace") == ada
     jose = dataclasses.replace(base, roster={Slug("x"): dataclasses.replace(agent("x"), name="Jose\u0301")})

@@ -68,14 +68,14 @@ def test_a_publication_that_is_not_wanted_has_no_effect(part: str) -> None:
     scenario.user_writes("/help")
     sent = next(iter(scenario.conversation.delivery.outbox))
     signal = Published(key=Key(Work.PUBLISH, sent, part), outcome=PublishOutcome(accepted=True))
-    assert not decide(scenario.conversation, signal, scenario.rules, scenario.now).records
+    assert not decide(scenario.conversation, signal, scenario.policy, scenario.now).records
 
 
 def test_opening_a_conversation_that_has_nothing_to_do_has_no_effect() -> None:
     scenario = scenario_at(Phase.CHAT).settle()
     assert scenario.handle(Opened()) == []
     fresh = new_conversation(ID)
-    assert not decide(fresh, Opened(), scenario.rules, scenario.now).records
+    assert not decide(fresh, Opened(), scenario.policy, scenario.now).records
 
 
 def test_opening_ends_open_calls_that_may_run_only_once_and_leaves_the_others() -> None:
@@ -108,7 +108,7 @@ def test_keys_that_were_never_wanted_have_no_effect() -> None:
         ModelFailed(key=Key(Work.TIMER, 1), message="x", retryable=False),
         *(TimerFired(key=Key(Work.TIMER, wanted.seq, part)) for part in ("retry", "route", "announce", "expire", "")),
     ]
-    assert not any(decide(scenario.conversation, signal, scenario.rules, scenario.now).records for signal in strange)
+    assert not any(decide(scenario.conversation, signal, scenario.policy, scenario.now).records for signal in strange)
 
 
 def test_a_transition_sends_nothing_and_is_shown_by_the_next_message_once() -> None:

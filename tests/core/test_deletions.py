@@ -120,11 +120,11 @@ def test_a_deletion_waits_for_the_decision_on_its_message() -> None:
     state = scenario.conversation.fork()
     state.apply(EvaluationRequested(seq=state.next_seq, at=first.at, signal=waiting))
     deletion = MessageDeleted(event_id=message.event_id, author=ALICE)
-    state = decide(state, deletion, scenario.rules, scenario.now).after
+    state = decide(state, deletion, scenario.policy, scenario.now).after
     assert [one.signal for one in state.work.undecided] == [waiting, deletion]
     while state.work.undecided:
         (key,) = (key for key in pending(state) if isinstance(pending(state)[key], Evaluate))
-        state = decide(state, Evaluated(key=key, verdicts=()), scenario.rules, scenario.now).after
+        state = decide(state, Evaluated(key=key, verdicts=()), scenario.policy, scenario.now).after
     assert [one.text for one in state.cycle.messages] == ["build it"]
 
 

@@ -27,10 +27,10 @@ from tests.fakes.scenario import (
     Router,
     Scenario,
     model_by_phase,
+    policy,
     refusals,
     reply,
     route,
-    rules,
     step_until,
 )
 
@@ -315,7 +315,7 @@ def test_an_expert_beside_one_who_runs_judges_and_alone_meets_no_gate() -> None:
 
     for agents, gate in ((("security", "executor"), Phase.VERIFICATION), (("security",), None)):
         router = Router(route("execute", "executor"), route("verification", *agents), WAITS)
-        scenario = Scenario(router, model_by_phase(execute=[builds("a.py")], verification=verifies), config=rules())
+        scenario = Scenario(router, model_by_phase(execute=[builds("a.py")], verification=verifies), config=policy())
         scenario.converse("build it")
         assert scenario.records(r.TurnClosed)[-1].gate is gate
         assert bool(refused(scenario)) is (gate is None)

@@ -28,11 +28,11 @@ from tests.fakes.scenario import (
     Scenario,
     check_idle,
     model_by_phase,
+    policy,
     refusals,
     remove_agent,
     reply,
     route,
-    rules,
     scenario_at,
 )
 
@@ -143,8 +143,8 @@ def test_an_agent_that_leaves_while_the_others_have_reflected_does_not_block_the
 
 def test_a_plan_a_user_must_approve_waits_for_them_and_an_answer_given_before_approves_nothing() -> None:
     scenario = scenario_at(Phase.CHAT)
-    gate_rules = dataclasses.replace(scenario.rules.gates, plan_approval="person")
-    scenario.rules = dataclasses.replace(scenario.rules, gates=gate_rules)
+    gate_rules = dataclasses.replace(scenario.policy.gates, plan_approval="person")
+    scenario.policy = dataclasses.replace(scenario.policy, gates=gate_rules)
     asks = reply("", ("ask", {"question": "Which database?"}))
     scenario.worker = model_by_phase(plan=[asks, reply("the plan: postgres")])
     scenario.router = Router(route("plan", "planner"), route("execute", "executor"), WAITS)
@@ -157,7 +157,7 @@ def test_a_plan_a_user_must_approve_waits_for_them_and_an_answer_given_before_ap
     assert scenario.phases() == [Phase.PLAN, Phase.EXECUTE]
 
 
-MEMBERS_MAY = rules(gates=GateRules(members_may_waive=True))
+MEMBERS_MAY = policy(gates=GateRules(members_may_waive=True))
 BOB = PublicKey("b" * 64)
 CAROL = PublicKey("c" * 64)
 

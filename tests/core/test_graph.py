@@ -82,9 +82,9 @@ def test_a_node_without_a_way_to_an_end_is_a_fault() -> None:
     assert dataclasses.replace(graph, max_turns=9).faults() == ()
     assert dataclasses.replace(graph, terminal=frozenset({"pit"})).faults() == ()
     assert dataclasses.replace(graph, default=END).faults() == ()
-    rules = dataclasses.replace(graph, edges=(Edge("a", "b"), Edge("b", "a"), Edge("b", "trap", FactIs("x"))))
-    assert dataclasses.replace(rules, nodes=("a", "b", "trap"), default=END).dead_ends() == ()
-    assert dataclasses.replace(rules, nodes=("a", "b", "trap"), default=END).dead_ends(by_rules=True) == (
+    policy = dataclasses.replace(graph, edges=(Edge("a", "b"), Edge("b", "a"), Edge("b", "trap", FactIs("x"))))
+    assert dataclasses.replace(policy, nodes=("a", "b", "trap"), default=END).dead_ends() == ()
+    assert dataclasses.replace(policy, nodes=("a", "b", "trap"), default=END).dead_ends(by_rules=True) == (
         "The node trap cannot be reached from a.",
         "The graph has no end: no way from a leads to END, and there is no max_turns.",
     )

@@ -36,7 +36,7 @@ from tenex.workflows.missions.signals import (
 from tenex.workflows.missions.state import Mission, mission_of
 from tenex.workflows.speakers import TransitionGraph as Rounds
 from tenex.workflows.speakers.state import session_of
-from tests.fakes.scenario import ID, Scenario, diligent, longest_way, rules
+from tests.fakes.scenario import ID, Scenario, diligent, longest_way, policy
 from tests.fakes.workflows import TRIO, workflow, workflow_policy
 
 WAYS = {"First": ("Second", END, "Repair"), "Second": ("First", END), "Repair": ("Second",)}
@@ -56,7 +56,7 @@ PAUSE, GO_ON = PauseRequested(by="bob", reason="lunch"), ContinueRequested(by="b
 
 
 def config(**limits: Any) -> Policy:
-    return with_missions(rules(limits=Limits(**limits)), {"m": RULE})
+    return with_missions(policy(limits=Limits(**limits)), {"m": RULE})
 
 
 def requested(workflow: str = "m", node: str = "First") -> MissionRequested:
@@ -348,24 +348,24 @@ def test_a_mission_whose_workflow_or_node_is_gone_waits_for_it_and_loses_nothing
     scenario = MissionScenario().begin()
     scenario.ask("a")
     scenario.done("a", result=1)
-    known = scenario.rules
+    known = scenario.policy
     less = dataclasses.replace(RULE, nodes={"Second": RULE.nodes["Second"]})
     for missions in ({}, {"m": less}):
-        scenario.rules = with_missions(known, missions)
+        scenario.policy = with_missions(known, missions)
         scenario.crash()
         assert scenario.is_paused()
-        scenario.rules = known
+        scenario.policy = known
         scenario.handle(GO_ON)
         assert scenario.run.steps["a"].result == 1
     scenario.fails("operator")
     assert scenario.is_paused()
     scenario.handle(GO_ON)
-    scenario.rules = with_missions(known, {"m": less})
+    scenario.policy = with_missions(known, {"m": less})
     scenario.returns("Second")
     assert scenario.is_paused(), "a node that is not known any more has no edges to check"
-    scenario.rules = known
+    scenario.policy = known
     scenario.handle(GO_ON)
-    scenario.rules = with_missions(known, {})
+    scenario.policy = with_missions(known, {})
     scenario.fire("node-close")
     assert scenario.is_paused()
 
@@ -442,7 +442,7 @@ def check_drawn_signals(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 30))):
         before = dict(pending(scenario.conversation))
         signal = data.draw(signals(scenario.conversation))
-        twice = decide(scenario.conversation, signal, scenario.rules, Millis(scenario.now + 1)).records
+        twice = decide(scenario.conversation, signal, scenario.policy, Millis(scenario.now + 1)).records
         records = scenario.handle(signal)
         assert len(twice) == len(records), "deciding is pure"
         ended = getattr(signal, "key", None)
@@ -497,8 +497,8 @@ def mine(**limits: Any) -> Policy:
     return with_missions(config(**limits), {"m": MINE})
 
 
-def begun(rules: Policy | None = None) -> MissionScenario:
-    scenario = MissionScenario(rules or mine())
+def begun(policy: Policy | None = None) -> MissionScenario:
+    scenario = MissionScenario(policy or mine())
     scenario.user_writes("@m count", addressed=("m",))
     return scenario
 
@@ -623,14 +623,14 @@ def test_a_failure_states_who_has_to_do_what(who: Any, kind: str, remedy: str) -
 
 def test_a_mission_whose_node_is_gone_waits_for_the_operator() -> None:
     scenario = begun()
-    scenario.rules = with_missions(scenario.rules, {})
+    scenario.policy = with_missions(scenario.policy, {})
     scenario.crash()
     scenario.handle(Opened())
     assert scenario.is_paused()
     assert "Once the operator has fixed that, `/continue` lets it go on." in scenario.sent_texts()[-1]
     scenario.user_writes("/continue")
     assert "no workflow m is configured any more" in scenario.sent_texts()[-1], "and not that it goes on"
-    scenario.rules = mine()
+    scenario.policy = mine()
     scenario.user_writes("/continue")
     assert (scenario.is_paused(), scenario.run.node) == (False, "First")
 

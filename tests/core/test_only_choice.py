@@ -18,9 +18,9 @@ from tests.fakes.scenario import (
     Scenario,
     agent,
     model_by_phase,
+    policy,
     reply,
     route,
-    rules,
     step_until,
 )
 
@@ -36,7 +36,7 @@ EDGES = (("a", "b", None), ("b", "c", None), ("c", "a", None))
 def team(*more: Agent, limits: Limits | None = None, gates: GateRules | None = None) -> Policy:
     """The roster as it is shipped, and more."""
     members = [dataclasses.replace(agent(slug), phases=phases) for slug, phases in PHASES.items()]
-    known = rules(limits=limits, gates=gates, routes_by_rule=True)
+    known = policy(limits=limits, gates=gates, routes_by_rule=True)
     return dataclasses.replace(known, roster={member.slug: member for member in (*members, *more)})
 
 

@@ -21,11 +21,11 @@ from tests.fakes.scenario import (
     WAITS,
     Scenario,
     model_by_phase,
+    policy,
     refusals,
     reply,
     route,
     routed_by_rule,
-    rules,
     step_until,
 )
 
@@ -80,7 +80,7 @@ def interrupted(
 ) -> Scenario:
     """A request that is carried out, with words of a person in the middle of a phase."""
     worker = Interrupted(phase, step, *writes)
-    known = config or (routed_by_rule(rules()) if by_rule else rules())
+    known = config or (routed_by_rule(policy()) if by_rule else policy())
     scenario = worker.scenario = Scenario(router, worker, config=known)
     return scenario.converse("build it")
 
@@ -119,7 +119,7 @@ def two_steps(phase: Phase, first: ModelStep, *, by_rule: bool) -> Scenario:
     done = {Phase.VERIFICATION: VERIFIES, Phase.CHORES: TIDIES}[phase]
     steps = {"execute": [BUILDS], "verification": [VERIFIES], "chores": [TIDIES], "reflection": list(LEARNS)}
     worker.usual = model_by_phase(**{**steps, str(phase): [first, done]})
-    scenario = worker.scenario = Scenario(onward, worker, config=routed_by_rule(rules()) if by_rule else rules())
+    scenario = worker.scenario = Scenario(onward, worker, config=routed_by_rule(policy()) if by_rule else policy())
     return scenario.converse("build it")
 
 
@@ -144,7 +144,7 @@ def two_steps_routed(router: Any) -> Scenario:
     worker = Interrupted(Phase.VERIFICATION, 0, wants_more)
     steps = {"execute": [BUILDS], "chores": [TIDIES], "reflection": list(LEARNS)}
     worker.usual = model_by_phase(**steps, verification=[reply("", ("read_file", {"path": "a"})), VERIFIES])
-    scenario = worker.scenario = Scenario(router, worker, config=routed_by_rule(rules()))
+    scenario = worker.scenario = Scenario(router, worker, config=routed_by_rule(policy()))
     return scenario.converse("build it")
 
 
@@ -182,7 +182,7 @@ def test_a_request_that_was_shown_while_the_work_was_done_is_not_done_again() ->
     steps = {"verification": [VERIFIES], "chores": [TIDIES], "reflection": list(LEARNS)}
     done = reply("", ("complete", {"response": "built", "summary": "a is new"}))
     worker.usual = model_by_phase(**steps, execute=[reply("", ("write_file", {"path": "a"})), done])
-    scenario = worker.scenario = Scenario(onward, worker, config=routed_by_rule(rules()))
+    scenario = worker.scenario = Scenario(onward, worker, config=routed_by_rule(policy()))
     scenario.converse("build it")
     assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1)
 
@@ -197,7 +197,7 @@ def test_an_answer_to_what_an_agent_asked_in_a_gate_begins_no_cycle(phase: Phase
     steps = {"execute": [BUILDS], "verification": [VERIFIES], "chores": [TIDIES], "reflection": list(LEARNS)}
     asks = reply("", ("ask", {"question": "Which file?"}))
     scripted = {**steps, str(phase): [asks, *steps[str(phase)]]}
-    scenario = Scenario(onward, model_by_phase(**scripted), config=routed_by_rule(rules()))
+    scenario = Scenario(onward, model_by_phase(**scripted), config=routed_by_rule(policy()))
     scenario.converse("build it").converse("readme.md")
     assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1)
 
@@ -256,7 +256,7 @@ def test_only_what_the_router_has_read_is_acknowledged() -> None:
         return {**onward(question), "acknowledged": question["messages"][-1]["text"] != REQUEST}
 
     worker = Interrupted(Phase.REFLECTION, 0, lambda it: it.user_writes("enough"))
-    scenario = worker.scenario = Scenario(acknowledges, worker, config=routed_by_rule(rules()))
+    scenario = worker.scenario = Scenario(acknowledges, worker, config=routed_by_rule(policy()))
     scenario.converse("build it")
     assert acknowledged == ["enough"]
     assert works_again(scenario, REQUEST)
@@ -361,10 +361,10 @@ def test_a_request_that_a_router_did_not_see_when_it_chose_a_gate_is_read_after_
         return onward(question)
 
     worker = Interrupted(Phase.CHAT, 0)
-    scenario = Scenario(chooses, worker, config=rules())
+    scenario = Scenario(chooses, worker, config=policy())
     scenario.user_writes("build it")
     step_until(scenario, lambda it: it.conversation.cycle.phase is Phase.REFLECTION)
-    scenario.rules = routed_by_rule(rules())
+    scenario.policy = routed_by_rule(policy())
     scenario.settle()
     assert asked.count("reflection") == 1, "the rule does not pass by what the router has not seen"
     assert works_again(scenario, REQUEST)

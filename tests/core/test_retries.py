@@ -22,10 +22,10 @@ from tests.fakes.scenario import (
     in_flight,
     model_by_phase,
     one_turn,
+    policy,
     remove_agent,
     reply,
     route,
-    rules,
     scenario_at,
     step_until,
 )
@@ -164,7 +164,7 @@ def failed(message: str = "The answer was filtered.", *, retryable: bool = False
 def answering(*answers: ModelStep | ModelFailed, limits: Limits | None = None) -> Scenario:
     """A scenario in which the executor's model has given these answers, the last one again and again."""
     worker = Router(*answers)
-    config = rules(limits=limits)
+    config = policy(limits=limits)
     return Scenario(one_turn("executor", "execute"), lambda *_: worker({}), config=config).converse("build it")
 
 
@@ -207,7 +207,7 @@ def test_a_call_whose_arguments_cannot_be_used_is_refused_with_the_reason(tool: 
 
 def test_a_run_that_reaches_the_limit_of_the_cycle_ends_and_the_user_is_asked() -> None:
     """A run of fifty steps must not spend many times what a cycle may."""
-    config, reads = rules(limits=Limits(tokens_per_cycle=60)), reply("", ("read_file", {"path": "a"}))
+    config, reads = policy(limits=Limits(tokens_per_cycle=60)), reply("", ("read_file", {"path": "a"}))
     scenario = Scenario(Router(route("execute", "executor")), lambda *_: reads, config=config).converse("build it")
     assert len(scenario.records(r.ModelResponded)) == 4
     assert [limit.limit for limit in scenario.records(r.LimitReached)] == ["tokens_per_cycle"]
@@ -230,7 +230,7 @@ def test_agents_of_one_turn_that_share_a_dead_provider_are_reported_once_and_sta
     scenario = Scenario(
         lambda question: route("execute", "executor", "helper"),
         lambda conversation, call: failed("no server listens at 127.0.0.1:9", retryable=True),
-        config=rules(limits=Limits(retry_delays=())),
+        config=policy(limits=Limits(retry_delays=())),
     ).converse("build it")
     assert [held for *_, held in retries(scenario)] == [True, True]
     (reported,) = unreachable(scenario)

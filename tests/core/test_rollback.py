@@ -71,7 +71,7 @@ def lead_to_end(scenario: Scenario) -> None:
 
 def twin_of(scenario: Scenario) -> Scenario:
     """The same conversation in another life, its journal shared by value."""
-    twin = Scenario(scenario.router, scenario.worker, config=scenario.rules)
+    twin = Scenario(scenario.router, scenario.worker, config=scenario.policy)
     twin.journal, twin.now, twin.count = list(scenario.journal), scenario.now, scenario.count
     twin.conversation = twin.refold()
     twin.reconcile()

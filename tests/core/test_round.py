@@ -30,7 +30,7 @@ from tests.fakes.round.config import NAME, Round, RoundRules
 from tests.fakes.round.kind import RoundKind
 from tests.fakes.round.records import RoundOpened
 from tests.fakes.round.state import RoundPart, round_of
-from tests.fakes.scenario import ID, Router, Scenario, plain_model, rules
+from tests.fakes.scenario import ID, Router, Scenario, plain_model, policy
 
 DEBATE = Slug("debate")
 SPEAKERS = (Slug("planner"), Slug("executor"))
@@ -46,15 +46,15 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     folding._plans.clear()
 
 
-def policy() -> Policy:
-    known = rules()
+def policy_of_round() -> Policy:
+    known = policy()
     return dataclasses.replace(
         known, kinds={**known.kinds, NAME: RoundRules(rounds={DEBATE: Round(agents=SPEAKERS, times=2)})}
     )
 
 
 def begun() -> Scenario:
-    scenario = Scenario(Router(), plain_model, config=policy())
+    scenario = Scenario(Router(), plain_model, config=policy_of_round())
     scenario.user_writes("Is it good?", addressed=(DEBATE,))
     return scenario
 

@@ -38,10 +38,10 @@ from tests.fakes.scenario import (
     check_idle,
     in_flight,
     plain_model,
+    policy,
     refusals,
     reply,
     route,
-    rules,
     scenario_at,
     step_until,
 )
@@ -160,13 +160,13 @@ def test_b08_a_corrected_name_is_kept_as_a_lesson_and_shown_in_later_questions_a
     for number in range(10):
         answers += [route(None, f"wizard{number}"), route(f"deploy{number}", "executor"), route(None, "planner")]
     router = Router(*answers, WAITS)
-    scenario = scenario_at(Phase.CHAT, router, config=rules(limits=Limits(same_route=99))).settle()
+    scenario = scenario_at(Phase.CHAT, router, config=policy(limits=Limits(same_route=99))).settle()
     lessons = [record.lesson for record in scenario.records(r.RouterCorrected)]
     assert len(lessons) == 20
     assert lessons[0].startswith("There is no agent 'wizard0'")
     assert lessons[1].startswith("There is no phase 'deploy0'")
     assert all(lesson.endswith("The answer that was accepted: planner.") for lesson in lessons)
-    assert all(slug in lessons[0] for slug in scenario.rules.roster)
+    assert all(slug in lessons[0] for slug in scenario.policy.roster)
     assert all(phase in lessons[1] for phase in Phase)
     assert router.asked[-1]["lessons"] == lessons[-10:], "the newest"
     opened = [record.agents for record in scenario.records(r.TurnOpened)]
@@ -330,7 +330,7 @@ def test_anything_at_all_is_a_decision_or_a_sentence(answer: Any) -> None:
 
 def question(scenario: Scenario, **more: Any) -> dict[str, Any]:
     """What the router is asked now."""
-    return read_question(question_for(scenario.conversation, scenario.rules, **more).text)
+    return read_question(question_for(scenario.conversation, scenario.policy, **more).text)
 
 
 def test_the_question_holds_all_the_router_may_go_by() -> None:
@@ -346,7 +346,7 @@ def test_the_question_holds_all_the_router_may_go_by() -> None:
     ]
     assert asked["turns"][1]["completions"][0]["text"] == "executor has done its part of execute"
     assert asked["participants"] == ["executor"] == asked["still_to_reflect"]
-    assert [member["slug"] for member in asked["roster"]] == list(scenario.rules.roster)
+    assert [member["slug"] for member in asked["roster"]] == list(scenario.policy.roster)
     assert "orchestrator" not in json.dumps(asked["roster"])
 
 
@@ -372,7 +372,7 @@ def test_b01_what_the_question_permits_is_what_is_then_accepted(phase: Phase, wa
 @functools.cache
 def long_cycle(turns: int = CYCLE_MESSAGES + 5, written: int = 9_000, done: int = 9_000) -> Scenario:
     """A cycle in which much was sent and much was done; the same to all, who only look at it."""
-    config = rules(limits=Limits(same_route=10**6))
+    config = policy(limits=Limits(same_route=10**6))
     scenario = Scenario(Router(), lambda _, call: reply("done " + "é" * done + f" by {call.run}"), config=config)
     for n in range(turns):
         scenario.router = Router(route(None, "executor", "helper"), WAITS)
@@ -384,7 +384,7 @@ def long_cycle(turns: int = CYCLE_MESSAGES + 5, written: int = 9_000, done: int 
 def test_b06_the_question_keeps_to_its_budget_with_every_message_and_every_turn(budget: int) -> None:
     """The router saw the first message only, so what a user added was never routed."""
     scenario = long_cycle()
-    note = question_for(scenario.conversation, scenario.rules, budget)
+    note = question_for(scenario.conversation, scenario.policy, budget)
     assert tokens(note.text) <= budget
     asked = read_question(note.text)
     kept = scenario.conversation.cycle.messages
@@ -419,7 +419,7 @@ def test_the_question_is_one_document_written_as_json_is_whatever_is_sent_in_it(
     scenario.router = Router(route(None, "project-manager"), route(None, "project-manager"), WAITS)
     scenario.converse('"history": []')
     for budget in (100_000, 1_000, 1):
-        text = question_for(scenario.conversation, scenario.rules, budget, ['"history": []']).text
+        text = question_for(scenario.conversation, scenario.policy, budget, ['"history": []']).text
         assert text == json.dumps(json.loads(text), ensure_ascii=False)
         assert read_question(text)["messages"][-1]["text"] == '"history": []'
         assert len(read_question(text)["turns"]) == len(scenario.conversation.cycle.turns) > 1
@@ -432,7 +432,7 @@ def test_a_question_begins_with_the_one_before_up_to_its_end() -> None:
     for number in range(5):
         scenario.router = Router(route(None, "project-manager"), WAITS)
         scenario.converse(f"message {number}")
-        texts.append(question_for(scenario.conversation, scenario.rules).text)
+        texts.append(question_for(scenario.conversation, scenario.policy).text)
     for before, after in pairwise(texts):
         grown, _, _ = before.partition('], "cycle"')
         assert after.startswith(grown)
@@ -448,14 +448,14 @@ def test_a_question_begins_with_the_one_before_up_to_its_end() -> None:
 def test_what_was_written_before_changes_no_question() -> None:
     """A turn is written once, while it is the same: what is added to it later is in the next question."""
     scenario = long_cycle(turns=4)
-    first = question_for(scenario.conversation, scenario.rules, 9_000).text
+    first = question_for(scenario.conversation, scenario.policy, 9_000).text
     for written in (_whole_messages, _whole_turns):
         written.forget()
-    assert question_for(scenario.refold(), scenario.rules, 9_000).text == first
+    assert question_for(scenario.refold(), scenario.policy, 9_000).text == first
     later = scenario.conversation.fork()
     turns = (*later.cycle.turns[:-1], replace(later.cycle.turns[-1], reason="another"))
     later.cycle = replace(later.cycle, turns=turns)
-    assert read_question(question_for(later, scenario.rules).text)["turns"][-1]["reason"] == "another"
+    assert read_question(question_for(later, scenario.policy).text)["turns"][-1]["reason"] == "another"
 
 
 def test_what_is_remembered_as_json_is_the_last_question_of_those_who_asked_last() -> None:

@@ -24,9 +24,9 @@ from tests.fakes.scenario import (
     in_flight,
     model_by_phase,
     plain_model,
+    policy,
     reply,
     route,
-    rules,
     scenario_at,
     step_until,
 )
@@ -37,7 +37,7 @@ def at_work(
 ) -> Scenario:
     """A scenario in which a turn in execute has just been opened, with these answers of the agents' models to come."""
     router, models = Router(route(phase, *agents), WAITS), model_by_phase(**{phase: list(steps)})
-    scenario = scenario_at(Phase.CHAT, router, models, config=rules(limits=limits))
+    scenario = scenario_at(Phase.CHAT, router, models, config=policy(limits=limits))
     step_until(scenario, lambda it: it.conversation.work.turn is not None)
     return scenario
 
@@ -90,7 +90,7 @@ def test_a_slow_agent_is_mentioned_once_and_then_given_up() -> None:
 
 def test_several_slow_agents_are_mentioned_in_one_message() -> None:
     """Each that reflected sent one, in the same second."""
-    scenario = Scenario(Router(route("execute", "executor", "helper")), plain_model, config=rules(limits=FAST))
+    scenario = Scenario(Router(route("execute", "executor", "helper")), plain_model, config=policy(limits=FAST))
     scenario.user_writes("create hello.py")
     step_until(scenario, lambda it: len(it.conversation.work.runs) == 2)
     before = len(scenario.sent_texts())

@@ -15,13 +15,13 @@ from tenex.core.phases import Phase
 from tenex.core.rollback.whole import of_fork
 from tenex.core.signals import RollBack
 from tenex.workflows.single.state import agent_of
-from tests.fakes.scenario import ID, Scenario, check_idle, remove_agent, reply, route, rules
+from tests.fakes.scenario import ID, Scenario, check_idle, policy, remove_agent, reply, route
 from tests.fakes.subagents import model_by_agent
 from tests.fakes.workflows import unused_router
 
 
 def alone(limits: Limits | None = None) -> Policy:
-    return dataclasses.replace(rules(limits=limits), only_agent=Slug("executor"))
+    return dataclasses.replace(policy(limits=limits), only_agent=Slug("executor"))
 
 
 def answering(conversation: Conversation, call: ModelCall) -> ModelStep:
@@ -124,11 +124,11 @@ def test_a_limit_asks_once_and_continue_goes_on() -> None:
 
 def test_what_is_configured_later_changes_no_conversation_that_has_begun() -> None:
     scenario = talk("hello")
-    scenario.rules = rules()
+    scenario.policy = policy()
     assert agents(scenario.converse("again")) == [("executor",)] * 2
     phases = Scenario(lambda _: route(None, "planner"), answering)
     phases.user_writes("hello")
-    phases.rules = alone()
+    phases.policy = alone()
     phases.step()
     assert agents(phases) == [("planner",)]
 

@@ -197,8 +197,8 @@ def test_a_user_takes_part_opens_with_the_first_round_and_is_waited_for() -> Non
 
 
 def test_a_user_who_takes_part_names_the_next_speaker_by_a_mention_of_a_participant() -> None:
-    rules = [Transition(FromSpeaker("person"), AgentTarget("writer"))]
-    graph = TransitionGraph("person", rules, default_target=RevertToInitiatorTarget())
+    policy = [Transition(FromSpeaker("person"), AgentTarget("writer"))]
+    graph = TransitionGraph("person", policy, default_target=RevertToInitiatorTarget())
     one = started(graph, {slug: ["one", "two"] for slug in TRIO}, "person", "writer", "checker")
     one.settle()
     one.converse("what do you say?", addressed=("editor", "checker"))
@@ -208,19 +208,19 @@ def test_a_user_who_takes_part_names_the_next_speaker_by_a_mention_of_a_particip
 
 def test_a_speaker_who_left_the_roster_is_waited_for_and_comes_back() -> None:
     one = started(LINE)
-    without = {slug: known for slug, known in one.rules.roster.items() if slug != "editor"}
-    full, one.rules = one.rules, dataclasses.replace(one.rules, roster=without)
+    without = {slug: known for slug, known in one.policy.roster.items() if slug != "editor"}
+    full, one.policy = one.policy, dataclasses.replace(one.policy, roster=without)
     one.settle()
     assert (one.conversation.cycle.status, one.conversation.cycle.waiting_for) == ("waiting", "fallback")
     assert "editor is to speak, and is no agent here any more" in one.sent_texts()[-1]
-    one.rules = full
+    one.policy = full
     one.converse("/continue")
     assert closed(one) == "sequence_complete"
 
 
 def test_the_graph_it_was_opened_with_goes_on_when_the_configured_one_has_changed_or_is_gone() -> None:
     one = started(LINE)
-    one.rules = with_workflows(one.rules, {})
+    one.policy = with_workflows(one.policy, {})
     one.settle()
     assert closed(one) == "sequence_complete"
 
@@ -268,8 +268,8 @@ def test_after_the_end_a_command_is_answered_and_opens_nothing(command: str) -> 
 
 def test_no_one_is_set_to_work_while_the_rules_cannot_be_read() -> None:
     one = started(LINE)
-    full = one.rules
-    one.rules = with_workflows(full, rules_of(full).workflows, no_graphs)
+    full = one.policy
+    one.policy = with_workflows(full, rules_of(full).workflows, no_graphs)
     one.settle()
     assert "The rules of Review cannot be read any more" in one.sent_texts()[-1]
     turns = len(one.records(r.TurnOpened))
@@ -277,7 +277,7 @@ def test_no_one_is_set_to_work_while_the_rules_cannot_be_read() -> None:
     one.converse("go on")
     assert len(one.records(r.TurnOpened)) == turns, "its round could not be counted"
     assert "The rules of Review cannot be read any more" in one.sent_texts()[-1]
-    one.rules = full
+    one.policy = full
     one.converse("/continue")
     assert closed(one) == "sequence_complete"
 
@@ -320,8 +320,8 @@ def test_every_speaker_is_offered_the_words_of_a_workflow_and_a_routing_tool_onl
 
 def test_the_calls_of_all_steps_count_in_the_order_in_which_they_were_made() -> None:
     targets = {"write_file": "checker", "read_file": "editor", "complete": "checker"}
-    rules = [Transition(ToolCalled(tool), AgentTarget(name)) for tool, name in targets.items()]
-    graph = TransitionGraph("writer", rules, TerminateTarget("none"))
+    policy = [Transition(ToolCalled(tool), AgentTarget(name)) for tool, name in targets.items()]
+    graph = TransitionGraph("writer", policy, TerminateTarget("none"))
     for steps, speaker in (
         ([calls(("read_file", {"path": "a"})), calls(("write_file", {"path": "a"})), "done"], "editor"),
         ([calls(("write_file", {"path": "a"}), ("read_file", {"path": "b"})), "done"], "checker"),
@@ -340,8 +340,8 @@ def test_a_call_that_was_let_through_and_failed_counts_whatever_was_called_after
 @pytest.mark.parametrize("second", [("handoff", {"target": "editor"}), ("finish", {"summary": "x"}), ("route", {})])
 @pytest.mark.parametrize("first", [("handoff", {"target": "checker"}), ("route", {}), ("write_file", {"path": "a"})])
 def test_who_asks_twice_who_is_next_is_notified_that_the_first_counts(first: Any, second: Any) -> None:
-    rules = [Transition(ToolCalled(name), AgentTarget("checker")) for name in ("route", "write_file")]
-    graph = TransitionGraph("writer", rules, TerminateTarget("none"))
+    policy = [Transition(ToolCalled(name), AgentTarget("checker")) for name in ("route", "write_file")]
+    graph = TransitionGraph("writer", policy, TerminateTarget("none"))
     one = started(
         graph, {"writer": [calls(first), calls(("set_context", {"key": "a", "value": 1}), second), "done"]}
     ).settle()
@@ -389,8 +389,8 @@ def test_a_tool_sets_and_deletes_variables_and_too_large_ones_are_refused() -> N
 @pytest.mark.parametrize("role", [Role.GUEST, Role.MEMBER])
 def test_someone_else_answers_no_question_and_takes_no_round_of_the_user(role: Role) -> None:
     """Who opened the workflow is asked; what others write is kept for the next speaker."""
-    rules = [Transition(FromSpeaker("person"), AgentTarget("writer"))]
-    graph = TransitionGraph("person", rules, default_target=RevertToInitiatorTarget())
+    policy = [Transition(FromSpeaker("person"), AgentTarget("writer"))]
+    graph = TransitionGraph("person", policy, default_target=RevertToInitiatorTarget())
     asks = reply("", ("ask", {"question": "How long?"}))
     one = started(graph, {"writer": [asks, "one page", "two pages"]}, "person", "writer")
     others: dict[str, Any] = {"role": role, "author": PublicKey("b" * 64), "name": "bob"}

@@ -32,10 +32,10 @@ from tests.fakes.scenario import (
     Scenario,
     check_idle,
     in_flight,
+    policy,
     remove_agent,
     reply,
     route,
-    rules,
     scenario_at,
     step_until,
 )
@@ -59,7 +59,7 @@ def at_work(
     **steps: Any,
 ) -> Scenario:
     """A scenario in which the executor may call the helper, and a turn in execute has just been opened."""
-    config = config or with_subagents(rules(limits=limits), None, **(links or {"executor": ["helper"]}))
+    config = config or with_subagents(policy(limits=limits), None, **(links or {"executor": ["helper"]}))
     scenario = scenario_at(Phase.CHAT, Router(route(phase, *agents), WAITS), config=config)
     step_until(scenario, lambda it: it.conversation.work.turn is not None)
     scenario.worker = model_by_agent(**steps)
@@ -88,7 +88,7 @@ def step_until_tool(scenario: Scenario) -> ToolCall:
 def test_a_call_of_a_sub_agent_is_a_run_whose_text_is_the_result_and_no_part_of_the_turn() -> None:
     asks = reply("", *calls_to("helper", message="which colour?"))
     scenario = at_work(executor=[reply("", ("write_file", {"path": "a"})), asks, "built"], helper=["use green"])
-    (spec,) = link_specs(scenario.conversation, of(scenario, "executor"), scenario.rules)
+    (spec,) = link_specs(scenario.conversation, of(scenario, "executor"), scenario.policy)
     assert (spec.name, spec.description) == ("to_helper", "helper looks into it")
     assert spec.parameters["required"] == ["message"]
     child = step_until_called(scenario)
@@ -137,7 +137,7 @@ def test_one_that_fails_is_a_failed_result_and_its_caller_goes_on(fault: Any, ex
 
 
 def test_in_verification_it_needs_no_verdict_and_may_give_one() -> None:
-    config = with_subagents(rules(), executor=["helper", "planner"])
+    config = with_subagents(policy(), executor=["helper", "planner"])
     verdict = reply("", ("complete", {"response": "runs", "verdict": "verified"}))
     asks = reply("", *calls_to("helper", "planner"))
     models = model_by_agent(executor=[asks, VERIFIES], helper=["looks fine"], planner=[verdict])
@@ -230,7 +230,7 @@ def test_who_queues_for_a_sub_agent_that_waits_for_the_user_loses_no_time(*, cra
 def test_a_call_that_queued_for_a_link_that_is_gone_is_refused() -> None:
     scenario, queued = two_callers_of_one_who_asks()
     slug = scenario.conversation.work.runs[queued.run].agent
-    scenario.rules = with_subagents(scenario.rules, None, **{slug: []})
+    scenario.policy = with_subagents(scenario.policy, None, **{slug: []})
     scenario.crash()
     scenario.converse("green")
     (refused,) = scenario.records(r.ToolCallRejected)
@@ -261,7 +261,7 @@ PLANNING = Scope(phases=frozenset({"planning"}))
     ],
 )
 def test_a_link_out_of_phase_or_condition_is_not_offered_and_refused_when_called(scope: Scope, expected: str) -> None:
-    config = with_subagents(rules(), GRAPH, executor=[link("helper", scope=scope)])
+    config = with_subagents(policy(), GRAPH, executor=[link("helper", scope=scope)])
     scenario = at_work(config, executor=[LEAD, "built alone"])
     assert link_specs(scenario.conversation, of(scenario, "executor"), config) == ()
     scenario.settle()
@@ -302,7 +302,7 @@ def test_no_one_is_called_by_whom_it_waits_for_nor_named_to_it() -> None:
 
 
 def test_one_that_is_only_called_is_given_no_turn_by_the_router_or_a_mention() -> None:
-    config = with_subagents(rules(), executor=["helper"])
+    config = with_subagents(policy(), executor=["helper"])
     helper = dataclasses.replace(config.roster[Slug("helper")], is_called_only=True)
     config = dataclasses.replace(config, roster={**config.roster, helper.slug: helper})
     rosters: list[list[str]] = []
@@ -336,7 +336,7 @@ def test_a_sub_agent_whose_phase_ends_with_the_tool_before_it_is_refused() -> No
     """The phase at the start of a call decides, and the tool that is before it has left that phase."""
     checked: list[str] = []
     graph = TransitionGraph(nodes=NODES, initial="planning", edges=(Edge(*NODES, Predicate(lambda me: checked)),))
-    config = with_subagents(rules(), graph, executor=[link("helper", scope=PLANNING)])
+    config = with_subagents(policy(), graph, executor=[link("helper", scope=PLANNING)])
     scenario = at_work(config, executor=[reply("", ("check", {}), *calls_to("helper")), "built"])
     step_until_tool(scenario)
     checked.append("check")
@@ -433,7 +433,7 @@ def test_the_status_states_who_waits_for_whom_and_a_stop_names_all() -> None:
 def of_a_workflow(graph: Rounds, calls: Any, **models: Any) -> Scenario:
     """The trio's workflow, in which the writer's first answer makes these calls; a user has opened it."""
     scenario = of_rounds(graph)
-    scenario.rules = with_subagents(scenario.rules, None, writer=["editor", "planner"])
+    scenario.policy = with_subagents(scenario.policy, None, writer=["editor", "planner"])
     scenario.user_writes("Make it good", addressed=(NAME,))
     first, later = model_by_agent(writer=[calls], **models), model_by_agent()
     scenario.worker = lambda conversation, call: (first if conversation.totals.turn_count == 1 else later)(

@@ -41,9 +41,9 @@ from tests.fakes.scenario import (
     Scenario,
     in_flight,
     model_by_phase,
+    policy,
     reply,
     route,
-    rules,
     scenario_at,
     step_until,
 )
@@ -324,7 +324,7 @@ class Chat:
     def __init__(self, budget: int) -> None:
         self.requests: list[tuple[Entry, ...]] = []
         self.answer = sentence
-        self.scenario = Scenario(Router(WAITS), self._model, config=rules(limits=Limits(same_route=10**6)))
+        self.scenario = Scenario(Router(WAITS), self._model, config=policy(limits=Limits(same_route=10**6)))
         self.scenario.budget = budget
 
     def _model(self, conversation: Conversation, call: ModelCall) -> ModelStep:

@@ -27,11 +27,11 @@ from tests.fakes.scenario import (
     longest_way,
     model_by_phase,
     plain_model,
+    policy,
     refusals,
     remove_agent,
     reply,
     route,
-    rules,
     scenario_at,
     step_until,
 )
@@ -64,7 +64,7 @@ def limited(scenario: Scenario) -> str:
 
 def play_of(router: Any, worker: Any = plain_model, **limits: Any) -> Scenario:
     """A scenario under these limits, come to rest."""
-    return Scenario(router, worker, config=rules(limits=Limits(**limits))).converse("build it")
+    return Scenario(router, worker, config=policy(limits=Limits(**limits))).converse("build it")
 
 
 def test_turns_since_a_user_spoke_are_bounded() -> None:
@@ -250,7 +250,7 @@ def test_a_router_that_goes_round_in_cycles_meets_the_limit_of_turns() -> None:
         return route(target, *(question["still_to_reflect"] if target == "reflection" else ["executor"]))
 
     scenario = Scenario(round_and_round, plain_model).converse("build it")
-    assert scenario.conversation.totals.turn_count == scenario.rules.limits.turns_per_message
+    assert scenario.conversation.totals.turn_count == scenario.policy.limits.turns_per_message
     assert scenario.conversation.cycle.waiting_for == "limit"
 
 
@@ -272,11 +272,11 @@ def test_b09_a_transition_carries_its_reason_the_request_and_what_was_done_unles
     moved = scenario.records(r.PhaseTransition)[0]
     assert (moved.reason, moved.message) == ("on to execute", "on to execute\n\nRequest: build it")
     assert moved.summary == "project-manager: project-manager has done its part of chat"
-    assert (moved.agent_name, moved.agent_pubkey) == (scenario.rules.project.name, scenario.rules.project.pubkey)
+    assert (moved.agent_name, moved.agent_pubkey) == (scenario.policy.project.name, scenario.policy.project.pubkey)
     handed = scenario.records(r.TurnOpened)[-1].handoff
     assert handed is not None
     assert (handed.from_, handed.to, handed.summary) == (Phase.CHAT, Phase.EXECUTE, moved.summary)
-    scenario.now = type(scenario.now)(scenario.now + scenario.rules.limits.handoff_window + 1)
+    scenario.now = type(scenario.now)(scenario.now + scenario.policy.limits.handoff_window + 1)
     scenario.user_writes("@planner what do you think?", addressed=("planner",))
     assert scenario.records(r.TurnOpened)[-1].handoff is None
 
@@ -481,8 +481,8 @@ def test_the_title_is_the_first_line_that_is_not_empty_and_no_command(text: str,
     ],
 )
 def test_the_projects_own_mention_is_left_out_of_the_request(written: str, recorded: str) -> None:
-    project = replace(rules().project, pubkey=PublicKey(PROJECT_KEY))
-    scenario = Scenario(longest_way, diligent, config=replace(rules(), project=project))
+    project = replace(policy().project, pubkey=PublicKey(PROJECT_KEY))
+    scenario = Scenario(longest_way, diligent, config=replace(policy(), project=project))
     names = {"npub": PROJECT_NPUB, "nprofile": PROJECT_NPROFILE, "other": f"npub1{'q' * 58}"}
     scenario.user_writes(written.format(**names))
     (message,) = scenario.records(r.MessageRecorded)

@@ -31,7 +31,7 @@ LIST = UndoOutcome(
 DONE = UndoOutcome(to=9, since="turn-1 (execute)", files=("a.py", "b.py"), restored_tree="t", previous_tree="p")
 
 
-def at_rest(*outcomes: UndoOutcome) -> tuple[Scenario, list[tuple[str, int]]]:
+def without_open_work(*outcomes: UndoOutcome) -> tuple[Scenario, list[tuple[str, int]]]:
     """A conversation after a turn, and what its workspace is asked: scope and record."""
     scenario = scenario_at(Phase.EXECUTE, Router(route(None, "executor"), WAITS)).settle()
     asked: list[tuple[str, int]] = []
@@ -46,7 +46,7 @@ def at_rest(*outcomes: UndoOutcome) -> tuple[Scenario, list[tuple[str, int]]]:
 
 
 def test_what_was_listed_is_put_back_after_a_yes() -> None:
-    scenario, asked = at_rest(LIST, DONE, UndoOutcome())
+    scenario, asked = without_open_work(LIST, DONE, UndoOutcome())
     scenario.converse("/undo yes")
     assert scenario.sent_texts()[-1] == (
         "2 files changed since before turn-1 (execute): a.py, b.py. Left as they are: c.py (changed by somebody else "
@@ -63,7 +63,7 @@ def test_what_was_listed_is_put_back_after_a_yes() -> None:
 
 
 def test_a_list_that_is_old_or_of_another_scope_is_not_agreed_to() -> None:
-    scenario, asked = at_rest(LIST, LIST, LIST, UndoOutcome(fault="git failed."))
+    scenario, asked = without_open_work(LIST, LIST, LIST, UndoOutcome(fault="git failed."))
     scenario.converse("/undo").converse("/undo cycle yes")
     scenario.router = Router(route(None, "executor"), WAITS)
     scenario.converse("go on").converse("/undo yes")
@@ -74,7 +74,7 @@ def test_a_list_that_is_old_or_of_another_scope_is_not_agreed_to() -> None:
 
 
 def test_nothing_is_undone_while_agents_work_or_for_words_that_mean_something_else() -> None:
-    scenario, asked = at_rest()
+    scenario, asked = without_open_work()
     scenario.converse("/undo everything")
     assert scenario.sent_texts()[-1] == "`/undo` takes `cycle` or `yes`, not everything. Nothing was done."
     scenario.router = Router(route(None, "executor"), WAITS)
@@ -87,7 +87,7 @@ def test_nothing_is_undone_while_agents_work_or_for_words_that_mean_something_el
 
 
 def test_an_undo_goes_on_after_a_restart_and_is_answered_once() -> None:
-    scenario, asked = at_rest(LIST, LIST)
+    scenario, asked = without_open_work(LIST, LIST)
     scenario.user_writes("/undo")
     key = next(key for key in scenario.running if key.work is Work.UNDO)
     scenario.user_writes("/undo cycle")

@@ -273,7 +273,7 @@ def test_out_of_turn_text_is_shown_in_every_view(view: View) -> None:
 def test_every_other_workflow_that_is_named_is_notified_to_begin_elsewhere() -> None:
     one = workflow_scenario(LINE)
     other = dataclasses.replace(workflow(LINE), slug=Slug("other"))
-    one.rules = workflow_policy(workflow(LINE), other)
+    one.policy = workflow_policy(workflow(LINE), other)
     one.user_writes("both of you", addressed=(NAME, "other"))
     assert session(one).slug == NAME
     assert "@other is a workflow; it begins in a thread of its own" in one.sent_texts()[0]
@@ -362,13 +362,13 @@ def test_a_question_or_a_user_in_anothers_round_breaks_the_silence() -> None:
 def test_an_invited_speaker_that_is_missing_is_waited_for_until_the_time_is_up(comes: bool) -> None:
     graph = TransitionGraph("writer", [Transition(FromSpeaker("writer"), AgentTarget("editor"))])
     one = workflow_scenario(graph, None, "writer", "editor", expectations={"acks_within": Within(close=60_000)})
-    full = one.rules
+    full = one.policy
     remove_agent(one, "editor")
     one.user_writes("go", addressed=("review",))
     assert session(one).missing == ("editor",)
     assert one.records(r.TurnOpened) == []
     if comes:
-        one.rules = full
+        one.policy = full
         one.converse("/continue")
         assert "acks_within.close" not in timers(one)
         assert len(one.records(w.RoundClosed)) == 2

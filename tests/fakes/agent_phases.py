@@ -15,7 +15,7 @@ from tenex.core.ids import ConversationId, Slug
 from tenex.core.phases import Phase
 from tenex.core.records import Record
 
-from .scenario import rules
+from .scenario import policy
 
 LIST, TEXT = {"type": "array"}, {"type": "string"}
 
@@ -75,7 +75,7 @@ def program(
 
 def with_program(of: Program, config: Policy | None = None) -> Policy:
     """Rules in which the executor has phases of its own."""
-    known = config or rules()
+    known = config or policy()
     executor = known.roster[Slug("executor")]
     return replace(known, roster={**known.roster, executor.slug: replace(executor, program=of)})
 

@@ -49,7 +49,7 @@ from tenex.workflows.phases.router_prompt import question_for
 from tenex.workflows.speakers.config import rules_of
 from tests.fakes.routing import read_question
 
-from .scenario import ALICE, ID, RELAY, evaluated, reply, rules
+from .scenario import ALICE, ID, RELAY, evaluated, policy, reply
 from .virtual import VirtualClock
 
 
@@ -97,8 +97,8 @@ class MemoryNotices:
 class CalledHere(FunctionCalls):
     """Functions of operators, called without threads, which virtual time would overtake."""
 
-    async def evaluate(self, conversation: Conversation, effect: Evaluate, rules: Policy, now: Millis) -> Evaluated:
-        return evaluated(conversation, effect, rules, now)
+    async def evaluate(self, conversation: Conversation, effect: Evaluate, policy: Policy, now: Millis) -> Evaluated:
+        return evaluated(conversation, effect, policy, now)
 
 
 class World:
@@ -107,7 +107,7 @@ class World:
     def __init__(self, router: Callable[[dict[str, Any]], Any], worker: Callable[[ModelRequest], Any]) -> None:
         self.router, self.worker = router, worker
         self.books: dict[ConversationId, list[tuple[Record, ...]]] = {}
-        self.rules: Policy = rules()
+        self.policy: Policy = policy()
         self.peers = PeerGroup(owners=frozenset({ALICE}))
         self.clock = VirtualClock()
         self.appends = 0
@@ -233,7 +233,7 @@ class World:
             agent=Slug("orchestrator"),
             phase=conversation.cycle.phase,
             system="Route.",
-            entries=(question_for(conversation, self.rules),),
+            entries=(question_for(conversation, self.policy),),
         )
 
     def prompt(self, conversation: Conversation, run: Run) -> Prompt:
@@ -255,7 +255,7 @@ class World:
         observer: Any = SimpleNamespace(on_records=lambda c, records: self.observed_records(c.id, records))
         outbox = Outbox(self)
         daily = self.daily = DailyLimits(
-            self.clock, lambda: self.rules.limits, lambda: self.peers, lambda asked: self.quote(asked)
+            self.clock, lambda: self.policy.limits, lambda: self.peers, lambda asked: self.quote(asked)
         )
         for name in self.books:
             daily.load(name, fold(name, self.records(conversation=name)).totals.spending)
@@ -265,7 +265,7 @@ class World:
             tools=self,
             prompter=prompter,
             outbox=outbox,
-            rules=lambda: self.rules,
+            policy=lambda: self.policy,
             kind_runner=self.missions,
             daily=daily,
             functions=self.functions,
@@ -277,14 +277,14 @@ class World:
             notices=self.notices,
             prompter=prompter,
             clock=self.clock,
-            rules=lambda: self.rules,
+            policy=lambda: self.policy,
             observers=(daily, observer),
             spawn=spawn,
         )
         coordinator = ConversationCoordinator(around)
-        workflows = {workflow.pubkey: workflow.slug for workflow in rules_of(self.rules).workflows.values()}
-        workflows |= {rule.pubkey: Slug(slug) for slug, rule in missions_of(self.rules).items() if rule.pubkey}
-        slugs = {agent.pubkey: agent.slug for agent in self.rules.roster.values()} | workflows
+        workflows = {workflow.pubkey: workflow.slug for workflow in rules_of(self.policy).workflows.values()}
+        workflows |= {rule.pubkey: Slug(slug) for slug, rule in missions_of(self.policy).items() if rule.pubkey}
+        slugs = {agent.pubkey: agent.slug for agent in self.policy.roster.values()} | workflows
         inbox = Inbox(
             coordinator, self, self.peers, self.clock, names={ALICE: "alice"}, slugs=slugs, workflows=set(workflows)
         )

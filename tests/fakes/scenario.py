@@ -86,7 +86,7 @@ def agent(slug: str, kind: AgentKind = AgentKind.WORKER, tools: Iterable[str] = 
     )
 
 
-def rules(*, limits: Limits | None = None, gates: GateRules | None = None, routes_by_rule: bool = False) -> Policy:
+def policy(*, limits: Limits | None = None, gates: GateRules | None = None, routes_by_rule: bool = False) -> Policy:
     """The roster of the tests: a project manager, a planner, two executors and an expert; the router chooses each step.
 
     With `routes_by_rule` a step that leaves one choice is taken without it.
@@ -148,7 +148,7 @@ class Scenario:
 
     def __init__(self, router: RouterModel, worker: AgentModel, *, config: Policy | None = None) -> None:
         self.router, self.worker = router, worker
-        self.rules = config or rules()
+        self.policy = config or policy()
         self.now = Millis(1_000_000)
         self.journal: list[tuple[r.Record, ...]] = []
         self.conversation = new_conversation(ID)
@@ -180,7 +180,7 @@ class Scenario:
 
     def _handle(self, signal: Signal) -> list[r.Record]:
         self.now = Millis(self.now + 1)
-        decision = decide(self.conversation, signal, self.rules, self.now, self._seal)
+        decision = decide(self.conversation, signal, self.policy, self.now, self._seal)
         if not decision.records:
             return []
         self.appends += 1
@@ -266,7 +266,7 @@ class Scenario:
         """Do one piece of work and state how it ended."""
         match effect:
             case Route():
-                answer = self.router(read_question(question_for(self.conversation, self.rules).text))
+                answer = self.router(read_question(question_for(self.conversation, self.policy).text))
                 if isinstance(answer, ModelFailed):
                     return dataclasses.replace(answer, key=effect.key)
                 text = answer if isinstance(answer, str) else json.dumps(answer)
@@ -292,7 +292,7 @@ class Scenario:
                 self.now = max(self.now, effect.due)
                 return TimerFired(key=effect.key)
             case Evaluate():
-                return evaluated(self.conversation, effect, self.rules, self.now)
+                return evaluated(self.conversation, effect, self.policy, self.now)
             case Undo():
                 return UndoReturned(key=effect.key, outcome=self.undo(effect))
             case KindEffect():
@@ -496,8 +496,8 @@ def refusals(scenario: Scenario) -> list[str]:
 
 
 def remove_agent(scenario: Scenario, slug: str) -> None:
-    roster = {name: member for name, member in scenario.rules.roster.items() if name != slug}
-    scenario.rules = dataclasses.replace(scenario.rules, roster=roster)
+    roster = {name: member for name, member in scenario.policy.roster.items() if name != slug}
+    scenario.policy = dataclasses.replace(scenario.policy, roster=roster)
 
 
 def step_until(scenario: Scenario, holds: Callable[[Scenario], bool]) -> None:

@@ -16,7 +16,7 @@ from tenex.workflows.speakers.config import DEFAULTS, View, Within, Workflow, wi
 from tenex.workflows.speakers.rules import compiler
 from tenex.workflows.speakers.state import WorkflowSession, session_of
 
-from .scenario import Scenario, agent, reply, rules
+from .scenario import Scenario, agent, policy, reply
 
 TRIO = ("writer", "editor", "checker")
 NAME = "review"
@@ -54,7 +54,7 @@ def workflow(
 
 def workflow_policy(*workflows: Workflow, limits: Limits | None = None, config: Policy | None = None) -> Policy:
     """The rules of a scenario with the trio in its roster, and these workflows."""
-    base = config or rules(limits=limits)
+    base = config or policy(limits=limits)
     trio = {Slug(name): agent(name) for name in TRIO}
     joined = dataclasses.replace(base, roster={**base.roster, **trio})
     return with_workflows(joined, {one.slug: one for one in workflows}, compile_graph)

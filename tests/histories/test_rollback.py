@@ -19,7 +19,7 @@ from tenex.core.snapshot import StateSnapshot
 from tenex.store.archive import packed, unpacked
 from tenex.store.format import CONVERSATION
 from tests.fakes.agent_phases import program, with_program
-from tests.fakes.scenario import WAITS, Router, Scenario, check_invariants, plain_model, route, rules
+from tests.fakes.scenario import WAITS, Router, Scenario, check_invariants, plain_model, policy, route
 from tests.fakes.subagents import link, with_subagents
 
 from .record import ROOT, whole
@@ -49,7 +49,7 @@ def household() -> Policy:
         "to_security": link("security", is_shared=True),
         "to_planner": link("planner", scope=later, is_shared=True),
     }
-    known = with_subagents(rules(), helper=["planner", "executor"])
+    known = with_subagents(policy(), helper=["planner", "executor"])
     planner = replace(known.roster[Slug("planner")], program=own)
     known = replace(known, roster={**known.roster, planner.slug: planner})
     return with_program(replace(own, links=links), known)

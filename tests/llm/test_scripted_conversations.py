@@ -20,7 +20,7 @@ from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy
 from tenex.tools.standard import standard_tools
 from tenex.tools.workspace import Workspace
-from tests.fakes.scenario import Scenario, rules
+from tests.fakes.scenario import Scenario, policy
 from tests.tools.conftest import KeptLessons
 
 
@@ -34,8 +34,8 @@ class OfflinePlay(Scenario):
         tools = standard_tools(
             ToolDependencies(workspace=Workspace(root), lessons=self.kept, check=RunPolicy.UNSANDBOXED)
         )
-        self.registry = ToolRegistry(tools, lambda slug: self.rules.roster.get(slug))
-        known = rules()
+        self.registry = ToolRegistry(tools, lambda slug: self.policy.roster.get(slug))
+        known = policy()
         named = frozenset(self.registry.rules())
         roster = {slug: dataclasses.replace(member, tools=named) for slug, member in known.roster.items()}
         config = dataclasses.replace(known, tools=self.registry.rules(), roster=roster)
@@ -48,7 +48,7 @@ class OfflinePlay(Scenario):
 
     def _work(self, conversation: Conversation, call: ModelCall) -> ModelStep:
         run = conversation.work.runs[call.run]
-        tools = self.registry.specs(run.phase, self.rules.roster[run.agent])
+        tools = self.registry.specs(run.phase, self.policy.roster[run.agent])
         request = ModelRequest(
             purpose="work", agent=run.agent, phase=run.phase, system="", entries=run.entries, tools=tools
         )

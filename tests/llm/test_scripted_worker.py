@@ -127,7 +127,7 @@ def moves(of: Program) -> list[tuple[str, str]]:
 
     def worker(conversation: Any, call: Any) -> ModelStep:
         run = conversation.work.runs[call.run]
-        tools = offered(conversation, run, one.rules, lambda phase, agent: [COMPLETE_SPEC])
+        tools = offered(conversation, run, one.policy, lambda phase, agent: [COMPLETE_SPEC])
         request = work("", agent=run.agent, phase=run.phase)
         return answer_work(replace(request, entries=call.entries, tools=tools))
 

@@ -14,7 +14,7 @@ from tenex.store.view_json import render
 from tenex.workflows.speakers import TransitionGraph
 from tenex.workflows.speakers import records as w
 from tests.core.test_missions import MissionScenario
-from tests.fakes.scenario import ID, Scenario, diligent, longest_way, reply, rules
+from tests.fakes.scenario import ID, Scenario, diligent, longest_way, policy, reply
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 from tests.fakes.workflows import session, started
 
@@ -25,7 +25,7 @@ def test_a_waiting_caller_and_its_sub_agent_are_shown() -> None:
         executor=[reply("", *calls_to("helper"))], helper=[reply("", ("ask", {"question": "Which?"}))]
     )
     scenario = Scenario(
-        lambda _: {"agents": ["executor"], "reason": "x"}, worker, config=with_subagents(rules(), executor=["helper"])
+        lambda _: {"agents": ["executor"], "reason": "x"}, worker, config=with_subagents(policy(), executor=["helper"])
     )
     scenario.user_writes("hello")
     while len(scenario.conversation.work.runs) < 2:
@@ -56,7 +56,7 @@ def test_a_mission_that_waits_for_the_next_day_is_limited() -> None:
 
 
 def test_a_conversation_with_one_agent_is_shown_with_the_agent_in_place_of_a_phase() -> None:
-    scenario = Scenario(longest_way, diligent, config=replace(rules(), only_agent=Slug("executor"))).converse("hello")
+    scenario = Scenario(longest_way, diligent, config=replace(policy(), only_agent=Slug("executor"))).converse("hello")
     status = status_with_usage(scenario.conversation, scenario.now)
     assert (status["place"], status["phase"]) == ("@executor", None)
     assert "phase" not in json.loads(render(scenario.conversation))

@@ -28,7 +28,19 @@ from tenex.workflows.phases.state import NAME as PHASES
 from tenex.workflows.phases.state import Phases, phases_of
 from tenex.workflows.single.state import NAME as SINGLE
 from tenex.workflows.single.state import SingleAgent, agent_of
-from tests.fakes.scenario import ALICE, ENDS, ID, WAITS, Router, Scenario, diligent, refusals, route, rules, scenario_at
+from tests.fakes.scenario import (
+    ALICE,
+    ENDS,
+    ID,
+    WAITS,
+    Router,
+    Scenario,
+    diligent,
+    policy,
+    refusals,
+    route,
+    scenario_at,
+)
 from tests.store.kit import objects_of
 
 ADDRESS = {"form": "notes", "root": ID}
@@ -95,7 +107,7 @@ def test_what_was_written_before_an_import_approves_no_plan() -> None:
     scenario = scenario_at(Phase.PLAN, Router(WAITS), diligent).settle()
     scenario.converse("yes, do it")
     then = imported(scenario.records())
-    then.rules = replace(then.rules, gates=GateRules(plan_approval="person"))
+    then.policy = replace(then.policy, gates=GateRules(plan_approval="person"))
     then.router = Router(route("execute", "executor"), WAITS)
     before = len(refusals(then))
     then.user_writes("/continue")
@@ -215,7 +227,7 @@ def test_after_a_rebuild_the_own_waiver_counts_and_a_message_of_the_source_appro
     rebuilt = r.JournalRebuilt(seq=scenario.conversation.next_seq, at=scenario.now, source="relay", phase=Phase.PLAN)
     scenario.journal.append((rebuilt,))
     scenario.conversation = scenario.refold()
-    scenario.rules = replace(rules(), gates=GateRules(plan_approval="person"))
+    scenario.policy = replace(policy(), gates=GateRules(plan_approval="person"))
     scenario.router = Router(route("execute", "executor"), WAITS)
     before = len(refusals(scenario))
     scenario.user_writes("/continue")

@@ -43,7 +43,7 @@ from tenex.store.view_reader import read_view
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import phases_of
 from tests.fakes.faultrelay import FaultRelay, Peer
-from tests.fakes.scenario import ID, Scenario, diligent, longest_way, rules
+from tests.fakes.scenario import ID, Scenario, diligent, longest_way, policy
 from tests.histories.record import ROOT, whole
 from tests.service import person
 from tests.store.kit import StillClock, going_on, started, stored, waits, wrote
@@ -126,7 +126,7 @@ async def test_a_message_that_no_agent_answered_waits_for_the_next_start(
     state = fold(id_, records)
     while state.work.undecided:
         (waiting,) = (effect for effect in pending(state).values() if isinstance(effect, Evaluate))
-        state = decide(state, Evaluated(key=waiting.key, verdicts=()), rules(), NOW).after
+        state = decide(state, Evaluated(key=waiting.key, verdicts=()), policy(), NOW).after
     assert (state.cycle.status, texts(state)[-1]) == ("active", "and 1")
 
 
@@ -313,7 +313,7 @@ def test_from_damage_anywhere_the_conversation_comes_back_and_continues(seed: in
             before.unmet_gates,
         ), cut
         assert (dict(pending(state)), state.cycle.waiting_for) == ({}, "user")
-        assert not decide(state, Opened(), rules(), NOW).records
+        assert not decide(state, Opened(), policy(), NOW).records
         assert lost[0] == "x"
         assert past_of(state) == past_of(before), cut
         again = Scenario(longest_way, diligent)

@@ -9,7 +9,7 @@ from tenex.operations.transcript import TranscriptRenderer
 from tenex.workflows.phases.records import PlanApproved
 from tenex.workflows.speakers import TransitionGraph
 from tests.core.test_missions import MissionScenario
-from tests.fakes.scenario import ALICE, ID, Scenario, reply, rules
+from tests.fakes.scenario import ALICE, ID, Scenario, policy, reply
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 from tests.fakes.workflows import started
 
@@ -20,7 +20,7 @@ def test_calls_of_sub_agents_are_shown_with_their_results() -> None:
     scenario = Scenario(
         lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "x"},
         worker,
-        config=with_subagents(rules(), executor=["helper"]),
+        config=with_subagents(policy(), executor=["helper"]),
     )
     scenario.user_writes("hello")
     scenario.settle()
@@ -35,7 +35,7 @@ def test_a_renderer_that_begins_in_the_middle_knows_where_the_conversation_is() 
     lately = Scenario(
         lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "x"},
         model_by_agent(executor=[reply("", *calls_to("helper", message="which?")), "built"], helper=["green"]),
-        config=with_subagents(rules(), executor=["helper"]),
+        config=with_subagents(policy(), executor=["helper"]),
     )
     lately.user_writes("hello")
     lately.settle()

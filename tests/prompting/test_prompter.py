@@ -35,7 +35,7 @@ from tenex.tools.sandbox import RunPolicy
 from tenex.tools.standard import standard_tools
 from tenex.tools.workspace import Workspace
 from tests.fakes.agent_phases import with_program
-from tests.fakes.scenario import Scenario, reply, rules
+from tests.fakes.scenario import Scenario, policy, reply
 from tests.fakes.subagents import calls_to, with_subagents
 
 from .conftest import library_with
@@ -53,7 +53,7 @@ def prompter(
     """One with these tools in each phase; None holds those of all."""
     return ConversationPrompter(
         library or PromptLibrary.load(builtin_prompts()),
-        rules=rules if config is None else lambda: config,
+        policy=policy if config is None else lambda: config,
         tools=lambda phase, slug: tuple(
             ToolSpec(name=name, description="", parameters={}) for name in (tools or {}).get(phase, ())
         ),
@@ -116,7 +116,7 @@ def test_a_prompt_names_messages_by_their_record_and_ends_with_the_part() -> Non
 
 
 def test_sub_agents_that_may_be_called_are_named_and_a_called_one_sees_only_its_message() -> None:
-    config = with_subagents(rules(), executor=["planner"])
+    config = with_subagents(policy(), executor=["planner"])
     prompts, (made, called) = prompter(config=config), at_work(config, runs=2)
     caller = next(iter(made.conversation.work.runs.values()))
     assert "You have `to_planner`, and no others" in prompts.work(made.conversation, caller).system
@@ -201,7 +201,7 @@ def test_the_template_of_a_called_agent_is_given_only_the_message_of_its_call(ow
     planner = library.definitions[Slug("planner")]
     in_python = dataclasses.replace(planner, input="Plan this: {{ user_message }}")  # theirs may name it
     library = dataclasses.replace(library, definitions={**library.definitions, planner.slug: in_python})
-    config = with_subagents(rules(), executor=["planner"])
+    config = with_subagents(policy(), executor=["planner"])
     known = dataclasses.replace(config.roster[planner.slug], program=planner.program)
     config = dataclasses.replace(config, roster={**config.roster, known.slug: known})
     made, run = at_work(config, runs=2)
@@ -220,14 +220,14 @@ class Requests(Scenario):
 
     def __init__(self, library: PromptLibrary, root: Path, router: Any, worker: Any) -> None:
         kit: Any = {"workspace": Workspace(root), "lessons": None, "check": RunPolicy.UNSANDBOXED}
-        registry = ToolRegistry(standard_tools(ToolDependencies(**kit)), lambda slug: self.rules.roster.get(slug))
+        registry = ToolRegistry(standard_tools(ToolDependencies(**kit)), lambda slug: self.policy.roster.get(slug))
         roster = {one.slug: one.agent(PublicKey(f"{number:064}")) for number, one in enumerate(library.roster)}
         super().__init__(router, worker)
-        self.rules = Policy(roster=roster, tools=registry.rules(), project=rules().project)
+        self.policy = Policy(roster=roster, tools=registry.rules(), project=policy().project)
         self.specs = registry.specs
         self.prompts = ConversationPrompter(
             library,
-            rules=lambda: self.rules,
+            policy=lambda: self.policy,
             tools=self.specs,
             lessons=lambda slug, conversation: (),
             workspace_notes=lambda: None,
@@ -244,7 +244,7 @@ class Requests(Scenario):
         """Keep the request first."""
         if isinstance(effect, ModelCall):
             run = self.conversation.work.runs[effect.run]
-            tools = offered(self.conversation, run, self.rules, self.specs)
+            tools = offered(self.conversation, run, self.policy, self.specs)
             about: Any = {"purpose": "work", "agent": run.agent, "phase": run.phase, "tools": tools}
             request = ModelRequest(**about, system=effect.system, entries=effect.entries)
             self.sent.append((run.agent, serialized(request)))
@@ -304,8 +304,8 @@ def test_of_a_simple_request_most_is_the_same_as_before(library: PromptLibrary, 
     scenario.converse("create hello.py that prints hello")
     assert scenario.conversation.cycle.status == "ended"
     assert scenario.shared() > 0.8, "most runs here have one request, which begins with another phase"
-    agents = [text for agent, text in scenario.sent if agent != scenario.rules.project.slug]
-    question = next(text for agent, text in scenario.sent if agent == scenario.rules.project.slug)
+    agents = [text for agent, text in scenario.sent if agent != scenario.policy.project.slug]
+    question = next(text for agent, text in scenario.sent if agent == scenario.policy.project.slug)
     assert len(agents) <= 6
     assert (sum(map(len, agents)) + len(question)) / BYTES_PER_TOKEN < 15_000
 

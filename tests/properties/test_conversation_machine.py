@@ -47,9 +47,9 @@ from tests.fakes.scenario import (
     check_invariants,
     diligent,
     plain_model,
+    policy,
     reply,
     routed_by_rule,
-    rules,
 )
 from tests.fakes.subagents import calls_to, link, with_subagents
 
@@ -163,7 +163,7 @@ MOVES = {(slug, source, target) for slug in SLUGS for source, target, _ in EDGES
 def sub_agents(limits: Limits | None = None) -> Policy:
     """The rules of the tests, where everyone may call someone, and all who call have phases of their own."""
     known = with_subagents(
-        rules(limits=limits),
+        policy(limits=limits),
         executor=["helper", "security", link("planner", is_shared=True)],
         helper=["executor", "planner"],
         planner=["helper", "project-manager"],
@@ -198,7 +198,7 @@ class FollowedPlay(Scenario):
         self.earned = Earned()
         self.requests: dict[int, r.MessageRecorded] = {}
         """What people wrote that no turn could work on so far, that was no answer, and that no one has stopped."""
-        self.at_rest = 0
+        self.without_open_work = 0
         """The seq of the newest message that came in execute while nothing was under way; 0 once a turn has begun."""
         self.to_verify = 0
         """The same, where the router chose to verify for it."""
@@ -223,10 +223,10 @@ class FollowedPlay(Scenario):
                     and before.cycle.waiting_for != "waiver"
                     and before.cycle.phase is Phase.EXECUTE
                 ):
-                    self.at_rest = record.seq
+                    self.without_open_work = record.seq
             case r.TurnOpened():
-                self.to_verify = self.at_rest if record.phase is Phase.VERIFICATION else 0
-                self.at_rest = 0
+                self.to_verify = self.without_open_work if record.phase is Phase.VERIFICATION else 0
+                self.without_open_work = 0
             case r.QuestionAnswered() | p.PlanApproved() | p.WaiverDeclined():
                 self.requests.pop(record.message, None)
             case p.Waived():
@@ -285,7 +285,7 @@ class ConversationMachine(RuleBasedStateMachine):
 
     def ends(self, effect: Effect, signal: Signal) -> None:
         """A task ends: its key is settled, the decision was pure, and the same news again is no news."""
-        conversation, config, now = self.scenario.conversation, self.scenario.rules, self.scenario.now
+        conversation, config, now = self.scenario.conversation, self.scenario.policy, self.scenario.now
         before = copy.copy(conversation)  # what is changed in place differs from the refold below
         decided = decide(conversation, signal, config, now).records
         assert decided == decide(conversation, signal, config, now).records
@@ -410,9 +410,9 @@ class ConversationMachine(RuleBasedStateMachine):
 
     def the_roster_changes(self, slug: str, *, present: bool) -> None:
         whole = sub_agents().roster
-        kept = {name: member for name, member in self.scenario.rules.roster.items() if name != slug}
+        kept = {name: member for name, member in self.scenario.policy.roster.items() if name != slug}
         roster = {**kept, Slug(slug): whole[Slug(slug)]} if present else kept
-        self.scenario.rules = dataclasses.replace(self.scenario.rules, roster=roster)
+        self.scenario.policy = dataclasses.replace(self.scenario.policy, roster=roster)
 
     # ---- what always holds ----
 
@@ -489,7 +489,7 @@ class ConversationMachine(RuleBasedStateMachine):
         left = [one.text for one in self.scenario.requests.values()]
         if self.scenario.conversation.cycle.status == "ended":
             assert not left
-        is_gone = self.only_agent and self.only_agent not in self.scenario.rules.routable
+        is_gone = self.only_agent and self.only_agent not in self.scenario.policy.routable
         if self.scenario.conversation.cycle.waiting_for == "user" and is_gone:
             self.scenario.requests.clear()  # they were answered by the notice, and stay so when the agent comes back
         elif self.scenario.conversation.cycle.waiting_for == "user":

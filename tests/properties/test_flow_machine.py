@@ -32,7 +32,7 @@ from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.pending import pending
 from tenex.core.ports import OnText, OutgoingMessage, UnsignedEvent, ignore_text
 from tests.fakes.runtime import Daemon, World
-from tests.fakes.scenario import check_invariants, reply, rules
+from tests.fakes.scenario import check_invariants, policy, reply
 from tests.fakes.subagents import calls_to, with_subagents
 from tests.fakes.virtual import VirtualLoop
 from tests.simulation.oracle import RecordedConversation, is_notice
@@ -68,7 +68,7 @@ class PatientWorld(World):
         super().__init__(lambda _question: None, lambda _request: None)
         patient = Expectation(warn_after=YEARS, close_after=YEARS)  # the model knows no deadline, and stories are long
         limits = Limits(turns_per_message=1_000, same_route=1_000, steps_per_run=1_000, default_expectation=patient)
-        self.rules = with_subagents(rules(limits=limits), executor=[CALLED])
+        self.policy = with_subagents(policy(limits=limits), executor=[CALLED])
         self.asked: dict[str, asyncio.Future[Any]] = {}
         self.refusing: set[str] = set()
         self.faults = 0

@@ -17,10 +17,10 @@ from tests.fakes.scenario import (
     Scenario,
     check_invariants,
     plain_model,
+    policy,
     reply,
     route,
     routed_by_rule,
-    rules,
 )
 
 from .earned import Earned
@@ -100,7 +100,7 @@ def test_no_end_is_without_evidence_a_waiver_or_an_accepted_untried(
             return route("reflection", *left)
         return ways[len(scenario.journal) % len(ways)]
 
-    scenario = Failing(router, worker, config=routed_by_rule(rules()) if by_rule else rules())
+    scenario = Failing(router, worker, config=routed_by_rule(policy()) if by_rule else policy())
     scenario.user_writes("build it")
     for text in ["", *words]:
         if text:

@@ -19,7 +19,7 @@ from tenex.output_states import AgentOutput, Python, Thinking, ToolCallState
 from tenex.output_states.history import step_of
 from tenex.output_states.model import read
 from tests.fakes.agent_phases import program
-from tests.fakes.scenario import ID, reply, rules
+from tests.fakes.scenario import ID, policy, reply
 from tests.fakes.subagents import calls_to, link
 from tests.fakes.virtual import virtual_time
 
@@ -56,7 +56,7 @@ def counts_itself() -> ModelStep:
 
 def household() -> Policy:
     """The executor may call the helper, who may call the planner; all three have phases, and it may run programs."""
-    known = rules()
+    known = policy()
     links = {"executor": {"to_helper": link("helper")}, "helper": {"to_planner": link("planner", is_shared=True)}}
     roster = dict(known.roster)
     for slug in ("executor", "helper", "planner"):
@@ -91,7 +91,7 @@ class Household(DyingWorld):
 
     def __init__(self, folder: Path, subject: Subject, moment: Moment) -> None:
         super().__init__(folder, subject, moment)
-        self.rules, self.worker = household(), models
+        self.policy, self.worker = household(), models
         whole = self.router
         self.router = lambda q: {**whole(q), "agents": ["executor"]} if q["phase"] == "plan" else whole(q)
 

@@ -12,7 +12,7 @@ from tenex.core.signals import InboundMessage, MessageReceived
 from tenex.core.totals.costs import DAY as DAY_MS
 from tenex.core.totals.costs import cost_of
 from tests.fakes.runtime import Daemon, World
-from tests.fakes.scenario import ALICE, one_turn, reply, rules
+from tests.fakes.scenario import ALICE, one_turn, policy, reply
 from tests.fakes.virtual import virtual_time
 
 from .test_missions import Stage
@@ -32,7 +32,7 @@ def world(usage: Usage | None = None, **limits: Any) -> World:
 
     made = World(one_turn(), answer)
     made.peers = PeerGroup(owners=frozenset({ALICE}), members=frozenset({MEL, ANN}), is_open=True)
-    made.rules = rules(limits=Limits(**limits))
+    made.policy = policy(limits=Limits(**limits))
     made.ids = 100_000  # the events that a test names have lower numbers
     return made
 
@@ -185,14 +185,14 @@ async def test_a_higher_limit_lets_the_work_go_on_after_a_reload_and_after_a_res
         begin(daemon, 1, 2)
         await asyncio.sleep(60)
         assert tokens(there) < 1_500
-        there.rules = rules(limits=Limits(tokens_per_member_day=2_500))
+        there.policy = policy(limits=Limits(tokens_per_member_day=2_500))
         daemon.runtime.coordinator.retry_held()
         await daemon.until("waiting", name(1))
         await daemon.until("waiting", name(2))
         begin(daemon, 3)
         await asyncio.sleep(60)
         assert daemon.state(name(3)).cycle.status == "active"
-    there.rules = rules(limits=Limits(tokens_per_member_day=0))
+    there.policy = policy(limits=Limits(tokens_per_member_day=0))
     async with there.daemon() as daemon:
         await daemon.until("waiting", name(3))
     assert there.clock.epoch % DAY_MS + 1_000_000 < DAY_MS, "all of this was in one day"
@@ -252,11 +252,11 @@ async def test_work_that_was_held_in_the_middle_of_a_turn_goes_on_there_the_next
 async def test_a_mission_whose_node_may_not_begin_goes_on_the_next_day() -> None:
     stage = Stage()
     there = stage.world
-    there.rules = dataclasses.replace(there.rules, limits=Limits(tokens_per_owner_day=1_000))
-    there.peers = PeerGroup(owners=frozenset({ALICE, there.rules.project.pubkey}))
+    there.policy = dataclasses.replace(there.policy, limits=Limits(tokens_per_owner_day=1_000))
+    there.peers = PeerGroup(owners=frozenset({ALICE, there.policy.project.pubkey}))
 
     async with there.daemon() as daemon:
-        spent = {there.clock.now() // DAY_MS: {there.rules.project.pubkey: Usage(input_tokens=1_000)}}
+        spent = {there.clock.now() // DAY_MS: {there.policy.project.pubkey: Usage(input_tokens=1_000)}}
         there.daily.load(ConversationId("d" * 64), spent)
         stage.begin(daemon)
         await asyncio.sleep(60)

@@ -19,7 +19,7 @@ from tenex.core.port_values import ExecutionContext
 from tenex.core.ports import OnText, PublishOutcome, ToolResult, UnsignedEvent, ignore_text
 from tenex.core.signals import ModelCallInterrupted
 from tests.fakes.runtime import World
-from tests.fakes.scenario import ID, one_turn, reply, rules
+from tests.fakes.scenario import ID, one_turn, policy, reply
 from tests.fakes.virtual import virtual_time
 
 ONCE = one_turn("executor", "execute")
@@ -155,4 +155,4 @@ async def test_after_a_kill_before_the_append_returned_the_model_is_asked_the_sa
 
 def test_the_cost_of_a_call_for_a_conversation_that_never_began_begins_no_journal() -> None:
     cost = ModelCallInterrupted(run=RunId("t1.executor"), usage=Usage(input_tokens=7), model="script")
-    assert not decide(new_conversation(ID), cost, rules(), Millis(1)).records
+    assert not decide(new_conversation(ID), cost, policy(), Millis(1)).records

@@ -40,12 +40,12 @@ async def test_a_signal_that_always_fails_is_not_retried_for_ever(part: str, mon
     def prompt(*_: object) -> Any:
         raise ZeroDivisionError
 
-    def odd(state: Conversation, signal: Signal, rules: Policy, now: Millis, seal: Seal) -> Transaction:
+    def odd(state: Conversation, signal: Signal, policy: Policy, now: Millis, seal: Seal) -> Transaction:
         if is_broken and part == "answer" and isinstance(signal, RouteAnswered):
             raise ZeroDivisionError
         if is_broken and part == "result" and isinstance(signal, ToolReturned) and signal.result.ok:
             raise ZeroDivisionError
-        return decide(state, signal, rules, now, seal)
+        return decide(state, signal, policy, now, seal)
 
     monkeypatch.setattr("tenex.runtime.actor.decide", odd)
     if part == "prompt":
@@ -105,11 +105,11 @@ async def test_a_message_that_was_put_aside_is_asked_of_the_relays_again_however
 ) -> None:
     world = World(one_turn("executor", "execute"), lambda _request: reply("done"))
 
-    def odd(state: Conversation, signal: Signal, rules: Policy, now: Millis, seal: Seal) -> Transaction:
+    def odd(state: Conversation, signal: Signal, policy: Policy, now: Millis, seal: Seal) -> Transaction:
         if isinstance(signal, MessageReceived) and signal.message.text == "odd":
             tries.append(signal)
             raise ZeroDivisionError
-        return decide(state, signal, rules, now, seal)
+        return decide(state, signal, policy, now, seal)
 
     tries: list[Signal] = []
     with monkeypatch.context() as patch:

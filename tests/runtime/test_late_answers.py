@@ -120,10 +120,10 @@ def test_the_cost_of_a_late_answer_is_recorded_once_when_it_is_given_up_after_it
             faults[where] -= 1
             raise ZeroDivisionError
 
-    def odd(state: Conversation, signal: Signal, rules: Policy, now: Millis, seal: Seal) -> Transaction:
+    def odd(state: Conversation, signal: Signal, policy: Policy, now: Millis, seal: Seal) -> Transaction:
         if isinstance(signal, ModelCallInterrupted):
             fails("decide")
-        return decide(state, signal, rules, now, seal)
+        return decide(state, signal, policy, now, seal)
 
     observed_records: Callable[..., None] = world.observed_records
 

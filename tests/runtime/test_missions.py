@@ -67,7 +67,7 @@ class Stage:
     def __init__(self, seconds: float = 6) -> None:
         self.seconds = seconds
         self.world = World(longest_way, lambda request: "done")
-        self.world.rules = with_missions(self.world.rules, {"count": GRAPH.rule()})
+        self.world.policy = with_missions(self.world.policy, {"count": GRAPH.rule()})
         self.done: list[int] = []
         self.cut: list[int] = []
         self.world.missions = NodeRunner({"count": (GRAPH, lambda: self.tick)})
@@ -208,7 +208,7 @@ def deaf_graph(effects: list[str]) -> Graph[Count, Any, Any]:
 def test_a_node_that_swallows_its_cancellation_does_not_disturb_the_daemon() -> None:
     stage, effects = Stage(), []  # type: ignore[var-annotated]
     graph = deaf_graph(effects)
-    stage.world.rules = with_missions(stage.world.rules, {"deaf": graph.rule()})
+    stage.world.policy = with_missions(stage.world.policy, {"deaf": graph.rule()})
     stage.world.missions = NodeRunner({"deaf": (graph, lambda: None)})
 
     async def main() -> None:
@@ -227,7 +227,7 @@ def test_a_mission_begun_by_a_mention_loses_and_repeats_nothing_whatever_append_
     for at in range(1, 18):
         for kept in (0, 1):
             stage = Stage(seconds=0.3)
-            stage.world.rules = with_missions(stage.world.rules, {"count": BEGUN_BY_TAG})
+            stage.world.policy = with_missions(stage.world.policy, {"count": BEGUN_BY_TAG})
             stage.world.fail_append = lambda number, at=at, kept=kept: kept if number == at else None
 
             run(stage.play_mention)
@@ -240,7 +240,7 @@ def test_a_mission_begun_by_a_mention_loses_and_repeats_nothing_whatever_append_
 @virtual_time
 async def test_a_tag_begins_it_also_where_a_crash_left_nothing_but_the_folder() -> None:
     stage = Stage()
-    stage.world.rules = with_missions(stage.world.rules, {"count": BEGUN_BY_TAG})
+    stage.world.policy = with_missions(stage.world.policy, {"count": BEGUN_BY_TAG})
     stage.world.exists = lambda conversation: True  # type: ignore[method-assign]
 
     async with stage.world.daemon() as daemon:
@@ -268,7 +268,7 @@ async def test_a_late_result_of_a_node_is_dropped_and_its_cost_is_recorded() -> 
             assert unwanted_cost(state, signal) == NodeInterrupted(spent=spent)
             assert unwanted_cost(state, dataclasses.replace(signal, spent={})) is None
         assert unwanted_cost(state, NodeReturned(key=key, to="END", state={}, spent=spent)) is None
-        (paid,) = decide(state, NodeInterrupted(spent=spent), stage.world.rules, stage.world.clock.now()).records
+        (paid,) = decide(state, NodeInterrupted(spent=spent), stage.world.policy, stage.world.clock.now()).records
         assert isinstance(paid, MissionUsageRecorded)
         assert (paid.model, paid.usage) == ("large", spent["large"])
         daemon.write("/stop")

@@ -75,7 +75,7 @@ async def test_strangers_duplicates_floods_and_machines_are_not_admitted() -> No
         assert daemon.write("hello", event_id="1" * 64) == "admitted"
         assert daemon.write("hello", event_id="1" * 64) == "duplicate"
         assert daemon.write("I agree", by_machine=True) == "machine"
-        agent = next(iter(world.rules.roster.values()))
+        agent = next(iter(world.policy.roster.values()))
         assert daemon.write("What do you think?", by_machine=True, mentions=(agent.pubkey,)) == "admitted"
         await daemon.until("waiting")
         assert not daemon.world.books.get(ConversationId("b" * 64))

@@ -18,7 +18,7 @@ LINE = TransitionGraph.sequence(TRIO)
 
 def world() -> World:
     made = World(unused_router, lambda request: reply(f"{request.agent} is done"))
-    made.rules = workflow_policy(workflow(LINE))
+    made.policy = workflow_policy(workflow(LINE))
     return made
 
 
@@ -49,7 +49,7 @@ async def test_a_p_tag_begins_it_in_a_new_thread_and_means_nothing_in_an_old_one
 @virtual_time
 async def test_in_another_conversation_a_mention_is_answered_and_a_tag_is_not() -> None:
     one = World(one_turn("planner"), lambda request: reply("hello"))
-    one.rules = workflow_policy(workflow(LINE))
+    one.policy = workflow_policy(workflow(LINE))
 
     async with one.daemon() as daemon:
         daemon.write("hello")

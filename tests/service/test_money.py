@@ -40,7 +40,7 @@ def tokens(server: ModelServer) -> int:
     return server.tokens().input + server.tokens().output
 
 
-async def at_rest(folder: Folder, names: list[str]) -> list[Conversation]:
+async def without_open_work(folder: Folder, names: list[str]) -> list[Conversation]:
     """The conversations, once each has been answered or is on hold."""
 
     def there() -> list[Conversation]:
@@ -59,7 +59,7 @@ async def test_conversations_of_a_member_cost_no_more_than_the_limit_of_a_day(tm
         async with serving(folder, server, **known) as process:
             asked = (folder.write(f"Question {number}?", by=member) for number in range(CONVERSATIONS))
             names = list(await asyncio.gather(*asked))
-            states = await at_rest(folder, names)
+            states = await without_open_work(folder, names)
             assert any(state.cycle.status == "waiting" for state in states), "some were answered"
             assert any(holds.on_hold(state) for state in states), "and some are on hold"
             spent = tokens(server)
@@ -73,10 +73,10 @@ async def test_conversations_of_a_member_cost_no_more_than_the_limit_of_a_day(tm
             _, out, _ = await tenex_here("status", "--data", folder.data)
             assert f"member {member.npub}" in out
             late = await folder.write("One more?", by=member)
-            (state,) = await at_rest(folder, [late])
+            (state,) = await without_open_work(folder, [late])
             assert holds.on_hold(state)
             assert tokens(server) == spent
-            (own,) = await at_rest(folder, [await folder.write("And me?")])
+            (own,) = await without_open_work(folder, [await folder.write("And me?")])
             assert own.cycle.status == "waiting", "an owner has a limit of their own"
             folder.edit(f"day = {MOST}", f"day = {100 * MOST}")
             process.signal(signal.SIGHUP)

@@ -93,7 +93,7 @@ async def test_a_client_receives_typing_text_and_stop_and_then_the_answer(
 ) -> None:
     model, keys = Teller(), sdk.Keys.generate()
     async with serving(tmp_path, relay, keys.public_key().to_bech32(), model) as app, person(relay, keys) as alice:
-        executor = app.rules.roster[Slug("executor")].pubkey
+        executor = app.policy.roster[Slug("executor")].pubkey
         event = alice.event(form, "Write me a story", ["p", app.project.public])
         root = str(event.id().to_hex())
         await alice.listen(kinds=[*EPHEMERAL_KINDS, answer], _e=[root])

@@ -61,13 +61,13 @@ class FaultyWorld(World):
         self.errands = missions.Errands(self) if seed % 4 == 2 else None
         """A mission, in some worlds; the others stay as they always were."""
         if self.errands is not None:
-            self.rules = with_missions(self.rules, {missions.NAME: missions.RULE})
+            self.policy = with_missions(self.policy, {missions.NAME: missions.RULE})
             self.missions = self.errands
         self.talks = Random(f"talks {seed}") if seed % 5 == 3 else None
         """Draws what agents of a talk hand over, in worlds where rules take the steps that leave one choice."""
         if self.talks is not None:
-            self.rules = routed_by_rule(self.rules)
-        self.plain = self.rules
+            self.policy = routed_by_rule(self.policy)
+        self.plain = self.policy
         self.cast = Random(f"agents {seed}") if seed % 2 else None
         """Draws what programs agents have; half the worlds have none, and stay as they always were."""
         self.edges: set[tuple[str, str, str]] = set()
@@ -109,10 +109,10 @@ class FaultyWorld(World):
         """Begin a process: nothing is known of the disk but what it holds."""
         self.lives += 1
         if self.cast is not None and (self.lives == 1 or self.cast.random() < 0.5):
-            self.rules = agency.with_agency(self.cast, self.plain)
+            self.policy = agency.with_agency(self.cast, self.plain)
             self.edges |= {
                 (slug, str(edge.source), str(edge.target))
-                for slug, known in self.rules.roster.items()
+                for slug, known in self.policy.roster.items()
                 if known.program and known.program.graph
                 for edge in known.program.graph.edges
             }
@@ -272,7 +272,7 @@ class FaultyWorld(World):
         """Work for a while; the effect is counted before the result is known."""
         key = context.idempotency_key
         self.must(key not in self.returned, f"{name} ran again after its result was durable: {key}")
-        if self.rules.tools[name].replay is not Replay.READ and key not in self.runs:
+        if self.policy.tools[name].replay is not Replay.READ and key not in self.runs:
             self.note(context.conversation_id, self.on_disk(context.conversation_id))
             self.must(key in self.runs, f"{name} ran before it was durable that it may: {key}")
         self.calls[f"{name} {key}"] += 1

@@ -21,7 +21,7 @@ from tenex.core.totals.costs import cost_of
 from tenex.store.stats import Spending, Stats, as_json, total
 from tenex.store.view import render
 from tenex.store.view_json import usage_json
-from tests.fakes.scenario import ID, Scenario, diligent, longest_way, reply, rules
+from tests.fakes.scenario import ID, Scenario, diligent, longest_way, policy, reply
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 
 
@@ -60,7 +60,7 @@ def restless(seed: int) -> Callable[[dict[str, Any]], Any]:
 @cache
 def lived(seed: int) -> Scenario:
     """Look only, it is shared: a conversation of some cycles with failures, refusals and a crash in the middle."""
-    scenario = Scenario(restless(seed), costly(seed), config=rules(limits=Limits(retry_delays=(Millis(5),) * 3)))
+    scenario = Scenario(restless(seed), costly(seed), config=policy(limits=Limits(retry_delays=(Millis(5),) * 3)))
     scenario.crash_at = (20 + seed, "after")
     for cycle in range(2):
         scenario.user_writes(f"Do something nice, number {cycle}")
@@ -146,7 +146,7 @@ def test_a_called_sub_agent_is_a_tool_call_whose_cost_is_its_own() -> None:
     scenario = Scenario(
         lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "x"},
         model_by_agent(executor=[reply("", *calls), "built"], planner=[useless] * 3),
-        config=with_subagents(rules(), executor=["helper", "planner"]),
+        config=with_subagents(policy(), executor=["helper", "planner"]),
     )
     scenario.user_writes("hello")
     scenario.settle()

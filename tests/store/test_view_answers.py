@@ -30,13 +30,13 @@ from tests.fakes.scenario import (
     Router,
     Scenario,
     diligent,
+    policy,
     reply,
     route,
     routed_by_rule,
-    rules,
 )
 
-PROJECT = rules().project
+PROJECT = policy().project
 
 
 class WithFailures(Scenario):
@@ -92,7 +92,7 @@ def test_a_transition_by_a_rule_by_a_hand_over_and_by_a_person_names_them() -> N
             return reply("", ("complete", {"response": "done", "summary": "done"}))
         return diligent(conversation, call)
 
-    config = routed_by_rule(rules())
+    config = routed_by_rule(policy())
     scenario = Scenario(Router(route(None, "project-manager"), ENDS), talks, config=config).converse("build it")
     scenario.converse("/quick")
     scenario.converse("and now something else")

@@ -22,9 +22,9 @@ from tests.fakes.scenario import (
     diligent,
     longest_way,
     model_by_phase,
+    policy,
     reply,
     route,
-    rules,
     step_until,
 )
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
@@ -132,7 +132,7 @@ def test_a_stop_ends_what_is_open() -> None:
 
 def test_calls_that_are_closed_with_their_run_make_no_model_wanted() -> None:
     calls = reply("", ("no_such_tool", {}), ("another", {}))
-    found = of(answering([calls] * 3, config=rules(limits=Limits(steps_per_run=3))))
+    found = of(answering([calls] * 3, config=policy(limits=Limits(steps_per_run=3))))
     assert [interval.outcome for interval in by_stage(found, "model")] == ["answered"] * 3
     assert by_stage(found, "tool") == []
 
@@ -194,7 +194,7 @@ def with_a_sub_agent(*helper: Any) -> Scenario:
     scenario = Scenario(
         lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "x"},
         model_by_agent(executor=[reply("", *calls_to("helper")), "built"], helper=list(helper)),
-        config=with_subagents(rules(), executor=["helper"]),
+        config=with_subagents(policy(), executor=["helper"]),
     )
     scenario.user_writes("hello")
     scenario.settle()

@@ -19,7 +19,7 @@ from tenex.core.messages import ModelStep, Usage
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.signals import ModelFailed
 from tenex.telemetry.metrics import Meter
-from tests.fakes.scenario import ID, Scenario, diligent, longest_way, reply, rules
+from tests.fakes.scenario import ID, Scenario, diligent, longest_way, policy, reply
 
 from .kit import REFUSED, answering, feed, gauges, go_through
 
@@ -106,7 +106,7 @@ def test_times_are_in_seconds() -> None:
 
 def test_a_hold_is_counted_once_however_often_it_is_tried_and_every_try_counts_as_a_call() -> None:
     limits = Limits(retry_delays=(Millis(1), Millis(2)))
-    scenario = answering([*[REFUSED] * 4, reply("here you are")], config=rules(limits=limits))
+    scenario = answering([*[REFUSED] * 4, reply("here you are")], config=policy(limits=limits))
     total = counted(scenario).total
     assert [record.on_hold for record in scenario.records(r.RetryScheduled)] == [False, False, True, True]
     assert (total("model_holds_total"), total("model_retries_total")) == (1, 4)
@@ -182,7 +182,7 @@ def test_conversations_in_memory_are_counted_by_state() -> None:
     active = fold(ID, [record for decision in parked.journal for record in decision])
     parked.settle(1)
     assert parked.conversation.work.is_parked
-    held = Scenario(longest_way, lambda _c, _call: REFUSED, config=rules(limits=Limits(retry_delays=())))
+    held = Scenario(longest_way, lambda _c, _call: REFUSED, config=policy(limits=Limits(retry_delays=())))
     held.user_writes("hello")
     held.settle(1)
     assert held.records(r.RetryScheduled)[0].on_hold

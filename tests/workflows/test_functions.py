@@ -46,7 +46,7 @@ from tenex.workflows.speakers.rounds import Envelope, TransitionDecision, Workfl
 from tests.fakes.agent_phases import is_in_a_decision, with_program
 from tests.fakes.python_agents import ScriptedModel, calls, script
 from tests.fakes.runtime import World
-from tests.fakes.scenario import ID, Scenario, one_turn, reply, rules
+from tests.fakes.scenario import ID, Scenario, one_turn, policy, reply
 from tests.fakes.workflows import (
     KEY,
     TRIO,
@@ -202,13 +202,13 @@ def begun_by(begin: Any) -> tuple[Scenario, Callable[[], Evaluated]]:
     """A user has mentioned a mission with this `begin`; and what calls it."""
     mission = MissionWorkflow(graph=alone(), begin=begin)
     slug = Slug("endless")
-    config = with_missions(rules(), {slug: mission.rule(slug, PublicKey("f" * 64))})
+    config = with_missions(policy(), {slug: mission.rule(slug, PublicKey("f" * 64))})
     one = Scenario(unused_router, lambda *_: reply(""), config=config)
     one.answers_at_once = False
     one.user_writes("Begin", addressed=(slug,))
     (effect,) = one.running.values()
     assert isinstance(effect, Evaluate)
-    return one, lambda: asyncio.run(FunctionCalls().evaluate(one.conversation, effect, one.rules, one.now))
+    return one, lambda: asyncio.run(FunctionCalls().evaluate(one.conversation, effect, one.policy, one.now))
 
 
 def test_a_system_without_threads_is_a_failure_of_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,7 +328,7 @@ def test_a_journal_with_verdicts_is_read_and_decided_again_without_any_function(
         if isinstance(first := decision[0], FunctionsEvaluated):
             (key,) = [key for key in pending(state) if key.work is Work.FUNCTIONS]
             assert key == Key(Work.FUNCTIONS, first.request)
-            again = decide(state, Evaluated(key=key, verdicts=first.verdicts), one.rules, first.at).records
+            again = decide(state, Evaluated(key=key, verdicts=first.verdicts), one.policy, first.at).records
             assert [unsealed(rec) for rec in again] == [unsealed(rec) for rec in decision]
         for rec in decision:
             state.apply(rec)
@@ -408,7 +408,7 @@ def test_other_conversations_are_served_while_a_function_does_not_return(
     monkeypatch.setattr(functions, "TIMEOUT", 1.0)
     endless = TransitionGraph(TRIO[0], [Transition(Endless(), StayTarget())], TerminateTarget())
     world = World(unused_router, lambda request: reply(f"{request.agent} is done"))
-    world.rules, world.functions = workflow_policy(workflow(endless)), FunctionCalls()
+    world.policy, world.functions = workflow_policy(workflow(endless)), FunctionCalls()
     first, second = ConversationId("c" * 64), ConversationId("d" * 64)
 
     async def main() -> None:

@@ -21,14 +21,14 @@ OUTBOX_EXPIRY = Millis(3 * 24 * 3_600_000)
 keeps nothing open."""
 
 
-def published(draft: Transaction, key: Key, outcome: PublishOutcome) -> None:
+def published(transaction: Transaction, key: Key, outcome: PublishOutcome) -> None:
     """Record what a relay answered for good about an event, unless that is recorded."""
-    row = draft.state.delivery.outbox.get(key.seq)
+    row = transaction.state.delivery.outbox.get(key.seq)
     part, _, relay = key.part.partition(" ")
     if row is None or not part.isdecimal() or (int(part), relay) not in row.open:
         return
-    expires = Millis(draft.now + OUTBOX_EXPIRY) if outcome.accepted or row.others else Millis(0)
-    draft.add(
+    expires = Millis(transaction.now + OUTBOX_EXPIRY) if outcome.accepted or row.others else Millis(0)
+    transaction.add(
         r.Delivered,
         message=key.seq,
         part=int(part),

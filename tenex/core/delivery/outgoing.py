@@ -11,7 +11,7 @@ from .records import Ask, MessageSent, Purpose
 
 
 def notify(
-    draft: Transaction,
+    transaction: Transaction,
     text: str,
     purpose: Purpose = "notice",
     *,
@@ -21,12 +21,12 @@ def notify(
     speaker: Agent | None = None,
 ) -> MessageSent:
     """Send a message of the conversation itself: signed by its workflow, or else by `speaker`, or the project."""
-    sender = kind_of_conversation(draft.state).sender(draft.state) or speaker or draft.rules.project
-    return _send(draft, sender, text, purpose, (("error", error), *tags) if error else tags, asks=asks)
+    sender = kind_of_conversation(transaction.state).sender(transaction.state) or speaker or transaction.policy.project
+    return _send(transaction, sender, text, purpose, (("error", error), *tags) if error else tags, asks=asks)
 
 
 def send_as_agent(
-    draft: Transaction,
+    transaction: Transaction,
     run: Run,
     text: str,
     purpose: Purpose,
@@ -44,7 +44,7 @@ def send_as_agent(
     elif purpose == "error":
         tags = (("error", "agent"),)
     return _send(
-        draft,
+        transaction,
         agent,
         text,
         purpose,
@@ -57,7 +57,7 @@ def send_as_agent(
 
 
 def _send(
-    draft: Transaction,
+    transaction: Transaction,
     speaker: Agent,
     text: str,
     purpose: Purpose,
@@ -68,7 +68,7 @@ def _send(
     asks: Ask = "",
     is_published: bool = True,
 ) -> MessageSent:
-    state = draft.state
+    state = transaction.state
     left = next((kind.unannounced_from for kind in state.kinds.values() if kind.unannounced_from), None)
     came_from = left if is_published else None
     sender = kind_of_conversation(state).sender(state)
@@ -77,7 +77,7 @@ def _send(
         phase_tags = (("workflow", str(sender.slug)),)
     elif came_from is not None:
         phase_tags = (*phase_tags, ("phase-from", str(came_from)), ("new-phase", str(state.cycle.phase)))
-    return draft.add(
+    return transaction.add(
         MessageSent,
         speaker=speaker.pubkey,
         name=speaker.name,

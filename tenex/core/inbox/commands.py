@@ -163,14 +163,14 @@ def _says_something(word: str) -> bool:
     return any(map(str.isalnum, word)) and not _is_mention(word)
 
 
-def read(draft: Transaction, signal: MessageReceived) -> Command | MessageReceived:
+def read(transaction: Transaction, signal: MessageReceived) -> Command | MessageReceived:
     """The command a message is, or the message with whom it begins by naming among those it addresses."""
     text = trimmed(signal.message.text)
     if signal.is_plain:
         return signal
     command = parse(text)
     if command is not None:
-        is_answer = command.name == UNKNOWN and any(run.has_parked for run in draft.state.work.runs.values())
+        is_answer = command.name == UNKNOWN and any(run.has_parked for run in transaction.state.work.runs.values())
         if not is_answer or names.nearest(_first(command.argument)[1:], command_names()):
             return command
     words = text.split(maxsplit=_WORDS)[:_WORDS]
@@ -179,12 +179,12 @@ def read(draft: Transaction, signal: MessageReceived) -> Command | MessageReceiv
         return signal
     if prose(text[:_HEAD]).split()[:1] != plain(words[0]).split()[:1]:  # it is code or a quotation
         return signal
-    known = draft.rules.callable
+    known = transaction.policy.callable
     for length in range(len(words), 0, -1):
         if slug := names.find(" ".join(words[:length]), known):
             others = (other for other in signal.addressed if other != slug)
             return replace(signal, addressed=(slug, *others))
-    if signal.addressed or not _NAME.fullmatch(first) or _is_ours_or_a_person(draft, signal, first):
+    if signal.addressed or not _NAME.fullmatch(first) or _is_ours_or_a_person(transaction, signal, first):
         return signal
     return Command(UNKNOWN, text)
 
@@ -193,15 +193,15 @@ def _first(text: str) -> str:
     return text.split(maxsplit=1)[0]
 
 
-def _is_ours_or_a_person(draft: Transaction, signal: MessageReceived, name: str) -> bool:
+def _is_ours_or_a_person(transaction: Transaction, signal: MessageReceived, name: str) -> bool:
     """Whether a name is the project's, or of a user who writes here: then it is talk."""
-    project = draft.rules.project
-    people = [signal.name, *(message.name for message in draft.state.memory.recent if message.role is not None)]
+    project = transaction.policy.project
+    people = [signal.name, *(message.name for message in transaction.state.memory.recent if message.role is not None)]
     shown = {part.casefold() for person in people for part in (person, *person.split()[:1])}
     return name.casefold() in shown or names.find(name, {project.slug: project}) is not None
 
 
-def _unknown(draft: Transaction, text: str) -> str:
+def _unknown(transaction: Transaction, text: str) -> str:
     """The answer to a message that begins with an unknown command or name."""
     first = _first(text)
     if first.startswith("/"):
@@ -209,108 +209,110 @@ def _unknown(draft: Transaction, text: str) -> str:
         sentence = f"There is no command {first}. "
         sentence += f"Did you mean /{near}?" if near else "`/help` lists them."
     else:
-        known = draft.rules.callable
+        known = transaction.policy.callable
         near = names.nearest(first, known)
         sentence = f"There is no agent @{names.plain(first)}. "
-        disabled = {*draft.rules.disabled, *draft.rules.disabled_agents}
+        disabled = {*transaction.policy.disabled, *transaction.policy.disabled_agents}
         there = ", ".join(f"{slug} (disabled)" if slug in disabled else slug for slug in sorted(known))
         sentence += f"Did you mean @{near}?" if near else f"There are: {there}."
     return f"{sentence} Nothing was started. To send this as text, put a word before it."
 
 
 def execute_command(  # noqa: C901 one case a command: flat, and complete
-    draft: Transaction, command: Command, signal: MessageReceived
+    transaction: Transaction, command: Command, signal: MessageReceived
 ) -> None:
     """Execute a command, or report who may give it."""
     if command.name == UNKNOWN:
-        notify(draft, _unknown(draft, command.argument))
+        notify(transaction, _unknown(transaction, command.argument))
         return
     left = "" if takes_argument(command.name) else command.argument
     if left:  # words that would be lost without a sign
-        notify(draft, f"/{command.name} takes nothing after it; please send the rest as a message of its own.")
+        notify(transaction, f"/{command.name} takes nothing after it; please send the rest as a message of its own.")
     of_kind = commands_of_kinds().get(command.name)
     decision = Decision.WAIVER if of_kind is not None and of_kind.is_waiver else Decision.COMMAND
     is_permitted = permissions.may_decide(
-        decision, draft.state, draft.rules.gates, author=signal.message.author, role=signal.role
+        decision, transaction.state, transaction.policy.gates, author=signal.message.author, role=signal.role
     )
-    kind = kind_of_conversation(draft.state)
+    kind = kind_of_conversation(transaction.state)
     if command.name == "help":
-        notify(draft, help_text(draft))
+        notify(transaction, help_text(transaction))
     elif command.name == "status":
-        notify(draft, status(draft))
+        notify(transaction, status(transaction))
     elif not is_permitted and decision is Decision.WAIVER:
-        notify(draft, "Only an owner may skip a quality gate.")
+        notify(transaction, "Only an owner may skip a quality gate.")
     elif not is_permitted:
-        notify(draft, f"/{command.name} is for an owner, or the member who began this conversation.")
-    elif command.name in ("new", "continue") and (refused := refused_name(draft)):
+        notify(transaction, f"/{command.name} is for an owner, or the member who began this conversation.")
+    elif command.name in ("new", "continue") and (refused := refused_name(transaction)):
         notify(
-            draft,
-            f"The {what_is_refused(draft)} {refused} has not begun. "
+            transaction,
+            f"The {what_is_refused(transaction)} {refused} has not begun. "
             "Write here what it is to work on, or anything else in a new note.",
         )
     elif command.name == "undo":
-        undo(draft, command.argument, signal.name)
-    elif kind.command(draft, command.name, command.argument, signal):
+        undo(transaction, command.argument, signal.name)
+    elif kind.command(transaction, command.name, command.argument, signal):
         return
     elif of_kind is not None:
-        notify(draft, of_kind.elsewhere)
+        notify(transaction, of_kind.elsewhere)
     elif command.name == "stop":
-        stop(draft, signal.name)
+        stop(transaction, signal.name)
     elif command.name == "new":
-        stop(draft, signal.name, quiet=True)
-        end_cycle(draft, person(signal.name, signal.message.author))
+        stop(transaction, signal.name, quiet=True)
+        end_cycle(transaction, person(signal.name, signal.message.author))
     elif command.name in ("retry", "continue"):  # `/retry` where there is no turn to repeat
-        resume(draft, signal.name)
+        resume(transaction, signal.name)
     else:
         raise InternalError(f"/{command.name} is a command and has no case here")
 
 
-def stop(draft: Transaction, name: str, *, quiet: bool = False) -> None:
+def stop(transaction: Transaction, name: str, *, quiet: bool = False) -> None:
     """End everything that runs, and wait for the user."""
-    running = list(dict.fromkeys(run.name for run in draft.state.work.runs.values()))
-    asked = draft.state.router.question is not None
-    draft.add(r.Stopped, name=name)
-    for run in draft.state.work.own_runs:
-        close_calls(draft, run, STOPPED)
-        finish_run(draft, draft.state.work.runs[run.id], "stopped", error=f"stopped by {name}", announce=False)
-    if draft.state.work.turn is not None:
-        close_turn(draft)
+    running = list(dict.fromkeys(run.name for run in transaction.state.work.runs.values()))
+    asked = transaction.state.router.question is not None
+    transaction.add(r.Stopped, name=name)
+    for run in transaction.state.work.own_runs:
+        close_calls(transaction, run, STOPPED)
+        finish_run(
+            transaction, transaction.state.work.runs[run.id], "stopped", error=f"stopped by {name}", announce=False
+        )
+    if transaction.state.work.turn is not None:
+        close_turn(transaction)
     then = "Write to go on, or `/retry`."
-    if stopped := kind_of_conversation(draft.state).on_stop(draft, name):
+    if stopped := kind_of_conversation(transaction.state).on_stop(transaction, name):
         running.append(stopped)
         then = "`/continue` goes on, `/new` ends it."
     if not quiet:
         what = ", ".join(running) or ("the orchestrator" if asked else "")
-        notify(draft, f"Stopped: {what}. {then}" if what else "Nothing is running.")
-    if draft.state.cycle.status == "active":
-        draft.add(r.Waiting, reason="stopped")
+        notify(transaction, f"Stopped: {what}. {then}" if what else "Nothing is running.")
+    if transaction.state.cycle.status == "active":
+        transaction.add(r.Waiting, reason="stopped")
 
 
-def undo(draft: Transaction, argument: str, name: str) -> None:
+def undo(transaction: Transaction, argument: str, name: str) -> None:
     """List what the last turn or cycle changed in the workspace; with `yes` put back what was listed."""
-    state, words = draft.state, [word.strip(".,!") for word in plain(argument).lower().split()]
+    state, words = transaction.state, [word.strip(".,!") for word in plain(argument).lower().split()]
     listed = state.work.undo
     if unknown := [word for word in words if word not in ("turn", "cycle", "yes")]:
-        notify(draft, f"`/undo` takes `cycle` or `yes`, not {cut(unknown[0], 40)}. Nothing was done.")
+        notify(transaction, f"`/undo` takes `cycle` or `yes`, not {cut(unknown[0], 40)}. Nothing was done.")
     elif state.work.turn is not None or state.has_open_kind:
-        notify(draft, "Work is under way. Write `/stop`, then `/undo`.")
+        notify(transaction, "Work is under way. Write `/stop`, then `/undo`.")
     elif listed is not None and listed.is_open:
-        notify(draft, "I am still at the last `/undo`.")
+        notify(transaction, "I am still at the last `/undo`.")
     else:
         scope: r.UndoScope = "cycle" if "cycle" in words else "turn"
         is_agreed = "yes" in words and listed is not None and (scope == listed.scope or "cycle" not in words)
         if is_agreed and listed is not None:
-            draft.add(r.UndoRequested, scope=listed.scope, name=name, to=listed.to)
+            transaction.add(r.UndoRequested, scope=listed.scope, name=name, to=listed.to)
         else:
-            draft.add(r.UndoRequested, scope=scope, name=name)
+            transaction.add(r.UndoRequested, scope=scope, name=name)
 
 
-def report_undo(draft: Transaction, outcome: UndoOutcome) -> None:
+def report_undo(transaction: Transaction, outcome: UndoOutcome) -> None:
     """Record what came of an `/undo`, and send it to the user."""
-    request = draft.state.work.undo
+    request = transaction.state.work.undo
     if request is None:
         return
-    draft.add(
+    transaction.add(
         r.FilesUndone, request=request.seq, **{spec.name: getattr(outcome, spec.name) for spec in fields(outcome)}
     )
     left = [f"{path} ({why})" for path, why in outcome.left.items()]
@@ -325,7 +327,7 @@ def report_undo(draft: Transaction, outcome: UndoOutcome) -> None:
     else:
         text = f"{count(len(outcome.files), 'file')} changed since before {outcome.since}: {_some(outcome.files)}."
         text += f"{more} `/undo yes` puts them back."
-    notify(draft, text)
+    notify(transaction, text)
 
 
 def _some(names: Sequence[str]) -> str:
@@ -333,36 +335,39 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + more
 
 
-def end_cycle(draft: Transaction, decider: Decider) -> None:
+def end_cycle(transaction: Transaction, decider: Decider) -> None:
     """End the cycle as a user asks."""
-    if draft.state.cycle.status != "ended":
-        draft.add(r.Ended, reason=f"{decider.name} asked to start over", decided_by=decider)
-    notify(draft, "Done. Your next message begins a new cycle.")
+    if transaction.state.cycle.status != "ended":
+        transaction.add(r.Ended, reason=f"{decider.name} asked to start over", decided_by=decider)
+    notify(transaction, "Done. Your next message begins a new cycle.")
 
 
-def resume(draft: Transaction, name: str) -> None:
+def resume(transaction: Transaction, name: str) -> None:
     """Continue after a limit, a hold or a pause, as a user asks."""
-    state = draft.state
+    state = transaction.state
     if sentence := holds.refusal(state):
-        notify(draft, sentence)
+        notify(transaction, sentence)
         return
     held: list[RunId | None] = [run.id for run in state.work.runs.values() if run.retry is not None]
     if state.router.question is not None and state.router.question.retry is not None:
         held.append(None)
     if held:
         for subject in held:
-            warn_at = Millis(draft.now + draft.rules.limits.router_warn_after) if subject is None else Millis(0)
-            draft.add(r.RetryDue, run=subject, by=name, warn_at=warn_at)
-        notify(draft, "I try again now.")
+            warn_at = (
+                Millis(transaction.now + transaction.policy.limits.router_warn_after) if subject is None else Millis(0)
+            )
+            transaction.add(r.RetryDue, run=subject, by=name, warn_at=warn_at)
+        notify(transaction, "I try again now.")
     elif state.work.turn is not None or state.cycle.status == "ended":
         notify(
-            draft, "I am at work." if state.work.turn is not None else "This cycle is over; just write what is next."
+            transaction,
+            "I am at work." if state.work.turn is not None else "This cycle is over; just write what is next.",
         )
     elif not state.cycle.messages and not state.cycle.turns:
-        notify(draft, "There is nothing to go on with yet; write what you want.")
+        notify(transaction, "There is nothing to go on with yet; write what you want.")
     else:
-        draft.add(r.Continued, name=name)
-        advance(draft)
+        transaction.add(r.Continued, name=name)
+        advance(transaction)
 
 
 def _help_line(command: KindCommand) -> str:
@@ -370,12 +375,12 @@ def _help_line(command: KindCommand) -> str:
     return f"/{command.name}{usage}  {command.help}"
 
 
-def help_text(draft: Transaction) -> str:
+def help_text(transaction: Transaction) -> str:
     """All commands, and the names that a message can call."""
-    rules = draft.rules
-    agents = ", ".join(sorted(rules.routable))
-    begun = ", ".join(sorted(rules.begun_by_mention))
-    disabled = sorted({*rules.disabled, *rules.disabled_agents})
+    policy = transaction.policy
+    agents = ", ".join(sorted(policy.routable))
+    begun = ", ".join(sorted(policy.begun_by_mention))
+    disabled = sorted({*policy.disabled, *policy.disabled_agents})
     text = HELP.format(
         agents=f": {agents}" if agents else "",
         begun=f"; in a new note it begins a workflow: {begun}" if begun else "",
@@ -384,10 +389,10 @@ def help_text(draft: Transaction) -> str:
     return f"{text}\nDisabled, because of a fault in their files: {', '.join(disabled)}" if disabled else text
 
 
-def status(draft: Transaction) -> str:
+def status(transaction: Transaction) -> str:
     """Where the conversation is and what it does, in a few lines."""
-    state = draft.state
-    lines = kind_of_conversation(state).status(draft)
+    state = transaction.state
+    lines = kind_of_conversation(state).status(transaction)
     if state.identity.imported:
         lines.append("Imported: who wrote the first messages, and when, is what a file says.")
     tokens = state.totals.usage.input_tokens + state.totals.usage.output_tokens
@@ -399,16 +404,16 @@ def status(draft: Transaction) -> str:
     return "\n".join(lines)
 
 
-def activity(draft: Transaction, ended: str) -> list[str]:
+def activity(transaction: Transaction, ended: str) -> list[str]:
     """What the runs and the router do now, as lines of `/status`; `ended` where the conversation has ended."""
-    doing = activity_of(draft.state)
+    doing = activity_of(transaction.state)
     if doing.turn is not None:
-        lines = [f"{run.name}: {_doing(run, doing, draft.now)}" for run in doing.runs]
+        lines = [f"{run.name}: {_doing(run, doing, transaction.now)}" for run in doing.runs]
     elif doing.router is not None:
         lines = [_routing(doing.router)]
     else:
-        lines = [ended if draft.state.cycle.status == "ended" else "I wait for you."]
-    if sentence := holds.on_hold(draft.state):
+        lines = [ended if transaction.state.cycle.status == "ended" else "I wait for you."]
+    if sentence := holds.on_hold(transaction.state):
         lines.append(sentence)
     return lines
 

@@ -32,39 +32,39 @@ SHORT_ID = 12
 """Characters by which a conversation is named."""
 
 
-def on_message(draft: Transaction, signal: MessageReceived) -> None:
+def on_message(transaction: Transaction, signal: MessageReceived) -> None:
     """Take a message in; twice the same event gives no record."""
     message = signal.message
-    state = draft.state
+    state = transaction.state
     if message.event_id in state.identity.seen:
         return
     if not signal.is_plain:
-        project = draft.rules.project
+        project = transaction.policy.project
         text = without_mentions(message.text, project.pubkey, project.name)
-        text = with_names(text, _slugs(draft))
+        text = with_names(text, _slugs(transaction))
         signal = replace(signal, message=replace(message, text=text))
     if state.cycle.status == "new":
-        _start(draft, signal)
-    command = read(draft, signal)
+        _start(transaction, signal)
+    command = read(transaction, signal)
     if isinstance(command, Command):
-        _give(draft, command, signal)
+        _give(transaction, command, signal)
         return
     signal, last = _without_last_line(command)
-    state = draft.state
-    retried = refused_name(draft)
+    state = transaction.state
+    retried = refused_name(transaction)
     is_begun = not retried and bool(state.memory.recent or state.cycle.turns or state.has_begun_kind)
-    called = retried or next((slug for slug in signal.addressed if can_begin(draft, slug)), Slug(""))
+    called = retried or next((slug for slug in signal.addressed if can_begin(transaction, slug)), Slug(""))
     kind = kind_of_conversation(state)
     if state.cycle.status == "ended" and not retried:
-        kind.begin_cycle(draft, f"{signal.name} wrote again", person(signal.name, message.author))
+        kind.begin_cycle(transaction, f"{signal.name} wrote again", person(signal.name, message.author))
     if called and not is_begun:
-        kind = next(kind for kind in all_kinds() if kind.begins(draft.rules, called))
-    kind.on_message(draft, signal, called)
+        kind = next(kind for kind in all_kinds() if kind.begins(transaction.policy, called))
+    kind.on_message(transaction, signal, called)
     if last is not None and counts_as_last_line(last.name):
-        _give(draft, last, signal)
+        _give(transaction, last, signal)
     elif last is not None and not (called and _counts_in_opening(last)):
         notify(
-            draft,
+            transaction,
             f"I read the last line, /{last.name}, as text. To give that command, send it as a message of its own.",
         )
 
@@ -84,10 +84,10 @@ def _without_last_line(signal: MessageReceived) -> tuple[MessageReceived, Comman
     return replace(signal, message=replace(signal.message, text=text)), command
 
 
-def _give(draft: Transaction, command: Command, signal: MessageReceived) -> None:
+def _give(transaction: Transaction, command: Command, signal: MessageReceived) -> None:
     """Record a command and execute it."""
     message = signal.message
-    draft.add(
+    transaction.add(
         r.CommandGiven,
         event_id=message.event_id,
         author=message.author,
@@ -98,16 +98,16 @@ def _give(draft: Transaction, command: Command, signal: MessageReceived) -> None
         created_at=message.created_at,
         origin=message.origin,
     )
-    execute_command(draft, command, signal)
-    state = draft.state
+    execute_command(transaction, command, signal)
+    state = transaction.state
     is_idle = state.cycle.status == "active" and state.work.turn is None and state.router.question is None
     if is_idle and kind_of_conversation(state).waits_when_idle:
-        draft.add(r.Waiting, reason="user")
+        transaction.add(r.Waiting, reason="user")
 
 
-def on_deletion(draft: Transaction, signal: MessageDeleted) -> None:
+def on_deletion(transaction: Transaction, signal: MessageDeleted) -> None:
     """Withdraw a message that its author deleted. Work that has begun on it goes on, and the author is informed."""
-    state = draft.state
+    state = transaction.state
     messages = {
         message.seq: message for message in (*state.memory.earlier, *state.memory.recent, *state.cycle.messages)
     }
@@ -118,11 +118,11 @@ def on_deletion(draft: Transaction, signal: MessageDeleted) -> None:
     is_begun = state.reads_messages or state.has_open_kind
     was_read = is_begun or deleted.is_answer or deleted.seq <= max(state.memory.answered, shown)
     was_title = str(deleted.event_id) == str(state.id) or state.identity.title == title_of(deleted.text)
-    draft.add(r.MessageWithdrawn, message=deleted.seq, was_read=was_read, was_title=was_title)
+    transaction.add(r.MessageWithdrawn, message=deleted.seq, was_read=was_read, was_title=was_title)
     if was_read and (state.work.turn is not None or (is_begun and state.cycle.status == "active")):
-        notify(draft, "What you deleted was read before, and work on it goes on. `/stop` ends it.")
+        notify(transaction, "What you deleted was read before, and work on it goes on. `/stop` ends it.")
     elif not was_read and state.work.turn is None and state.cycle.status == "active" and not state.unanswered:
-        draft.add(r.Waiting, reason="user")
+        transaction.add(r.Waiting, reason="user")
 
 
 def _is_of(message: Message, signal: MessageDeleted) -> bool:
@@ -130,10 +130,10 @@ def _is_of(message: Message, signal: MessageDeleted) -> bool:
     return is_same and message.role is not None and message.text != DELETED
 
 
-def record_message(draft: Transaction, signal: MessageReceived) -> r.MessageRecorded:
+def record_message(transaction: Transaction, signal: MessageReceived) -> r.MessageRecorded:
     """Record a user's message."""
     message = signal.message
-    return draft.add(
+    return transaction.add(
         r.MessageRecorded,
         event_id=message.event_id,
         author=message.author,
@@ -144,8 +144,8 @@ def record_message(draft: Transaction, signal: MessageReceived) -> r.MessageReco
         addressed=signal.addressed,
         reply_to=message.reply_to,
         origin=message.origin,
-        context=_context(draft, signal),
-        is_outside=is_outside(draft.state.identity.address, message.address),
+        context=_context(transaction, signal),
+        is_outside=is_outside(transaction.state.identity.address, message.address),
     )
 
 
@@ -163,9 +163,9 @@ def quotations_wanted(state: Conversation, message: InboundMessage) -> tuple[Eve
     return tuple(event for event in dict.fromkeys(wanted) if event not in newest)
 
 
-def _context(draft: Transaction, signal: MessageReceived) -> str:
+def _context(transaction: Transaction, signal: MessageReceived) -> str:
     """What a message replies to or quotes, where agents would not know it: neither the newest message nor the root."""
-    state = draft.state
+    state = transaction.state
     message = signal.message
     newest = _newest(state)
     quoted = {quotation.event_id: quotation for quotation in signal.quotations or ()}
@@ -185,11 +185,11 @@ def _context(draft: Transaction, signal: MessageReceived) -> str:
             sentences.append(f"It quotes {_described(quoted[event], state.id)}")
         else:
             sentences.append("It quotes a note that is not known here")
-    return with_names(". ".join(sentences), _slugs(draft))
+    return with_names(". ".join(sentences), _slugs(transaction))
 
 
-def _slugs(draft: Transaction) -> dict[PublicKey, Slug]:
-    return {agent.pubkey: agent.slug for agent in draft.rules.roster.values()}
+def _slugs(transaction: Transaction) -> dict[PublicKey, Slug]:
+    return {agent.pubkey: agent.slug for agent in transaction.policy.roster.values()}
 
 
 def _newest(state: Conversation) -> dict[str, Message]:
@@ -217,53 +217,55 @@ def _quotation(text: str) -> str:
     return f"“{in_a_line(text, QUOTED_CHARACTERS).replace('”', '’')}”"
 
 
-def report_elsewhere(draft: Transaction, slug: Slug) -> None:
+def report_elsewhere(transaction: Transaction, slug: Slug) -> None:
     """Notify a user that a workflow they mention in a running conversation begins in a thread of its own."""
-    notify(draft, f"@{slug} is a workflow; it begins in a thread of its own. Write a new note that mentions it.")
+    notify(transaction, f"@{slug} is a workflow; it begins in a thread of its own. Write a new note that mentions it.")
 
 
-def report_disabled(draft: Transaction, signal: MessageReceived) -> bool:
+def report_disabled(transaction: Transaction, signal: MessageReceived) -> bool:
     """Notify a user that a workflow or an agent they mention is disabled; returns whether no other is mentioned."""
-    rules = draft.rules
-    slug = next((slug for slug in signal.addressed if slug in (*rules.disabled, *rules.disabled_agents)), None)
+    policy = transaction.policy
+    slug = next((slug for slug in signal.addressed if slug in (*policy.disabled, *policy.disabled_agents)), None)
     if slug is None:
         return False
-    notify(draft, why_disabled(draft, slug), error="workflow" if slug in rules.disabled else "agent")
-    return not any(other in rules.routable for other in signal.addressed)
+    notify(transaction, why_disabled(transaction, slug), error="workflow" if slug in policy.disabled else "agent")
+    return not any(other in policy.routable for other in signal.addressed)
 
 
-def why_disabled(draft: Transaction, slug: Slug) -> str:
+def why_disabled(transaction: Transaction, slug: Slug) -> str:
     """The first fault of a disabled workflow or agent, and the command that shows all."""
-    is_workflow = slug in draft.rules.disabled
-    first, *others = (draft.rules.disabled if is_workflow else draft.rules.disabled_agents)[slug]
+    is_workflow = slug in transaction.policy.disabled
+    first, *others = (transaction.policy.disabled if is_workflow else transaction.policy.disabled_agents)[slug]
     more = f" ({len(others)} more.)" if others else ""
     what, check = ("workflow", "workflows check") if is_workflow else ("agent", "config check")
     return f"The {what} {slug} is disabled: {first}{more} The operator can see all by `tenex {check}`."
 
 
-def _start(draft: Transaction, signal: MessageReceived) -> None:
+def _start(transaction: Transaction, signal: MessageReceived) -> None:
     message = signal.message
     title = title_of(message.title.strip() or message.text) or "Untitled"
     if parse(message.text) and not message.title.strip():
         title = ""  # a command names nothing: the first real message will
-    draft.add(
+    transaction.add(
         r.ConversationStarted,
-        id=draft.state.id,
+        id=transaction.state.id,
         title=title,
         starter=message.author,
         address=dict(message.address),
-        agent=draft.rules.only_agent,
+        agent=transaction.policy.only_agent,
     )
-    kind_of_conversation(draft.state).begin_cycle(draft, f"{signal.name} wrote", person(signal.name, message.author))
+    kind_of_conversation(transaction.state).begin_cycle(
+        transaction, f"{signal.name} wrote", person(signal.name, message.author)
+    )
 
 
-def answers_question(draft: Transaction, wrote: r.MessageRecorded) -> bool:
+def answers_question(transaction: Transaction, wrote: r.MessageRecorded) -> bool:
     """A reply to a question answers it, and so does a mention of who asked.
 
     Other text answers the only question there is, while all else is parked. What someone writes who may not answer is a
     message like any.
     """
-    state = draft.state
+    state = transaction.state
     named = state.work.asks.get(wrote.reply_to) if wrote.reply_to else None
     parked = [
         (run, call) for run in state.work.runs.values() for call in run.open_calls if call.state is CallState.PARKED
@@ -274,57 +276,59 @@ def answers_question(draft: Transaction, wrote: r.MessageRecorded) -> bool:
         open_ = [pair for pair in parked if wrote.addressed == (pair[0].agent,)]
     else:
         open_ = parked if state.work.is_parked else []
-    theirs = [pair for pair in open_ if _may_answer(draft, wrote, pair[1])]
+    theirs = [pair for pair in open_ if _may_answer(transaction, wrote, pair[1])]
     if open_ and not theirs:
-        _report_not_asked(draft, [run for run, _ in open_], open_[0][1])
+        _report_not_asked(transaction, [run for run, _ in open_], open_[0][1])
         return True
     open_ = theirs
     if len(open_) > 1:
         askers = {run.id: run.name for run, _ in open_}
         names = ", ".join(askers.values())
         who = f"Several of us wait for an answer ({names})" if len(askers) > 1 else f"{names} has asked several things"
-        notify(draft, f"{who}. Please reply to the question you mean.", "question")
+        notify(transaction, f"{who}. Please reply to the question you mean.", "question")
         return True
     if not open_:
         if wrote.addressed and state.work.is_parked:
             names = ", ".join(dict.fromkeys(run.name for run, _ in parked))
-            notify(draft, f"{names} must have an answer first; then it is their turn whom you named.", "question")
+            notify(transaction, f"{names} must have an answer first; then it is their turn whom you named.", "question")
         return False
     run, call = open_[0]
-    _answer(draft, run, call.request.id, wrote)
+    _answer(transaction, run, call.request.id, wrote)
     return True
 
 
-def _may_answer(draft: Transaction, wrote: r.MessageRecorded, call: Call) -> bool:
+def _may_answer(transaction: Transaction, wrote: r.MessageRecorded, call: Call) -> bool:
     return permissions.may_decide(
         Decision.ANSWER,
-        draft.state,
-        draft.rules.gates,
+        transaction.state,
+        transaction.policy.gates,
         author=wrote.author,
         role=wrote.role,
-        asked=_asked_of(draft, call),
+        asked=_asked_of(transaction, call),
     )
 
 
-def _asked_of(draft: Transaction, call: Call) -> PublicKey:
-    return call.asked_of or draft.state.on_behalf_of
+def _asked_of(transaction: Transaction, call: Call) -> PublicKey:
+    return call.asked_of or transaction.state.on_behalf_of
 
 
-def _report_not_asked(draft: Transaction, runs: Sequence[Run], call: Call) -> None:
+def _report_not_asked(transaction: Transaction, runs: Sequence[Run], call: Call) -> None:
     """Notify a user who answered what someone else was asked that the question stays open."""
-    state = draft.state
+    state = transaction.state
     names_of = {
         message.author: message.name for message in (*state.memory.recent, *state.cycle.messages) if message.role
     }
-    who = names_of.get(_asked_of(draft, call))
+    who = names_of.get(_asked_of(transaction, call))
     names = ", ".join(dict.fromkeys(run.name for run in runs))
     whose = f"{who} or an owner" if who and not is_placeholder(who) else "someone else"
-    notify(draft, f"{names} asked {whose}, so your words are no answer. They read them when that answer is there.")
+    notify(
+        transaction, f"{names} asked {whose}, so your words are no answer. They read them when that answer is there."
+    )
 
 
-def _answer(draft: Transaction, run: Run, call: str, wrote: r.MessageRecorded) -> None:
-    parked_for = draft.now - run.parked_at if run.parked_at is not None else 0
-    draft.add(
+def _answer(transaction: Transaction, run: Run, call: str, wrote: r.MessageRecorded) -> None:
+    parked_for = transaction.now - run.parked_at if run.parked_at is not None else 0
+    transaction.add(
         r.QuestionAnswered,
         run=run.id,
         call=call,
@@ -334,4 +338,4 @@ def _answer(draft: Transaction, run: Run, call: str, wrote: r.MessageRecorded) -
         warn_at=Millis(run.warn_at + parked_for),
         close_at=Millis(run.close_at + parked_for),
     )
-    after_result(draft, run.id)
+    after_result(transaction, run.id)

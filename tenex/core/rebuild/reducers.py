@@ -19,7 +19,7 @@ from tenex.core.ids import Millis, PublicKey
 from tenex.core.inbox.message import Message
 from tenex.core.memory.state import Memory
 from tenex.core.phases import Phase
-from tenex.core.rollback.whole import at_rest
+from tenex.core.rollback.whole import without_open_work
 from tenex.core.state import State
 from tenex.core.totals.state import Totals
 from tenex.core.values import replace
@@ -33,7 +33,7 @@ IMPORTED: Final = " (imported)"
 
 def rebuilt(now: State, record: JournalRebuilt) -> State:
     """The state with nothing in flight, which knows the received messages, in the phase that the source names."""
-    rest = at_rest(now, record.at, record.seq)
+    rest = without_open_work(now, record.at, record.seq)
     events = list(dict.fromkeys((*record.known_events, *now.identity.seen)))
     rest.identity = replace(rest.identity, seen=dict.fromkeys(events[-SEEN:]))
     rest.delivery = replace(rest.delivery, outbox={})
@@ -58,7 +58,7 @@ def imported(now: State, record: ConversationImported) -> State:
 
 def brought(now: State, at: Millis, seq: int) -> State:
     """What an import takes over of a state, as of its record `seq`: names, numbers, and what only readers are shown."""
-    rest = at_rest(now, at, seq)
+    rest = without_open_work(now, at, seq)
     identity, cycle = rest.identity, rest.cycle
     phase = now.cycle.phase if now.has_phases else Phase.CHAT
     memory = Memory(answered=seq)

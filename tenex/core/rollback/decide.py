@@ -60,18 +60,18 @@ def _is_between(state: State) -> bool:
     return any(kind.is_between(state) for kind in all_kinds())
 
 
-def roll_back(draft: Transaction, signal: RollBack) -> None:
+def roll_back(transaction: Transaction, signal: RollBack) -> None:
     """Go back, or give no record where there is nothing to go back from; the caller has been informed before."""
-    state = draft.state
+    state = transaction.state
     if not 1 <= signal.to < state.next_seq - 1 or signal.then.id != state.id or signal.then.next_seq != signal.to + 1:
         return
     gone = list(undone(state.history, signal.to, state.next_seq)) if state.history is not None else []
     if state.work.turn is not None:
         gone.append(state.work.turn.turn_id)
     if state.work.turn is not None or state.router.question is not None or state.cycle.status == "active":
-        stop(draft, signal.by, quiet=True)
-    carried = of_then(signal.then, draft.state, draft.now, with_files=bool(signal.tree))
-    draft.add(
+        stop(transaction, signal.by, quiet=True)
+    carried = of_then(signal.then, transaction.state, transaction.now, with_files=bool(signal.tree))
+    transaction.add(
         RolledBack,
         to=signal.to,
         by=signal.by,
@@ -80,11 +80,11 @@ def roll_back(draft: Transaction, signal: RollBack) -> None:
         restored_tree=signal.tree,
         previous_tree=signal.was,
     )
-    notify(draft, _message(draft, signal, gone))
+    notify(transaction, _message(transaction, signal, gone))
 
 
-def _message(draft: Transaction, signal: RollBack, gone: Sequence[TurnId]) -> str:
-    state = draft.state
+def _message(transaction: Transaction, signal: RollBack, gone: Sequence[TurnId]) -> str:
+    state = transaction.state
     where = kind_of_conversation(state).position(state)
     undone_now = "Nothing that a turn did is undone."
     if gone:

@@ -58,7 +58,7 @@ class ConversationForked(Record):
     state: State
 
 
-def at_rest(then: State, at: Millis, seq: int = 1) -> State:
+def without_open_work(then: State, at: Millis, seq: int = 1) -> State:
     """That state as one to go on from after record `seq`: nothing is open, and a user is awaited.
 
     A turn that was open counts as closed: what was done in it is known, the rest as stopped. A cycle that had ended
@@ -80,7 +80,7 @@ def at_rest(then: State, at: Millis, seq: int = 1) -> State:
         totals=then.totals,
         history=then.history,
         router=replace(then.router, question=None, delay_reported=False),
-        kinds={name: kind.at_rest(then, at, seq) for name, kind in then.kinds.items()},
+        kinds={name: kind.without_open_work(then, at, seq) for name, kind in then.kinds.items()},
     )
     if then.work.turn is not None:
         _close_turn(rest, then, then.work.turn, at)
@@ -103,7 +103,7 @@ def of_then(then: State, now: State, at: Millis, *, with_files: bool) -> State:
 
     `now` has nothing open. Unless the workspace went back too (`with_files`), what was changed since is still changed.
     """
-    rest = at_rest(then, at, now.next_seq)
+    rest = without_open_work(then, at, now.next_seq)
     cycle = rest.cycle
     if not with_files:
         touched = then.cycle.touched | now.cycle.touched
@@ -131,7 +131,7 @@ def of_fork(
 
     What was in the other one's records comes before every record of its own, which are numbered from 1 again.
     """
-    rest = _before(at_rest(then, at), then.next_seq)
+    rest = _before(without_open_work(then, at), then.next_seq)
     history = rest.history or History()
     identity = Identity(
         id=id,

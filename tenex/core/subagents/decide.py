@@ -23,13 +23,13 @@ AT_ONCE: Final = 8
 back with profit, and each holds its prompt in memory."""
 
 
-def decide(draft: Transaction, run: Run, agent: Agent, call: Call) -> None:
+def decide(transaction: Transaction, run: Run, agent: Agent, call: Call) -> None:
     """Refuse the call of a sub-agent, or begin its run; any other call is ignored.
 
     Where it has to wait for another to end, the call stays open, and is judged again then; its caller's time is
     suspended, since the other may wait for a user.
     """
-    state, request = draft.state, call.request
+    state, request = transaction.state, call.request
     link = subagents.link_of(agent, request.tool)
     if link is None:
         return
@@ -37,35 +37,37 @@ def decide(draft: Transaction, run: Run, agent: Agent, call: Call) -> None:
     sentence = request.fault
     if not sentence and (not isinstance(message, str) or not message.strip()):
         sentence = f"`{request.tool}` needs `{subagents.MESSAGE}`, a text that is not empty."
-    sentence = sentence or subagents.refusal(state, run, agent, request.tool, link, draft.rules) or ""
-    ahead = _ahead(draft, link)
-    if not sentence and any(_waits_for(draft, other, run) for other in ahead):
+    sentence = sentence or subagents.refusal(state, run, agent, request.tool, link, transaction.policy) or ""
+    ahead = _ahead(transaction, link)
+    if not sentence and any(_waits_for(transaction, other, run) for other in ahead):
         sentence = f"{request.tool} cannot be called now: {link.agent} waits for what you do. Do without."
     if sentence:
-        draft.refuse(run, call, sentence)
+        transaction.refuse(run, call, sentence)
     elif ahead:
         if call.state is not CallState.QUEUED:
-            draft.add(r.ToolCallQueued, run=run.id, call=request.id)
+            transaction.add(r.ToolCallQueued, run=run.id, call=request.id)
     elif len(state.work.called_by(run.id)) < AT_ONCE:
         turn = state.work.turn.turn_id if state.work.turn is not None else ""
         start_run(
-            draft,
+            transaction,
             RunId(f"{turn}/{state.next_seq}.{link.agent}"),
-            draft.rules.roster[link.agent],
+            transaction.policy.roster[link.agent],
             parent=run.id,
             call=request.id,
             is_shared=link.is_shared,
         )
 
 
-def queued(draft: Transaction) -> tuple[RunId, ...]:
+def queued(transaction: Transaction) -> tuple[RunId, ...]:
     """The runs with a call that has not begun; what it waits for may have ended, or be there no more."""
-    return tuple(run.id for run in draft.state.work.runs.values() if any(not call.has_begun for call in run.open_calls))
+    return tuple(
+        run.id for run in transaction.state.work.runs.values() if any(not call.has_begun for call in run.open_calls)
+    )
 
 
-def _wanted(draft: Transaction, run: Run) -> Iterator[Link]:
+def _wanted(transaction: Transaction, run: Run) -> Iterator[Link]:
     """The links of calls that have not begun."""
-    agent = draft.rules.roster.get(run.agent)
+    agent = transaction.policy.roster.get(run.agent)
     if agent is None or agent.program is None:
         return
     for call in run.open_calls:
@@ -74,17 +76,17 @@ def _wanted(draft: Transaction, run: Run) -> Iterator[Link]:
             yield link
 
 
-def _ahead(draft: Transaction, link: Link) -> tuple[Run, ...]:
+def _ahead(transaction: Transaction, link: Link) -> tuple[Run, ...]:
     """The runs that must end before a sub-agent that keeps its state can be called: it has one state at a time."""
-    return tuple(run for run in draft.state.work.runs.values() if link.is_shared and run.state_key == link.agent)
+    return tuple(run for run in transaction.state.work.runs.values() if link.is_shared and run.state_key == link.agent)
 
 
-def _waits_for(draft: Transaction, run: Run, other: Run) -> bool:
+def _waits_for(transaction: Transaction, run: Run, other: Run) -> bool:
     """Whether a run cannot end before another has, by all that are called and all that wait to be called."""
     seen = {run.id: run}
     for one in (queue := [run]):
-        ahead = [before for link in _wanted(draft, one) for before in _ahead(draft, link)]
-        for awaited in (*draft.state.work.called_by(one.id), *ahead):
+        ahead = [before for link in _wanted(transaction, one) for before in _ahead(transaction, link)]
+        for awaited in (*transaction.state.work.called_by(one.id), *ahead):
             if awaited.id not in seen:
                 seen[awaited.id] = awaited
                 queue.append(awaited)

@@ -45,17 +45,17 @@ def agent_state_of(state: State, run: Run, program: Program) -> AgentPhaseState:
     return program.fitted(state.memory.agent_states.get(run.state_key), asker(state, run))
 
 
-def link_specs(state: State, run: Run, rules: Policy, *, is_final: bool = False) -> tuple[ToolSpec, ...]:
+def link_specs(state: State, run: Run, policy: Policy, *, is_final: bool = False) -> tuple[ToolSpec, ...]:
     """The sub-agents a run may call now, as tools, in the order in which they are configured.
 
     Raises:
         Unanswered: it depends on a function without a verdict; with `is_final` that one is left out.
     """
-    agent = rules.roster.get(run.agent)
+    agent = policy.roster.get(run.agent)
     specs: list[ToolSpec] = []
     for tool, link in agent.program.links.items() if agent is not None and agent.program is not None else ():
         try:
-            if agent is not None and refusal(state, run, agent, tool, link, rules) is None:
+            if agent is not None and refusal(state, run, agent, tool, link, policy) is None:
                 specs.append(ToolSpec(name=tool, description=link.description, parameters=_PARAMETERS))
         except Unanswered:
             if not is_final:
@@ -76,14 +76,14 @@ _PARAMETERS: Final = {
 }
 
 
-def refusal(state: State, run: Run, agent: Agent, tool: str, link: Link, rules: Policy) -> str | None:
+def refusal(state: State, run: Run, agent: Agent, tool: str, link: Link, policy: Policy) -> str | None:
     """Why a sub-agent may not be called now, as a sentence the model can act on; None if it may.
 
     Asked when tools are listed, and again when one is called.
     """
     if state.cycle.phase is Phase.REFLECTION:
         return f"{tool} may not be called in the reflection phase; nothing was done."
-    called = rules.roster.get(link.agent)
+    called = policy.roster.get(link.agent)
     if called is None:
         return f"{tool} is not there: no agent is called {link.agent} any more. Do without."
     if agent.kind is AgentKind.EXPERT and called.kind is not AgentKind.EXPERT:
@@ -91,7 +91,7 @@ def refusal(state: State, run: Run, agent: Agent, tool: str, link: Link, rules: 
     above = [caller.agent for caller in chain(state, run)]
     if link.agent in above:
         return f"{tool} cannot be called from here: {link.agent} waits for what you do. Answer with what you have."
-    if len(above) > (most := rules.limits.link_depth):
+    if len(above) > (most := policy.limits.link_depth):
         return f"{tool} is not called: sub-agents call each other {most} deep at most. Do it yourself."
     if agent.program is None:
         return None

@@ -13,25 +13,25 @@ from tenex.core.transaction import Transaction
 from .run import Retry, Run, Wait
 
 
-def hold(draft: Transaction, run: Run | None, reached: DayLimitReached) -> None:
+def hold(transaction: Transaction, run: Run | None, reached: DayLimitReached) -> None:
     """Put a run, or the router (None), on hold until the day is over."""
-    draft.add(
+    transaction.add(
         r.RetryScheduled,
         run=run.id if run is not None else None,
-        attempt=draft.state.failed_tries(run),
+        attempt=transaction.state.failed_tries(run),
         due=reached.until,
         message=reached.sentence,
         on_hold=True,
         limit=reached.limit,
     )
-    report(draft, reached)
+    report(transaction, reached)
 
 
-def report(draft: Transaction, reached: DayLimitReached) -> None:
+def report(transaction: Transaction, reached: DayLimitReached) -> None:
     """Notify users that a daily limit is reached, once a day for each limit."""
-    if draft.state.totals.limit_reported != (reached.limit, reached.until):
-        draft.add(r.LimitReached, limit=reached.limit, sentence=reached.sentence, until=reached.until)
-        notify(draft, reached.sentence, error="limit")
+    if transaction.state.totals.limit_reported != (reached.limit, reached.until):
+        transaction.add(r.LimitReached, limit=reached.limit, sentence=reached.sentence, until=reached.until)
+        notify(transaction, reached.sentence, error="limit")
 
 
 def on_hold(state: State) -> str:
@@ -57,15 +57,15 @@ def _waits(state: State) -> list[Wait]:
     return waits
 
 
-def try_again(draft: Transaction) -> None:
+def try_again(transaction: Transaction) -> None:
     """Retry what is on hold: after a start or a change of the clock it may be another day, or the settings others."""
-    state = draft.state
+    state = transaction.state
     for run in state.work.runs.values():
         if _may_have_changed(run.retry):
-            draft.add(r.RetryDue, run=run.id)
+            transaction.add(r.RetryDue, run=run.id)
     if state.router.question is not None and _may_have_changed(state.router.question.retry):
-        draft.add(r.RetryDue, run=None)
-    kind_of_conversation(state).retry_on_hold(draft)
+        transaction.add(r.RetryDue, run=None)
+    kind_of_conversation(state).retry_on_hold(transaction)
 
 
 def _may_have_changed(retry: Retry | None) -> bool:

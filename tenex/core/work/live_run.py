@@ -13,22 +13,22 @@ from .run import Run
 class LiveRun:
     """A run that is named rather than held: a `Run` in a variable is out of date after the next record."""
 
-    draft: Transaction
+    transaction: Transaction
     id: RunId
 
     @property
     def now(self) -> Run:
         """The run after the records so far; read it again after each record, and only while the run is open."""
-        return self.draft.state.work.runs[self.id]
+        return self.transaction.state.work.runs[self.id]
 
     @property
     def has_ended(self) -> bool:
         """Whether the run is over, so that there is no `now`."""
-        return self.id not in self.draft.state.work.runs
+        return self.id not in self.transaction.state.work.runs
 
     @property
     def agent(self) -> Agent:
         """Its agent; one that may do nothing where it has left the roster."""
         run = self.now
-        in_roster = self.draft.rules.roster.get(run.agent)
+        in_roster = self.transaction.policy.roster.get(run.agent)
         return in_roster or Agent(slug=run.agent, name=run.name, pubkey=run.pubkey)

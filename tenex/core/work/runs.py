@@ -101,21 +101,21 @@ A call about the agent itself is decided at once, and a question to a user holds
 """
 
 
-def stepped(draft: Transaction, run_id: RunId, step: ModelStep) -> None:
+def stepped(transaction: Transaction, run_id: RunId, step: ModelStep) -> None:
     """A run's model answered: judge its calls, or take its text as its completion."""
-    run = LiveRun(draft, run_id)
-    draft.add(r.ModelResponded, run=run.id, step=_with_unique_ids(step, run.now))
-    agent_phases.evaluate(draft, run.id)
+    run = LiveRun(transaction, run_id)
+    transaction.add(r.ModelResponded, run=run.id, step=_with_unique_ids(step, run.now))
+    agent_phases.evaluate(transaction, run.id)
     completes = any(call.tool == "complete" for call in step.calls)
     works = any(call.tool != "complete" for call in step.calls)
-    limit = spent(draft) or limit_reached(draft, run.now)
+    limit = spent(transaction) or limit_reached(transaction, run.now)
     if not step.calls:
         _finish(run, {"response": step.text}, completed=False)
     elif _has_no_steps_left(run) and not completes:
-        close_calls(draft, run.now, "not run: the limit of steps is reached")
+        close_calls(transaction, run.now, "not run: the limit of steps is reached")
         _fail_at_step_limit(run)
-    elif draft.now >= run.now.close_at and works:
-        time_out(draft, run.id, "not run: the time is up")
+    elif transaction.now >= run.now.close_at and works:
+        time_out(transaction, run.id, "not run: the time is up")
     elif limit is not None and not completes:
         _stop_at_limit(run, *limit)
     else:
@@ -123,7 +123,7 @@ def stepped(draft: Transaction, run_id: RunId, step: ModelStep) -> None:
 
 
 def _has_no_steps_left(run: LiveRun) -> bool:
-    return run.now.steps >= run.draft.rules.limits.steps_per_run
+    return run.now.steps >= run.transaction.policy.limits.steps_per_run
 
 
 def _fail_at_step_limit(run: LiveRun) -> None:
@@ -132,15 +132,15 @@ def _fail_at_step_limit(run: LiveRun) -> None:
 
 def _stop_at_limit(run: LiveRun, name: str, sentence: str) -> None:
     """End a run at a limit of tokens or cost; the user is asked once, when the turn has closed."""
-    draft = run.draft
-    close_calls(draft, run.now, f"not run: {sentence}")
-    is_its_own = spent(draft) is None
+    transaction = run.transaction
+    close_calls(transaction, run.now, f"not run: {sentence}")
+    is_its_own = spent(transaction) is None
     if is_its_own:  # the limits of the cycle and the conversation are recorded where the user is asked
-        draft.add(r.LimitReached, limit=name, sentence=sentence)
-    announce = not kind_of_conversation(draft.state).asks_at_limits
+        transaction.add(r.LimitReached, limit=name, sentence=sentence)
+    announce = not kind_of_conversation(transaction.state).asks_at_limits
     ended = run.now
-    finish_run(draft, ended, "over_limit" if is_its_own else "failed", error=sentence, announce=announce)
-    after_end(draft, ended)
+    finish_run(transaction, ended, "over_limit" if is_its_own else "failed", error=sentence, announce=announce)
+    after_end(transaction, ended)
 
 
 def _with_unique_ids(step: ModelStep, run: Run) -> ModelStep:
@@ -163,7 +163,7 @@ def _with_unique_ids(step: ModelStep, run: Run) -> ModelStep:
 
 def _schedule(run: LiveRun) -> None:
     """Decide the run's calls in their order, as far as that is possible now; end it if only `complete` is left."""
-    draft = run.draft
+    transaction = run.transaction
     agent = run.agent
     held_back: frozenset[_CallKind] = frozenset()
     too_many = {call.request.id for call in run.now.calls[CALLS:]}
@@ -172,7 +172,7 @@ def _schedule(run: LiveRun) -> None:
             held_back |= _held_back_by_begun(call)
         elif call.request.id in too_many:
             sentence = f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
-            draft.refuse(run.now, call, sentence)
+            transaction.refuse(run.now, call, sentence)
         elif _is_decided_by_kind(run, call):
             if run.has_ended:  # the call was its last
                 return
@@ -185,7 +185,7 @@ def _schedule(run: LiveRun) -> None:
                 _CallKind.OWN in held_back
             ):  # calls before it need the phase as it is, calls after it the phase it leads to
                 break
-            agent_phases.decide(draft, run.now, agent, call)
+            agent_phases.decide(transaction, run.now, agent, call)
         else:
             held_back |= _call_tool(run, agent, call, held_back)
     _complete_if_last(run, agent)
@@ -202,20 +202,20 @@ def _held_back_by_begun(call: Call) -> frozenset[_CallKind]:
 
 def _is_decided_by_kind(run: LiveRun, call: Call) -> bool:
     """Have the kind of conversation decide a call that is its own; False where it is not."""
-    draft = run.draft
-    before = len(draft.records)
-    if not kind_of_conversation(draft.state).own_call(draft, run.now, call):
+    transaction = run.transaction
+    before = len(transaction.records)
+    if not kind_of_conversation(transaction.state).own_call(transaction, run.now, call):
         return False
     # not where the call was refused, or waits for those before it
-    has_result = any(isinstance(record, r.ToolCallCompleted) for record in draft.records[before:])
+    has_result = any(isinstance(record, r.ToolCallCompleted) for record in transaction.records[before:])
     if has_result and not run.has_ended:
-        agent_phases.evaluate(draft, run.id)
+        agent_phases.evaluate(transaction, run.id)
     return True
 
 
 def _waits_for_agent_phase(run: LiveRun, agent: Agent, call: Call) -> bool:
     """Whether a call is withheld by the agent's own phase, and one that is before it may yet change that."""
-    if agent_phases.withheld(run.draft, run.now, agent, call.request.tool) is None:
+    if agent_phases.withheld(run.transaction, run.now, agent, call.request.tool) is None:
         return False
     before = takewhile(lambda other: other.request.id != call.request.id, run.now.calls)
     return any(other.state is not CallState.DONE and other.request.tool != "complete" for other in before)
@@ -224,53 +224,53 @@ def _waits_for_agent_phase(run: LiveRun, agent: Agent, call: Call) -> bool:
 def _call_subagent(run: LiveRun, agent: Agent, call: Call, held_back: frozenset[_CallKind]) -> frozenset[_CallKind]:
     """Refuse the call of a sub-agent, or begin it if it may; returns what it holds back."""
     if _CallKind.SUBAGENT not in held_back:  # else it is judged when that has returned, which may change the phase
-        subagents.decide(run.draft, run.now, agent, call)
+        subagents.decide(run.transaction, run.now, agent, call)
     is_open = run.now.find(call.request.id) is not None
     return _HELD_BACK_BY[_CallKind.SUBAGENT] if is_open else frozenset()
 
 
 def _call_tool(run: LiveRun, agent: Agent, call: Call, held_back: frozenset[_CallKind]) -> frozenset[_CallKind]:
     """Refuse a tool call, park it, or begin it if it may; returns what it holds back."""
-    draft = run.draft
-    refusal = agent_phases.refusal(draft, run.now, agent, call.request.tool) or call.request.fault
+    transaction = run.transaction
+    refusal = agent_phases.refusal(transaction, run.now, agent, call.request.tool) or call.request.fault
     if refusal:
-        draft.refuse(run.now, call, refusal)
+        transaction.refuse(run.now, call, refusal)
         return frozenset()
     if call.request.tool == "ask":
         _park(run, call)
         return frozenset()
-    rule = draft.rules.tools_of(agent)[call.request.tool]
+    rule = transaction.policy.tools_of(agent)[call.request.tool]
     kind = _CallKind.READ if rule.replay is Replay.READ else _CallKind.CHANGE
     if kind not in held_back:
-        draft.add(
+        transaction.add(
             r.ToolCallStarted,
             run=run.id,
             call=call.request.id,
             tool=rule.name,
             replay=rule.replay,
-            phase=draft.state.cycle.phase,
+            phase=transaction.state.cycle.phase,
         )
     return _HELD_BACK_BY[kind]
 
 
 def _park(run: LiveRun, call: Call) -> None:
-    draft = run.draft
+    transaction = run.transaction
     question = call.request.arguments.get("question")
     if not isinstance(question, str) or not question.strip():
         sentence = "`ask` needs `question`, a text that is not empty."
-        draft.refuse(run.now, call, sentence)
+        transaction.refuse(run.now, call, sentence)
         return
     options = call.request.arguments.get("options")
     choices = [str(option) for option in options] if isinstance(options, list) else []
     text = question.strip() + "".join(f"\n- {choice}" for choice in choices)
-    draft.add(
+    transaction.add(
         r.QuestionAsked,
         run=run.id,
         call=call.request.id,
         question=text,
-        of=permissions.asked_by_agents(draft.state),
+        of=permissions.asked_by_agents(transaction.state),
     )
-    send_as_agent(draft, run.now, text, "question", call=call.request.id)
+    send_as_agent(transaction, run.now, text, "question", call=call.request.id)
 
 
 # ---- the end of a run ----
@@ -278,17 +278,17 @@ def _park(run: LiveRun, call: Call) -> None:
 
 def _complete_if_last(run: LiveRun, agent: Agent) -> None:
     """Take the first `complete` of an answer as the run's end, or refuse it, once no other call is left."""
-    draft = run.draft
+    transaction = run.transaction
     left = run.now.open_calls
     if not left or any(call.request.tool != "complete" or call.state is not CallState.ASKED for call in left):
         return
     first = left[0]
     arguments = first.request.arguments
-    fault = agent_phases.refusal(draft, run.now, agent, "complete")
+    fault = agent_phases.refusal(transaction, run.now, agent, "complete")
     fault = fault or first.request.fault or _wrong_completion(arguments, run.now)
     fault = fault or _unseen_failure(run) or _unproved(run, agent, arguments)
     for call in left if fault else left[1:]:
-        draft.refuse(run.now, call, fault or "The first `complete` of an answer counts.")
+        transaction.refuse(run.now, call, fault or "The first `complete` of an answer counts.")
     if fault is None:
         last = next((entry for entry in reversed(run.now.entries) if isinstance(entry, ModelStep)), None)
         _finish(run, {"response": last.text if last else "", **arguments}, completed=True)
@@ -328,7 +328,7 @@ def _unproved(run: LiveRun, agent: Agent, arguments: Mapping[str, Any]) -> str |
     """Why a verdict `verified` does not count yet; None where it does, and after `PROOFS` refusals."""
     if not _claims(run.now, arguments) or _has_no_steps_left(run):
         return None
-    why = kind_of_conversation(run.draft.state).why_unproved(run.draft, agent)
+    why = kind_of_conversation(run.transaction.state).why_unproved(run.transaction, agent)
     return why.refusal if why is not None and _unproved_before(run.now) < PROOFS else None
 
 
@@ -344,32 +344,39 @@ def _unproved_before(run: Run) -> int:
 
 def _finish(run: LiveRun, arguments: Mapping[str, Any], *, completed: bool) -> None:
     """End the run with what its model said, or ask the model once more for what is lacking."""
-    draft = run.draft
+    transaction = run.transaction
     ended = run.now
     text = str(arguments.get("response") or "").strip()
     summary = str(arguments.get("summary") or "").strip()
     issues = str(arguments.get("issues") or "").strip()
     if issues and issues not in text:
         text = f"{text}\n\n{issues}".strip()
-    text = text or summary or kind_of_conversation(draft.state).text_of_calls(draft, ended)
+    text = text or summary or kind_of_conversation(transaction.state).text_of_calls(transaction, ended)
     verdict, untried = _verdict(run, arguments, issues)
     lacking = _lacking(ended, text, verdict)
     if lacking and ended.reprompts < NUDGES and not _has_no_steps_left(run):
-        draft.add(r.ModelReprompted, run=run.id, text=lacking)
+        transaction.add(r.ModelReprompted, run=run.id, text=lacking)
     elif not text:
         _fail(run, EMPTY)
     else:  # an answer without a verdict is still an answer; only the gate stays open
         finish_run(
-            draft, ended, "finished", text=text, summary=summary, verdict=verdict, untried=untried, completed=completed
+            transaction,
+            ended,
+            "finished",
+            text=text,
+            summary=summary,
+            verdict=verdict,
+            untried=untried,
+            completed=completed,
         )
-        after_end(draft, ended)
+        after_end(transaction, ended)
 
 
 def _verdict(run: LiveRun, arguments: Mapping[str, Any], issues: str) -> tuple[r.WorkVerdict, str]:
     """The verdict that counts, "" for none; and why nothing was tried, where it is `untried`."""
     verdict = arguments.get("verdict") if PHASES[run.now.phase].needs_verdict else ""
     why = (
-        kind_of_conversation(run.draft.state).why_unproved(run.draft, run.agent)
+        kind_of_conversation(run.transaction.state).why_unproved(run.transaction, run.agent)
         if _claims(run.now, arguments)
         else None
     )
@@ -389,11 +396,13 @@ def _lacking(run: Run, text: str, verdict: r.WorkVerdict) -> str:
     return ""
 
 
-def returned(draft: Transaction, run_id: RunId, call: Call, result: ToolResult) -> None:
+def returned(transaction: Transaction, run_id: RunId, call: Call, result: ToolResult) -> None:
     """A call gave its result: the next one may start, or the model is wanted again."""
-    run = LiveRun(draft, run_id)
-    result = kind_of_conversation(draft.state).checked_result(draft, run.now, agent_phases.kept(draft, run.now, result))
-    draft.add_result(
+    run = LiveRun(transaction, run_id)
+    result = kind_of_conversation(transaction.state).checked_result(
+        transaction, run.now, agent_phases.kept(transaction, run.now, result)
+    )
+    transaction.add_result(
         run.now,
         call,
         ok=result.ok,
@@ -409,36 +418,36 @@ def returned(draft: Transaction, run_id: RunId, call: Call, result: ToolResult) 
         is_trial=result.exit_status is not None and programs.is_trial(call.request),
         has_outside_effect=result.has_outside_effect and not programs.only_reads(call.request),
     )
-    after_result(draft, run.id, result.moves)
+    after_result(transaction, run.id, result.moves)
 
 
-def after_result(draft: Transaction, run_id: RunId, moves: Sequence[tuple[str, str]] = ()) -> None:
+def after_result(transaction: Transaction, run_id: RunId, moves: Sequence[tuple[str, str]] = ()) -> None:
     """After a call has its result: see where the agent is, and go on with the others of its answer.
 
     With `moves` the call itself has changed the agent's phase; then its edges are not evaluated on top of it.
     """
-    run = LiveRun(draft, run_id)
+    run = LiveRun(transaction, run_id)
     for source, target in moves:
-        agent_phases.move(draft, run.now, source, target)
+        agent_phases.move(transaction, run.now, source, target)
     if not moves:
-        agent_phases.evaluate(draft, run.id)
+        agent_phases.evaluate(transaction, run.id)
     if run.now.calls:
         _schedule(run)
 
 
-def after_end(draft: Transaction, ended: Run) -> None:
+def after_end(transaction: Transaction, ended: Run) -> None:
     """What is next when a run has ended: its caller goes on, or else the conversation; and who waited to call it."""
-    if ended.parent is not None and ended.parent in draft.state.work.runs:
-        after_result(draft, ended.parent)
-    elif not stop_at_run_limit(draft):
-        advance(draft)
-    recheck_queued_calls(draft)
+    if ended.parent is not None and ended.parent in transaction.state.work.runs:
+        after_result(transaction, ended.parent)
+    elif not stop_at_run_limit(transaction):
+        advance(transaction)
+    recheck_queued_calls(transaction)
 
 
-def recheck_queued_calls(draft: Transaction) -> None:
+def recheck_queued_calls(transaction: Transaction) -> None:
     """Judge the calls that wait, where what they wait for may be over, or be configured no more."""
-    for run_id in subagents.queued(draft):
-        run = LiveRun(draft, run_id)
+    for run_id in subagents.queued(transaction):
+        run = LiveRun(transaction, run_id)
         if not run.has_ended:  # one that was let through may have ended another
             _schedule(run)
 
@@ -448,32 +457,32 @@ def _fail(run: LiveRun, error: str, failure: ModelFailed | None = None) -> None:
     usage = failure.usage if failure is not None else NO_USAGE
     model = failure.model if failure is not None else ""
     ended = run.now
-    finish_run(run.draft, ended, "failed", error=error, usage=usage, model=model)
-    after_end(run.draft, ended)
+    finish_run(run.transaction, ended, "failed", error=error, usage=usage, model=model)
+    after_end(run.transaction, ended)
 
 
-def time_out(draft: Transaction, run_id: RunId, sentence: str = STOPPED) -> None:
+def time_out(transaction: Transaction, run_id: RunId, sentence: str = STOPPED) -> None:
     """Fail an agent that took too long; the router reads of it. Open calls get the sentence as a result."""
-    run = LiveRun(draft, run_id)
-    minutes = max(1, round(draft.rules.limits.expectation(run.now.phase).close_after / 60_000))
-    close_calls(draft, run.now, sentence)
+    run = LiveRun(transaction, run_id)
+    minutes = max(1, round(transaction.policy.limits.expectation(run.now.phase).close_after / 60_000))
+    close_calls(transaction, run.now, sentence)
     ended = run.now
-    finish_run(draft, ended, "timed_out", error=f"no answer within {minutes} min")
-    after_end(draft, ended)
+    finish_run(transaction, ended, "timed_out", error=f"no answer within {minutes} min")
+    after_end(transaction, ended)
 
 
-def end_loops(draft: Transaction) -> None:
+def end_loops(transaction: Transaction) -> None:
     """End the runs that have just made the same call, with the same result, once too often."""
-    first = draft.records[0].seq if draft.records else draft.state.next_seq
+    first = transaction.records[0].seq if transaction.records else transaction.state.next_seq
     while True:
-        wanted = [run for run in draft.state.work.runs.values() if run.wants is not None and run.wants >= first]
+        wanted = [run for run in transaction.state.work.runs.values() if run.wants is not None and run.wants >= first]
         loops = ((run, loop_detection.repeated_call(run)) for run in wanted)
         run_id, repeated = next(((run.id, call) for run, call in loops if call is not None), (None, None))
         if run_id is None or repeated is None:
             return
         gave = in_a_line(repeated.result.content, RESULT_CHARACTERS) or "nothing"
         _fail(
-            LiveRun(draft, run_id),
+            LiveRun(transaction, run_id),
             f"it called {repeated.request.tool} {loop_detection.SAME_CALLS} times with the same arguments and got the "
             f"same result each time: {gave}",
         )
@@ -482,50 +491,50 @@ def end_loops(draft: Transaction) -> None:
 # ---- what takes long, and models that do not answer ----
 
 
-def warn(draft: Transaction, run_id: RunId) -> None:
+def warn(transaction: Transaction, run_id: RunId) -> None:
     """A run takes long: the user is informed, once for all that work at the same time."""
-    run = LiveRun(draft, run_id)
-    at_work = [other for other in draft.state.work.runs.values() if not other.is_waiting]
+    run = LiveRun(transaction, run_id)
+    at_work = [other for other in transaction.state.work.runs.values() if not other.is_waiting]
     is_reported = any(other.warned for other in at_work)
-    draft.add(r.RunWarned, run=run.id)
+    transaction.add(r.RunWarned, run=run.id)
     if is_reported:
         return
-    left = max(1, round((run.now.close_at - draft.now) / 60_000))
+    left = max(1, round((run.now.close_at - transaction.now) / 60_000))
     names = _and(list(dict.fromkeys(other.name for other in at_work))) or run.now.name
     if len(at_work) > 1:
         sentence = f"{names} are still working; I give them {left} more min."
     else:
         sentence = f"{names} is still working; I give it {left} more min."
-    notify(draft, f"{sentence} `/stop` ends it now.")
+    notify(transaction, f"{sentence} `/stop` ends it now.")
 
 
 def _and(names: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
-def model_failed(draft: Transaction, run_id: RunId | None, failure: ModelFailed) -> None:
+def model_failed(transaction: Transaction, run_id: RunId | None, failure: ModelFailed) -> None:
     """A model call ended without an answer: try again later, hold the work, or give up. No run: it was the router's."""
-    run = LiveRun(draft, run_id) if run_id is not None else None
+    run = LiveRun(transaction, run_id) if run_id is not None else None
     if run is not None and not failure.retryable:
         _refused(run, failure)
         return
-    if run is not None and run.now.agent not in draft.rules.roster:  # no tools are offered, which vendors refuse
+    if run is not None and run.now.agent not in transaction.policy.roster:  # no tools are offered, which vendors refuse
         _fail(run, "it is no longer one of the agents", failure)
         return
-    limits = draft.rules.limits
-    tries = draft.state.failed_tries(run.now if run is not None else None)
+    limits = transaction.policy.limits
+    tries = transaction.state.failed_tries(run.now if run is not None else None)
     is_last = tries >= len(limits.retry_delays)
     asked_for = failure.retry_after or 0
     delay = max(limits.hold_for if is_last else limits.retry_delays[tries], asked_for)
     if failure.needs_operator:
         delay = LIFETIME
     is_on_hold = is_last or asked_for > SILENCE or failure.needs_operator
-    is_reported = _is_outage_reported(draft, run)
-    draft.add(
+    is_reported = _is_outage_reported(transaction, run)
+    transaction.add(
         r.RetryScheduled,
         run=run_id,
         attempt=tries + 1,
-        due=Millis(draft.now + delay),
+        due=Millis(transaction.now + delay),
         message=failure.message[:500],
         on_hold=is_on_hold,
         needs_operator=failure.needs_operator,
@@ -535,23 +544,23 @@ def model_failed(draft: Transaction, run_id: RunId | None, failure: ModelFailed)
     )
     if is_on_hold and not is_reported:
         minutes = max(1, round(delay / 60_000))
-        _report_outage(draft, run, failure, f"{'every' if is_last else 'in'} {minutes} min")
+        _report_outage(transaction, run, failure, f"{'every' if is_last else 'in'} {minutes} min")
 
 
-def _is_outage_reported(draft: Transaction, run: LiveRun | None) -> bool:
+def _is_outage_reported(transaction: Transaction, run: LiveRun | None) -> bool:
     """Whether the user knows that a model cannot be used: agents often share a provider."""
-    asking = run.now if run is not None else draft.state.router.question
+    asking = run.now if run is not None else transaction.state.router.question
     is_reported = asking is not None and asking.outage_reported
-    return is_reported or any(other.is_held for other in draft.state.work.runs.values())
+    return is_reported or any(other.is_held for other in transaction.state.work.runs.values())
 
 
-def _report_outage(draft: Transaction, run: LiveRun | None, failure: ModelFailed, rhythm: str) -> None:
+def _report_outage(transaction: Transaction, run: LiveRun | None, failure: ModelFailed, rhythm: str) -> None:
     who = f"{run.now.name}'s model" if run is not None else "The orchestrator's model"
     why = as_sentence(failure.message[:REASON_CHARACTERS])
     text = f"{who} cannot be used: {why} I hold the work and try again {rhythm}; `/continue` tries at once."
     if failure.needs_operator:
         text = f"{who} cannot be used: {why} I hold the work until then; after that, send `/continue`."
-    notify(draft, text, error="model")
+    notify(transaction, text, error="model")
 
 
 def _refused(run: LiveRun, failure: ModelFailed) -> None:
@@ -560,6 +569,6 @@ def _refused(run: LiveRun, failure: ModelFailed) -> None:
         _fail(run, failure.message, failure)
         return
     text = f"Your last answer could not be used: {as_sentence(failure.message[:300])} Answer again, in another way."
-    run.draft.add(
+    run.transaction.add(
         r.ModelReprompted, run=run.id, text=text, usage=failure.usage, model=failure.model, queued=failure.queued
     )

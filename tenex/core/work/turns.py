@@ -37,26 +37,26 @@ SUMMARY_CHARACTERS = 1_200
 """Of each completion in a turn's summary: enough to hand on, and no essay in every later prompt."""
 
 
-def advance(draft: Transaction) -> None:
+def advance(transaction: Transaction) -> None:
     """Start what follows by the kind of the conversation, unless a turn is open or the conversation has ended."""
-    state = draft.state
+    state = transaction.state
     if state.work.turn is None and state.cycle.status != "ended":
-        kind_of_conversation(state).next(draft)
+        kind_of_conversation(state).next(transaction)
 
 
-def wait_at_limit(draft: Transaction, name: str, sentence: str) -> None:
+def wait_at_limit(transaction: Transaction, name: str, sentence: str) -> None:
     """Record that a limit is reached, report it and wait until a user continues."""
-    draft.add(r.LimitReached, limit=name, sentence=sentence)
-    notify(draft, f"{sentence} Write `/continue` to go on.")
-    draft.add(r.Waiting, reason="limit")
+    transaction.add(r.LimitReached, limit=name, sentence=sentence)
+    notify(transaction, f"{sentence} Write `/continue` to go on.")
+    transaction.add(r.Waiting, reason="limit")
 
 
-def same_failure(draft: Transaction) -> tuple[str, str] | None:
+def same_failure(transaction: Transaction) -> tuple[str, str] | None:
     """The limit and its sentence where an agent has failed repeatedly for the same reason."""
-    done = repeated_failure(draft.state)
+    done = repeated_failure(transaction.state)
     if done is None:
         return None
-    agent = draft.rules.roster.get(done.agent)
+    agent = transaction.policy.roster.get(done.agent)
     name = agent.name if agent is not None else done.agent
     error = in_a_line(done.error, ERROR_CHARACTERS)
     return "same_failure", (
@@ -65,21 +65,21 @@ def same_failure(draft: Transaction) -> tuple[str, str] | None:
     )
 
 
-def too_many_turns(draft: Transaction) -> tuple[str, str] | None:
+def too_many_turns(transaction: Transaction) -> tuple[str, str] | None:
     """The limit and its sentence where too many turns were taken since a user last wrote."""
-    turns = draft.state.cycle.turns_since_user
-    if turns >= draft.rules.limits.turns_per_message:
+    turns = transaction.state.cycle.turns_since_user
+    if turns >= transaction.policy.limits.turns_per_message:
         return "turns_per_message", f"I have taken {turns} turns since you last wrote."
     return None
 
 
-def spent(draft: Transaction) -> tuple[str, str] | None:
+def spent(transaction: Transaction) -> tuple[str, str] | None:
     """The limit of the cycle or the conversation that is reached, and the sentence about it.
 
     In chat and brainstorm only the conversation's limit stops: a long talk is one cycle.
     """
-    state = draft.state
-    limits = draft.rules.limits
+    state = transaction.state
+    limits = transaction.policy.limits
     used = NO_USAGE if state.is_talk else state.cycle.usage - state.cycle.talk_usage
     return _over("cycle", "This cycle", used, limits.tokens_per_cycle, limits.cost_per_cycle_usd) or _over(
         "conversation",
@@ -90,9 +90,9 @@ def spent(draft: Transaction) -> tuple[str, str] | None:
     )
 
 
-def limit_reached(draft: Transaction, run: Run) -> tuple[str, str] | None:
+def limit_reached(transaction: Transaction, run: Run) -> tuple[str, str] | None:
     """The limit of a single run that is reached, and the sentence about it."""
-    limits = draft.rules.limits
+    limits = transaction.policy.limits
     return _over("run", f"{run.name}'s run", run.usage, limits.tokens_per_run, limits.cost_per_run_usd)
 
 
@@ -105,40 +105,40 @@ def _over(scope: str, what: str, usage: Usage, tokens: int, cost_usd: float) -> 
     return None
 
 
-def stop_at_run_limit(draft: Transaction) -> bool:
+def stop_at_run_limit(transaction: Transaction) -> bool:
     """Ask the user where an agent of the turn that has just closed was stopped at the limit of a run."""
-    state = draft.state
+    state = transaction.state
     if state.work.turn is not None or state.memory.last_turn is None or not kind_of_conversation(state).asks_at_limits:
         return False
     over = [done.error for done in state.memory.last_turn.completions if done.outcome == "over_limit"]
     if not over:
         return False
-    notify(draft, f"{' '.join(over)} Write `/continue` to go on.")
-    draft.add(r.Waiting, reason="limit")
+    notify(transaction, f"{' '.join(over)} Write `/continue` to go on.")
+    transaction.add(r.Waiting, reason="limit")
     return True
 
 
-def open_turn(draft: Transaction, agents: Sequence[Slug], reason: str, decider: Decider) -> None:
+def open_turn(transaction: Transaction, agents: Sequence[Slug], reason: str, decider: Decider) -> None:
     """Set agents to work at the same time, in the phase the conversation is in."""
-    state = draft.state
-    rules = draft.rules
+    state = transaction.state
+    policy = transaction.policy
     turn = TurnId(f"turn-{state.totals.turn_count + 1}")
-    draft.add(
+    transaction.add(
         r.TurnOpened,
         turn_id=turn,
         phase=state.cycle.phase,
         agents=tuple(agents),
         reason=reason,
-        handoff=_handoff(draft),
+        handoff=_handoff(transaction),
         gates_by_effect=state.has_phases and state.cycle.phase is Phase.EXECUTE,
         decided_by=decider,
     )
     for slug in agents:
-        start_run(draft, RunId(f"{turn}.{slug}"), rules.roster[slug])
+        start_run(transaction, RunId(f"{turn}.{slug}"), policy.roster[slug])
 
 
 def start_run(
-    draft: Transaction,
+    transaction: Transaction,
     run: RunId,
     agent: Agent,
     *,
@@ -147,33 +147,33 @@ def start_run(
     is_shared: bool = False,
 ) -> None:
     """Set an agent to work; `parent` and `call` where a sub-agent called it."""
-    state = draft.state
-    expected = UNWATCHED if state.watches_runs else draft.rules.limits.expectation(state.cycle.phase)
-    draft.add(
+    state = transaction.state
+    expected = UNWATCHED if state.watches_runs else transaction.policy.limits.expectation(state.cycle.phase)
+    transaction.add(
         r.RunStarted,
         run=run,
         agent=agent.slug,
         agent_name=agent.name,
         pubkey=agent.pubkey,
-        warn_at=Millis(draft.now + expected.warn_after),
-        close_at=Millis(draft.now + expected.close_after),
+        warn_at=Millis(transaction.now + expected.warn_after),
+        close_at=Millis(transaction.now + expected.close_after),
         parent=parent,
         call=call,
         is_shared=is_shared,
     )
-    sync_agent_state(draft, draft.state.work.runs[run])
+    sync_agent_state(transaction, transaction.state.work.runs[run])
 
 
-def _handoff(draft: Transaction) -> Handoff | None:
-    transitions = (kind.last_transition for kind in draft.state.kinds.values())
+def _handoff(transaction: Transaction) -> Handoff | None:
+    transitions = (kind.last_transition for kind in transaction.state.kinds.values())
     last = next((transition for transition in transitions if transition is not None), None)
-    if last is None or draft.now - last.at > draft.rules.limits.handoff_window:
+    if last is None or transaction.now - last.at > transaction.policy.limits.handoff_window:
         return None
     return Handoff(from_=last.from_, to=last.to, message=last.message, reason=last.reason, summary=last.summary)
 
 
 def finish_run(
-    draft: Transaction,
+    transaction: Transaction,
     run: Run,
     outcome: r.Outcome,
     *,
@@ -192,24 +192,24 @@ def finish_run(
 
     The sub-agents it has called end with it. A sub-agent's text goes to its caller only.
     """
-    if draft.state.work.turn is None or run.id not in draft.state.work.runs:
+    if transaction.state.work.turn is None or run.id not in transaction.state.work.runs:
         return
-    for called in draft.state.work.called_by(run.id):
-        close_calls(draft, called, STOPPED)
-        finish_run(draft, called, "stopped", error=f"{run.name}, who called it, has ended")
+    for called in transaction.state.work.called_by(run.id):
+        close_calls(transaction, called, STOPPED)
+        finish_run(transaction, called, "stopped", error=f"{run.name}, who called it, has ended")
     announce = announce and run.parent is None
     if announce and outcome == "finished":
-        asks_approval = kind_of_conversation(draft.state).approval_question(draft, run)
-        after = asks_approval or kind_of_conversation(draft.state).what_follows(draft, run, verdict)
+        asks_approval = kind_of_conversation(transaction.state).approval_question(transaction, run)
+        after = asks_approval or kind_of_conversation(transaction.state).what_follows(transaction, run, verdict)
         shown = f"{text}\n\n{after}" if after else text
         asks: r.Ask = "approval" if asks_approval else ""
-        is_published = kind_of_conversation(draft.state).is_published(draft.state, run, outcome, verdict)
+        is_published = kind_of_conversation(transaction.state).is_published(transaction.state, run, outcome, verdict)
         is_published = bool(asks) or (is_published and bool(text))
         words = shown or summary
-        send_as_agent(draft, run, words, "completion", completed=completed, asks=asks, is_published=is_published)
+        send_as_agent(transaction, run, words, "completion", completed=completed, asks=asks, is_published=is_published)
     elif announce:
-        send_as_agent(draft, run.spent(usage, model), f"I could not finish: {error}", "error")
-    draft.add(
+        send_as_agent(transaction, run.spent(usage, model), f"I could not finish: {error}", "error")
+    transaction.add(
         r.RunEnded,
         run=run.id,
         outcome=outcome,
@@ -223,41 +223,43 @@ def finish_run(
         hand_over=hand_over,
     )
     if run.parent is not None:
-        _hand_back(draft, run, outcome, f"[{verdict}] {text}" if verdict else text or error)
-    elif not draft.state.work.runs:
-        close_turn(draft)
-        kind_of_conversation(draft.state).on_turn_closed(draft, run, outcome, text or error, completed=completed)
+        _hand_back(transaction, run, outcome, f"[{verdict}] {text}" if verdict else text or error)
+    elif not transaction.state.work.runs:
+        close_turn(transaction)
+        kind_of_conversation(transaction.state).on_turn_closed(
+            transaction, run, outcome, text or error, completed=completed
+        )
 
 
-def _hand_back(draft: Transaction, run: Run, outcome: r.Outcome, words: str) -> None:
+def _hand_back(transaction: Transaction, run: Run, outcome: r.Outcome, words: str) -> None:
     """Give the caller what came of its call, if it still waits for it."""
-    caller = draft.state.work.runs.get(run.parent) if run.parent is not None else None
+    caller = transaction.state.work.runs.get(run.parent) if run.parent is not None else None
     call = caller.find(run.call) if caller is not None and run.call is not None else None
     if caller is None or call is None:
         return
     is_done = outcome == "finished"
     content = words if is_done else f"{run.name} {outcome.replace('_', ' ')}: {words}"
-    draft.add_result(caller, call, ok=is_done, content=cut(content, MESSAGE_CHARACTERS))
+    transaction.add_result(caller, call, ok=is_done, content=cut(content, MESSAGE_CHARACTERS))
 
 
-def close_calls(draft: Transaction, run: Run, sentence: str, *, only: Replay | None = None) -> None:
+def close_calls(transaction: Transaction, run: Run, sentence: str, *, only: Replay | None = None) -> None:
     """Give open calls a result without having one: only those of one class, or all."""
-    returned = draft.state.work.undecided_keys
+    returned = transaction.state.work.undecided_keys
     for call in run.open_calls:
         is_running = call.state is CallState.PERMITTED and Key(Work.TOOL, call.seq) not in returned
         if only is None or (is_running and call.replay is only):
             may_have_changed = call.state is CallState.PERMITTED and call.replay is not Replay.READ
-            draft.add_result(run, call, ok=False, content=sentence, has_outside_effect=may_have_changed)
+            transaction.add_result(run, call, ok=False, content=sentence, has_outside_effect=may_have_changed)
 
 
-def close_turn(draft: Transaction) -> None:
+def close_turn(transaction: Transaction) -> None:
     """Close the open turn, whose runs have all ended."""
-    turn = draft.state.work.turn
+    turn = transaction.state.work.turn
     if turn is None:
         return
     summary = "\n".join(_line(done) for done in turn.completions)
-    gate = kind_of_conversation(draft.state).gate_met(draft, turn)
-    draft.add(r.TurnClosed, turn_id=turn.turn_id, summary=summary, gate=gate)
+    gate = kind_of_conversation(transaction.state).gate_met(transaction, turn)
+    transaction.add(r.TurnClosed, turn_id=turn.turn_id, summary=summary, gate=gate)
 
 
 def _line(done: Completion) -> str:

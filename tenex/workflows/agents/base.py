@@ -109,12 +109,12 @@ class BaseAgent(PhasedAgent):
         slug = slug_of(type(self))
         async with self._turn:
             members = with_subagents(self, slug)
-            rules = rules_of(slug, members, self._limits)
-            ports = MemberPorts(members, rules.roster)
+            policy = rules_of(slug, members, self._limits)
+            ports = MemberPorts(members, policy.roster)
             local = LocalAgent(
                 ConversationId(hashlib.sha256(f"agent {slug}\n{self._thread}".encode()).hexdigest()),
                 slug,
-                rules,
+                policy,
                 self._journals,
                 self._clock,
                 model=self._model,

@@ -87,7 +87,7 @@ class LocalAgent(LocalRun):
         self,
         conversation: ConversationId,
         slug: Slug,
-        rules: Policy,
+        policy: Policy,
         journals: Journals,
         clock: Clock,
         *,
@@ -102,7 +102,7 @@ class LocalAgent(LocalRun):
         super().__init__(
             conversation,
             journals,
-            rules,
+            policy,
             clock,
             model=_MeteredModel(model),
             tools=tools,

@@ -60,24 +60,24 @@ ANNOUNCED = 50
 """Nodes announced one by one since a user continued it: a search of a thousand rounds would fill a client."""
 
 
-def on_signal(draft: Transaction, signal: Signal) -> bool:
+def on_signal(transaction: Transaction, signal: Signal) -> bool:
     """Handle a signal of a mission; one whose key is not wanted any more gives no record."""
     match signal:
         case MissionRequested():
-            _open(draft, signal)
+            _open(transaction, signal)
         case StepRequested() | StepFinished() | NodeReturned() | NodeFailed():
-            _of_node(draft, signal)
+            _of_node(transaction, signal)
         case NodeInterrupted(spent=cost):
-            paying = mission_of(draft.state)
+            paying = mission_of(transaction.state)
             if paying is not None:
-                _pay(draft, paying, cost)
+                _pay(transaction, paying, cost)
         case PauseRequested():
-            _pause_asked(draft, signal)
+            _pause_asked(transaction, signal)
         case ContinueRequested():
-            continue_mission(draft, signal.by)
+            continue_mission(transaction, signal.by)
         case DayLimitReached(key=key) if key.work is Work.NODE:
-            if (mission := _running(draft, key)) is not None:
-                draft.add(
+            if (mission := _running(transaction, key)) is not None:
+                transaction.add(
                     m.NodeRetryScheduled,
                     attempt=mission.attempt,
                     due=signal.until,
@@ -85,50 +85,50 @@ def on_signal(draft: Transaction, signal: Signal) -> bool:
                     message=signal.sentence,
                     limit=signal.limit,
                 )
-                holds.report(draft, signal)
+                holds.report(transaction, signal)
         case _:
             return False
     return True
 
 
-def _of_node(draft: Transaction, signal: StepRequested | StepFinished | NodeReturned | NodeFailed) -> None:
-    mission = _running(draft, signal.node if isinstance(signal, StepRequested | StepFinished) else signal.key)
+def _of_node(transaction: Transaction, signal: StepRequested | StepFinished | NodeReturned | NodeFailed) -> None:
+    mission = _running(transaction, signal.node if isinstance(signal, StepRequested | StepFinished) else signal.key)
     if mission is None:
         return
     if not isinstance(signal, StepRequested):
-        _pay(draft, mission, signal.spent)
+        _pay(transaction, mission, signal.spent)
     match signal:
         case StepRequested():
-            _step_asked(draft, mission, signal)
+            _step_asked(transaction, mission, signal)
         case StepFinished():
-            _step_done(draft, mission, signal)
+            _step_done(transaction, mission, signal)
         case NodeReturned():
-            _returned(draft, mission, signal)
+            _returned(transaction, mission, signal)
         case NodeFailed():
-            _failed(draft, mission, signal)
+            _failed(transaction, mission, signal)
 
 
-def begin(draft: Transaction, workflow: str, text: str, by: str) -> None:
+def begin(transaction: Transaction, workflow: str, text: str, by: str) -> None:
     """Begin a mission that a message mentioned; where it cannot, the conversation waits for one that can."""
-    rule = missions_of(draft.rules)[workflow]
+    rule = missions_of(transaction.policy)[workflow]
     if rule.begin is None:
         return
     call = partial(_call, rule.begin, text)
     name = f"begin of the mission {workflow}"
     found = answer(
-        draft.state.work.verdicts, FunctionQuestion(function=name, given=digest(text), code=rule.begin, call=call)
+        transaction.state.work.verdicts, FunctionQuestion(function=name, given=digest(text), code=rule.begin, call=call)
     )
     if found.kind:
         failed = f"its `begin` failed with {found.kind}. The author of its code has to fix that."
-        draft.add(m.MissionRefused, workflow=workflow)
+        transaction.add(m.MissionRefused, workflow=workflow)
         sentence = found.error if found.kind == UsageError.__name__ else failed
         text = f"The mission {workflow} cannot begin: {sentence} Correct it and write it here again."
-        notify(draft, text, error="workflow")
-        draft.add(r.Ended, reason=f"the mission {workflow} could not begin")
+        notify(transaction, text, error="workflow")
+        transaction.add(r.Ended, reason=f"the mission {workflow} could not begin")
         return
-    state = _identified(draft, rule, found.value["state"])
-    draft.add(m.MissionOpened, workflow=workflow, state=state, by=by, pubkey=rule.pubkey)
-    _enter(draft, rule, found.value["node"], found.value["data"], {})
+    state = _identified(transaction, rule, found.value["state"])
+    transaction.add(m.MissionOpened, workflow=workflow, state=state, by=by, pubkey=rule.pubkey)
+    _enter(transaction, rule, found.value["node"], found.value["data"], {})
 
 
 def _call(begin: Begin, text: str) -> dict[str, Any]:
@@ -136,122 +136,128 @@ def _call(begin: Begin, text: str) -> dict[str, Any]:
     return {"node": beginning.node, "data": dict(beginning.data), "state": dict(beginning.state)}
 
 
-def pause(draft: Transaction, mission: Mission, by: str) -> None:
+def pause(transaction: Transaction, mission: Mission, by: str) -> None:
     """Pause an open mission as a user asks; what is under way may return first."""
     if mission.is_paused:
-        notify(draft, status_line(mission))
+        notify(transaction, status_line(mission))
         return
-    _pause_asked(draft, PauseRequested(by=by, reason=f"{by} asks for it."))
-    if (now := _now(draft)) is not None and not now.is_paused:
-        notify(draft, "It pauses as soon as the step under way has returned. `/stop` cuts that off.")
+    _pause_asked(transaction, PauseRequested(by=by, reason=f"{by} asks for it."))
+    if (now := _now(transaction)) is not None and not now.is_paused:
+        notify(transaction, "It pauses as soon as the step under way has returned. `/stop` cuts that off.")
 
 
-def opened(draft: Transaction) -> None:
+def opened(transaction: Transaction) -> None:
     """A process goes on: steps that may not run twice are unknown; a mission whose graph is gone waits for it."""
-    mission = _now(draft)
+    mission = _now(transaction)
     if mission is None or (mission.wants is None and mission.wait is None):
         return
-    _mark_unknown(draft, mission, UNKNOWN)
-    if not _halt_if_strange(draft, mission):
-        _settle_pause(draft)
+    _mark_unknown(transaction, mission, UNKNOWN)
+    if not _halt_if_strange(transaction, mission):
+        _settle_pause(transaction)
 
 
-def timer(draft: Transaction, key: Key) -> bool:
+def timer(transaction: Transaction, key: Key) -> bool:
     """Whether the timer is the mission's; then what follows from it is recorded. It is known to be wanted."""
-    mission = _now(draft)
+    mission = _now(transaction)
     if mission is None:
         return False
     if key.part == "node-retry":
-        draft.add(m.NodeRetryDue)
-        _halt_if_strange(draft, mission)
+        transaction.add(m.NodeRetryDue)
+        _halt_if_strange(transaction, mission)
     elif key.part == "node-close":
-        _fail(draft, mission, "TimedOut", "its time is up")
+        _fail(transaction, mission, "TimedOut", "its time is up")
     else:
         return False
     return True
 
 
-def continue_mission(draft: Transaction, by: str) -> bool:
+def continue_mission(transaction: Transaction, by: str) -> bool:
     """Let a mission go on that is paused, or waits for another try; whether there was one."""
-    mission = _now(draft)
+    mission = _now(transaction)
     if mission is None or mission.wants is not None:
         return False
     if not mission.is_paused and mission.wait is None:
         return False
-    if spent(draft):  # a user has seen that, and it may cost as much again
-        draft.add(r.Continued, name=by)
-    draft.add(m.NodeRetryDue, by=by)
-    _halt_if_strange(draft, mission)
+    if spent(transaction):  # a user has seen that, and it may cost as much again
+        transaction.add(r.Continued, name=by)
+    transaction.add(m.NodeRetryDue, by=by)
+    _halt_if_strange(transaction, mission)
     return True
 
 
-def halt(draft: Transaction, by: str, reason: str) -> None:
+def halt(transaction: Transaction, by: str, reason: str) -> None:
     """Pause at once, if it is not paused yet: what is under way is cut off."""
-    mission = _now(draft)
+    mission = _now(transaction)
     if mission is not None and not mission.is_paused:
-        _mark_unknown(draft, mission, STOPPED)
-        draft.add(m.MissionPaused, by=by, reason=reason)
+        _mark_unknown(transaction, mission, STOPPED)
+        transaction.add(m.MissionPaused, by=by, reason=reason)
 
 
-def drop(draft: Transaction, by: str) -> None:
+def drop(transaction: Transaction, by: str) -> None:
     """End an open mission for good; where the conversation is its own, that is reported and it ends too."""
-    mission = _now(draft)
+    mission = _now(transaction)
     if mission is None:
         return
-    _mark_unknown(draft, mission, STOPPED)
+    _mark_unknown(transaction, mission, STOPPED)
     if mission.is_alone:
-        _end(draft, "stopped", kind="Stopped", message=f"{by} ended it")
+        _end(transaction, "stopped", kind="Stopped", message=f"{by} ended it")
     else:
-        draft.add(m.MissionEnded, outcome="stopped", kind="Stopped", message=f"ended by {by}")
+        transaction.add(m.MissionEnded, outcome="stopped", kind="Stopped", message=f"ended by {by}")
 
 
 # ---- beginning and ending --------------------------------------------------------------------------------------------
 
 
-def _open(draft: Transaction, signal: MissionRequested) -> None:
-    state, rule = draft.state, missions_of(draft.rules).get(signal.workflow)
+def _open(transaction: Transaction, signal: MissionRequested) -> None:
+    state, rule = transaction.state, missions_of(transaction.policy).get(signal.workflow)
     if rule is None or signal.node not in rule.nodes or state.has_open_kind:
         return  # the caller has been informed before
     if state.work.turn is not None or session_of(state) is not None:
         return  # agents are at work here
     if state.cycle.status == "new":
-        draft.add(
-            r.ConversationStarted, id=state.id, title=signal.workflow, starter=draft.rules.project.pubkey, address={}
+        transaction.add(
+            r.ConversationStarted,
+            id=state.id,
+            title=signal.workflow,
+            starter=transaction.policy.project.pubkey,
+            address={},
         )
-    draft.add(m.MissionOpened, workflow=signal.workflow, state=_identified(draft, rule, signal.state), by=signal.by)
-    _enter(draft, rule, signal.node, signal.data, {})
+    transaction.add(
+        m.MissionOpened, workflow=signal.workflow, state=_identified(transaction, rule, signal.state), by=signal.by
+    )
+    _enter(transaction, rule, signal.node, signal.data, {})
 
 
-def _identified(draft: Transaction, rule: MissionRule, state: Mapping[str, Any]) -> dict[str, Any]:
+def _identified(transaction: Transaction, rule: MissionRule, state: Mapping[str, Any]) -> dict[str, Any]:
     """The state with the id of this mission, where its author left that open."""
     is_open = MISSION_ID in rule.tracked and not state.get(MISSION_ID)
-    return {**state, MISSION_ID: str(draft.state.id)} if is_open else dict(state)
+    return {**state, MISSION_ID: str(transaction.state.id)} if is_open else dict(state)
 
 
 def _enter(
-    draft: Transaction, rule: MissionRule, name: str, data: Mapping[str, Any], changed: Mapping[str, Any]
+    transaction: Transaction, rule: MissionRule, name: str, data: Mapping[str, Any], changed: Mapping[str, Any]
 ) -> None:
     node = rule.nodes[name]
-    mission = mission_of(draft.state)
+    mission = mission_of(transaction.state)
     before = mission.node if mission is not None else ""
     entering = dict(changed)
     if CURRENT_PHASE in rule.tracked:
         entering[CURRENT_PHASE] = node.phase
-    close_at = Millis(draft.now + node.timeout) if node.timeout is not None else Millis(0)
-    draft.add(m.NodeEntered, node=name, data=dict(data), changed=entering, close_at=close_at)
-    mission, most = mission_of(draft.state), draft.rules.limits.nodes_per_mission
+    close_at = Millis(transaction.now + node.timeout) if node.timeout is not None else Millis(0)
+    transaction.add(m.NodeEntered, node=name, data=dict(data), changed=entering, close_at=close_at)
+    mission, most = mission_of(transaction.state), transaction.policy.limits.nodes_per_mission
     if mission is not None:
-        _announce_node(draft, mission, rule, before)
+        _announce_node(transaction, mission, rule, before)
     if mission is not None and mission.visits >= most:
         sentence = f"It has entered {mission.visits} nodes since a user last continued it."
-        draft.add(r.LimitReached, limit="nodes_per_mission", sentence=sentence)
-        _pause(draft, mission, "the limit", sentence)
+        transaction.add(r.LimitReached, limit="nodes_per_mission", sentence=sentence)
+        _pause(transaction, mission, "the limit", sentence)
     elif mission is not None and mission.pausing:
-        _pause(draft, mission, mission.pausing_by, mission.pausing)
+        _pause(transaction, mission, mission.pausing_by, mission.pausing)
 
 
 def _end(
-    draft: Transaction,
+    transaction: Transaction,
     outcome: m.MissionOutcome,
     *,
     result: Any = None,
@@ -259,41 +265,41 @@ def _end(
     message: str = "",
     who: Who = "author",
 ) -> None:
-    draft.add(m.MissionEnded, outcome=outcome, result=result, kind=kind, message=message)
-    if (mission := mission_of(draft.state)) is not None:
-        _report_end(draft, mission, who)
-        draft.add(r.Ended, reason=f"the mission {mission.workflow} {outcome}")
+    transaction.add(m.MissionEnded, outcome=outcome, result=result, kind=kind, message=message)
+    if (mission := mission_of(transaction.state)) is not None:
+        _report_end(transaction, mission, who)
+        transaction.add(r.Ended, reason=f"the mission {mission.workflow} {outcome}")
 
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
 
 
-def _step_asked(draft: Transaction, mission: Mission, signal: StepRequested) -> None:
+def _step_asked(transaction: Transaction, mission: Mission, signal: StepRequested) -> None:
     if signal.step in mission.steps:
         return
     if mission.pausing:
-        _settle_pause(draft)
-    elif len(mission.steps) >= draft.rules.limits.steps_per_node:
+        _settle_pause(transaction)
+    elif len(mission.steps) >= transaction.policy.limits.steps_per_node:
         sentence = f"it took {len(mission.steps)} steps, which is the limit for one visit; make it several nodes"
-        _fail(draft, mission, "TooManySteps", sentence)
-    elif limit := spent(draft):
-        draft.add(r.LimitReached, limit=limit[0], sentence=limit[1])
-        draft.add(m.MissionPauseRequested, by="the limit", reason=limit[1])
-        _settle_pause(draft)
+        _fail(transaction, mission, "TooManySteps", sentence)
+    elif limit := spent(transaction):
+        transaction.add(r.LimitReached, limit=limit[0], sentence=limit[1])
+        transaction.add(m.MissionPauseRequested, by="the limit", reason=limit[1])
+        _settle_pause(transaction)
     else:
-        draft.add(m.StepStarted, step=signal.step, replay=signal.replay)
+        transaction.add(m.StepStarted, step=signal.step, replay=signal.replay)
 
 
-def _pay(draft: Transaction, mission: Mission, cost: Mapping[str, Usage]) -> None:
+def _pay(transaction: Transaction, mission: Mission, cost: Mapping[str, Usage]) -> None:
     for model, usage in cost.items():
-        draft.add(m.MissionUsageRecorded, workflow=mission.workflow, model=model, usage=usage)
+        transaction.add(m.MissionUsageRecorded, workflow=mission.workflow, model=model, usage=usage)
 
 
-def _step_done(draft: Transaction, mission: Mission, signal: StepFinished) -> None:
+def _step_done(transaction: Transaction, mission: Mission, signal: StepFinished) -> None:
     step = mission.steps.get(signal.step)
     if step is None or step.is_done:
         return
-    draft.add(
+    transaction.add(
         m.StepCompleted,
         step=signal.step,
         ok=signal.ok,
@@ -304,7 +310,7 @@ def _step_done(draft: Transaction, mission: Mission, signal: StepFinished) -> No
         needs_operator=signal.needs_operator,
         changed=_changed(mission, signal.state),
     )
-    _settle_pause(draft)
+    _settle_pause(transaction)
 
 
 def _changed(mission: Mission, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -312,32 +318,34 @@ def _changed(mission: Mission, state: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in state.items() if known.get(name, missing) != value}
 
 
-def _mark_unknown(draft: Transaction, mission: Mission, sentence: str) -> None:
+def _mark_unknown(transaction: Transaction, mission: Mission, sentence: str) -> None:
     """Record of steps under way that may not run again that no one knows what they did."""
     for step in mission.open_steps:
         if step.replay is Replay.ONCE:
-            draft.add(m.StepCompleted, step=step.id, ok=False, kind=UNKNOWN_KIND, message=sentence)
+            transaction.add(m.StepCompleted, step=step.id, ok=False, kind=UNKNOWN_KIND, message=sentence)
 
 
 # ---- what a node's end leads to --------------------------------------------------------------------------------------
 
 
-def _returned(draft: Transaction, mission: Mission, signal: NodeReturned) -> None:
-    rule = missions_of(draft.rules).get(mission.workflow)
-    if _halt_if_strange(draft, mission, signal.to) or rule is None:
+def _returned(transaction: Transaction, mission: Mission, signal: NodeReturned) -> None:
+    rule = missions_of(transaction.policy).get(mission.workflow)
+    if _halt_if_strange(transaction, mission, signal.to) or rule is None:
         return
     if (refusal := rule.graph.check(mission.node, signal.to)) is not None:
-        _fail(draft, mission, "UndeclaredEdge", refusal)
+        _fail(transaction, mission, "UndeclaredEdge", refusal)
     elif mission.open_steps:
         names = ", ".join(step.id for step in mission.open_steps)
-        _fail(draft, mission, "StepLeftOpen", f"it returned while these steps were under way, await them: {names}")
+        _fail(
+            transaction, mission, "StepLeftOpen", f"it returned while these steps were under way, await them: {names}"
+        )
     else:
         changed = _changed(mission, signal.state) | _completed(rule, mission, signal.state)
-        draft.add(m.NodeCompleted, node=mission.node, to=signal.to, changed=changed)
+        transaction.add(m.NodeCompleted, node=mission.node, to=signal.to, changed=changed)
         if signal.to == END:
-            _end(draft, "finished", result=signal.result)
+            _end(transaction, "finished", result=signal.result)
         else:
-            _enter(draft, rule, signal.to, signal.data, {})
+            _enter(transaction, rule, signal.to, signal.data, {})
 
 
 def _completed(rule: MissionRule, mission: Mission, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -348,18 +356,18 @@ def _completed(rule: MissionRule, mission: Mission, state: Mapping[str, Any]) ->
     return {PHASES_COMPLETED: list(dict.fromkeys([*known, rule.nodes[mission.node].phase]))}
 
 
-def _failed(draft: Transaction, mission: Mission, failure: NodeFailed) -> None:
-    rule = _rule(draft, mission)
+def _failed(transaction: Transaction, mission: Mission, failure: NodeFailed) -> None:
+    rule = _rule(transaction, mission)
     if failure.who == "operator" or rule is None:
-        _pause(draft, mission, PROGRAM, failure.message)
+        _pause(transaction, mission, PROGRAM, failure.message)
     elif failure.who == "world" and (failure.needs_operator or mission.attempt < rule.retries):
-        _mark_unknown(draft, mission, CUT_OFF)
-        delays = draft.rules.limits.retry_delays or (0,)
+        _mark_unknown(transaction, mission, CUT_OFF)
+        delays = transaction.policy.limits.retry_delays or (0,)
         delay = max(delays[min(mission.attempt, len(delays) - 1)], failure.retry_after or 0)
-        draft.add(
+        transaction.add(
             m.NodeRetryScheduled,
             attempt=mission.attempt + (not failure.needs_operator),
-            due=Millis(draft.now + (LIFETIME if failure.needs_operator else delay)),
+            due=Millis(transaction.now + (LIFETIME if failure.needs_operator else delay)),
             kind=failure.kind,
             message=failure.message[:500],
             needs_operator=failure.needs_operator,
@@ -368,72 +376,74 @@ def _failed(draft: Transaction, mission: Mission, failure: NodeFailed) -> None:
             where = f"The mission {mission.workflow} cannot go on at {mission.node}"
             why = _sentence(failure.message[:REASON_CHARACTERS])
             text = f"{where}: {why} I hold the work until then; after that, send `/continue`."
-            notify(draft, text, error="model")
+            notify(transaction, text, error="model")
         if mission.pausing:  # its task has ended, and nothing of it is under way
-            _pause(draft, mission, mission.pausing_by, mission.pausing)
+            _pause(transaction, mission, mission.pausing_by, mission.pausing)
     else:
-        _fail(draft, mission, failure.kind, failure.message, "operator" if failure.needs_operator else failure.who)
+        _fail(
+            transaction, mission, failure.kind, failure.message, "operator" if failure.needs_operator else failure.who
+        )
 
 
-def _fail(draft: Transaction, mission: Mission, kind: str, message: str, who: Who = "author") -> None:
+def _fail(transaction: Transaction, mission: Mission, kind: str, message: str, who: Who = "author") -> None:
     """The node failed for good: its error edge, or the end."""
-    rule, node = missions_of(draft.rules).get(mission.workflow), _rule(draft, mission)
-    if _halt_if_strange(draft, mission) or rule is None or node is None:
+    rule, node = missions_of(transaction.policy).get(mission.workflow), _rule(transaction, mission)
+    if _halt_if_strange(transaction, mission) or rule is None or node is None:
         return
-    _mark_unknown(draft, mission, CUT_OFF)
+    _mark_unknown(transaction, mission, CUT_OFF)
     target, message = node.on_error, message[:MESSAGE_CHARACTERS]
     if target is None or not rule.graph.permits(mission.node, target):
-        draft.add(m.NodeCompleted, node=mission.node, to=END, kind=kind, message=message)
-        _end(draft, "failed", kind=kind, message=f"{mission.node}: {message}", who=who)
+        transaction.add(m.NodeCompleted, node=mission.node, to=END, kind=kind, message=message)
+        _end(transaction, "failed", kind=kind, message=f"{mission.node}: {message}", who=who)
         return
     error = {"node": mission.node, "kind": kind, "message": message, "attempts": mission.attempt + 1}
-    draft.add(m.NodeCompleted, node=mission.node, to=target, kind=kind, message=message)
-    _enter(draft, rule, target, {"error": error} if rule.nodes[target].takes_error else {}, {})
+    transaction.add(m.NodeCompleted, node=mission.node, to=target, kind=kind, message=message)
+    _enter(transaction, rule, target, {"error": error} if rule.nodes[target].takes_error else {}, {})
 
 
 # ---- pauses ----------------------------------------------------------------------------------------------------------
 
 
-def _pause_asked(draft: Transaction, signal: PauseRequested) -> None:
-    mission = _now(draft)
+def _pause_asked(transaction: Transaction, signal: PauseRequested) -> None:
+    mission = _now(transaction)
     if mission is None or mission.is_paused:
         return
     if signal.node is None:
         if not mission.open_steps:
-            _pause(draft, mission, signal.by, signal.reason)
+            _pause(transaction, mission, signal.by, signal.reason)
         elif not mission.pausing:
-            draft.add(m.MissionPauseRequested, by=signal.by, reason=signal.reason)
-    elif _running(draft, signal.node) and signal.step not in mission.steps:
+            transaction.add(m.MissionPauseRequested, by=signal.by, reason=signal.reason)
+    elif _running(transaction, signal.node) and signal.step not in mission.steps:
         # the place is a step that has returned: going on passes it
-        draft.add(m.StepStarted, step=signal.step, replay=Replay.READ)
-        draft.add(m.StepCompleted, step=signal.step, ok=True)
+        transaction.add(m.StepStarted, step=signal.step, replay=Replay.READ)
+        transaction.add(m.StepCompleted, step=signal.step, ok=True)
         if mission.open_steps:
-            draft.add(m.MissionPauseRequested, by=signal.by, reason=signal.reason)
+            transaction.add(m.MissionPauseRequested, by=signal.by, reason=signal.reason)
         else:
-            _pause(draft, mission, signal.by, signal.reason)
+            _pause(transaction, mission, signal.by, signal.reason)
 
 
-def _settle_pause(draft: Transaction) -> None:
+def _settle_pause(transaction: Transaction) -> None:
     """Pause where that is wanted and no step is under way any more."""
-    mission = _now(draft)
+    mission = _now(transaction)
     if mission is not None and mission.pausing and not mission.open_steps:
-        _pause(draft, mission, mission.pausing_by, mission.pausing)
+        _pause(transaction, mission, mission.pausing_by, mission.pausing)
 
 
-def _pause(draft: Transaction, mission: Mission, by: str, reason: str) -> None:
-    _mark_unknown(draft, mission, STOPPED)
-    draft.add(m.MissionPaused, by=by, reason=reason or "a pause")
+def _pause(transaction: Transaction, mission: Mission, by: str, reason: str) -> None:
+    _mark_unknown(transaction, mission, STOPPED)
+    transaction.add(m.MissionPaused, by=by, reason=reason or "a pause")
     resume = "Once the operator has fixed that, `/continue`" if by == PROGRAM else "`/continue`"
     where = f"The mission {mission.workflow} is paused at {mission.node}"
-    notify(draft, f"{where}: {_sentence(reason)} {resume} lets it go on.")
-    draft.add(r.Waiting, reason="mission")
+    notify(transaction, f"{where}: {_sentence(reason)} {resume} lets it go on.")
+    transaction.add(r.Waiting, reason="mission")
 
 
-def _halt_if_strange(draft: Transaction, mission: Mission, following: str = END) -> bool:
+def _halt_if_strange(transaction: Transaction, mission: Mission, following: str = END) -> bool:
     """Whether it was paused, because the configured graph does not know its node; what has been done is kept."""
-    rule, sentence = missions_of(draft.rules).get(mission.workflow), ""
+    rule, sentence = missions_of(transaction.policy).get(mission.workflow), ""
     if rule is None:
-        faults = draft.rules.disabled.get(Slug(mission.workflow), ())
+        faults = transaction.policy.disabled.get(Slug(mission.workflow), ())
         sentence = (
             f"its file has a fault: {faults[0]}"
             if faults
@@ -443,43 +453,43 @@ def _halt_if_strange(draft: Transaction, mission: Mission, following: str = END)
         if rule is not None and node != END and node not in rule.nodes:
             sentence = f"the workflow {mission.workflow} has no node {node} any more."
     if sentence:
-        _pause(draft, mission, PROGRAM, sentence)
+        _pause(transaction, mission, PROGRAM, sentence)
     return bool(sentence)
 
 
-def _now(draft: Transaction) -> Mission | None:
+def _now(transaction: Transaction) -> Mission | None:
     """The mission, as long as it is open."""
-    mission = mission_of(draft.state)
+    mission = mission_of(transaction.state)
     return mission if mission is not None and mission.is_open else None
 
 
-def _running(draft: Transaction, key: Key) -> Mission | None:
+def _running(transaction: Transaction, key: Key) -> Mission | None:
     """The mission, if its node's run of that key is wanted."""
-    mission = _now(draft)
+    mission = _now(transaction)
     if mission is None or mission.wants is None or key != (Work.NODE, mission.wants, ""):
         return None
     return mission
 
 
-def _rule(draft: Transaction, mission: Mission) -> NodeRule | None:
-    rule = missions_of(draft.rules).get(mission.workflow)
+def _rule(transaction: Transaction, mission: Mission) -> NodeRule | None:
+    rule = missions_of(transaction.policy).get(mission.workflow)
     return rule.nodes.get(mission.node) if rule else None
 
 
 # ---- messages to users ----------------------------------------------------------------------------------------------
 
 
-def _announce_node(draft: Transaction, mission: Mission, rule: MissionRule, before: str) -> None:
+def _announce_node(transaction: Transaction, mission: Mission, rule: MissionRule, before: str) -> None:
     """Announce in a line that another node was entered; not where it follows itself."""
     if not mission.is_alone or mission.node == before or mission.visits > ANNOUNCED:
         return
     label = rule.label(before, mission.node) if before else ""
     line = f"Now in {rule.nodes[mission.node].phase}{f': {label}' if label else ''}"
     more = "" if mission.visits < ANNOUNCED else " Further nodes are not announced; `/status` shows the current one."
-    notify(draft, line + ("." if more else "") + more, "announcement")
+    notify(transaction, line + ("." if more else "") + more, "announcement")
 
 
-def _report_end(draft: Transaction, mission: Mission, who: Who) -> None:
+def _report_end(transaction: Transaction, mission: Mission, who: Who) -> None:
     """Report the outcome; where the conversation is its own, the message has the reason as a tag."""
     outcome, name = mission.outcome or "finished", mission.workflow
     tags = (("close-reason", outcome),) if mission.is_alone else ()
@@ -488,9 +498,13 @@ def _report_end(draft: Transaction, mission: Mission, who: Who) -> None:
             value = mission.result
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             shown = text if len(text) <= RESULT_CHARACTERS else f"{text[:RESULT_CHARACTERS]}…"
-            notify(draft, f"The mission {name} has ended.{'' if value is None else f' Its result: {shown}'}", tags=tags)
+            notify(
+                transaction,
+                f"The mission {name} has ended.{'' if value is None else f' Its result: {shown}'}",
+                tags=tags,
+            )
         case "stopped":
-            notify(draft, f"The mission {name} has ended: {mission.message}.", tags=tags)
+            notify(transaction, f"The mission {name} has ended: {mission.message}.", tags=tags)
         case "failed":
             text = f"The mission {name} has failed: {_sentence(mission.message)}"
             again = f"mention @{name} in a new note"
@@ -502,7 +516,7 @@ def _report_end(draft: Transaction, mission: Mission, who: Who) -> None:
                 text += f" That may pass by itself; to try again, {again}."
             elif mission.is_alone:
                 text += f" The author of its code has to fix that; then {again}."
-            notify(draft, text, error="mission", tags=tags)
+            notify(transaction, text, error="mission", tags=tags)
         case _:
             assert_never(outcome)
 

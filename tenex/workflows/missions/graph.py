@@ -103,9 +103,9 @@ class Graph(NodeGraph[StateT, DepsT, RunEndT]):
         runner.hand(conversation, start_node.get_node_id(), self.dependencies_of(start_node))
         caller = Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey(""))
         bare = Policy(roster={}, tools={}, project=caller, limits=limits or Limits())
-        rules = with_missions(bare, {self.name: self.rule()})
+        policy = with_missions(bare, {self.name: self.rule()})
         journals, clock = journal or MemoryJournals(), clock or SystemClock()
-        ended = await _LocalMission(asked, conversation, journals, rules, clock, missions=runner).run_to_rest()
+        ended = await _LocalMission(asked, conversation, journals, policy, clock, missions=runner).run_to_rest()
         if (reached := mission_of(ended)) is None:
             raise InternalError(f"the mission {self.name} was not begun")
         return GraphRunResult(

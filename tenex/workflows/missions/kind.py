@@ -70,36 +70,36 @@ class MissionsKind(Kind):
         mission = missions_of(policy).get(slug)
         return mission is not None and mission.begin is not None
 
-    def begin_cycle(self, draft: Transaction, reason: str, decider: Decider) -> None:
+    def begin_cycle(self, transaction: Transaction, reason: str, decider: Decider) -> None:
         """Begin none: what has ended is over."""
 
-    def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
+    def on_message(self, transaction: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Begin the mission, or report what it does: it does not read what is written beside it."""
-        record_message(draft, signal)
-        mission = mission_of(draft.state)
-        if mission is None or not self.owns(draft.state):
-            decide.begin(draft, called, signal.message.text, signal.name)
+        record_message(transaction, signal)
+        mission = mission_of(transaction.state)
+        if mission is None or not self.owns(transaction.state):
+            decide.begin(transaction, called, signal.message.text, signal.name)
         elif not mission.is_open:
-            notify(draft, decide.over(mission))
-            draft.add(r.Ended, reason=f"the mission {mission.workflow} {mission.outcome}")
+            notify(transaction, decide.over(mission))
+            transaction.add(r.Ended, reason=f"the mission {mission.workflow} {mission.outcome}")
         elif mission.is_paused:
-            notify(draft, f"{decide.status_line(mission)} `/continue` lets it go on, `/new` ends it.")
-            draft.add(r.Waiting, reason="mission")
+            notify(transaction, f"{decide.status_line(mission)} `/continue` lets it go on, `/new` ends it.")
+            transaction.add(r.Waiting, reason="mission")
         else:
             does = "It does not read what is written here; `/stop` and `/pause` stop it."
-            notify(draft, f"{decide.status_line(mission)} {does}")
+            notify(transaction, f"{decide.status_line(mission)} {does}")
 
-    def on_signal(self, draft: Transaction, signal: Signal) -> bool:
+    def on_signal(self, transaction: Transaction, signal: Signal) -> bool:
         """Handle the signals of nodes and of the program that drives a mission."""
-        return decide.on_signal(draft, signal)
+        return decide.on_signal(transaction, signal)
 
-    def on_timer(self, draft: Transaction, key: Key) -> bool:
+    def on_timer(self, transaction: Transaction, key: Key) -> bool:
         """Handle a node's deadline or retry."""
-        return decide.timer(draft, key)
+        return decide.timer(transaction, key)
 
-    def on_opened(self, draft: Transaction) -> None:
+    def on_opened(self, transaction: Transaction) -> None:
         """Give steps that may not run twice an unknown outcome."""
-        decide.opened(draft)
+        decide.opened(transaction)
 
     def effects(self, state: State) -> Iterator[Effect]:
         """The node's run with its deadline, or the wait for its next try."""
@@ -144,11 +144,11 @@ class MissionsKind(Kind):
             return False
         return mission.wants is None and mission.wait is None and not mission.is_paused
 
-    def retry_on_hold(self, draft: Transaction) -> None:
+    def retry_on_hold(self, transaction: Transaction) -> None:
         """Run the node again that a daily limit or a refused key holds back."""
-        mission = mission_of(draft.state)
+        mission = mission_of(transaction.state)
         if mission is not None and mission.wait is not None and mission.wait.on_hold:
-            draft.add(m.NodeRetryDue)
+            transaction.add(m.NodeRetryDue)
 
     def share(self, state: State) -> KindShare | None:
         """The node that the mission is at, and what it does there."""
@@ -176,46 +176,46 @@ class MissionsKind(Kind):
         steps = count(counts["steps"], "step")
         return f"{nodes} of missions entered, {steps}, {counts['stepFailures']} failed"
 
-    def command(self, draft: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
+    def command(self, transaction: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
         """Execute `/pause`, `/new`, `/continue` and `/retry`."""
         del argument
-        mission = mission_of(draft.state)
+        mission = mission_of(transaction.state)
         if mission is None or name not in ("pause", "new", "continue", "retry"):
             return False
         if name == "pause":
             if mission.is_open:
-                decide.pause(draft, mission, signal.name)
+                decide.pause(transaction, mission, signal.name)
             return mission.is_open
         if not mission.is_open:
-            notify(draft, decide.over(mission))
+            notify(transaction, decide.over(mission))
         elif name == "new":
-            stop(draft, signal.name, quiet=True)
-            decide.drop(draft, signal.name)
+            stop(transaction, signal.name, quiet=True)
+            decide.drop(transaction, signal.name)
             if not mission.is_alone:
-                end_cycle(draft, person(signal.name, signal.message.author))
+                end_cycle(transaction, person(signal.name, signal.message.author))
         else:
-            self._resume(draft, mission, signal.name)
+            self._resume(transaction, mission, signal.name)
         return True
 
-    def _resume(self, draft: Transaction, mission: Mission, name: str) -> None:
-        if sentence := holds.refusal(draft.state):
-            notify(draft, sentence)
-        elif not decide.continue_mission(draft, name):
-            notify(draft, decide.status_line(mission))
-        elif (now := mission_of(draft.state)) is not None and not now.is_paused:  # else it has reported why
-            notify(draft, "The mission goes on.")
+    def _resume(self, transaction: Transaction, mission: Mission, name: str) -> None:
+        if sentence := holds.refusal(transaction.state):
+            notify(transaction, sentence)
+        elif not decide.continue_mission(transaction, name):
+            notify(transaction, decide.status_line(mission))
+        elif (now := mission_of(transaction.state)) is not None and not now.is_paused:  # else it has reported why
+            notify(transaction, "The mission goes on.")
 
-    def on_stop(self, draft: Transaction, name: str) -> str:
+    def on_stop(self, transaction: Transaction, name: str) -> str:
         """Pause the mission at once."""
-        mission = mission_of(draft.state)
+        mission = mission_of(transaction.state)
         if mission is None or not mission.is_open or mission.is_paused:
             return ""
-        decide.halt(draft, name, f"stopped by {name}.")
+        decide.halt(transaction, name, f"stopped by {name}.")
         return f"the mission {mission.workflow}"
 
-    def status(self, draft: Transaction) -> list[str]:
+    def status(self, transaction: Transaction) -> list[str]:
         """Where the mission is."""
-        return [decide.status_line(mission) for mission in [mission_of(draft.state)] if mission is not None]
+        return [decide.status_line(mission) for mission in [mission_of(transaction.state)] if mission is not None]
 
     def position(self, state: State) -> str:
         """The node, where the conversation is the mission's own."""

@@ -254,7 +254,7 @@ class Mission:
         """The mission in a fork: what was under way is wanted again, since another journal's seqs make no keys."""
         return replace(self, steps={key: step for key, step in self.steps.items() if step.is_done})
 
-    def at_rest(self, at: Millis) -> "Mission":
+    def without_open_work(self, at: Millis) -> "Mission":
         """It as one to go on from later: paused, with what was under way and may not run again unknown."""
         if not self.is_open:
             return self
@@ -301,10 +301,10 @@ class MissionPart(KindState):
         """The mission, where the conversation is its own."""
         return f"@{self.mission.workflow}" if self.mission is not None and self.mission.is_alone else ""
 
-    def at_rest(self, then: State, at: Millis, seq: int) -> "MissionPart":
+    def without_open_work(self, then: State, at: Millis, seq: int) -> "MissionPart":
         """It with its mission paused."""
         del then, seq
-        return replace(self, mission=self.mission and self.mission.at_rest(at))
+        return replace(self, mission=self.mission and self.mission.without_open_work(at))
 
     def forked(self, records: int) -> "MissionPart":
         """It as a fork begins with it."""

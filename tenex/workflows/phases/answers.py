@@ -63,33 +63,36 @@ def _is_punctuation(char: str) -> bool:
     return char in "`´\ufe0f" or unicodedata.category(char).startswith("P")
 
 
-def open_questions(draft: Transaction) -> int:
+def open_questions(transaction: Transaction) -> int:
     """How many questions a user could mean by a yes that names none."""
-    state = draft.state
+    state = transaction.state
     asked_by_agents = sum(call.state is CallState.PARKED for run in state.work.runs.values() for call in run.open_calls)
-    has_waiver, has_plan = bool(phases_of(state).waiver_asked), gates.waiting_plan(state, draft.rules) is not None
+    has_waiver, has_plan = (
+        bool(phases_of(state).waiver_asked),
+        gates.waiting_plan(state, transaction.policy) is not None,
+    )
     return asked_by_agents + has_waiver + has_plan
 
 
 def why_no_answer(
-    draft: Transaction, message: InboundMessage, question: DecisionQuestion | None, *, is_only: bool
+    transaction: Transaction, message: InboundMessage, question: DecisionQuestion | None, *, is_only: bool
 ) -> str:
     """Why a message is no answer to a question, as part of a sentence; "" if it is one.
 
     `is_only` is whether nothing else is asked. A question that an older journal does not name has no events.
     """
-    state = draft.state
+    state = transaction.state
     replies_to_thread = message.reply_to in (None, state.id, state.identity.address.get("root"))
     events = question.events if question is not None else ()
     if message.reply_to not in events and not (replies_to_thread and is_only):
         return "several questions are open" if replies_to_thread else "it replies to another message"
-    return why_misdated(draft, message, question.at if question is not None else 0)
+    return why_misdated(transaction, message, question.at if question is not None else 0)
 
 
-def why_misdated(draft: Transaction, message: InboundMessage, asked_at: int) -> str:
+def why_misdated(transaction: Transaction, message: InboundMessage, asked_at: int) -> str:
     """Why the date of a message is not one of an answer to what was asked then (ms), as part of a sentence."""
     if message.created_at + CLOCKS_DIFFER < asked_at // 1000:
         return "it is dated before my question"
-    if message.created_at > draft.now // 1000 + CLOCKS_DIFFER:
+    if message.created_at > transaction.now // 1000 + CLOCKS_DIFFER:
         return "it is dated in the future"
     return ""

@@ -25,83 +25,85 @@ BY_RULE = "rule"
 NO_STEP = ModelStep(usage=NO_USAGE)
 
 
-def answered(draft: Transaction, step: ModelStep) -> None:
+def answered(transaction: Transaction, step: ModelStep) -> None:
     """The router answered."""
-    question = draft.state.router.question
+    question = transaction.state.router.question
     if question is None:
         return
     decision = parse(step.text)
     if isinstance(decision, str):
-        reject(draft, step, Rejected(sentence=decision, plain="did not answer in the form that is asked for"))
+        reject(transaction, step, Rejected(sentence=decision, plain="did not answer in the form that is asked for"))
         return
-    verdict = check(draft.state, decision, draft.rules)
+    verdict = check(transaction.state, decision, transaction.policy)
     if isinstance(verdict, Rejected):
-        reject(draft, step, verdict)
+        reject(transaction, step, verdict)
     else:
-        accept(draft, verdict, by=draft.rules.project.slug, decider=_router(draft, step), step=step)
+        accept(transaction, verdict, by=transaction.policy.project.slug, decider=_router(transaction, step), step=step)
 
 
-def reject(draft: Transaction, step: ModelStep, rejected: Rejected) -> None:
+def reject(transaction: Transaction, step: ModelStep, rejected: Rejected) -> None:
     """Refuse an answer with its sentence; ask again, ask the user, or fall back."""
-    draft.add(
+    transaction.add(
         r.RouteRejected,
         answer=step.text[:2_000],
         sentence=rejected.sentence,
         counted=not rejected.stale,
         usage=step.usage,
         model=step.model,
-        decided_by=_router(draft, step),
+        decided_by=_router(transaction, step),
     )
-    question = draft.state.router.question
+    question = transaction.state.router.question
     attempt = question.attempt if question else 1
     if rejected.stale:
-        want_router(draft, attempt)
+        want_router(transaction, attempt)
     elif rejected.waiver:
-        waivers.ask(draft, rejected.waiver)
-    elif attempt < draft.rules.limits.routing_attempts:
-        want_router(draft, attempt + 1)
+        waivers.ask(transaction, rejected.waiver)
+    elif attempt < transaction.policy.limits.routing_attempts:
+        want_router(transaction, attempt + 1)
     else:
-        _fall_back(draft, rejected)
+        _fall_back(transaction, rejected)
 
 
-def _router(draft: Transaction, step: ModelStep) -> Decider:
-    project = draft.rules.project
+def _router(transaction: Transaction, step: ModelStep) -> Decider:
+    project = transaction.policy.project
     return Decider(kind="router", name=project.name, pubkey=project.pubkey, model=step.model)
 
 
-def delayed(draft: Transaction) -> None:
+def delayed(transaction: Transaction) -> None:
     """Report, once, that the router has not answered in time."""
-    draft.add(r.RouteDelayed)
-    seconds = round(draft.rules.limits.router_warn_after / 1000)
-    notify(draft, f"{_model(draft)} has not answered for {seconds} s. I keep trying; `/stop` ends it.")
+    transaction.add(r.RouteDelayed)
+    seconds = round(transaction.policy.limits.router_warn_after / 1000)
+    notify(transaction, f"{_model(transaction)} has not answered for {seconds} s. I keep trying; `/stop` ends it.")
 
 
-def _fall_back(draft: Transaction, rejected: Rejected) -> None:
+def _fall_back(transaction: Transaction, rejected: Rejected) -> None:
     """Report what the router did where the last attempt was refused, and wait."""
-    question = draft.state.router.question
+    question = transaction.state.router.question
     attempts = question.attempt if question else 1
     decisions = "a decision" if attempts == 1 else f"{attempts} decisions"
     notify(
-        draft,
-        f"I could not decide how to go on. {_model(draft)} gave {decisions} that I cannot use; the last time it "
+        transaction,
+        f"I could not decide how to go on. {_model(transaction)} gave {decisions} that I cannot use; the last time it "
         f"{rejected.plain}. Write to try again, or `/retry`. If it happens often, set a stronger `models.router`.",
         error="routing",
     )
-    draft.add(r.Waiting, reason="fallback")
+    transaction.add(r.Waiting, reason="fallback")
 
 
-def _model(draft: Transaction) -> str:
-    return f"The orchestrator's model {draft.rules.project.model}".rstrip()
+def _model(transaction: Transaction) -> str:
+    return f"The orchestrator's model {transaction.policy.project.model}".rstrip()
 
 
-def accept(draft: Transaction, accepted: Accepted, *, by: str, decider: Decider, step: ModelStep = NO_STEP) -> None:
+def accept(
+    transaction: Transaction, accepted: Accepted, *, by: str, decider: Decider, step: ModelStep = NO_STEP
+) -> None:
     """Carry out a decision that is permitted; `step` is the router's answer, if it was asked."""
-    question = draft.state.router.question
+    question = transaction.state.router.question
     rejections = question.rejections if question else ()
     agents = accepted.agents or (("END",) if accepted.end else ("USER",))
     phase = accepted.way[-1] if accepted.way else None
-    is_settled = accepted.acknowledged and question is not None and draft.state.cycle.phase in QUALITY_PHASES
-    draft.add(
+    is_settled = accepted.acknowledged and question is not None and transaction.state.cycle.phase in QUALITY_PHASES
+    transaction.add(
         r.Routed,
         agents=agents,
         phase=phase,
@@ -114,126 +116,131 @@ def accept(draft: Transaction, accepted: Accepted, *, by: str, decider: Decider,
     )
     for sentence in rejections:
         if sentence.startswith("There is no "):
-            draft.add(r.RouterCorrected, lesson=f"{sentence} The answer that was accepted: {', '.join(agents)}.")
+            transaction.add(r.RouterCorrected, lesson=f"{sentence} The answer that was accepted: {', '.join(agents)}.")
     if accepted.user:
-        if not _has_answered(draft):  # as after `/continue` and nothing to do: silence would look like a fault
-            notify(draft, f"I wait for you: {accepted.reason}")
-        elif draft.state.cycle.phase in QUALITY_PHASES:
-            notify(draft, f"Work has stopped: {as_sentence(accepted.reason)} Write how it is to go on, or `/continue`.")
-        draft.add(r.Waiting, reason="user")
+        if not _has_answered(transaction):  # as after `/continue` and nothing to do: silence would look like a fault
+            notify(transaction, f"I wait for you: {accepted.reason}")
+        elif transaction.state.cycle.phase in QUALITY_PHASES:
+            notify(
+                transaction,
+                f"Work has stopped: {as_sentence(accepted.reason)} Write how it is to go on, or `/continue`.",
+            )
+        transaction.add(r.Waiting, reason="user")
         return
     if accepted.end:
-        end(draft, accepted.reason, decider)
+        end(transaction, accepted.reason, decider)
         return
-    _enter(draft, accepted, decider)
-    if addressed_now(draft):  # a user named someone who could not have their turn before: they go first
-        advance(draft)
+    _enter(transaction, accepted, decider)
+    if addressed_now(transaction):  # a user named someone who could not have their turn before: they go first
+        advance(transaction)
     else:
-        open_turn(draft, accepted.agents, accepted.reason, decider)
+        open_turn(transaction, accepted.agents, accepted.reason, decider)
 
 
-def _has_answered(draft: Transaction) -> bool:
+def _has_answered(transaction: Transaction) -> bool:
     """Whether the user has had an answer to what they wrote last: by a turn, or by an agent who had asked them."""
-    state = draft.state
+    state = transaction.state
     if state.cycle.turns_since_user:
         return True
     is_message = bool(state.memory.recent) and not state.delivery.command_origin
     return is_message and state.memory.recent[-1].role is None
 
 
-def _enter(draft: Transaction, accepted: Accepted, decider: Decider) -> None:
+def _enter(transaction: Transaction, accepted: Accepted, decider: Decider) -> None:
     for phase in accepted.way[:-1]:
-        _skip(draft, phase, decider)
+        _skip(transaction, phase, decider)
     if accepted.way:
         target = accepted.way[-1]
-        from_reflection = draft.state.cycle.phase is Phase.REFLECTION
-        transition(draft, target, accepted.reason, decider, begins=from_reflection)
+        from_reflection = transaction.state.cycle.phase is Phase.REFLECTION
+        transition(transaction, target, accepted.reason, decider, begins=from_reflection)
         if from_reflection:
-            draft.begin_cycle("chat was entered from reflection", decided_by=decider)
-    elif draft.state.memory.last_turn is not None and draft.state.cycle.turns:
-        draft.add(r.HandedOff, **handoff_fields(draft, draft.state.cycle.phase, accepted.reason, decider))
+            transaction.begin_cycle("chat was entered from reflection", decided_by=decider)
+    elif transaction.state.memory.last_turn is not None and transaction.state.cycle.turns:
+        transaction.add(
+            r.HandedOff, **handoff_fields(transaction, transaction.state.cycle.phase, accepted.reason, decider)
+        )
 
 
-def _skip(draft: Transaction, phase: Phase, decider: Decider) -> None:
+def _skip(transaction: Transaction, phase: Phase, decider: Decider) -> None:
     """Pass through a phase that a user waived."""
-    waivers = [waiver for waiver in phases_of(draft.state).waivers if phase in waiver.phases]
+    waivers = [waiver for waiver in phases_of(transaction.state).waivers if phase in waiver.phases]
     if waivers:
-        transition(draft, phase, f"waived by {waivers[0].name}", person(waivers[0].name, waivers[0].author))
+        transition(transaction, phase, f"waived by {waivers[0].name}", person(waivers[0].name, waivers[0].author))
     else:
-        transition(draft, phase, "waived", decider)
+        transition(transaction, phase, "waived", decider)
 
 
-def end(draft: Transaction, reason: str, decider: Decider) -> None:
+def end(transaction: Transaction, reason: str, decider: Decider) -> None:
     """End the cycle; open the next at once for requests that no turn of it could carry out."""
-    for phase in gates.waived_to_the_end(draft.state):
-        _skip(draft, phase, decider)
-    requests = draft.state.requests
-    if phases_of(draft.state).executed:
-        slug = closing.speaker(draft.state)
-        speaker = draft.rules.roster.get(slug) if slug is not None else None
-        notify(draft, closing.last_word(draft.state), speaker=speaker)
-    draft.add(r.Ended, reason=reason, decided_by=decider)
+    for phase in gates.waived_to_the_end(transaction.state):
+        _skip(transaction, phase, decider)
+    requests = transaction.state.requests
+    if phases_of(transaction.state).executed:
+        slug = closing.speaker(transaction.state)
+        speaker = transaction.policy.roster.get(slug) if slug is not None else None
+        notify(transaction, closing.last_word(transaction.state), speaker=speaker)
+    transaction.add(r.Ended, reason=reason, decided_by=decider)
     if requests:
         author = person(requests[-1].name, requests[-1].author)
-        begin_cycle(draft, "a message came while the last cycle ended", author)
-        route(draft)
+        begin_cycle(transaction, "a message came while the last cycle ended", author)
+        route(transaction)
 
 
 # ---- choosing what is next -------------------------------------------------------------------------------------------
 
 
-def addressed_now(draft: Transaction) -> tuple[Slug, ...]:
+def addressed_now(transaction: Transaction) -> tuple[Slug, ...]:
     """The agents a user mentioned that may have their turn in this phase; the others keep waiting for it.
 
     One that is only ever called by others has none: the router reads such a message like any.
     """
-    state, roster = draft.state, draft.rules.routable
+    state, roster = transaction.state, transaction.policy.routable
     return tuple(
         slug
         for slug in dict.fromkeys(slug for slug, _ in state.work.addressed)
         if slug in roster
-        and not (state.cycle.phase is Phase.REFLECTION and gates.ineligible(state, (slug,), draft.rules))
+        and not (state.cycle.phase is Phase.REFLECTION and gates.ineligible(state, (slug,), transaction.policy))
     )
 
 
-def route(draft: Transaction) -> None:
+def route(transaction: Transaction) -> None:
     """Take the only choice there is, or ask the router; at a limit ask a user first."""
-    limit = _limit(draft)
+    limit = _limit(transaction)
     if limit is not None:
-        wait_at_limit(draft, *limit)
-    elif (reason := to_accept_untried(draft.state, draft.rules)) is not None:
-        waivers.ask(draft, (Phase.VERIFICATION,), untried=reason)
-    elif (only := only_choice(draft.state, draft.rules)) is not None:
-        accept(draft, only, by=BY_RULE, decider=_rule_or_agent(draft))
+        wait_at_limit(transaction, *limit)
+    elif (reason := to_accept_untried(transaction.state, transaction.policy)) is not None:
+        waivers.ask(transaction, (Phase.VERIFICATION,), untried=reason)
+    elif (only := only_choice(transaction.state, transaction.policy)) is not None:
+        accept(transaction, only, by=BY_RULE, decider=_rule_or_agent(transaction))
     else:
-        want_router(draft, 1)
+        want_router(transaction, 1)
 
 
-def _rule_or_agent(draft: Transaction) -> Decider:
+def _rule_or_agent(transaction: Transaction) -> Decider:
     """Who decided the only choice there is: the agent that handed its work over, or a rule."""
-    state, project = draft.state, draft.rules.project
+    state, project = transaction.state, transaction.policy.project
     handed_over = () if state.unanswered else state.cycle.turns[-1].completions
     slug = next((done.agent for done in handed_over if done.hand_over is not None), None)
-    agent = draft.rules.roster.get(slug) if slug is not None else None
+    agent = transaction.policy.roster.get(slug) if slug is not None else None
     if agent is None:
         return Decider(kind="rule", name=project.name, pubkey=project.pubkey)
     return Decider(kind="hand-over", name=agent.name, pubkey=agent.pubkey)
 
 
-def want_router(draft: Transaction, attempt: int) -> None:
+def want_router(transaction: Transaction, attempt: int) -> None:
     """Want the router's answer; that it is slow is reported once for a message, however often it has to be asked."""
-    question = draft.state.router.question
-    warn_at = question.warn_at if question else Millis(draft.now + draft.rules.limits.router_warn_after)
-    if draft.state.router.delay_reported:
+    question = transaction.state.router.question
+    warn_at = question.warn_at if question else Millis(transaction.now + transaction.policy.limits.router_warn_after)
+    if transaction.state.router.delay_reported:
         warn_at = Millis(0)
-    draft.add(r.RouteRequested, attempt=attempt, warn_at=warn_at)
+    transaction.add(r.RouteRequested, attempt=attempt, warn_at=warn_at)
 
 
-def _limit(draft: Transaction) -> tuple[str, str] | None:
-    state, limits = draft.state, draft.rules.limits
-    if (many := too_many_turns(draft)) is not None:
+def _limit(transaction: Transaction) -> tuple[str, str] | None:
+    state, limits = transaction.state, transaction.policy.limits
+    if (many := too_many_turns(transaction)) is not None:
         return many
-    if (failure := same_failure(draft)) is not None:
+    if (failure := same_failure(transaction)) is not None:
         return failure
     if state.cycle.route_streak >= limits.same_route:
         agents = ", ".join(state.cycle.streak_of[1:])
@@ -241,39 +248,39 @@ def _limit(draft: Transaction) -> tuple[str, str] | None:
             "same_route",
             f"{agents} worked {state.cycle.route_streak} times in {state.cycle.phase} and nothing changed.",
         )
-    return spent(draft)
+    return spent(transaction)
 
 
-def correct_plan(draft: Transaction, name: str, author: PublicKey) -> None:
+def correct_plan(transaction: Transaction, name: str, author: PublicKey) -> None:
     """Have those who made the plan change it by what a user has just written; at a limit ask a user first."""
-    limit = _limit(draft)
-    last = draft.state.cycle.turns[-1]
-    agents = tuple(slug for slug in last.agents if slug in draft.rules.routable)
+    limit = _limit(transaction)
+    last = transaction.state.cycle.turns[-1]
+    agents = tuple(slug for slug in last.agents if slug in transaction.policy.routable)
     if limit is not None:
-        wait_at_limit(draft, *limit)
+        wait_at_limit(transaction, *limit)
     elif agents:
         reason = f"{name} wants another plan"
         decider = person(name, author)
-        draft.add(r.Routed, agents=agents, phase=None, reason=reason, by=name, decided_by=decider)
-        open_turn(draft, agents, reason, decider)
+        transaction.add(r.Routed, agents=agents, phase=None, reason=reason, by=name, decided_by=decider)
+        open_turn(transaction, agents, reason, decider)
     else:
-        advance(draft)
+        advance(transaction)
 
 
 # ---- cycles and phases -----------------------------------------------------------------------------------------------
 
 
-def transition(draft: Transaction, to: Phase, reason: str, decider: Decider, *, begins: bool = False) -> None:
+def transition(transaction: Transaction, to: Phase, reason: str, decider: Decider, *, begins: bool = False) -> None:
     """Enter a phase; `begins` is whether the next cycle begins with that."""
-    cycle = draft.state.cycle.number
-    draft.add(r.PhaseTransition, **handoff_fields(draft, to, reason, decider, begins=begins), cycle=cycle)
+    cycle = transaction.state.cycle.number
+    transaction.add(r.PhaseTransition, **handoff_fields(transaction, to, reason, decider, begins=begins), cycle=cycle)
 
 
 def handoff_fields(
-    draft: Transaction, to: Phase, reason: str, decider: Decider, *, begins: bool = False
+    transaction: Transaction, to: Phase, reason: str, decider: Decider, *, begins: bool = False
 ) -> dict[str, object]:
     """Why and where the work goes on, for the next agents; the agent is the one that decided it, or the project."""
-    state, project = draft.state, draft.rules.project
+    state, project = transaction.state, transaction.policy.project
     is_agent = decider.kind == "hand-over"
     last = state.cycle.turns[-1] if state.cycle.turns else None
     asked = _request(state, begins=begins)
@@ -299,9 +306,9 @@ def _request(state: State, *, begins: bool) -> str:
     return request if len(request) <= REQUEST else f"{request[:REQUEST]} …"
 
 
-def begin_cycle(draft: Transaction, reason: str, decider: Decider) -> None:
+def begin_cycle(transaction: Transaction, reason: str, decider: Decider) -> None:
     """Begin a cycle in chat; the way there is a transition only where the table has it."""
-    state = draft.state
+    state = transaction.state
     if state.cycle.number and PHASE_TRANSITIONS.permits(state.cycle.phase, Phase.CHAT):
-        transition(draft, Phase.CHAT, reason, decider, begins=True)
-    draft.begin_cycle(reason, decided_by=decider)
+        transition(transaction, Phase.CHAT, reason, decider, begins=True)
+    transaction.begin_cycle(reason, decided_by=decider)

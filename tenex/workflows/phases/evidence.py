@@ -66,23 +66,23 @@ def is_proved(state: State, turn: OrchestratorTurn) -> bool:
     return not failed_trials(turn) and (turn.has_tried or unread(state, turn) == ())
 
 
-def programs_of(agent: Agent, rules: Policy) -> frozenset[str]:
+def programs_of(agent: Agent, policy: Policy) -> frozenset[str]:
     """The tools by which an agent can run something in verification."""
-    known = rules.tools_of(agent).values()
+    known = policy.tools_of(agent).values()
     return frozenset(
         rule.name for rule in known if rule.access is Access.RUN and may_use(rule, Phase.VERIFICATION, agent)
     )
 
 
-def why_unproved(draft: Transaction, agent: Agent) -> Unproved | None:
+def why_unproved(transaction: Transaction, agent: Agent) -> Unproved | None:
     """Why a verdict `verified` does not count yet, and what to do; None where it counts.
 
     Who can run nothing and works beside others only judges: whether something was run is looked at when all are done.
     """
-    state, turn = draft.state, draft.state.work.turn
+    state, turn = transaction.state, transaction.state.work.turn
     if turn is None or is_proved(state, turn):
         return None
-    tools = sorted(programs_of(agent, draft.rules))
+    tools = sorted(programs_of(agent, transaction.policy))
     if not tools and len(turn.agents) > 1:
         return None
     otherwise = "If it cannot be tried, give the verdict `untried` with the reason in `issues`."

@@ -16,34 +16,34 @@ from tenex.workflows.phases.state import phases_of
 from . import evidence
 
 
-def why_not_leave(conversation: Conversation, target: str, rules: Policy) -> str | None:
+def why_not_leave(conversation: Conversation, target: str, policy: Policy) -> str | None:
     """Why the phase cannot be left for `target` (a phase or END) yet, beyond what the table says; None if it can."""
     here = conversation.cycle.phase
     if target == END:
-        still_open = open_gates(conversation, rules)
+        still_open = open_gates(conversation, policy)
         if still_open:
             gates = ", ".join(still_open)
             return f"END is refused: something was changed, and these gates are open: {gates}. Go on to the first."
         return None
     if here is Phase.BRAINSTORM and not phases_of(conversation).wrote_since_entry:
         return "A brainstorm is left only when the person has written since it began; wait for them with USER."
-    if here is Phase.PLAN and rules.gates.plan_approval == "person" and not is_plan_approved(conversation):
+    if here is Phase.PLAN and policy.gates.plan_approval == "person" and not is_plan_approved(conversation):
         return "The plan needs the person's approval before it is left; wait for them with USER."
-    if here is Phase.VERIFICATION and target == Phase.CHORES and Phase.VERIFICATION in open_gates(conversation, rules):
+    if here is Phase.VERIFICATION and target == Phase.CHORES and Phase.VERIFICATION in open_gates(conversation, policy):
         return (
             "Verification is left for chores only with the verdict `verified`; send it back to execute, or let "
             "somebody verify again."
         )
-    if here is Phase.CHORES and target == Phase.REFLECTION and Phase.CHORES in open_gates(conversation, rules):
+    if here is Phase.CHORES and target == Phase.REFLECTION and Phase.CHORES in open_gates(conversation, policy):
         return "The chores have not been done: no agent has finished a turn in this phase."
-    if here is Phase.REFLECTION and target == Phase.CHAT and Phase.REFLECTION in open_gates(conversation, rules):
-        return f"Not everybody has reflected; still to do: {', '.join(yet_to_reflect(conversation, rules))}."
+    if here is Phase.REFLECTION and target == Phase.CHAT and Phase.REFLECTION in open_gates(conversation, policy):
+        return f"Not everybody has reflected; still to do: {', '.join(yet_to_reflect(conversation, policy))}."
     return None
 
 
-def open_gates(conversation: Conversation, rules: Policy) -> tuple[Phase, ...]:
+def open_gates(conversation: Conversation, policy: Policy) -> tuple[Phase, ...]:
     """The gates in the way of END; reflection is none where all who have yet to reflect have left the roster."""
-    left = bool(yet_to_reflect(conversation, rules))
+    left = bool(yet_to_reflect(conversation, policy))
     return tuple(gate for gate in conversation.unmet_gates if left or gate is not Phase.REFLECTION)
 
 
@@ -53,47 +53,47 @@ def is_plan_approved(conversation: State) -> bool:
     return conversation.work.turn is None and last == phases_of(conversation).approved_turn
 
 
-def must_be_carried_out(conversation: State, rules: Policy) -> bool:
+def must_be_carried_out(conversation: State, policy: Policy) -> bool:
     """Whether a user has approved a plan, which nothing has been made of: then it is no time to stop."""
-    is_wanted = rules.gates.plan_approval == "person"
+    is_wanted = policy.gates.plan_approval == "person"
     return is_wanted and conversation.cycle.phase is Phase.PLAN and is_plan_approved(conversation)
 
 
-def waiting_plan(conversation: State, rules: Policy) -> OrchestratorTurn | None:
+def waiting_plan(conversation: State, policy: Policy) -> OrchestratorTurn | None:
     """The turn whose plan waits for a user's approval; None for none."""
     last = conversation.cycle.turns[-1] if conversation.cycle.turns else None
     if last is None or conversation.work.turn is not None or conversation.cycle.status == "ended":
         return None
     is_plan = conversation.cycle.phase is Phase.PLAN and last.phase is Phase.PLAN
     is_made = any(done.outcome == "finished" for done in last.completions)
-    needs_approval = rules.gates.plan_approval == "person" and not is_plan_approved(conversation)
+    needs_approval = policy.gates.plan_approval == "person" and not is_plan_approved(conversation)
     return last if is_plan and is_made and needs_approval else None
 
 
-def met(conversation: Conversation, turn: OrchestratorTurn, rules: Policy) -> Phase | None:
+def met(conversation: Conversation, turn: OrchestratorTurn, policy: Policy) -> Phase | None:
     """The quality gate that a turn meets by closing, if it does."""
     finished = {done.verdict for done in turn.completions if done.outcome == "finished"}
     if not phases_of(conversation).executed or turn.phase not in QUALITY_PHASES:
         return None
     if turn.phase is Phase.REFLECTION:
-        return None if yet_to_reflect(conversation, rules) else turn.phase
+        return None if yet_to_reflect(conversation, policy) else turn.phase
     if turn.phase is Phase.VERIFICATION:
         is_verified = "verified" in finished and "issues" not in finished
         return turn.phase if is_verified and evidence.is_proved(conversation, turn) else None
     return turn.phase if finished else None
 
 
-def yet_to_reflect(conversation: Conversation, rules: Policy) -> tuple[str, ...]:
+def yet_to_reflect(conversation: Conversation, policy: Policy) -> tuple[str, ...]:
     """The participants of this cycle, still in the roster, who have not reflected."""
-    there = rules.routable
+    there = policy.routable
     return tuple(
         a for a in conversation.cycle.participants if a in there and a not in phases_of(conversation).reflected
     )
 
 
-def ineligible(conversation: Conversation, agents: Iterable[str], rules: Policy) -> tuple[str, ...]:
+def ineligible(conversation: Conversation, agents: Iterable[str], policy: Policy) -> tuple[str, ...]:
     """Those of the agents who cannot reflect: they took no part, or have done it."""
-    waiting = yet_to_reflect(conversation, rules)
+    waiting = yet_to_reflect(conversation, policy)
     return tuple(agent for agent in agents if agent not in waiting)
 
 

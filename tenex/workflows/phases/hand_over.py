@@ -44,29 +44,29 @@ _SPEC: Final = ToolSpec(
 )
 
 
-def specs(run: Run, rules: Policy) -> tuple[ToolSpec, ...]:
+def specs(run: Run, policy: Policy) -> tuple[ToolSpec, ...]:
     """The tool, for those who may be in a talk: the same list in each of an agent's phases."""
-    agent = rules.roster.get(run.agent)
+    agent = policy.roster.get(run.agent)
     usual = agent.phases if agent is not None else ()
     talks = run.phase in TALK_PHASES or any(phase in usual for phase in TALK_PHASES)
-    return (_SPEC,) if rules.routes_by_rule and run.parent is None and talks else ()
+    return (_SPEC,) if policy.routes_by_rule and run.parent is None and talks else ()
 
 
-def decide(draft: Transaction, run: Run, call: Call) -> bool:
+def decide(transaction: Transaction, run: Run, call: Call) -> bool:
     """Decide a call, once those before it have their results; False where the run has no such tool."""
-    if not specs(run, draft.rules):
+    if not specs(run, transaction.policy):
         return False
-    open_calls = draft.state.work.runs[run.id].open_calls
+    open_calls = transaction.state.work.runs[run.id].open_calls
     if any(other.state is not CallState.ASKED or _comes_before(other, call, open_calls) for other in open_calls):
         return True
-    decision = call.request.fault or _read(draft, call.request.arguments)
+    decision = call.request.fault or _read(transaction, call.request.arguments)
     if isinstance(decision, str):
-        draft.refuse(run, call, decision)
+        transaction.refuse(run, call, decision)
         return True
     words = call.request.arguments.get("response")
     text = words.strip() if isinstance(words, str) else ""
-    finish_run(draft, run, "finished", text=text, summary=decision.reason, completed=True, hand_over=decision)
-    runs.after_end(draft, run)
+    finish_run(transaction, run, "finished", text=text, summary=decision.reason, completed=True, hand_over=decision)
+    runs.after_end(transaction, run)
     return True
 
 
@@ -76,9 +76,9 @@ def _comes_before(other: Call, call: Call, calls: tuple[Call, ...]) -> bool:
     return not is_ending and ids.index(other.request.id) < ids.index(call.request.id)
 
 
-def _read(draft: Transaction, given: Mapping[str, Any]) -> RoutingDecision | str:
+def _read(transaction: Transaction, given: Mapping[str, Any]) -> RoutingDecision | str:
     """The decision that is asked for, or why it is none."""
-    state, rules = draft.state, draft.rules
+    state, policy = transaction.state, transaction.policy
     phase, reason, name = given.get("phase"), given.get("reason"), given.get("agent") or ""
     if state.cycle.phase not in TALK_PHASES:
         return f"From {state.cycle.phase} the work is not handed over; end your part with `complete`."
@@ -87,11 +87,11 @@ def _read(draft: Transaction, given: Mapping[str, Any]) -> RoutingDecision | str
     target = Phase.parse(phase)
     if target is state.cycle.phase and not name:
         return f"The conversation is in {target} already: answer the person, or name another phase."
-    slug = names.find(name, rules.routable) if name else None
+    slug = names.find(name, policy.routable) if name else None
     if name and slug is None:
-        return f"There is no agent {name[:80]!r}. The agents are: {', '.join(sorted(rules.routable))}."
-    if slug is None and target is not None and (agent := only_agent(state, target, rules)) is not None:
+        return f"There is no agent {name[:80]!r}. The agents are: {', '.join(sorted(policy.routable))}."
+    if slug is None and target is not None and (agent := only_agent(state, target, policy)) is not None:
         slug = agent.slug
     decision = RoutingDecision(agents=(slug,) if slug else (), phase=phase, reason=reason.strip()[:REASON_CHARACTERS])
-    verdict = check(state, decision, rules)
+    verdict = check(state, decision, policy)
     return verdict.sentence if isinstance(verdict, Rejected) else decision

@@ -81,52 +81,62 @@ class PhasesKind(Kind):
         del state
         return True
 
-    def begin_cycle(self, draft: Transaction, reason: str, decider: Decider) -> None:
+    def begin_cycle(self, transaction: Transaction, reason: str, decider: Decider) -> None:
         """Begin a cycle in chat."""
-        decide.begin_cycle(draft, reason, decider)
+        decide.begin_cycle(transaction, reason, decider)
 
-    def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
+    def on_message(self, transaction: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Take a message as an answer to an open question, or as work."""
-        is_begun = bool(draft.state.memory.recent or draft.state.cycle.turns or mission_of(draft.state))
-        wrote = record_message(draft, signal)
-        if not called and report_disabled(draft, signal) and not is_begun:
+        is_begun = bool(
+            transaction.state.memory.recent or transaction.state.cycle.turns or mission_of(transaction.state)
+        )
+        wrote = record_message(transaction, signal)
+        if not called and report_disabled(transaction, signal) and not is_begun:
             slug = next(
-                slug for slug in signal.addressed if slug in {**draft.rules.disabled, **draft.rules.disabled_agents}
+                slug
+                for slug in signal.addressed
+                if slug in {**transaction.policy.disabled, **transaction.policy.disabled_agents}
             )
-            draft.add(r.Ended, reason=f"{'the workflow ' if slug in draft.rules.disabled else ''}{slug} is disabled")
+            transaction.add(
+                r.Ended, reason=f"{'the workflow ' if slug in transaction.policy.disabled else ''}{slug} is disabled"
+            )
             return
-        is_only = answers.open_questions(draft) == 1
+        is_only = answers.open_questions(transaction) == 1
         if (
-            waivers.answered(draft, signal, wrote, is_only=is_only)
-            or approvals.answered(draft, signal, wrote, is_only=is_only)
-            or answers_question(draft, wrote)
+            waivers.answered(transaction, signal, wrote, is_only=is_only)
+            or approvals.answered(transaction, signal, wrote, is_only=is_only)
+            or answers_question(transaction, wrote)
         ):
             return
         if called:
-            report_elsewhere(draft, called)
-        advance(draft)
+            report_elsewhere(transaction, called)
+        advance(transaction)
 
-    def next(self, draft: Transaction) -> None:
+    def next(self, transaction: Transaction) -> None:
         """Open a turn of the agents a user mentioned, or ask the router."""
-        state = draft.state
-        if present := decide.addressed_now(draft):
+        state = transaction.state
+        if present := decide.addressed_now(transaction):
             names = ", ".join(dict.fromkeys(name for slug, name in state.work.addressed if slug in present))
             keys = {message.author for message in state.cycle.messages if message.name == names and message.author}
             decider = person(names, keys.pop() if len(keys) == 1 else PublicKey(""))
             reason = "addressed by the person"
-            draft.add(r.Routed, agents=present, phase=None, reason=reason, by=names, decided_by=decider)
-            open_turn(draft, present, reason, decider)
+            transaction.add(r.Routed, agents=present, phase=None, reason=reason, by=names, decided_by=decider)
+            open_turn(transaction, present, reason, decider)
         elif state.router.question is None:
-            decide.route(draft)
+            decide.route(transaction)
 
-    def what_follows(self, draft: Transaction, run: Run, verdict: r.WorkVerdict) -> str:
+    def what_follows(self, transaction: Transaction, run: Run, verdict: r.WorkVerdict) -> str:
         """That a repair follows, after a verification's issues."""
-        is_repaired = run.phase is Phase.VERIFICATION and verdict == "issues" and will_repair(draft.state, draft.rules)
+        is_repaired = (
+            run.phase is Phase.VERIFICATION
+            and verdict == "issues"
+            and will_repair(transaction.state, transaction.policy)
+        )
         return "A repair follows." if is_repaired else ""
 
-    def approval_question(self, draft: Transaction, run: Run) -> str:
+    def approval_question(self, transaction: Transaction, run: Run) -> str:
         """How a user approves a plan, where one has to."""
-        return approvals.question(draft, run)
+        return approvals.question(transaction, run)
 
     def router_question(self, conversation: Conversation, policy: Policy, budget: int, lessons: Sequence[str]) -> Note:
         """The question the router is asked, in `budget` estimated tokens."""
@@ -141,102 +151,105 @@ class PhasesKind(Kind):
         """`hand_over`, after the talk."""
         return frozenset() if run.phase in TALK_PHASES else frozenset({hand_over.NAME})
 
-    def own_call(self, draft: Transaction, run: Run, call: Call) -> bool:
+    def own_call(self, transaction: Transaction, run: Run, call: Call) -> bool:
         """Decide a call of `hand_over`."""
-        return call.request.tool == hand_over.NAME and hand_over.decide(draft, run, call)
+        return call.request.tool == hand_over.NAME and hand_over.decide(transaction, run, call)
 
     def is_published(self, state: State, run: Run, outcome: r.Outcome, verdict: r.WorkVerdict) -> bool:
         """Whether users get an agent's last words as a message: one per answer and issue."""
         return closing.is_published(state, run, outcome, verdict)
 
-    def why_unproved(self, draft: Transaction, agent: Agent) -> Unproved | None:
+    def why_unproved(self, transaction: Transaction, agent: Agent) -> Unproved | None:
         """Why a verdict `verified` does not count: nothing was run in the turn, or it failed."""
-        return evidence.why_unproved(draft, agent)
+        return evidence.why_unproved(transaction, agent)
 
-    def gate_met(self, draft: Transaction, turn: OrchestratorTurn) -> Phase | None:
+    def gate_met(self, transaction: Transaction, turn: OrchestratorTurn) -> Phase | None:
         """The quality gate that a turn meets by closing."""
-        return gates.met(draft.state, turn, draft.rules)
+        return gates.met(transaction.state, turn, transaction.policy)
 
     def notes(self, state: State, run: Run, room: int) -> Iterator[Note]:
         """In reflection what happened in the cycle, and which of the agent's own calls went wrong."""
         if run.phase is Phase.REFLECTION:
             yield from reflection_notes(state, run, room)
 
-    def on_signal(self, draft: Transaction, signal: Signal) -> bool:
+    def on_signal(self, transaction: Transaction, signal: Signal) -> bool:
         """Handle the router's answer, its failure and its limit; one that is not waited for gives no record."""
         if not isinstance(signal, RouteAnswered | ModelFailed | DayLimitReached) or signal.key.work is not Work.ROUTE:
             return False
-        question = draft.state.router.question
+        question = transaction.state.router.question
         if question is None or question.retry is not None or signal.key != (Work.ROUTE, question.seq, ""):
             return True
         match signal:
             case RouteAnswered(step=step):
-                decide.answered(draft, step)
+                decide.answered(transaction, step)
             case DayLimitReached():
-                holds.hold(draft, None, signal)
+                holds.hold(transaction, None, signal)
             case ModelFailed(retryable=True):
-                runs.model_failed(draft, None, signal)
+                runs.model_failed(transaction, None, signal)
             case ModelFailed():
                 nothing = ModelStep(text="", usage=signal.usage, model=signal.model)
                 refused = Rejected(
                     sentence=f"The answer was of no use: {signal.message[:300]}",
                     plain=f"gave no usable answer ({signal.message[:200]})",
                 )
-                decide.reject(draft, nothing, refused)
+                decide.reject(transaction, nothing, refused)
         return True
 
-    def on_timer(self, draft: Transaction, key: Key) -> bool:
+    def on_timer(self, transaction: Transaction, key: Key) -> bool:
         """Retry the router, or report that it is slow."""
         if key.part == "route":
-            draft.add(r.RetryDue, run=None)
+            transaction.add(r.RetryDue, run=None)
         elif key.part == "route-warn":
-            decide.delayed(draft)
+            decide.delayed(transaction)
         else:
             return False
         return True
 
-    def command(self, draft: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
+    def command(self, transaction: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
         """Execute `/quick`, `/skip`, `/approve`, `/reject` and `/retry`."""
         if name in ("quick", "skip"):
-            self._waive(draft, name, argument, signal)
+            self._waive(transaction, name, argument, signal)
         elif name == "approve":
-            approvals.approve(draft, signal, argument)
+            approvals.approve(transaction, signal, argument)
         elif name == "reject":
-            approvals.reject(draft, signal, argument)
+            approvals.reject(transaction, signal, argument)
         elif name == "retry":
-            return self._retry(draft, person(signal.name, signal.message.author))
+            return self._retry(transaction, person(signal.name, signal.message.author))
         else:
             return False
         return True
 
-    def _waive(self, draft: Transaction, name: str, argument: str, signal: MessageReceived) -> None:
+    def _waive(self, transaction: Transaction, name: str, argument: str, signal: MessageReceived) -> None:
         phases: tuple[Phase, ...] = QUALITY_PHASES
         if name == "skip":
             phase = Phase.parse(argument)
             if phase is None or phase not in QUALITY_PHASES:
-                notify(draft, f"/skip takes one of: {', '.join(QUALITY_PHASES)}.")
+                notify(transaction, f"/skip takes one of: {', '.join(QUALITY_PHASES)}.")
                 return
             phases = (phase,)
-        if draft.state.cycle.status == "ended":
+        if transaction.state.cycle.status == "ended":
             sent = f"/skip {phases[0]}" if name == "skip" else "/quick"
-            notify(draft, f"This cycle has ended: there is nothing to skip. Write a request, then send `{sent}` again.")
+            notify(
+                transaction,
+                f"This cycle has ended: there is nothing to skip. Write a request, then send `{sent}` again.",
+            )
             return
-        wanted = waivers.still_open(draft.state, phases)
+        wanted = waivers.still_open(transaction.state, phases)
         if not wanted:
-            notify(draft, waivers.nothing_to_skip(draft.state, phases))
+            notify(transaction, waivers.nothing_to_skip(transaction.state, phases))
             return
-        waivers.waive(draft, wanted, signal)
-        if draft.state.cycle.status == "waiting" and draft.state.cycle.messages:
-            advance(draft)
+        waivers.waive(transaction, wanted, signal)
+        if transaction.state.cycle.status == "waiting" and transaction.state.cycle.messages:
+            advance(transaction)
 
-    def _retry(self, draft: Transaction, decider: Decider) -> bool:
+    def _retry(self, transaction: Transaction, decider: Decider) -> bool:
         """Run the last turn again; False where there is none that may be repeated."""
-        state, name = draft.state, decider.name
+        state, name = transaction.state, decider.name
         last = state.memory.last_turn
         if holds.on_hold(state):
             return False
         if state.work.turn is not None:
-            notify(draft, "I am at work; `/stop` first.")
+            notify(transaction, "I am at work; `/stop` first.")
             return True
         if (
             last is None
@@ -245,19 +258,22 @@ class PhasesKind(Kind):
             or not state.cycle.turns
         ):
             return False
-        agents = tuple(slug for slug in last.agents if slug in draft.rules.roster)
+        agents = tuple(slug for slug in last.agents if slug in transaction.policy.roster)
         if state.cycle.phase is Phase.REFLECTION:  # each reflects once, and an attempt that failed was one
-            agents = tuple(slug for slug in agents if not gates.ineligible(state, (slug,), draft.rules))
+            agents = tuple(slug for slug in agents if not gates.ineligible(state, (slug,), transaction.policy))
         if not agents:
             return False
-        draft.add(r.Continued, name=name)
+        transaction.add(r.Continued, name=name)
         reason = f"{name} asked for another try"
-        draft.add(r.Routed, agents=agents, phase=None, reason=reason, by=name, decided_by=decider)
-        open_turn(draft, agents, reason, decider)
+        transaction.add(r.Routed, agents=agents, phase=None, reason=reason, by=name, decided_by=decider)
+        open_turn(transaction, agents, reason, decider)
         return True
 
-    def status(self, draft: Transaction) -> list[str]:
+    def status(self, transaction: Transaction) -> list[str]:
         """The phase, what runs, and the gates in the way of END."""
-        state, still_open = draft.state, gates.open_gates(draft.state, draft.rules)
-        lines = [f"Phase: {state.cycle.phase} (cycle {state.cycle.number})", *activity(draft, "This cycle has ended.")]
+        state, still_open = transaction.state, gates.open_gates(transaction.state, transaction.policy)
+        lines = [
+            f"Phase: {state.cycle.phase} (cycle {state.cycle.number})",
+            *activity(transaction, "This cycle has ended."),
+        ]
         return [*lines, *([f"Open gates: {', '.join(still_open)}"] if still_open else [])]

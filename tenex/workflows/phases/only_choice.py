@@ -33,14 +33,14 @@ REPAIRS = 2
 """Times that verification sends work back to execute by rule since a user wrote; then the router is asked."""
 
 
-def only_choice(conversation: Conversation, rules: Policy) -> Accepted | None:
+def only_choice(conversation: Conversation, policy: Policy) -> Accepted | None:
     """The only sensible decision now, as the router would be permitted to make it; None: the router has to choose."""
-    decision = _decision(conversation, rules) if rules.routes_by_rule and conversation.cycle.turns else None
-    accepted = check(conversation, decision, rules) if decision is not None else None
+    decision = _decision(conversation, policy) if policy.routes_by_rule and conversation.cycle.turns else None
+    accepted = check(conversation, decision, policy) if decision is not None else None
     return accepted if isinstance(accepted, Accepted) else None
 
 
-def _decision(conversation: Conversation, rules: Policy) -> RoutingDecision | None:
+def _decision(conversation: Conversation, policy: Policy) -> RoutingDecision | None:
     here, last = conversation.cycle.phase, conversation.cycle.turns[-1]
     if last.phase is not here or any(done.outcome != "finished" for done in last.completions):
         return None
@@ -57,13 +57,13 @@ def _decision(conversation: Conversation, rules: Policy) -> RoutingDecision | No
         waits = RoutingDecision(agents=(USER,), reason="the next word is theirs")
         return waits if len(last.agents) == 1 else None
     if here is Phase.PLAN:
-        is_blocked = gates.why_not_leave(conversation, Phase.EXECUTE, rules) is not None
+        is_blocked = gates.why_not_leave(conversation, Phase.EXECUTE, policy) is not None
         return RoutingDecision(agents=(USER,), reason="the plan needs their approval") if is_blocked else None
     if here is Phase.EXECUTE and not phases_of(conversation).executed:
         return _answered(conversation, last)
     if here is Phase.EXECUTE and not _is_done(conversation, last):
         return None
-    return _to_next_gate(conversation, last, rules)
+    return _to_next_gate(conversation, last, policy)
 
 
 def _is_to_be_judged(conversation: Conversation) -> bool:
@@ -92,17 +92,17 @@ def _is_done(conversation: Conversation, last: OrchestratorTurn) -> bool:
     return all(done.summary for done in last.completions) and (last.has_effect or not is_repair)
 
 
-def _to_next_gate(conversation: Conversation, last: OrchestratorTurn, rules: Policy) -> RoutingDecision | None:
-    still_open = gates.open_gates(conversation, rules)
+def _to_next_gate(conversation: Conversation, last: OrchestratorTurn, policy: Policy) -> RoutingDecision | None:
+    still_open = gates.open_gates(conversation, policy)
     if not still_open:
         return RoutingDecision(agents=(END,), reason=_end_reason(conversation))
     gate = still_open[0]
     if gate is last.phase and gate is not Phase.REFLECTION:  # the turn did not meet it
-        return _after_verification(conversation, last, rules) if gate is Phase.VERIFICATION else None
-    only = only_agent(conversation, gate, rules)
+        return _after_verification(conversation, last, policy) if gate is Phase.VERIFICATION else None
+    only = only_agent(conversation, gate, policy)
     agents: tuple[str, ...] = (only.slug,) if only is not None else ()
     if gate is Phase.REFLECTION:
-        agents = gates.yet_to_reflect(conversation, rules)
+        agents = gates.yet_to_reflect(conversation, policy)
     reason = GATES[gate].reason
     if gate is Phase.CHORES and Phase.VERIFICATION in phases_of(conversation).waived:
         reason = _unchecked(conversation)
@@ -122,11 +122,11 @@ def _unchecked(conversation: Conversation) -> str:
     return f"{waiver.name} accepted it untried" if waiver.untried else f"{waiver.name} waived verification"
 
 
-def _after_verification(conversation: Conversation, last: OrchestratorTurn, rules: Policy) -> RoutingDecision | None:
+def _after_verification(conversation: Conversation, last: OrchestratorTurn, policy: Policy) -> RoutingDecision | None:
     """Repair what was found; what could not be tried is tried by who can run more."""
     if (repair := _repair(conversation, last)) is not None or untried_because(last) is None:
         return repair
-    other = _can_run_more(conversation, rules)
+    other = _can_run_more(conversation, policy)
     reason = f"it was not tried yet: {untried_because(last)}"
     return RoutingDecision(agents=(other.slug,), phase=Phase.VERIFICATION, reason=reason) if other is not None else None
 
@@ -141,29 +141,29 @@ def untried_because(turn: OrchestratorTurn) -> str | None:
     return next((done.untried or done.text for done in verdicts if done.verdict == "untried"), None)
 
 
-def to_accept_untried(conversation: Conversation, rules: Policy) -> str | None:
+def to_accept_untried(conversation: Conversation, policy: Policy) -> str | None:
     """Why the work could not be tried, where a user has to be asked whether they accept it so."""
     last = conversation.cycle.turns[-1] if conversation.cycle.turns else None
     is_open = Phase.VERIFICATION in conversation.unmet_gates
-    if last is None or not rules.routes_by_rule or not is_open or phases_of(conversation).untried_asked:
+    if last is None or not policy.routes_by_rule or not is_open or phases_of(conversation).untried_asked:
         return None
     if conversation.cycle.phase is not Phase.VERIFICATION or any(not m.is_answer for m in conversation.unanswered):
         return None
     if any(message.seq > conversation.router.asked for message in conversation.requests):
         return None
     has_ended = all(done.outcome == "finished" for done in last.completions)
-    return untried_because(last) if has_ended and _can_run_more(conversation, rules) is None else None
+    return untried_because(last) if has_ended and _can_run_more(conversation, policy) is None else None
 
 
-def _can_run_more(conversation: Conversation, rules: Policy) -> Agent | None:
+def _can_run_more(conversation: Conversation, policy: Policy) -> Agent | None:
     """A worker who has tools to run something that none of those has who have verified since the last change."""
     turns = list(conversation.cycle.turns)
     built = max((place for place, turn in enumerate(turns) if turn.phase is Phase.EXECUTE), default=-1)
     tried = {slug for turn in turns[built + 1 :] if turn.phase is Phase.VERIFICATION for slug in turn.agents}
-    known = [rules.roster[slug] for slug in tried if slug in rules.roster]
-    used = frozenset[str]().union(*(evidence.programs_of(agent, rules) for agent in known))
-    others = [agent for agent in rules.routable.values() if agent.kind is AgentKind.WORKER and agent.slug not in tried]
-    able = [agent for agent in others if evidence.programs_of(agent, rules) - used]
+    known = [policy.roster[slug] for slug in tried if slug in policy.roster]
+    used = frozenset[str]().union(*(evidence.programs_of(agent, policy) for agent in known))
+    others = [agent for agent in policy.routable.values() if agent.kind is AgentKind.WORKER and agent.slug not in tried]
+    able = [agent for agent in others if evidence.programs_of(agent, policy) - used]
     usual = [agent for agent in able if not agent.phases or Phase.VERIFICATION in agent.phases]
     return next(iter([*usual, *able]), None)
 
@@ -179,12 +179,12 @@ def _repair(conversation: Conversation, last: OrchestratorTurn) -> RoutingDecisi
     return RoutingDecision(agents=built.agents, phase=Phase.EXECUTE, reason=reason) if built is not None else None
 
 
-def will_repair(state: State, rules: Policy) -> bool:
+def will_repair(state: State, policy: Policy) -> bool:
     """Whether issues that the open turn finds go back to those who built it, by rule."""
     has_built = any(turn.phase is Phase.EXECUTE for turn in state.cycle.turns)
     is_new = any(message.seq > state.router.asked for message in state.requests)
     rounds = _rounds(state, max(0, state.cycle.turns_since_user - 1)) + 1
-    return rules.routes_by_rule and has_built and not is_new and rounds <= REPAIRS
+    return policy.routes_by_rule and has_built and not is_new and rounds <= REPAIRS
 
 
 def _rounds(state: State, newest: int) -> int:
@@ -193,14 +193,14 @@ def _rounds(state: State, newest: int) -> int:
     return sum(any(done.verdict == "issues" for done in turn.completions) for turn in turns)
 
 
-def only_agent(conversation: Conversation, phase: Phase, rules: Policy) -> Agent | None:
+def only_agent(conversation: Conversation, phase: Phase, policy: Policy) -> Agent | None:
     """The one worker for a phase; None where there are several, or none.
 
     Of several, verification is by who did not build what is verified, chores by who did.
     """
     there = [
         agent
-        for agent in rules.routable.values()
+        for agent in policy.routable.values()
         if agent.kind is AgentKind.WORKER and (not agent.phases or phase in agent.phases)
     ]
     if len(there) > 1 and phase in (Phase.VERIFICATION, Phase.CHORES):

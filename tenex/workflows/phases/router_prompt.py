@@ -41,14 +41,14 @@ _PLACE: Final = '"history": []'
 
 
 def question_for(
-    conversation: Conversation, rules: Policy, budget: int = CONTEXT_TOKENS, lessons: Sequence[str] = ()
+    conversation: Conversation, policy: Policy, budget: int = CONTEXT_TOKENS, lessons: Sequence[str] = ()
 ) -> Note:
     """The router's question: a JSON document with all it may go by, in `budget` estimated tokens.
 
     All of the user's messages of the cycle are in it, and all of its turns. Where they are too much, long messages
     are cut, and completions are: those of the oldest turns first. `lessons` are the router's from other conversations.
     """
-    empty = _json({**_fixed(conversation, rules), "lessons": _lessons(conversation, lessons)})
+    empty = _json({**_fixed(conversation, policy), "lessons": _lessons(conversation, lessons)})
     messages = _whole_messages.of(conversation.id, conversation.cycle.messages)
     done = _whole_turns.of(conversation.id, conversation.cycle.turns)
     document = _filled(empty, conversation, messages, done)
@@ -75,7 +75,7 @@ def _filled(empty: str, conversation: Conversation, messages: Sequence[str], don
     return empty.replace(_PLACE, f'"history": [{history}]', 1)
 
 
-def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
+def _fixed(conversation: Conversation, policy: Policy) -> dict[str, Any]:
     """Everything in the question but what was written and done.
 
     What never changes comes first, then what only grows, then the rest: so providers cache most of the next question.
@@ -83,7 +83,7 @@ def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
     permitted = [
         phase
         for phase in PHASE_TRANSITIONS.permitted(conversation.cycle.phase)
-        if gates.why_not_leave(conversation, phase, rules) is None
+        if gates.why_not_leave(conversation, phase, policy) is None
     ]
     way = QUALITY_PHASES if phases_of(conversation).waived else ()
     beyond = [p for p in (*way, Phase.CHAT) if p not in permitted and _beyond(conversation, p)]
@@ -97,19 +97,19 @@ def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
                 "use_when": agent.use_when,
                 "phases": list(agent.phases),
             }
-            for agent in rules.routable.values()
+            for agent in policy.routable.values()
         ],
         "earlier": [{"cycle": p.cycle, "request": p.request, "done": list(p.done)} for p in conversation.memory.past],
         "history": [],
         "cycle": conversation.cycle.number,
         "phase": conversation.cycle.phase,
         "permitted": [*permitted, *beyond],
-        "open_gates": list(gates.open_gates(conversation, rules)),
-        "can_end": bool(conversation.cycle.turns) and gates.why_not_leave(conversation, END, rules) is None,
+        "open_gates": list(gates.open_gates(conversation, policy)),
+        "can_end": bool(conversation.cycle.turns) and gates.why_not_leave(conversation, END, policy) is None,
         "participants": list(conversation.cycle.participants),
-        "still_to_reflect": list(gates.yet_to_reflect(conversation, rules)),
+        "still_to_reflect": list(gates.yet_to_reflect(conversation, policy)),
         "waived": sorted(phases_of(conversation).waived),
-        **({"plan_approved": True} if gates.must_be_carried_out(conversation, rules) else {}),
+        **({"plan_approved": True} if gates.must_be_carried_out(conversation, policy) else {}),
         "rejections": list(conversation.router.question.rejections if conversation.router.question else ()),
     }
 

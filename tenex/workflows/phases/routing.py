@@ -48,44 +48,46 @@ class Rejected:
     stale: bool = False
 
 
-def check(conversation: Conversation, decision: RoutingDecision, rules: Policy) -> Accepted | Rejected:
+def check(conversation: Conversation, decision: RoutingDecision, policy: Policy) -> Accepted | Rejected:
     """Hold a decision against graph, roster and gates.
 
     A wish to waive gates is put to a user before anything else of the decision is looked at.
     """
-    verdict = _wish(conversation, decision) or _checked(conversation, decision, rules)
+    verdict = _wish(conversation, decision) or _checked(conversation, decision, policy)
     return replace(verdict, acknowledged=decision.acknowledged) if isinstance(verdict, Accepted) else verdict
 
 
-def _checked(conversation: Conversation, decision: RoutingDecision, rules: Policy) -> Accepted | Rejected:
+def _checked(conversation: Conversation, decision: RoutingDecision, policy: Policy) -> Accepted | Rejected:
     for word in (END, USER):
         if any(agent.upper() == word for agent in decision.agents):
             if len(decision.agents) > 1:
                 sentence = f"{word} must stand alone; name either agents or {word}."
                 return Rejected(sentence=sentence, plain="named agents and an end of the work at the same time")
             return (
-                _check_end(conversation, decision, rules) if word == END else _check_user(conversation, decision, rules)
+                _check_end(conversation, decision, policy)
+                if word == END
+                else _check_user(conversation, decision, policy)
             )
     agents: list[Slug] = []
     for name in decision.agents:
-        agent = rules.find(name)
+        agent = policy.find(name)
         if agent is None:
-            known = ", ".join(sorted(rules.routable))
+            known = ", ".join(sorted(policy.routable))
             sentence = f"There is no agent {_short(name)}. The roster is: {known}."
             return Rejected(sentence=sentence, plain=f"chose an agent that does not exist, {_short(name)}")
         if agent.slug not in agents:
             agents.append(agent.slug)
-    way = _way(conversation, decision, rules)
+    way = _way(conversation, decision, policy)
     if isinstance(way, Rejected):
         return way
     target = way[-1] if way else conversation.cycle.phase
-    wrong = _reflecting(conversation, agents, rules) if target is Phase.REFLECTION else None
+    wrong = _reflecting(conversation, agents, policy) if target is Phase.REFLECTION else None
     if wrong:
         return Rejected(sentence=wrong, plain="asked somebody to reflect who cannot, or who has done so")
     return Accepted(agents=tuple(agents), way=way, reason=decision.reason)
 
 
-def _way(conversation: Conversation, decision: RoutingDecision, rules: Policy) -> tuple[Phase, ...] | Rejected:
+def _way(conversation: Conversation, decision: RoutingDecision, policy: Policy) -> tuple[Phase, ...] | Rejected:
     if decision.phase is None:
         return ()
     phase = Phase.parse(decision.phase)
@@ -100,16 +102,16 @@ def _way(conversation: Conversation, decision: RoutingDecision, rules: Policy) -
     if way is None:
         sentence = PHASE_TRANSITIONS.check(here, phase) or "There is no way there."
         return Rejected(sentence=sentence, plain=f"wanted to go from {here} to {phase}, which is not possible")
-    wrong = gates.why_not_leave(conversation, way[0], rules)
+    wrong = gates.why_not_leave(conversation, way[0], policy)
     return Rejected(sentence=wrong, plain=f"wanted to leave {here} before it was done") if wrong else way
 
 
-def _check_end(conversation: Conversation, decision: RoutingDecision, rules: Policy) -> Accepted | Rejected:
-    if gates.must_be_carried_out(conversation, rules):
+def _check_end(conversation: Conversation, decision: RoutingDecision, policy: Policy) -> Accepted | Rejected:
+    if gates.must_be_carried_out(conversation, policy):
         return _APPROVED
-    wrong = gates.why_not_leave(conversation, END, rules)
+    wrong = gates.why_not_leave(conversation, END, policy)
     if wrong:
-        still_open = ", ".join(gates.open_gates(conversation, rules))
+        still_open = ", ".join(gates.open_gates(conversation, policy))
         return Rejected(sentence=wrong, plain=f"wanted to end although {still_open} is still to do")
     if not conversation.cycle.turns:
         sentence = "END is refused: the person's message has had no answer yet; name an agent."
@@ -123,7 +125,7 @@ _APPROVED: Final = Rejected(
 )
 
 
-def _check_user(conversation: Conversation, decision: RoutingDecision, rules: Policy) -> Accepted | Rejected:
+def _check_user(conversation: Conversation, decision: RoutingDecision, policy: Policy) -> Accepted | Rejected:
     asked = conversation.router.question.seq if conversation.router.question else 0
     if any(message.seq > asked for message in conversation.unanswered):
         sentence = "The person has just written; look again."
@@ -131,16 +133,16 @@ def _check_user(conversation: Conversation, decision: RoutingDecision, rules: Po
     if conversation.unanswered or conversation.requests:
         sentence = "USER is refused: the person's newest message has had no answer; name an agent."
         return Rejected(sentence=sentence, plain="wanted to wait for you although your message has had no answer")
-    if gates.must_be_carried_out(conversation, rules):
+    if gates.must_be_carried_out(conversation, policy):
         return _APPROVED
     return Accepted(user=True, reason=decision.reason)
 
 
-def _reflecting(conversation: Conversation, agents: list[Slug], rules: Policy) -> str | None:
-    ineligible = gates.ineligible(conversation, agents, rules)
+def _reflecting(conversation: Conversation, agents: list[Slug], policy: Policy) -> str | None:
+    ineligible = gates.ineligible(conversation, agents, policy)
     if not ineligible:
         return None
-    waiting = gates.yet_to_reflect(conversation, rules)
+    waiting = gates.yet_to_reflect(conversation, policy)
     rest = f"still to reflect: {', '.join(waiting)}" if waiting else f"everybody has reflected; answer {END}"
     return f"Each participant reflects once; {', '.join(ineligible)} cannot reflect now ({rest})."
 

@@ -83,7 +83,7 @@ class Phases(KindState):
         waived = self.waived
         return tuple(gate for gate in QUALITY_PHASES if gate not in self.gates_met and gate not in waived)
 
-    def at_rest(self, then: State, at: Millis, seq: int) -> "Phases":
+    def without_open_work(self, then: State, at: Millis, seq: int) -> "Phases":
         """It with nothing asked; what agents of the open turn were shown counts."""
         del at, seq
         worked = self.worked_on

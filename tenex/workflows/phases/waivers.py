@@ -25,19 +25,19 @@ REASON_CHARACTERS: Final = 300
 """Of the reason why the work could not be tried."""
 
 
-def ask(draft: Transaction, phases: Sequence[Phase], untried: str = "") -> None:
+def ask(transaction: Transaction, phases: Sequence[Phase], untried: str = "") -> None:
     """Ask once whether these gates may be skipped, and wait: who wrote last is asked, or an owner if they may not.
 
     With `untried`, the reason why the work could not be tried, whether it is accepted so.
     """
-    state = draft.state
+    state = transaction.state
     newest = state.cycle.messages[-1] if state.cycle.messages else None
     of = PublicKey("")
     if newest is not None and may_decide(
-        Decision.WAIVER, state, draft.rules.gates, author=newest.author, role=newest.role
+        Decision.WAIVER, state, transaction.policy.gates, author=newest.author, role=newest.role
     ):
         of = newest.author
-    draft.add(p.WaiverRequested, phases=tuple(phases), of=of, untried=untried)
+    transaction.add(p.WaiverRequested, phases=tuple(phases), of=of, untried=untried)
     owners = "" if of else " Only an owner can allow it."
     keeps = "it" if len(phases) == 1 else "them"
     text = (
@@ -47,8 +47,8 @@ def ask(draft: Transaction, phases: Sequence[Phase], untried: str = "") -> None:
     if untried:
         reason = in_a_line(untried, REASON_CHARACTERS).rstrip(" .")
         text = f"No one could try it, because {reason}: accept it untried?{owners} Only “yes” accepts it."
-    notify(draft, text, "question", asks="waiver")
-    draft.add(r.Waiting, reason="waiver")
+    notify(transaction, text, "question", asks="waiver")
+    transaction.add(r.Waiting, reason="waiver")
 
 
 def still_open(state: State, phases: Sequence[Phase]) -> tuple[Phase, ...]:
@@ -71,29 +71,29 @@ def _listed(phases: Sequence[Phase]) -> str:
     return " and ".join(part for part in (", ".join(phases[:-1]), phases[-1]) if part)
 
 
-def answered(draft: Transaction, signal: MessageReceived, wrote: r.MessageRecorded, *, is_only: bool) -> bool:
+def answered(transaction: Transaction, signal: MessageReceived, wrote: r.MessageRecorded, *, is_only: bool) -> bool:
     """Take a message as the answer to the open question, if there is one; whether it waived.
 
     Any message but a clear yes of the user asked, or of an owner, closes the question and is then read like any.
     `is_only` is whether nothing else was asked when it came.
     """
-    state, message = draft.state, signal.message
+    state, message = transaction.state, signal.message
     phases = phases_of(state).waiver_asked
     if not phases:
         return False
     is_theirs = may_decide(
         Decision.WAIVER,
         state,
-        draft.rules.gates,
+        transaction.policy.gates,
         author=message.author,
         role=signal.role,
         asked=phases_of(state).waiver_asked_of,
     )
-    why_not = why_no_answer(draft, message, phases_of(state).waiver_question, is_only=is_only)
+    why_not = why_no_answer(transaction, message, phases_of(state).waiver_question, is_only=is_only)
     if is_theirs and is_clear_yes(message.text):
         if not why_not:
-            waive(draft, phases, signal)
-            advance(draft)
+            waive(transaction, phases, signal)
+            advance(transaction)
             return True
         skips = " and ".join(f"`/skip {phase}`" for phase in phases)
         does, how = (
@@ -101,17 +101,17 @@ def answered(draft: Transaction, signal: MessageReceived, wrote: r.MessageRecord
             if phases_of(state).waiver_untried
             else ("skips", f"skip {_listed(phases)}")
         )
-        notify(draft, f"Your “yes” {does} nothing: {why_not}. To {how}, send {skips}.")
+        notify(transaction, f"Your “yes” {does} nothing: {why_not}. To {how}, send {skips}.")
     is_no = is_theirs and not why_not and is_clear_no(message.text)
-    draft.add(p.WaiverDeclined, name=signal.name, message=wrote.seq if is_no else 0)
+    transaction.add(p.WaiverDeclined, name=signal.name, message=wrote.seq if is_no else 0)
     return False
 
 
-def waive(draft: Transaction, phases: Sequence[Phase], signal: MessageReceived) -> None:
+def waive(transaction: Transaction, phases: Sequence[Phase], signal: MessageReceived) -> None:
     """Record that a user gave up gates with this message, and report what that means."""
-    message, untried = signal.message, phases_of(draft.state).waiver_untried
-    is_accepted = bool(untried) and tuple(phases) == phases_of(draft.state).waiver_asked
-    draft.add(
+    message, untried = signal.message, phases_of(transaction.state).waiver_untried
+    is_accepted = bool(untried) and tuple(phases) == phases_of(transaction.state).waiver_asked
+    transaction.add(
         p.Waived,
         phases=tuple(phases),
         author=message.author,
@@ -122,8 +122,8 @@ def waive(draft: Transaction, phases: Sequence[Phase], signal: MessageReceived) 
     )
     if is_accepted:
         return  # who has just accepted it knows what that means
-    if Phase.VERIFICATION in phases_of(draft.state).gates_met:
-        notify(draft, f"As you wish, I skip {_listed(phases)}. The work has been verified.")
+    if Phase.VERIFICATION in phases_of(transaction.state).gates_met:
+        notify(transaction, f"As you wish, I skip {_listed(phases)}. The work has been verified.")
         return
     skipped = "; ".join(f"{phase}: {GATES[phase].risk}" for phase in phases)
-    notify(draft, f"As you wish, I skip what follows. {skipped[:1].upper()}{skipped[1:]}.")
+    notify(transaction, f"As you wish, I skip what follows. {skipped[:1].upper()}{skipped[1:]}.")

@@ -30,50 +30,56 @@ class SingleKind(Kind):
         """Whether the conversation began with an agent of its own."""
         return bool(agent_of(state))
 
-    def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
+    def on_message(self, transaction: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Take a message as the answer to an open question, or as work."""
-        mentioned = tuple(slug for slug in signal.addressed if slug in draft.rules.routable)
-        wrote = record_message(draft, replace(signal, addressed=mentioned))
+        mentioned = tuple(slug for slug in signal.addressed if slug in transaction.policy.routable)
+        wrote = record_message(transaction, replace(signal, addressed=mentioned))
         if called:
-            report_elsewhere(draft, called)
-        elif report_disabled(draft, signal) and not draft.state.totals.turn_count:  # it was to begin, and nothing else
-            draft.add(r.Waiting, reason="user")
+            report_elsewhere(transaction, called)
+        elif (
+            report_disabled(transaction, signal) and not transaction.state.totals.turn_count
+        ):  # it was to begin, and nothing else
+            transaction.add(r.Waiting, reason="user")
             return
-        if not answers_question(draft, wrote):
-            advance(draft)
+        if not answers_question(transaction, wrote):
+            advance(transaction)
 
-    def next(self, draft: Transaction) -> None:
+    def next(self, transaction: Transaction) -> None:
         """Open a turn where a message is not answered yet; else wait for one. A limit of cost comes before both."""
-        state = draft.state
+        state = transaction.state
         unanswered = [message for message in state.unanswered if not message.is_answer]
-        mentioned = tuple(dict.fromkeys(slug for slug, _ in state.work.addressed if slug in draft.rules.routable))
-        if limit := spent(draft):
-            wait_at_limit(draft, *limit)
+        mentioned = tuple(
+            dict.fromkeys(slug for slug, _ in state.work.addressed if slug in transaction.policy.routable)
+        )
+        if limit := spent(transaction):
+            wait_at_limit(transaction, *limit)
         elif mentioned or unanswered:
             wrote = state.cycle.messages[-1]
-            self._open(draft, mentioned or (agent_of(state),), f"{wrote.name} wrote", person(wrote.name, wrote.author))
+            self._open(
+                transaction, mentioned or (agent_of(state),), f"{wrote.name} wrote", person(wrote.name, wrote.author)
+            )
         else:
-            draft.add(r.Waiting, reason="user")
+            transaction.add(r.Waiting, reason="user")
 
-    def _open(self, draft: Transaction, agents: Sequence[Slug], reason: str, decider: Decider) -> None:
-        known = [slug for slug in agents if slug in draft.rules.routable]
+    def _open(self, transaction: Transaction, agents: Sequence[Slug], reason: str, decider: Decider) -> None:
+        known = [slug for slug in agents if slug in transaction.policy.routable]
         if known:
-            open_turn(draft, known, reason, decider)
+            open_turn(transaction, known, reason, decider)
             return
         text = f"There is no agent {agents[0]} any more. Configure it again, or mention another: @NAME."
-        if agents[0] in draft.rules.disabled_agents:
-            text = f"{why_disabled(draft, agents[0])} Write again then, or mention another: @NAME."
-        notify(draft, text, error="agent")
-        draft.add(r.Waiting, reason="user")
+        if agents[0] in transaction.policy.disabled_agents:
+            text = f"{why_disabled(transaction, agents[0])} Write again then, or mention another: @NAME."
+        notify(transaction, text, error="agent")
+        transaction.add(r.Waiting, reason="user")
 
     def guide(self, state: State, run: Run) -> tuple[str, str]:
         """The agent that answers alone; there are no phases to name."""
         return "conversation", agent_of(state)
 
-    def command(self, draft: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
+    def command(self, transaction: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
         """Run the last turn again: on `/retry`, and on `/continue` where it has not finished."""
         del argument
-        state, last = draft.state, draft.state.memory.last_turn
+        state, last = transaction.state, transaction.state.memory.last_turn
         if (
             name not in ("retry", "continue")
             or state.work.turn is not None
@@ -84,19 +90,19 @@ class SingleKind(Kind):
         if last is None or holds.on_hold(state):
             return False
         has_finished = all(done.outcome == "finished" for done in last.completions)
-        draft.add(r.Continued, name=signal.name)
+        transaction.add(r.Continued, name=signal.name)
         if name == "retry" or not has_finished:
             decider = person(signal.name, signal.message.author)
-            self._open(draft, last.agents, f"{signal.name} asked for another try", decider)
+            self._open(transaction, last.agents, f"{signal.name} asked for another try", decider)
         elif state.unanswered:
-            advance(draft)
+            advance(transaction)
         else:
-            notify(draft, "There is nothing to go on with; write what you want.")
+            notify(transaction, "There is nothing to go on with; write what you want.")
         return True
 
-    def status(self, draft: Transaction) -> list[str]:
+    def status(self, transaction: Transaction) -> list[str]:
         """The agent, then what runs."""
         return [
-            f"Agent: {agent_of(draft.state)} (cycle {draft.state.cycle.number})",
-            *activity(draft, "This cycle has ended."),
+            f"Agent: {agent_of(transaction.state)} (cycle {transaction.state.cycle.number})",
+            *activity(transaction, "This cycle has ended."),
         ]

@@ -35,9 +35,9 @@ REASON: Final = 2_000
 """Characters of a reason: it is reported to users and to the next speaker."""
 
 
-def has_calls(session: WorkflowSession, rules: Policy) -> bool:
+def has_calls(session: WorkflowSession, policy: Policy) -> bool:
     """Whether a workflow is one whose speakers may make calls about it."""
-    workflow = rules_of(rules).workflows.get(session.slug)
+    workflow = rules_of(policy).workflows.get(session.slug)
     return workflow is None or workflow.has_calls
 
 
@@ -90,17 +90,17 @@ def _spec(name: str, description: str, properties: Mapping[str, Any], *required:
     return ToolSpec(name=name, description=description, parameters={**schema, "additionalProperties": False})
 
 
-def decided(draft: Transaction, run: Run, call: Call) -> bool:
+def decided(transaction: Transaction, run: Run, call: Call) -> bool:
     """Decide a call that is about the workflow, with its result; False for any other."""
-    session, request = session_of(draft.state), call.request
-    if session is None or not has_calls(session, draft.rules) or not _is_ours(session, run, request.tool):
+    session, request = session_of(transaction.state), call.request
+    if session is None or not has_calls(session, transaction.policy) or not _is_ours(session, run, request.tool):
         return False
     if session.is_closed:
-        draft.refuse(run, call, "The workflow has ended; nothing changes in it any more.")
+        transaction.refuse(run, call, "The workflow has ended; nothing changes in it any more.")
         return True
-    sentence = request.fault or _decide(draft, session, run, call)
+    sentence = request.fault or _decide(transaction, session, run, call)
     if sentence:
-        draft.refuse(run, call, sentence)
+        transaction.refuse(run, call, sentence)
     return True
 
 
@@ -113,38 +113,40 @@ def takes_part(session: WorkflowSession, run: Run) -> bool:
     return run.parent is None and run.agent in session.speakers.participant_order
 
 
-def _decide(draft: Transaction, session: WorkflowSession, run: Run, call: Call) -> str | None:
+def _decide(transaction: Transaction, session: WorkflowSession, run: Run, call: Call) -> str | None:
     """Why the call is refused; None if it was carried out."""
     given = call.request.arguments
-    if call.request.tool not in (SET, DELETE) and (first := _first(draft, session, run)):
+    if call.request.tool not in (SET, DELETE) and (first := _first(transaction, session, run)):
         return f"`{first}` was called first in this turn and decides what follows; this call changes nothing."
     match call.request.tool:
         case "handoff":
-            handoff = _handoff(session, draft.rules, given)
+            handoff = _handoff(session, transaction.policy, given)
             if isinstance(handoff, str):
                 return handoff
-            draft.add_result(
+            transaction.add_result(
                 run, call, ok=True, content=f"{handoff.target} speaks after you. End your turn with what they need."
             )
         case "finish":
             if not isinstance(given.get("summary", ""), str) or not isinstance(given.get("reason", ""), str):
                 return "`summary` and `reason` of `finish` must be texts."
-            draft.add_result(run, call, ok=True, content="The workflow ends with your turn. Say what is left to say.")
+            transaction.add_result(
+                run, call, ok=True, content="The workflow ends with your turn. Say what is left to say."
+            )
         case "set_context" | "delete_context":
-            return _change(draft, session, run, call)
+            return _change(transaction, session, run, call)
         case _:
-            draft.add_result(run, call, ok=True, content="It counts when your turn ends.")
+            transaction.add_result(run, call, ok=True, content="It counts when your turn ends.")
     return None
 
 
-def _first(draft: Transaction, session: WorkflowSession, run: Run) -> str:
+def _first(transaction: Transaction, session: WorkflowSession, run: Run) -> str:
     """The call of this round that has decided already what follows; "" if none has."""
     speakers = session.speakers
     try:
-        tools = named_tools(rules_of(draft.rules).compile_graph(speakers.graph_data, speakers.participant_order))
+        tools = named_tools(rules_of(transaction.policy).compile_graph(speakers.graph_data, speakers.participant_order))
     except ConfigurationError:  # reported when the round closes
         tools = frozenset(session.routing_tools)
-    asked, _ = asked_for(speakers, round_of(draft.state, draft.rules, run, ""), tools)
+    asked, _ = asked_for(speakers, round_of(transaction.state, transaction.policy, run, ""), tools)
     match asked:
         case Handoff():
             return HANDOFF
@@ -154,21 +156,21 @@ def _first(draft: Transaction, session: WorkflowSession, run: Run) -> str:
             return asked
 
 
-def _change(draft: Transaction, session: WorkflowSession, run: Run, call: Call) -> str | None:
+def _change(transaction: Transaction, session: WorkflowSession, run: Run, call: Call) -> str | None:
     key = call.request.arguments.get("key")
     if not isinstance(key, str) or not key.strip():
         return f"`key` of `{call.request.tool}` must be the name of a variable."
     if call.request.tool == SET and "value" not in call.request.arguments:
         return "`set_context` needs `value`, any JSON value; to remove a variable, call `delete_context`."
     set_ = {key: call.request.arguments["value"]} if call.request.tool == SET else {}
-    if sentence := _set(draft, session, run, set_, () if set_ else (key,)):
+    if sentence := _set(transaction, session, run, set_, () if set_ else (key,)):
         return sentence
-    draft.add_result(run, call, ok=True, content=f"{key} is {'set' if set_ else 'gone'}.")
+    transaction.add_result(run, call, ok=True, content=f"{key} is {'set' if set_ else 'gone'}.")
     return None
 
 
 def _set(
-    draft: Transaction, session: WorkflowSession, run: Run, set_: Mapping[str, Any], delete: tuple[str, ...]
+    transaction: Transaction, session: WorkflowSession, run: Run, set_: Mapping[str, Any], delete: tuple[str, ...]
 ) -> str:
     """Record a change of variables; why it cannot be, "" if it can."""
     if not set_ and not delete:
@@ -179,11 +181,11 @@ def _set(
     if set_ and len(json.dumps(after.context_vars)) > LARGEST:
         most = f"all variables together may have {LARGEST} characters as JSON"
         return f"{', '.join(set_)} is not set: {most}. Keep long texts in files."
-    draft.add(w.ContextSet, by=run.agent, set_=set_, delete=delete)
+    transaction.add(w.ContextSet, by=run.agent, set_=set_, delete=delete)
     return ""
 
 
-def checked_result(draft: Transaction, session: WorkflowSession, run: Run, result: ToolResult) -> ToolResult:
+def checked_result(transaction: Transaction, session: WorkflowSession, run: Run, result: ToolResult) -> ToolResult:
     """The result of a speaker's call with what it may ask for; variables that it changes are recorded.
 
     What cannot be is dropped, and the model reads why.
@@ -191,26 +193,26 @@ def checked_result(draft: Transaction, session: WorkflowSession, run: Run, resul
     faults: list[str] = []
     route = result.route
     if isinstance(route, Handoff):
-        found = _handoff(session, draft.rules, {"target": route.target, "reason": route.reason})
+        found = _handoff(session, transaction.policy, {"target": route.target, "reason": route.reason})
         route, sentence = (found, "") if isinstance(found, Handoff) else (None, found)
         faults += [sentence] if sentence else []
-    if sentence := _set(draft, session, run, result.context, result.removed):
+    if sentence := _set(transaction, session, run, result.context, result.removed):
         faults.append(sentence)
     content = "\n".join([result.content, *faults])
     return replace(result, content=content, route=route, context={}, removed=())
 
 
-def _handoff(session: WorkflowSession, rules: Policy, given: Mapping[str, Any]) -> Handoff | str:
+def _handoff(session: WorkflowSession, policy: Policy, given: Mapping[str, Any]) -> Handoff | str:
     """The handoff that is asked for, or why it is none; a name is read leniently (`names.find`)."""
     target, reason = given.get("target"), given.get("reason", "")
     if not isinstance(target, str) or not isinstance(reason, str):
         return "`handoff` needs `target`, the name of somebody who takes part; `reason` must be a text."
-    by_name = {name: rules.roster.get(Slug(name)) for name in session.speakers.participant_order}
+    by_name = {name: policy.roster.get(Slug(name)) for name in session.speakers.participant_order}
     found = Handoff(names.find(target, by_name) or target, reason[:REASON])
     return refuses(session.speakers, found) or found
 
 
-def round_of(state: State, rules: Policy, run: Run, text: str, *, completed: bool = False) -> Envelope:
+def round_of(state: State, policy: Policy, run: Run, text: str, *, completed: bool = False) -> Envelope:
     """A run that is about to end as the round of its speaker: its calls in the order in which its model made them.
 
     A call counts that was let through, or was decided in the core and not refused; `complete` where it ends the run.
@@ -228,17 +230,17 @@ def round_of(state: State, rules: Policy, run: Run, text: str, *, completed: boo
                 calls.append(Called(call.tool, session.routes.get(call.id)))
             elif result is not None and result.ok:  # decided in the core, about the workflow or the agent itself
                 ours = _is_ours(session, run, call.tool)
-                calls.append(_called(session, rules, call) if ours else Called(call.tool))
+                calls.append(_called(session, policy, call) if ours else Called(call.tool))
     if completed:
         calls.append(Called("complete"))
     turn = state.work.turn or state.memory.last_turn
     return Envelope(run.agent, text, tuple(calls), str(turn.turn_id) if turn else "")
 
 
-def _called(session: WorkflowSession, rules: Policy, call: CallRequest) -> Called:
+def _called(session: WorkflowSession, policy: Policy, call: CallRequest) -> Called:
     tool, given = call.tool, call.arguments
     if tool == HANDOFF:
-        handoff = _handoff(session, rules, given)
+        handoff = _handoff(session, policy, given)
         return Called(tool, handoff if isinstance(handoff, Handoff) else None)
     if tool == FINISH:
         finish = Finish(str(given.get("summary", "")), str(given.get("reason", "")).strip()[:REASON] or "finished")

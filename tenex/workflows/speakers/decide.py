@@ -50,32 +50,34 @@ CLOSED = "closed"
 """The reason where someone closes it by a command."""
 
 
-def open_session(draft: Transaction, workflow: Workflow, signal: MessageReceived) -> None:
+def open_session(transaction: Transaction, workflow: Workflow, signal: MessageReceived) -> None:
     """Open a workflow in a conversation that has just begun: who is there has acknowledged in the same append."""
     try:
-        fields = opening(draft.rules, workflow, signal.message.author)
+        fields = opening(transaction.policy, workflow, signal.message.author)
         if given := variables.lines_of(signal.message.text):
-            graph = rules_of(draft.rules).compile_graph(workflow.graph_data, workflow.participants)
+            graph = rules_of(transaction.policy).compile_graph(workflow.graph_data, workflow.participants)
             values = variables.read(given, variables.kinds_of(graph, workflow.context_vars))
             fields["context"] = {**fields["context"], **values}
     except UsageError as fault:
-        notify(draft, f"The workflow {workflow.slug} cannot begin: {fault} Write a new note.", error="workflow")
+        notify(transaction, f"The workflow {workflow.slug} cannot begin: {fault} Write a new note.", error="workflow")
         return
     except ConfigurationError as fault:
-        notify(draft, f"The workflow {workflow.slug} cannot be opened: {' '.join(fault.faults)}", error="workflow")
+        notify(
+            transaction, f"The workflow {workflow.slug} cannot be opened: {' '.join(fault.faults)}", error="workflow"
+        )
         return
-    draft.add(w.WorkflowOpened, **fields)
-    acknowledge(draft)
+    transaction.add(w.WorkflowOpened, **fields)
+    acknowledge(transaction)
 
 
-def opening(rules: Policy, workflow: Workflow, person: PublicKey) -> dict[str, Any]:
+def opening(policy: Policy, workflow: Workflow, person: PublicKey) -> dict[str, Any]:
     """The fields of the record that opens a workflow.
 
     Raises:
         ConfigurationError: with every fault of it.
     """
     creator = PERSON if PERSON in workflow.participants else ""
-    graph = rules_of(rules).compile_graph(workflow.graph_data, workflow.participants)
+    graph = rules_of(policy).compile_graph(workflow.graph_data, workflow.participants)
     state = begin(graph, workflow.participants, creator, workflow.context_vars, workflow.graph_data)
     return {
         "workflow": workflow.slug,
@@ -89,17 +91,17 @@ def opening(rules: Policy, workflow: Workflow, person: PublicKey) -> dict[str, A
         "context": state.context_vars,
         "expectations": dict(workflow.expectations),
         "view": workflow.view,
-        "routing_tools": _routing_tools(rules, graph, workflow),
+        "routing_tools": _routing_tools(policy, graph, workflow),
     }
 
 
-def _routing_tools(rules: Policy, graph: TransitionGraph, workflow: Workflow) -> dict[str, tuple[Slug, ...]]:
+def _routing_tools(policy: Policy, graph: TransitionGraph, workflow: Workflow) -> dict[str, tuple[Slug, ...]]:
     """The tools that only a rule names, each with those after whom the rule can fire."""
     agents = tuple(slug for slug in workflow.participants if slug != PERSON)
     found: dict[str, tuple[Slug, ...]] = {}
-    theirs = {name for slug in agents if slug in rules.roster for name in _own(rules.roster[slug])}
+    theirs = {name for slug in agents if slug in policy.roster for name in _own(policy.roster[slug])}
     for tool in sorted(named_tools(graph)):
-        if tool in rules.tools or tool in theirs or tool in OWN:
+        if tool in policy.tools or tool in theirs or tool in OWN:
             continue
         conditions = [edge.when.condition for edge in graph.edges if isinstance(edge.when, When)]
         after = [
@@ -119,52 +121,56 @@ def _own(agent: Agent) -> Iterator[str]:
         yield from agent_tools.every(agent.program)
 
 
-def set_variables(draft: Transaction, session: WorkflowSession, text: str) -> None:
+def set_variables(transaction: Transaction, session: WorkflowSession, text: str) -> None:
     """Set variables from a user's `name=value`; without any, list them."""
     if session.is_closed:
-        notify(draft, over(session))
+        notify(transaction, over(session))
         return
-    speakers, workflow = session.speakers, rules_of(draft.rules).workflows.get(session.slug)
+    speakers, workflow = session.speakers, rules_of(transaction.policy).workflows.get(session.slug)
     begins_with = workflow.context_vars if workflow is not None else {}
     try:
-        graph = rules_of(draft.rules).compile_graph(speakers.graph_data, speakers.participant_order)
+        graph = rules_of(transaction.policy).compile_graph(speakers.graph_data, speakers.participant_order)
         known = variables.kinds_of(graph, begins_with, speakers.context_vars)
         if not text:
-            notify(draft, variables.described(known, speakers.context_vars))
+            notify(transaction, variables.described(known, speakers.context_vars))
             return
         values = variables.read(text, known)
     except (ConfigurationError, UsageError) as fault:
-        notify(draft, str(fault))
+        notify(transaction, str(fault))
         return
     if len(json.dumps({**speakers.context_vars, **values})) > calls.LARGEST:
-        notify(draft, f"All variables together may have {calls.LARGEST} characters as JSON.")
+        notify(transaction, f"All variables together may have {calls.LARGEST} characters as JSON.")
         return
-    draft.add(w.ContextSet, by=PERSON, set_=values)
-    notify(draft, variables.confirmation(values))
+    transaction.add(w.ContextSet, by=PERSON, set_=values)
+    notify(transaction, variables.confirmation(values))
 
 
-def acknowledge(draft: Transaction) -> None:
+def acknowledge(transaction: Transaction) -> None:
     """Take note of those who are there: agents of the roster, and the user, who has written."""
-    session = session_of(draft.state)
+    session = session_of(transaction.state)
     for slug in session.missing if session is not None else ():
-        if slug == PERSON or slug in draft.rules.roster:
-            draft.add(w.InviteAcknowledged, participant=slug)
+        if slug == PERSON or slug in transaction.policy.roster:
+            transaction.add(w.InviteAcknowledged, participant=slug)
 
 
-def on_message(draft: Transaction, wrote: r.MessageRecorded, role: Role) -> None:
+def on_message(transaction: Transaction, wrote: r.MessageRecorded, role: Role) -> None:
     """Count a user's message as their round if it is theirs; else it is kept until the current round has closed."""
-    session = session_of(draft.state)
+    session = session_of(transaction.state)
     if session is None:
         return
     if session.is_closed:
-        notify(draft, over(session))
-        draft.add(r.Ended, reason=session.close_reason)
+        notify(transaction, over(session))
+        transaction.add(r.Ended, reason=session.close_reason)
         return
     for slug in wrote.addressed:
-        if slug != session.slug and can_begin(draft, slug):
-            report_elsewhere(draft, slug)
-    if draft.state.work.turn is None and session.expected == PERSON and _is_theirs(draft, session, wrote.author, role):
-        count_round(draft, _round_of_person(session, wrote))
+        if slug != session.slug and can_begin(transaction, slug):
+            report_elsewhere(transaction, slug)
+    if (
+        transaction.state.work.turn is None
+        and session.expected == PERSON
+        and _is_theirs(transaction, session, wrote.author, role)
+    ):
+        count_round(transaction, _round_of_person(session, wrote))
 
 
 def over(session: WorkflowSession) -> str:
@@ -173,10 +179,10 @@ def over(session: WorkflowSession) -> str:
     return f"The workflow {session.name} has ended ({session.close_reason}). {again}"
 
 
-def _is_theirs(draft: Transaction, session: WorkflowSession, author: PublicKey, role: Role | None) -> bool:
+def _is_theirs(transaction: Transaction, session: WorkflowSession, author: PublicKey, role: Role | None) -> bool:
     """Whether someone may take the user's part: it is asked of who opened the workflow."""
     return permissions.may_decide(
-        Decision.ANSWER, draft.state, draft.rules.gates, author=author, role=role, asked=session.person
+        Decision.ANSWER, transaction.state, transaction.policy.gates, author=author, role=role, asked=session.person
     )
 
 
@@ -186,45 +192,47 @@ def _round_of_person(session: WorkflowSession, wrote: r.MessageRecorded) -> Enve
     return Envelope(PERSON, wrote.text, named, wrote.event_id)
 
 
-def count_round(draft: Transaction, envelope: Envelope, outcome: r.Outcome = "finished") -> None:
+def count_round(transaction: Transaction, envelope: Envelope, outcome: r.Outcome = "finished") -> None:
     """Count a round that has closed, and end the workflow where that follows. One that was stopped does not count."""
-    session = session_of(draft.state)
+    session = session_of(transaction.state)
     if session is None or session.is_closed or outcome == "stopped":
         return
-    graph = _graph_of(draft, session)
+    graph = _graph_of(transaction, session)
     if graph is None:
         return
     try:
-        folded = fold(graph, session.speakers, envelope, partial(answer, draft.state.work.verdicts))
+        folded = fold(graph, session.speakers, envelope, partial(answer, transaction.state.work.verdicts))
     except UnreadablePartError as fault:
-        _hold(draft, f"The rules of {session.name} cannot be read any more: {' '.join(fault.faults)}")
+        _hold(transaction, f"The rules of {session.name} cannot be read any more: {' '.join(fault.faults)}")
         return
     if isinstance(folded, Refused):  # going back can leave a round to someone else's turn
         return
-    _record(draft, envelope, folded, outcome)
+    _record(transaction, envelope, folded, outcome)
     for sentence in folded.sentences:
-        notify(draft, sentence)
+        notify(transaction, sentence)
     finish = folded.asked if isinstance(folded.asked, Finish) else None
     if outcome == "timed_out":
         minutes = session.expectations[TURN_WITHIN].close / 60_000 if TURN_WITHIN in session.expectations else 0
-        close(draft, TURN_WITHIN, f"{envelope.sender_id} gave no answer within {minutes:g} min.")
+        close(transaction, TURN_WITHIN, f"{envelope.sender_id} gave no answer within {minutes:g} min.")
     elif folded.decision.next_speaker is None:
-        close(draft, folded.decision.close_reason or FINISHED, summary=finish.summary if finish else "")
+        close(transaction, folded.decision.close_reason or FINISHED, summary=finish.summary if finish else "")
 
 
-def _graph_of(draft: Transaction, session: WorkflowSession) -> TransitionGraph | None:
+def _graph_of(transaction: Transaction, session: WorkflowSession) -> TransitionGraph | None:
     """The rules of a workflow; None where they cannot be read, and then it is on record that this is waited for."""
     try:
-        return rules_of(draft.rules).compile_graph(session.speakers.graph_data, session.speakers.participant_order)
+        return rules_of(transaction.policy).compile_graph(
+            session.speakers.graph_data, session.speakers.participant_order
+        )
     except ConfigurationError as fault:
-        _hold(draft, f"The rules of {session.name} cannot be read any more: {' '.join(fault.faults)}")
+        _hold(transaction, f"The rules of {session.name} cannot be read any more: {' '.join(fault.faults)}")
         return None
 
 
-def _record(draft: Transaction, envelope: Envelope, folded: Folded, outcome: r.Outcome) -> None:
+def _record(transaction: Transaction, envelope: Envelope, folded: Folded, outcome: r.Outcome) -> None:
     asked = folded.asked
     own = HANDOFF if isinstance(asked, Handoff) else FINISH
-    draft.add(
+    transaction.add(
         w.RoundClosed,
         speaker=Slug(envelope.sender_id),
         turn_count=folded.state.turn_count,
@@ -238,9 +246,9 @@ def _record(draft: Transaction, envelope: Envelope, folded: Folded, outcome: r.O
     )
 
 
-def next_speaker(draft: Transaction) -> Slug | None:
+def next_speaker(transaction: Transaction) -> Slug | None:
     """The agent whose round begins now; None where no one's does, and then it is on record what is waited for."""
-    state, session = draft.state, session_of(draft.state)
+    state, session = transaction.state, session_of(transaction.state)
     if (
         session is None
         or session.is_closed
@@ -248,54 +256,54 @@ def next_speaker(draft: Transaction) -> Slug | None:
         or state.cycle.status in ("waiting", "ended")
     ):
         return None
-    acknowledge(draft)
-    session = session_of(draft.state) or session
+    acknowledge(transaction)
+    session = session_of(transaction.state) or session
     if session.missing:
         missing = ", ".join(session.missing)
-        _hold(draft, f"{missing} should take part and cannot be reached: no agent here has that name.")
+        _hold(transaction, f"{missing} should take part and cannot be reached: no agent here has that name.")
         return None
     expected = session.expected
     if expected is None:  # someone went back to between the last round and the end
-        close(draft, session.speakers.pending_close_reason or FINISHED)
+        close(transaction, session.speakers.pending_close_reason or FINISHED)
         return None
     if expected == PERSON:
-        if unread := _unread(draft):
-            is_theirs = _is_theirs(draft, session, unread[-1].author, unread[-1].role)
+        if unread := _unread(transaction):
+            is_theirs = _is_theirs(transaction, session, unread[-1].author, unread[-1].role)
             turn = "It is your turn: write to go on." if is_theirs else "It is the turn of the user who started this."
-            notify(draft, f"{turn} What was written meanwhile is kept for the next speaker.")
-        draft.add(r.Waiting, reason="user")
+            notify(transaction, f"{turn} What was written meanwhile is kept for the next speaker.")
+        transaction.add(r.Waiting, reason="user")
         return None
-    if expected not in draft.rules.roster:
-        _hold(draft, f"{expected} is to speak, and is no agent here any more.")
+    if expected not in transaction.policy.roster:
+        _hold(transaction, f"{expected} is to speak, and is no agent here any more.")
         return None
-    return expected if _graph_of(draft, session) is not None else None  # else its round could not be counted
+    return expected if _graph_of(transaction, session) is not None else None  # else its round could not be counted
 
 
-def _unread(draft: Transaction) -> Sequence[Message]:
+def _unread(transaction: Transaction) -> Sequence[Message]:
     """What users wrote since the last speaker began: in no round of theirs, and no one has been shown it."""
-    session = session_of(draft.state)
+    session = session_of(transaction.state)
     if session is None or session.speakers.last_speaker_id in (None, PERSON):
         return ()
-    return [message for message in draft.state.unanswered if not message.is_answer]
+    return [message for message in transaction.state.unanswered if not message.is_answer]
 
 
-def _hold(draft: Transaction, sentence: str) -> None:
-    notify(draft, f"{sentence} Once that is fixed, `/continue` goes on; `/new` ends it.", error="workflow")
-    draft.add(r.Waiting, reason="fallback")
+def _hold(transaction: Transaction, sentence: str) -> None:
+    notify(transaction, f"{sentence} Once that is fixed, `/continue` goes on; `/new` ends it.", error="workflow")
+    transaction.add(r.Waiting, reason="fallback")
 
 
-def close(draft: Transaction, reason: str, why: str = "", *, by: str = "", summary: str = "") -> None:
+def close(transaction: Transaction, reason: str, why: str = "", *, by: str = "", summary: str = "") -> None:
     """End a workflow with its last message, which bears the reason; nothing may run any more."""
-    session = session_of(draft.state)
+    session = session_of(transaction.state)
     if session is None or session.is_closed:
         return
     lines = [part for part in (summary, why, f"The workflow {session.name} has ended: {reason}.") if part]
-    if _unread(draft) and not by:
+    if _unread(transaction) and not by:
         speaker = session.speakers.last_speaker_id
         lines.append(f"No one has read what was written since {speaker} began; write it again where it still matters.")
-    notify(draft, "\n".join(lines), tags=(("close-reason", reason),))
-    draft.add(w.WorkflowClosed, reason=reason, by=by, summary=summary)
-    draft.add(r.Ended, reason=reason)
+    notify(transaction, "\n".join(lines), tags=(("close-reason", reason),))
+    transaction.add(w.WorkflowClosed, reason=reason, by=by, summary=summary)
+    transaction.add(r.Ended, reason=reason)
 
 
 def status_line(session: WorkflowSession) -> str:
@@ -318,19 +326,19 @@ _LATE: Final = {
 }
 
 
-def missed(draft: Transaction, session: WorkflowSession, watch: str) -> None:
+def missed(transaction: Transaction, session: WorkflowSession, watch: str) -> None:
     """Tell users, or end the round and the workflow; `watch` is `<expectation>.<action>`, one the session has."""
     name, _, action = watch.partition(".")
     within = session.expectations[name]
-    draft.add(w.ExpectationMissed, expectation=name, action="warn" if action == "warn" else "close")
+    transaction.add(w.ExpectationMissed, expectation=name, action="warn" if action == "warn" else "close")
     minutes = (within.warn if action == "warn" else within.close) / 60_000
     late = _LATE[name].format(expected=session.expected, minutes=f"{minutes:g} min")
     if action == "warn":
         left = f" It ends in {(within.close - within.warn) / 60_000:g} min." if within.close > within.warn else ""
-        notify(draft, f"{late}{left}")
+        notify(transaction, f"{late}{left}")
         return
-    for run in draft.state.work.own_runs:
-        close_calls(draft, run, STOPPED)
+    for run in transaction.state.work.own_runs:
+        close_calls(transaction, run, STOPPED)
         outcome: r.Outcome = "timed_out" if name == TURN_WITHIN else "stopped"
-        finish_run(draft, draft.state.work.runs[run.id], outcome, error=late, announce=name == TURN_WITHIN)
-    close(draft, name, late)  # where the round that was just closed has not
+        finish_run(transaction, transaction.state.work.runs[run.id], outcome, error=late, announce=name == TURN_WITHIN)
+    close(transaction, name, late)  # where the round that was just closed has not

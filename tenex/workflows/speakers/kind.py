@@ -69,39 +69,43 @@ class SpeakersKind(Kind):
         """Whether the name is of a workflow of speakers."""
         return slug in rules_of(policy).workflows
 
-    def begin_cycle(self, draft: Transaction, reason: str, decider: Decider) -> None:
+    def begin_cycle(self, transaction: Transaction, reason: str, decider: Decider) -> None:
         """Begin none: a workflow that is closed is over."""
 
-    def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
+    def on_message(self, transaction: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Open the workflow if there is none yet; take the message as an answer or as the user's round."""
-        if session_of(draft.state) is None:
-            decide.open_session(draft, rules_of(draft.rules).workflows[called], signal)
-        wrote = record_message(draft, signal)
-        if session_of(draft.state) is None:  # the reason has been reported
-            draft.add(r.Ended, reason=f"the workflow {called} could not begin")
+        if session_of(transaction.state) is None:
+            decide.open_session(transaction, rules_of(transaction.policy).workflows[called], signal)
+        wrote = record_message(transaction, signal)
+        if session_of(transaction.state) is None:  # the reason has been reported
+            transaction.add(r.Ended, reason=f"the workflow {called} could not begin")
             return
         if not called:
-            report_disabled(draft, signal)
-        if not answers_question(draft, wrote):
-            decide.on_message(draft, wrote, signal.role)
-            advance(draft)
+            report_disabled(transaction, signal)
+        if not answers_question(transaction, wrote):
+            decide.on_message(transaction, wrote, signal.role)
+            advance(transaction)
 
-    def next(self, draft: Transaction) -> None:
+    def next(self, transaction: Transaction) -> None:
         """Open the round of the speaker whom the rules name; a limit of cost comes before them."""
-        speaker = decide.next_speaker(draft)
-        session = session_of(draft.state)
+        speaker = decide.next_speaker(transaction)
+        session = session_of(transaction.state)
         if speaker is None or session is None:
             return
         is_bounded = session.speakers.graph_data.get("max_turns") is not None
-        limit = spent(draft) or same_failure(draft) or (None if is_bounded else too_many_turns(draft))
+        limit = spent(transaction) or same_failure(transaction) or (None if is_bounded else too_many_turns(transaction))
         if limit is None:
-            open_turn(draft, (speaker,), session.why, BY_RULE)
+            open_turn(transaction, (speaker,), session.why, BY_RULE)
         else:
-            wait_at_limit(draft, *limit)
+            wait_at_limit(transaction, *limit)
 
-    def on_turn_closed(self, draft: Transaction, run: Run, outcome: Outcome, text: str, *, completed: bool) -> None:
+    def on_turn_closed(
+        self, transaction: Transaction, run: Run, outcome: Outcome, text: str, *, completed: bool
+    ) -> None:
         """Count the round."""
-        decide.count_round(draft, calls.round_of(draft.state, draft.rules, run, text, completed=completed), outcome)
+        decide.count_round(
+            transaction, calls.round_of(transaction.state, transaction.policy, run, text, completed=completed), outcome
+        )
 
     def tool_specs(self, state: State, run: Run, policy: Policy) -> tuple[ToolSpec, ...]:
         """The tools that direct the workflow."""
@@ -110,23 +114,23 @@ class SpeakersKind(Kind):
             return ()
         return calls.specs(session, run.agent)
 
-    def own_call(self, draft: Transaction, run: Run, call: Call) -> bool:
+    def own_call(self, transaction: Transaction, run: Run, call: Call) -> bool:
         """Decide a handoff, the end, a change of variables or a call that a rule names."""
-        return calls.decided(draft, run, call)
+        return calls.decided(transaction, run, call)
 
-    def checked_result(self, draft: Transaction, run: Run, result: ToolResult) -> ToolResult:
+    def checked_result(self, transaction: Transaction, run: Run, result: ToolResult) -> ToolResult:
         """The result with what a speaker may ask for."""
-        session = session_of(draft.state)
+        session = session_of(transaction.state)
         is_speaker = session is not None and not session.is_closed and calls.takes_part(session, run)
-        if session is None or not is_speaker or not calls.has_calls(session, draft.rules):
-            return super().checked_result(draft, run, result)
+        if session is None or not is_speaker or not calls.has_calls(session, transaction.policy):
+            return super().checked_result(transaction, run, result)
         if result.route is None and not result.context and not result.removed:
             return result
-        return calls.checked_result(draft, session, run, result)
+        return calls.checked_result(transaction, session, run, result)
 
-    def text_of_calls(self, draft: Transaction, run: Run) -> str:
+    def text_of_calls(self, transaction: Transaction, run: Run) -> str:
         """The reason or the summary of the call that decides what follows."""
-        return calls.text_of(calls.round_of(draft.state, draft.rules, run, ""))
+        return calls.text_of(calls.round_of(transaction.state, transaction.policy, run, ""))
 
     def effects(self, state: State) -> Iterator[Effect]:
         """A timer for each thing that is expected."""
@@ -140,51 +144,51 @@ class SpeakersKind(Kind):
             isinstance(record, w.WorkflowOpened) and state.cycle.status == "active"
         )
 
-    def on_timer(self, draft: Transaction, key: Key) -> bool:
+    def on_timer(self, transaction: Transaction, key: Key) -> bool:
         """Handle that something expected is late."""
-        session = session_of(draft.state)
+        session = session_of(transaction.state)
         if session is None or key.part not in session.watches:
             return False
-        decide.missed(draft, session, key.part)
+        decide.missed(transaction, session, key.part)
         return True
 
     def share(self, state: State) -> KindShare | None:
         """The speaker who is next, or why the workflow has ended."""
         return share_of(state)
 
-    def command(self, draft: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
+    def command(self, transaction: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
         """Execute `/set`, `/new`, `/continue` and `/retry`."""
-        session = session_of(draft.state)
+        session = session_of(transaction.state)
         if session is None or name not in ("set", "new", "continue", "retry"):
             return False
         if name == "set":
-            decide.set_variables(draft, session, argument)
+            decide.set_variables(transaction, session, argument)
         elif name == "new":
-            stop(draft, signal.name, quiet=True)
+            stop(transaction, signal.name, quiet=True)
             if session.is_closed:
-                notify(draft, decide.over(session))
+                notify(transaction, decide.over(session))
             decide.close(
-                draft,
+                transaction,
                 decide.CLOSED,
                 "It was closed." if is_placeholder(signal.name) else f"{signal.name} closed it.",
                 by=signal.name,
             )
-        elif name == "retry" and draft.state.work.turn is not None and not holds.on_hold(draft.state):
-            notify(draft, "I am at work; `/stop` first.")
+        elif name == "retry" and transaction.state.work.turn is not None and not holds.on_hold(transaction.state):
+            notify(transaction, "I am at work; `/stop` first.")
         elif session.is_closed:
-            notify(draft, decide.over(session))
+            notify(transaction, decide.over(session))
         else:
-            before = draft.state.next_seq
-            resume(draft, signal.name)
-            is_silent = not any(isinstance(rec, r.MessageSent) and rec.seq >= before for rec in draft.records)
-            if draft.state.cycle.waiting_for == "user" and is_silent:
-                notify(draft, "It is your turn: write what you have to say.")
+            before = transaction.state.next_seq
+            resume(transaction, signal.name)
+            is_silent = not any(isinstance(rec, r.MessageSent) and rec.seq >= before for rec in transaction.records)
+            if transaction.state.cycle.waiting_for == "user" and is_silent:
+                notify(transaction, "It is your turn: write what you have to say.")
         return True
 
-    def status(self, draft: Transaction) -> list[str]:
+    def status(self, transaction: Transaction) -> list[str]:
         """The round, then what runs."""
-        session = session_of(draft.state)
-        return [] if session is None else [decide.status_line(session), *activity(draft, "It has ended.")]
+        session = session_of(transaction.state)
+        return [] if session is None else [decide.status_line(session), *activity(transaction, "It has ended.")]
 
     def sender(self, state: State) -> Agent | None:
         """The workflow, with a key of its own."""

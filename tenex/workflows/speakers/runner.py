@@ -136,13 +136,13 @@ async def run_workflow(
         there = ", ".join(speakers) or "none"
         raise UsageError(f"{', '.join(missing)} takes part, and is not among `agents`: {there}.")
     slug = Slug("workflow")
-    members, rules = _rules(slug, workflow, speakers, limits or Limits())
+    members, policy = _rules(slug, workflow, speakers, limits or Limits())
     name = thread or uuid4().hex
-    ports = _SpeakerPorts(members, rules.roster)
+    ports = _SpeakerPorts(members, policy.roster)
     local = LocalSpeakers(
         ConversationId(hashlib.sha256(f"workflow {graph.dumps()}\n{name}".encode()).hexdigest()),
         slug,
-        rules,
+        policy,
         journal or MemoryJournals(),
         clock or SystemClock(),
         model=_Models(speakers, model),
@@ -155,7 +155,7 @@ async def run_workflow(
         for known, agent in speakers.items():
             if known in local.agent_states:
                 agent._instance = InstanceState(blueprint(type(agent)).fields, local.agent_states[known], None)
-    return _result(state, name, rules)
+    return _result(state, name, policy)
 
 
 def _agent(name: object, given: object) -> BaseAgent:
@@ -204,10 +204,10 @@ class _Models:
         return await model.step(request, on_text)
 
 
-def _result(state: Conversation, thread: str, rules: Policy) -> WorkflowResult:
+def _result(state: Conversation, thread: str, policy: Policy) -> WorkflowResult:
     session = session_of(state)
     assert session is not None
-    slugs = {agent.pubkey: slug for slug, agent in rules.roster.items()}
+    slugs = {agent.pubkey: slug for slug, agent in policy.roster.items()}
     messages = (
         Spoken(str(PERSON if message.role is not None else slugs.get(message.author, Slug(message.name))), message.text)
         for message in state.memory.recent

@@ -107,7 +107,7 @@ class WorkflowSession(KindState):
         kept = {key: watch for key, watch in self.watches.items() if key.partition(".")[0] not in names}
         return replace(self, watches=kept)
 
-    def at_rest(self, then: State, at: Millis, seq: int) -> "WorkflowSession":
+    def without_open_work(self, then: State, at: Millis, seq: int) -> "WorkflowSession":
         """It as one to go on from, after going back or in a fork: nothing is open, and time counts again."""
         del then
         if self.is_closed:

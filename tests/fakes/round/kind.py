@@ -36,25 +36,25 @@ class RoundKind(Kind):
     def continues(self, state: State, record: Record) -> bool:
         return isinstance(record, RoundOpened)
 
-    def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
-        if round_of(draft.state) is None:
-            chosen = rounds_of(draft.rules)[called]
-            draft.add(RoundOpened, round=called, agents=chosen.agents, times=chosen.times)
-        record_message(draft, signal)
-        advance(draft)
+    def on_message(self, transaction: Transaction, signal: MessageReceived, called: Slug) -> None:
+        if round_of(transaction.state) is None:
+            chosen = rounds_of(transaction.policy)[called]
+            transaction.add(RoundOpened, round=called, agents=chosen.agents, times=chosen.times)
+        record_message(transaction, signal)
+        advance(transaction)
 
-    def next(self, draft: Transaction) -> None:
-        part = round_of(draft.state)
+    def next(self, transaction: Transaction) -> None:
+        part = round_of(transaction.state)
         speaker = part.next_speaker if part is not None else None
         if speaker is None:
-            draft.add(r.Ended, reason="all have spoken", decided_by=BY_RULE)
+            transaction.add(r.Ended, reason="all have spoken", decided_by=BY_RULE)
         else:
-            open_turn(draft, (speaker,), "it is their turn", BY_RULE)
+            open_turn(transaction, (speaker,), "it is their turn", BY_RULE)
 
-    def status(self, draft: Transaction) -> list[str]:
-        part = round_of(draft.state)
+    def status(self, transaction: Transaction) -> list[str]:
+        part = round_of(transaction.state)
         speaker = part.next_speaker if part is not None else None
-        return [f"Next: {speaker}", *activity(draft, "All have spoken.")]
+        return [f"Next: {speaker}", *activity(transaction, "All have spoken.")]
 
     def share(self, state: State) -> KindShare | None:
         part = round_of(state)
