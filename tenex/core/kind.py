@@ -16,6 +16,7 @@ from tenex.core.errors import InternalError
 from tenex.core.ids import Slug
 from tenex.core.inbox.message import Message
 from tenex.core.kind_format import KindShare, register_format
+from tenex.core.lines import Place, Row
 from tenex.core.messages import Note, ToolSpec
 from tenex.core.phases import Phase
 from tenex.core.port_values import ToolResult
@@ -194,6 +195,14 @@ class Kind:
     def share(self, state: State) -> KindShare | None:
         """What the kind adds to the facts of a conversation; None for nothing."""
         return None
+
+    def place(self, state: State) -> Place:
+        """What the kind's lines in a transcript show of where the conversation is."""
+        return {}
+
+    def rows(self, record: Record, place: Place) -> Iterator[Row]:
+        """The lines in a transcript of a record of the kind's own, which may change the place."""
+        yield from ()
 
     def conditions(self, state: State) -> Iterator[str]:
         """What the work of the kind does: where that is `held` or `limited`, the conversation is."""

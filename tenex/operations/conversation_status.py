@@ -5,11 +5,10 @@ from typing import Any, Final
 
 from tenex.core.conversation import Conversation
 from tenex.core.ids import Millis
+from tenex.core.lines import shorten
 from tenex.core.projection import Activity, RouterActivity, RunActivity, activity_of, glance_of, phase_of
 from tenex.core.work.run import Retry
 from tenex.store.view_json import iso, usage_json
-
-from .transcript import shorten
 
 TITLE_CHARACTERS: Final = 80
 QUESTION_CHARACTERS: Final = 300

@@ -17,7 +17,7 @@ from pydantic_ai import exceptions as library
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from tenex.cli.shared import output
-from tenex.core import names, prose, text
+from tenex.core import lines, names, prose, text
 from tenex.core.errors import TenexError
 from tenex.core.ids import CallId, Millis, PublicKey, Slug
 from tenex.core.inbox import commands
@@ -36,7 +36,6 @@ from tenex.llm.thoughts import ThoughtSplitter
 from tenex.nostr import direct, keys, profiles, retry, urls, wire
 from tenex.nostr.events import event_fields, sign, unsigned_event
 from tenex.nostr.threading import base, split
-from tenex.operations import transcript
 from tenex.output_states import content, json_values
 from tenex.output_states.machine import AgentStateMachine
 from tenex.output_states.parser import OutputParser
@@ -266,7 +265,7 @@ READERS: Final[Mapping[str, Reader]] = {
     "store.search_words.match_of": search_words.match_of,
     "store.codec": lambda written: _LINE.encode(ModelStep(text=written, vendor={"a": written.split(" ")})),
     "store.format": lambda written: CONVERSATION.decode_lines(written.encode("utf-8", "replace")),
-    "operations.transcript": transcript.shorten,
+    "operations.transcript": lines.shorten,
     "cli.output": lambda written: output.table(["a"], [[output.escape_json(output.with_options(written))]]),
 }
 """By the name that a row shows."""

@@ -22,6 +22,7 @@ from tenex.core.rollback.whole import of_fork
 from tenex.core.signals import RollBack
 from tenex.core.snapshot import StateSnapshot
 from tenex.operations.conversation_status import conversation_status
+from tenex.operations.transcript import TranscriptRenderer
 from tenex.store.format import CONVERSATION, Codec
 from tenex.store.index_row import summarise
 from tenex.store.view_json import render
@@ -97,6 +98,10 @@ def test_every_reader_shows_it() -> None:
     assert summarise(conversation, 0).place == "@debate"
     scenario.user_writes("/status")
     assert f"Next: {SPEAKERS[1]}" in scenario.sent_texts()[-1]
+    transcript = TranscriptRenderer()
+    lines = [(line.head, line.text) for record in scenario.records() for line in transcript.render(record)]
+    assert ("debate", ", ".join(SPEAKERS)) in lines
+    assert any(head.endswith("· debate") for head, _ in lines), "a turn is shown with the round it is in"
 
 
 def test_it_is_the_same_from_its_journal_and_from_a_snapshot() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tenex.core import records as r
 from tenex.core.ids import CallId, RunId
+from tenex.core.lines import shorten
 from tenex.core.programs import line_of
-from tenex.operations.transcript import shorten
 
 from .figures import Figures
 from .scenario import REST, Expectations

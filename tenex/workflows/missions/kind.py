@@ -13,6 +13,7 @@ from tenex.core.inbox.commands import end_cycle, stop
 from tenex.core.inbox.decide import record_message
 from tenex.core.kind import Kind, KindCommand
 from tenex.core.kind_format import KindShare
+from tenex.core.lines import Place, Row
 from tenex.core.record import Record
 from tenex.core.signals import MessageReceived, Signal
 from tenex.core.state import State
@@ -27,7 +28,7 @@ from tenex.workflows.missions.state import Mission, MissionPart, mission_of
 from . import decide
 from .effects import NodeRun
 from .reducers import MISSIONS
-from .view import mission_condition, share_of
+from .view import mission_condition, place_of, rows_of, share_of
 
 
 class MissionsKind(Kind):
@@ -153,6 +154,14 @@ class MissionsKind(Kind):
     def share(self, state: State) -> KindShare | None:
         """The node that the mission is at, and what it does there."""
         return share_of(state)
+
+    def place(self, state: State) -> Place:
+        """The mission and its node."""
+        return place_of(state)
+
+    def rows(self, record: Record, place: Place) -> Iterator[Row]:
+        """The mission, its nodes and their steps."""
+        return rows_of(record, place)
 
     def conditions(self, state: State) -> Iterator[str]:
         """What the mission does."""

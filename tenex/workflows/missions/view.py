@@ -1,10 +1,15 @@
 """What of a mission users are shown."""
 
+import json
+from collections.abc import Iterator
 from typing import Any
 
 from tenex.core.kind_format import KindShare
+from tenex.core.lines import PARTNER, Place, Row, fields, shorten
+from tenex.core.record import Record
 from tenex.core.state import State
 
+from . import records as m
 from .state import Mission, mission_of
 
 
@@ -50,3 +55,47 @@ def share_of(state: State) -> KindShare | None:
     if reason:
         status["why"] = reason
     return KindShare(name="mission", view=mission_view(mission), status=status)
+
+
+MISSION, NODE = "mission", "node"
+"""Of a place in a transcript: the mission and the node that it is at."""
+
+
+def place_of(state: State) -> Place:
+    """The mission of a conversation, and its node."""
+    mission = mission_of(state)
+    return {MISSION: "", NODE: ""} if mission is None else {MISSION: mission.workflow, NODE: mission.node}
+
+
+def rows_of(record: Record, place: Place) -> Iterator[Row]:
+    """The lines of a mission's record."""
+    match record:
+        case m.MissionOpened():
+            place[MISSION] = record.workflow
+            if record.pubkey:
+                place[PARTNER] = record.workflow
+            yield Row("phase", f"🧭 {record.workflow}", f"begun by {record.by}")
+        case m.MissionRefused():
+            yield Row("notice", record.workflow, "could not begin")
+        case m.NodeEntered():
+            place[NODE] = record.node
+            yield Row("turn", f"{place.get(MISSION, '')} · {record.node}", fields(record.data))
+        case m.StepCompleted():
+            shown = _value(record.result) if record.ok else f"{record.kind}: {record.message}"
+            yield Row("tool" if record.ok else "refused", f"{place.get(NODE, '')} · {record.step}", shown)
+        case m.NodeRetryScheduled(limit=""):
+            yield Row("dim", place.get(NODE, ""), f"is tried again: {record.kind}: {record.message}")
+        case m.NodeCompleted() if record.kind:
+            yield Row("error", record.node, f"{record.kind}: {record.message}")
+        case m.NodeRetryDue() if record.by:
+            yield Row("dim", place.get(NODE, ""), f"goes on: {record.by} lets it")
+        case m.MissionPaused():
+            yield Row("notice", "paused", f"{record.reason} (by {record.by})")
+        case m.MissionEnded():
+            yield Row("phase", f"🧭 {record.outcome}", record.message or _value(record.result))
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return ""
+    return shorten(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

@@ -12,8 +12,10 @@ from tenex.core.ids import PublicKey, Slug
 from tenex.core.inbox.commands import activity
 from tenex.core.inbox.decide import answers_question, record_message, report_disabled, report_elsewhere
 from tenex.core.kind import Kind, KindCommand, Unproved
+from tenex.core.lines import Place, Row
 from tenex.core.messages import ModelStep, Note, ToolSpec
 from tenex.core.phases import QUALITY_PHASES, TALK_PHASES, Phase
+from tenex.core.record import Record
 from tenex.core.signals import DayLimitReached, MessageReceived, ModelFailed, RouteAnswered, Signal
 from tenex.core.state import State
 from tenex.core.transaction import Transaction
@@ -31,6 +33,7 @@ from .only_choice import will_repair
 from .reflection_note import reflection_notes
 from .router_prompt import question_for
 from .routing import Rejected
+from .view import rows_of
 
 NO_GATES = "There are no quality gates here, so there is nothing to skip."
 NO_APPROVAL = "Plans need no approval here."
@@ -137,6 +140,10 @@ class PhasesKind(Kind):
     def approval_question(self, transaction: Transaction, run: Run) -> str:
         """How a user approves a plan, where one has to."""
         return approvals.question(transaction, run)
+
+    def rows(self, record: Record, place: Place) -> Iterator[Row]:
+        """Waived gates and approved plans."""
+        return rows_of(record)
 
     def router_question(self, conversation: Conversation, policy: Policy, budget: int, lessons: Sequence[str]) -> Note:
         """The question the router is asked, in `budget` estimated tokens."""

@@ -14,6 +14,7 @@ from tenex.core.inbox.decide import answers_question, record_message, report_dis
 from tenex.core.inbox.message import Message
 from tenex.core.kind import Kind, KindCommand
 from tenex.core.kind_format import KindShare
+from tenex.core.lines import Place, Row
 from tenex.core.memory.window import cut_bytes
 from tenex.core.messages import Note, ToolSpec
 from tenex.core.names import is_placeholder
@@ -30,7 +31,7 @@ from tenex.workflows.speakers import records as w
 from tenex.workflows.speakers.config import NAME, rules_of
 from tenex.workflows.speakers.reducers import SPEAKERS
 from tenex.workflows.speakers.state import WorkflowSession, session_of
-from tenex.workflows.speakers.view import share_of
+from tenex.workflows.speakers.view import rows_of, share_of
 
 from . import calls, decide
 
@@ -155,6 +156,10 @@ class SpeakersKind(Kind):
     def share(self, state: State) -> KindShare | None:
         """The speaker who is next, or why the workflow has ended."""
         return share_of(state)
+
+    def rows(self, record: Record, place: Place) -> Iterator[Row]:
+        """The workflow, its variables and what was late."""
+        return rows_of(record, place)
 
     def command(self, transaction: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
         """Execute `/set`, `/new`, `/continue` and `/retry`."""

@@ -1,10 +1,14 @@
 """What of a workflow of speakers users are shown."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from tenex.core.kind_format import KindShare
+from tenex.core.lines import PARTNER, Place, Row
+from tenex.core.record import Record
 from tenex.core.state import State
 
+from . import records as w
 from .state import WorkflowSession, session_of
 
 
@@ -34,3 +38,17 @@ def share_of(state: State) -> KindShare | None:
     elif session.expected is not None:
         status = {"name": session.name, "speaker": session.expected}
     return KindShare(name="workflow", view=session_view(session), status=status)
+
+
+def rows_of(record: Record, place: Place) -> Iterator[Row]:
+    """The lines of a workflow's record."""
+    match record:
+        case w.WorkflowOpened():
+            place[PARTNER] = record.workflow
+            yield Row("phase", f"🗣 {record.name}", ", ".join(record.participants))
+        case w.ContextSet():
+            values = [f"{key} = {value!r}" for key, value in record.set_.items()]
+            changes = ", ".join([*values, *(f"no {key}" for key in record.delete)])
+            yield Row("dim", "variable", f"{changes} (by {record.by})")
+        case w.ExpectationMissed():
+            yield Row("notice", "late", f"{record.expectation}: {record.action}")

@@ -1,5 +1,7 @@
 """Rounds as a kind of conversation."""
 
+from collections.abc import Iterator
+
 from tenex.core import records as r
 from tenex.core.config import Policy
 from tenex.core.decider import BY_RULE
@@ -8,6 +10,7 @@ from tenex.core.inbox.commands import activity
 from tenex.core.inbox.decide import record_message
 from tenex.core.kind import Kind
 from tenex.core.kind_format import KindShare
+from tenex.core.lines import PARTNER, Place, Row
 from tenex.core.record import Record
 from tenex.core.signals import MessageReceived
 from tenex.core.state import State
@@ -55,6 +58,11 @@ class RoundKind(Kind):
         part = round_of(transaction.state)
         speaker = part.next_speaker if part is not None else None
         return [f"Next: {speaker}", *activity(transaction, "All have spoken.")]
+
+    def rows(self, record: Record, place: Place) -> Iterator[Row]:
+        if isinstance(record, RoundOpened):
+            place[PARTNER] = record.round
+            yield Row("phase", record.round, ", ".join(record.agents))
 
     def share(self, state: State) -> KindShare | None:
         part = round_of(state)
