@@ -1,6 +1,6 @@
 """Asks whether the bytes that were read of a file may be used; `settings.trust` answers.
 
-Agents and workflows are read in several packages, none of which knows where trust is kept.
+Files of the operator are read in several packages, none of which knows where trust is kept.
 """
 
 from collections.abc import Callable

@@ -94,7 +94,7 @@ class Kind:
         transaction.begin_cycle(reason, Phase.EXECUTE, decided_by=decider)
 
     def on_message(self, transaction: Transaction, signal: MessageReceived, called: Slug) -> None:
-        """Record a user's message and what follows; `called` is the workflow it mentions, "" for none."""
+        """Record a user's message and what follows; `called` is the name by which it begins the kind, "" for none."""
         raise NotImplementedError
 
     def next(self, transaction: Transaction) -> None:
@@ -289,7 +289,7 @@ def held_timers(state: State) -> Iterator[Key]:
 
 
 def can_begin(transaction: Transaction, slug: Slug) -> bool:
-    """Whether a first message that mentions this name begins a workflow."""
+    """Whether a first message that mentions this name begins a conversation of a kind."""
     return any(kind.begins(transaction.policy, slug) for kind in all_kinds())
 
 

@@ -9,7 +9,7 @@ ARGUMENT_CHARACTERS: Final = 60
 RESULT_CHARACTERS: Final = 100
 
 PARTNER: Final = "partner"
-"""Of a `Place`: the agent or workflow that the conversation is with, where there are no phases."""
+"""Of a `Place`: who or what the conversation is with, where there are no phases."""
 
 Place = dict[str, str]
 """What lines show of where the conversation is, by name; the records that change it do so while they are rendered."""

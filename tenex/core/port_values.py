@@ -155,11 +155,11 @@ class ToolResult:
     moves: tuple[tuple[str, str], ...] = ()
     """From which to which of its own phases the agent went by the call itself."""
     route: Route | None = None
-    """Who speaks next in a workflow, or that it ends, if the call asks for that."""
+    """Who works next, or that the conversation ends, if the call asks for that."""
     context: Mapping[str, Any] = field(default_factory=dict)
-    """Variables of the workflow that the call sets."""
+    """Variables of the conversation that the call sets."""
     removed: tuple[str, ...] = ()
-    """Variables of the workflow that the call deletes."""
+    """Variables of the conversation that the call deletes."""
     exit_status: int | None = None
     """The exit status of the program that it ran, negative where a signal ended it; None where it ran none."""
     has_outside_effect: bool = False

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Handoff:
-    """A tool's result that names the next speaker at run time."""
+    """A tool's result that names who works next, at run time."""
 
     target: str
     reason: str = ""
@@ -13,7 +13,7 @@ class Handoff:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """A tool's result that ends the workflow; `reason` is the reason of the end, `summary` is for who reads it."""
+    """A tool's result that ends the conversation; `reason` is the reason of the end, `summary` is for who reads it."""
 
     summary: str = ""
     reason: str = "finished"

@@ -1,7 +1,6 @@
 """Records of cycles: how they begin, change phase, wait and end."""
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from tenex.core.decider import Decider
 from tenex.core.ids import Millis, PublicKey
@@ -43,7 +42,8 @@ class CycleStarted(Record):
 class Waiting(Record):
     """Nothing runs until a user writes."""
 
-    reason: Literal["user", "fallback", "limit", "stopped", "waiver", "mission"]
+    reason: str
+    """`user`, `fallback`, `limit`, `stopped`, `waiver`, or the name of a kind that says what it waits for itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

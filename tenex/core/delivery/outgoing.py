@@ -18,10 +18,10 @@ def notify(
     error: str = "",
     tags: tuple[tuple[str, ...], ...] = (),
     asks: Ask = "",
-    speaker: Agent | None = None,
+    agent: Agent | None = None,
 ) -> MessageSent:
-    """Send a message of the conversation itself: signed by its workflow, or else by `speaker`, or the project."""
-    sender = kind_of_conversation(transaction.state).sender(transaction.state) or speaker or transaction.policy.project
+    """Send a message of the conversation itself: signed by its kind, else by `agent` or the project."""
+    sender = kind_of_conversation(transaction.state).sender(transaction.state) or agent or transaction.policy.project
     return _send(transaction, sender, text, purpose, (("error", error), *tags) if error else tags, asks=asks)
 
 
@@ -58,7 +58,7 @@ def send_as_agent(
 
 def _send(
     transaction: Transaction,
-    speaker: Agent,
+    author: Agent,
     text: str,
     purpose: Purpose,
     tags: tuple[tuple[str, ...], ...],
@@ -79,8 +79,8 @@ def _send(
         phase_tags = (*phase_tags, ("phase-from", str(came_from)), ("new-phase", str(state.cycle.phase)))
     return transaction.add(
         MessageSent,
-        speaker=speaker.pubkey,
-        name=speaker.name,
+        speaker=author.pubkey,
+        name=author.name,
         text=text,
         purpose=purpose,
         phase=state.cycle.phase,

@@ -10,7 +10,7 @@ A run is in the first of these states that holds:
     model      its model is asked
     tools      its calls run, or wait their turn
 
-The router and a mission's node are limited, held or retrying in the same way. The condition of the whole conversation
+The router and the work of a kind are limited, held or retrying in the same way. The condition of the whole conversation
 is held or limited as soon as one part is: the others may go on, but an operator has to look, or the day has to end,
 before the turn can close. It is parked only if every run waits for an answer and the router is not asked: else
 something happens without a user. In all other cases it is the status. A parked conversation has the status `waiting`

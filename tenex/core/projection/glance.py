@@ -22,7 +22,7 @@ class Glance:
     waiting_for: str
     """`user`, `answer` (to a question of an agent), `waiver` and so on; "" where nothing is waited for."""
     place: str
-    """The phase; in a conversation without phases `@` and the agent or workflow that it is with."""
+    """The phase; in a conversation without phases `@` and who or what it is with."""
     cycle: int
     started_at: Millis
     updated_at: Millis
@@ -57,5 +57,5 @@ def glance_of(state: State) -> Glance:
 
 
 def partner(place: str) -> str:
-    """The agent or workflow that a place names; "" where it is a phase."""
+    """Who or what a place names; "" where it is a phase."""
     return place.removeprefix(PARTNER) if place.startswith(PARTNER) else ""

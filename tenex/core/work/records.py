@@ -113,7 +113,7 @@ class ToolCallCompleted(Record):
     values: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the agent's own state that the call changed."""
     route: Route | None = None
-    """What the result asks for, where its agent speaks in a workflow."""
+    """What the result asks for, where rules choose who works next."""
     exit_status: int | None = None
     """The exit status of the program that the call ran; None where it ran none, and in older journals."""
     is_trial: bool = False

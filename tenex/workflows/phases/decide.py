@@ -178,7 +178,7 @@ def end(transaction: Transaction, reason: str, decider: Decider) -> None:
     if phases_of(transaction.state).executed:
         slug = closing.speaker(transaction.state)
         speaker = transaction.policy.roster.get(slug) if slug is not None else None
-        notify(transaction, closing.last_word(transaction.state), speaker=speaker)
+        notify(transaction, closing.last_word(transaction.state), agent=speaker)
     transaction.add(r.Ended, reason=reason, decided_by=decider)
     if requests:
         author = person(requests[-1].name, requests[-1].author)
