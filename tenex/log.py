@@ -114,7 +114,8 @@ def _redacted(name: object, value: Any) -> Any:
 
 def _as_line(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
     """An event as one line, and the lines of its traceback."""
-    name, error = event.pop("event"), event.pop("exception", "")
+    name = event.pop("event")
+    error = event.pop("exception", "")
     event.pop("level", None)  # the record has it
     line = " ".join([str(name), *(f"{key}={value!r}" for key, value in event.items())])
     return f"{line}\n{error}" if error else line

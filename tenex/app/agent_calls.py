@@ -42,7 +42,8 @@ class Asker:
             WorkflowError: there is no answer; the message gives the reason.
             ModelUnavailable: a model cannot be reached.
         """
-        policy, slug = self.policy(), Slug(question.name.strip().removeprefix("@"))
+        policy = self.policy()
+        slug = Slug(question.name.strip().removeprefix("@"))
         if slug in policy.disabled:
             raise WorkflowError(f"The workflow {slug} is disabled: {policy.disabled[slug][0]}")
         if slug in policy.disabled_agents:
@@ -54,7 +55,8 @@ class Asker:
         elif slug not in rules_of(policy).workflows:
             there = ", ".join(sorted([*policy.routable, *rules_of(policy).workflows]))
             raise WorkflowError(f"There is no agent and no workflow of speakers {slug}. There are: {there}.")
-        author, role = question.author, question.role
+        author = question.author
+        role = question.role
         journals = MemoryJournals()
         local = LocalSpeakers(
             ConversationId(hashlib.sha256(question.key.encode()).hexdigest()),
@@ -78,7 +80,8 @@ class Asker:
 
 
 def _answer(slug: Slug, state: Conversation, notice: str, *, is_agent: bool) -> Answer:
-    session, turn = session_of(state), state.memory.last_turn
+    session = session_of(state)
+    turn = state.memory.last_turn
     assert session is not None
     if state.work.runs:
         raise WorkflowError(f"{slug} asks a user, for whom a node cannot answer: {notice}")

@@ -90,7 +90,8 @@ def orders(
     async def roll_back(asked: Mapping[str, Any]) -> dict[str, Any]:
         """`rollback`: `id`, `to`, and if wanted `by`, `reason`, `files`."""
         name, to = _which(asked, "to")
-        by, reason = str(asked.get("by") or OPERATOR)[:80], str(asked.get("reason") or "")[:REASON_LENGTH]
+        by = str(asked.get("by") or OPERATOR)[:80]
+        reason = str(asked.get("reason") or "")[:REASON_LENGTH]
         return rollback_json(await rollbacks.roll_back(name, to, by, reason, back, files=asked.get("files") is True))
 
     async def fork(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,7 +127,9 @@ OPERATOR: Final = "The operator"
 
 def rollback_json(done: RollbackResult) -> dict[str, Any]:
     """The result of a rollback."""
-    plan, record, files = done.plan, done.record, done.files
+    plan = done.plan
+    record = done.record
+    files = done.files
     return {
         "id": plan.id,
         "title": plan.title,
@@ -156,7 +159,8 @@ def fork_json(made: ForkResult) -> dict[str, Any]:
 
 
 def _which(asked: Mapping[str, Any], record: str) -> tuple[ConversationId, int]:
-    name, seq = asked.get("id"), asked.get(record)
+    name = asked.get("id")
+    seq = asked.get(record)
     if not isinstance(name, str) or type(seq) is not int:
         raise UsageError(f'the order needs "id", a conversation\'s, and "{record}", a record\'s number')
     return ConversationId(name), seq

@@ -75,7 +75,8 @@ class DirectMessages:
         self._authors: set[PublicKey] = set()
         """Whose message waits for its answer, or is being answered."""
         self._has_some = asyncio.Event()
-        self._minute, self._read = 0, 0
+        self._minute = 0
+        self._read = 0
 
     def on_event(self, event: Event, relay: str) -> None:
         """Take a genuine event of `DIRECT_KINDS`; its answer is sent later."""
@@ -112,7 +113,8 @@ class DirectMessages:
         role = None if message.author in self._keys else self._role(message.author)
         if role is None or message.author in self._authors:
             return False
-        now, answered = self._clock.now(), self._book.answered()
+        now = self._clock.now()
+        answered = self._book.answered()
         last = answered.get(message.author)
         if last is not None:
             is_old = message.written * 1000 <= last.at or message.event_id == last.event_id

@@ -53,7 +53,8 @@ class Gauges(Collector):
         yield CounterMetricFamily("tenex_log_lines_dropped", about, value=self._lines_dropped())
 
     def _relays(self) -> Iterator[Metric]:
-        relays, now = self._pool().status(), self._now()
+        relays = self._pool().status()
+        now = self._now()
         unserved_since = {relay.url: relay.unresponsive_since or now for relay in relays}
         about = "Seconds since a relay stopped serving every subscription; 0 if it serves."
         yield _labelled(

@@ -32,7 +32,8 @@ class LiveConfiguration:
 
     def change(self, configuration: Configuration) -> None:
         """Replace the configuration; running calls keep the model client they began with, which is then closed."""
-        before, self.now = self.now.model, configuration
+        before = self.now.model
+        self.now = configuration
         if isinstance(before, ModelClient) and before is not configuration.model:
             task = asyncio.create_task(before.close(), name="close models of a reload")
             self._closing.add(task)

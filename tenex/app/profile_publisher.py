@@ -55,7 +55,8 @@ class ProfileAnnouncer:
     def change(self, identities: Sequence[Identity], people: Collection[PublicKey]) -> None:
         """Replace the profiles and users: `run` publishes what differs; the names of new users are requested."""
         are_new = frozenset(people) != frozenset(self._people)
-        self._identities, self._people = identities, people
+        self._identities = identities
+        self._people = people
         if are_new:
             self.start()
         self._changed.set()

@@ -114,7 +114,10 @@ class Application:
         model: Model | None,
         wrap_model: Callable[[Model], Model],
     ) -> None:
-        self.settings, self.stack, self.model, self.wrap_model = settings, stack, model, wrap_model
+        self.settings = settings
+        self.stack = stack
+        self.model = model
+        self.wrap_model = wrap_model
         self.clock, self.spawn = SystemClock(), TaskFactory()
         self.places = resolve_paths(settings)
         self.ring = KeyRing(self.places.keys)
@@ -183,7 +186,8 @@ class Application:
             raise ConfigurationError(faults)
 
     async def _open_store(self, lines_dropped: Callable[[], int]) -> None:
-        root, stack = self.places.conversations, self.stack
+        root = self.places.conversations
+        stack = self.stack
         stack.enter_context(FolderLock(root))
         self.meter = make_meter(
             self.settings,
@@ -221,7 +225,8 @@ class Application:
         self.stack.push_async_callback(self.current.close)
 
     def _build_relays(self) -> None:
-        first, urls = self.first, self.settings.relays.urls
+        first = self.first
+        urls = self.settings.relays.urls
         keys = former_keys(self.ring, first.keys, first.everybody)
         self.keys = keys | {key.public: key for key in first.keys.values()}
         self.pool = RelayPool(
@@ -276,7 +281,9 @@ class Application:
         return event.kind in (DELETION, *DIRECT_KINDS) or self.profiles.on_event(event)
 
     def _build_runtime(self, observers: Sequence[Observer]) -> None:
-        first, current, clock = self.first, self.current, self.clock
+        first = self.first
+        current = self.current
+        clock = self.clock
         model = self.wrap_model(current)
         self.daily = DailyLimits(clock, lambda: current.now.policy.limits, lambda: current.now.people, current.quote)
         self.asker = Asker(
@@ -346,7 +353,8 @@ class Application:
 
     async def _catch_up(self, shown: Shown) -> None:
         """Bring the index up to date, and subscribe from where the relays were left."""
-        index, clock = self.index, self.clock
+        index = self.index
+        clock = self.clock
         unfinished = [*await index.catch_up(self.folder, shown), *await self.folder.behind()]
         self._unfinished = list(dict.fromkeys(unfinished))
         known = await index.rows(limit=500)
@@ -358,7 +366,9 @@ class Application:
 
     async def _open_control(self) -> None:
         """Open the control socket and, where it is wanted, the port for health and metrics."""
-        current, places, disk = self.current, self.places, self.disk
+        current = self.current
+        places = self.places
+        disk = self.disk
         self.reload = Reloading(self._reload_configuration, self.clock)
         reporter = Reporter(
             places=places,

@@ -194,7 +194,8 @@ class RunIndicator(ThrottledPublisher[tuple[str, str]]):
         self.value, self.sent = (self.value[0], ""), (self.sent[0], "")
 
     def _publish_newest(self, value: tuple[str, str], sent: tuple[str, str]) -> tuple[str, str]:
-        (activity, text), (sent_activity, sent_text) = value, sent
+        (activity, text) = value
+        (sent_activity, sent_text) = sent
         has_text = text not in ("", sent_text)
         typing_at = partial(typing_event, self._who, activity)
         if (activity != sent_activity or not has_text) and self._channel.send(typing_at):
@@ -233,7 +234,8 @@ class _ConversationIndicators:
             self.runs.pop(gone).stop()
         for id_, (speaker, phase, activity, is_writing) in doing.items():
             if (indicator := self.runs.get(id_)) is None:
-                address, origin = conversation.identity.address, conversation.delivery.origin
+                address = conversation.identity.address
+                origin = conversation.delivery.origin
                 who = EphemeralPublisher(speaker=speaker, address=address, origin=origin, phase=phase.value)
                 indicator = self.runs[id_] = RunIndicator(who, self._channel)
             indicator.set_activity(activity, is_writing=is_writing)
@@ -365,7 +367,8 @@ class TypingIndicators:
 
 def project_status(configuration: Configuration, at: int) -> UnsignedEvent:
     """Announce the agents, models and tools of a configuration."""
-    policy, settings = configuration.policy, configuration.settings
+    policy = configuration.policy
+    settings = configuration.settings
     models: dict[str, list[Slug]] = {name: [policy.project.slug] for name in settings.models.for_router()[:1]}
     tools: dict[str, list[Slug]] = {}
     for slug, agent in policy.roster.items():

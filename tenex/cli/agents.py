@@ -228,7 +228,8 @@ def _show_prompt(
 
 
 def _row(agent: "AgentDefinition", settings: Settings, npubs: dict[str, str]) -> dict[str, Any]:
-    models, slug = settings.models, str(agent.slug)
+    models = settings.models
+    slug = str(agent.slug)
     if agent.kind == "orchestrator":
         named = {"route": list(models.for_router())}
     else:

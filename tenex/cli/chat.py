@@ -186,7 +186,8 @@ class Chat:
 
         from .shared.input_line import typed_lines
 
-        talk.on_message, talk.on_activity = self._on_message, self._on_activity
+        talk.on_message = self._on_message
+        talk.on_activity = self._on_activity
         watch = DaemonWatch(self._socket, self._screen, lambda: talk.root, self._on_lines, self._on_gone)
         loop = asyncio.get_running_loop()
         reminder = loop.call_later(wait, self._remind, talk, wait)
@@ -222,7 +223,8 @@ class Chat:
         return f"{url} · {self._phase or 'write to begin'}"
 
     async def _pipe(self, talk: ChatClient, wait: float) -> None:
-        talk.on_message, talk.on_activity = self._on_message, self._on_activity
+        talk.on_message = self._on_message
+        talk.on_activity = self._on_activity
         loop = asyncio.get_running_loop()
         while line := await asyncio.to_thread(sys.stdin.readline):
             if line.strip():
@@ -274,7 +276,8 @@ class Chat:
 
     def _on_activity(self, active: Activity) -> None:
         is_new = self._active is None or self._active.status != active.status
-        self._active, self._awaits_answer = active, False
+        self._active = active
+        self._awaits_answer = False
         if is_new and active.status == "ended" and self._status is None:
             self._screen.show(Line("end", "END"))
 
@@ -283,13 +286,15 @@ class Chat:
     def _on_lines(self, lines: Sequence[Line], status: Mapping[str, Any]) -> None:
         self._status, self._status_at = status, time.monotonic()
         if lines:
-            self._has_report, self._awaits_answer = True, False
+            self._has_report = True
+            self._awaits_answer = False
         self._feed.queue(lines)
 
     def _on_gone(self) -> None:
         if self._status is not None:  # the daemon stopped: its last status is outdated
             self._active = None
-        self._status, self._has_report = None, False
+        self._status = None
+        self._has_report = False
 
     def _line(self, line: Line) -> None:
         if line.event:  # its text comes from the relay

@@ -117,7 +117,8 @@ def _workspace(given: Globals, folder: Path) -> dict[str, Any]:
         raise UsageError(f"{folder} is not a folder; name another one with --workspace.")
     if given.data is None and not os.environ.get("TENEX_DATA"):
         given.data = workspace_data(folder, os.environ)
-    data, real = given.folder(), os.path.realpath(folder)
+    data = given.folder()
+    real = os.path.realpath(folder)
     if Path(os.path.realpath(data)).is_relative_to(real):
         raise UsageError(
             f"{folder} contains the data folder {data}, which agents could change. "
@@ -174,7 +175,8 @@ def hold(
     where = resolve_paths(settings)
     make_folder(where.data)
     ring = KeyRing(where.keys)
-    user, project = ring.get_or_create("owner"), ring.get_or_create("project")
+    user = ring.get_or_create("owner")
+    project = ring.get_or_create("project")
     is_chat = message is None and sys.stdin.isatty() and sys.stdout.isatty()
     log = open(where.data / "tenex.log", "a", encoding="utf-8", opener=_private)  # noqa: SIM115 closed with telemetry
     telemetry = configure(settings.log.level, "json", log)

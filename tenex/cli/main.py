@@ -29,7 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a limited terminal gets an escape, not a traceback
-    options, code = Globals(), 0
+    options = Globals()
+    code = 0
     try:
         if "_TENEX_COMPLETE" in os.environ and arguments is None:
             return _complete()
@@ -72,7 +73,8 @@ def _run(arguments: list[str], options: Globals) -> int:
         output.message("tenex: interrupted")
         return _INTERRUPTED
     except typer.TyperException as error:
-        show, text = getattr(error, "show", None), StringIO()
+        show = getattr(error, "show", None)
+        text = StringIO()
         if callable(show):
             show(text)
         output.message(text.getvalue().rstrip("\n") or f"tenex: {error.format_message()}")

@@ -87,7 +87,8 @@ def fork(given: Globals, id: IdArgument, at: AtOption) -> None:  # noqa: A002
         return await _ask_or_run(folder, disk, settings, "fork", {"id": name, "at": at}, here)
 
     made = on_folder(given, work)
-    title, where = output.one_line(made["title"]), f", in {made['phase']}" if made["phase"] else ""
+    title = output.one_line(made["title"])
+    where = f", in {made['phase']}" if made["phase"] else ""
     given.show(
         made,
         output.sentences(
@@ -178,12 +179,14 @@ async def _ask_or_run(
         telemetry = configure("error", "auto")
         try:
             ring = KeyRing(where.keys)
-            key, keys = ring.get(PROJECT).public, former_keys(ring, (), ())
+            key = ring.get(PROJECT).public
+            keys = former_keys(ring, (), ())
             project = Agent(slug=Slug(PROJECT), name=settings.project.name, pubkey=key, kind=AgentKind.ORCHESTRATOR)
             workspace = Workspace(where.workspace)
             sealer = NostrSealer(settings.relays.urls)
             shadow = partial(shadow_of, settings, where, workspace)
-            agent, clock = Slug(settings.conversations.agent), SystemClock()
+            agent = Slug(settings.conversations.agent)
+            clock = SystemClock()
 
             def closing(name: "ConversationId", records: "Sequence[Record]") -> "ConversationImported | None":
                 return closing_of(name, records, keys, agent, clock.now())

@@ -64,7 +64,8 @@ def load_command(name: str) -> Any:
     module, _, attribute = COMMANDS[name][0].partition(":")
     target = getattr(import_module(module), attribute)
     if not isinstance(target, typer.Typer):
-        function, target = target, typer.Typer(add_completion=False, rich_markup_mode=None)
+        function = target
+        target = typer.Typer(add_completion=False, rich_markup_mode=None)
         register(target, name, has_json=name not in TALKING)(function)
     command = typer.main.get_command(target)
     command.name = name
@@ -113,7 +114,9 @@ def _root(
     Start with `tenex demo`; then `tenex init` and `tenex run`.
     """
     options = ctx.obj if isinstance(ctx.obj, Globals) else Globals()
-    options.data, options.config, options.debug = data, config, debug
+    options.data = data
+    options.config = config
+    options.debug = debug
     ctx.obj = options
 
 

@@ -23,7 +23,8 @@ async def stats(given: Globals, folder: ConversationFolder, id: AllIdArgument = 
         given.show({"id": name, **as_json(figures)}, f"{name}\n{as_text(figures)}")
         return
     each: dict[ConversationId, Stats] = {}
-    unreadable, incomplete = await folder.quarantined(), dict[ConversationId, str]()
+    unreadable = await folder.quarantined()
+    incomplete = dict[ConversationId, str]()
     for name in output.progress(sorted(await folder.lengths())):
         if name not in unreadable:
             try:

@@ -60,7 +60,8 @@ def status(
 async def _report(where: "ProjectPaths", patience: float) -> dict[str, Any]:
     from tenex.operations.daemon_start import WAIT, ask_when_started, is_starting, why_silent
 
-    state, fault = "unresponsive", ""
+    state = "unresponsive"
+    fault = ""
     try:
         report: dict[str, Any] = await ask_when_started(
             where.socket, where.conversations, "status", patience=patience, wait=min(patience, WAIT)
@@ -76,7 +77,8 @@ async def _report(where: "ProjectPaths", patience: float) -> dict[str, Any]:
     except TimeoutError:
         fault = f"no answer from {where.socket} within {patience:g} s"
     except PermissionError:
-        state, fault = "unknown", f"{where.socket} belongs to another user. Run this as the daemon's user, or as root"
+        state = "unknown"
+        fault = f"{where.socket} belongs to another user. Run this as the daemon's user, or as root"
     except OSError as error:
         fault = str(error)
     else:
@@ -90,7 +92,8 @@ async def _from_files(where: "ProjectPaths") -> dict[str, Any]:
     from tenex.store.disk import Disk
     from tenex.store.repository import ConversationFolder
 
-    clock, disk = SystemClock(), Disk()
+    clock = SystemClock()
+    disk = Disk()
     try:
         report = await report_from_files(where, ConversationFolder(where.conversations, disk, clock), clock.now())
     except PermissionError as fault:

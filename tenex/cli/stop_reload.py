@@ -37,7 +37,8 @@ def stop(given: Globals, timeout: TimeoutOption = 60.0) -> None:
     """
     from tenex.store.lock import find_holder
 
-    where, until = given.paths(), time.monotonic() + timeout
+    where = given.paths()
+    until = time.monotonic() + timeout
     pid = _daemon_of(where, until)
     stopped = {"stopped": pid}, f"Stopped (process {pid})."
     try:
@@ -66,7 +67,8 @@ def reload(given: Globals, timeout: TimeoutOption = 60.0) -> None:
 
     If something is refused, all faults are printed, and the daemon goes on with what it has.
     """
-    where, until = given.paths(), time.monotonic() + timeout
+    where = given.paths()
+    until = time.monotonic() + timeout
     pid = _daemon_of(where, until)
     try:
         done = asyncio.run(_ask(where, "reload", until - time.monotonic()))

@@ -97,7 +97,9 @@ def import_(given: Globals, file: FileArgument) -> None:
                 return await _import(folder, disk, carried, Slug(settings.conversations.agent))
 
             is_new = on_folder(given, import_carried)
-            name, records, what = carried.id, len(carried.records), "imported" if is_new else "already here, unchanged"
+            name = carried.id
+            records = len(carried.records)
+            what = "imported" if is_new else "already here, unchanged"
         else:
             name = ConversationId(str(read_view(file).get("id") or file.stem))
 
@@ -106,7 +108,10 @@ def import_(given: Globals, file: FileArgument) -> None:
                 return await _recovery(folder, disk, settings).import_file(file, name)
 
             imported = on_folder(given, import_file)
-            records, what, lost, is_new = imported.records, "imported", list(imported.lost), False
+            records = imported.records
+            what = "imported"
+            lost = list(imported.lost)
+            is_new = False
     lines = [f"{name}: {records:,} records, {what}.", *_lost(lost)]
     given.show({"id": name, "records": records, "result": what, "lost": lost}, output.sentences(lines))
     if is_new:

@@ -73,7 +73,9 @@ async def replay(
     last = records[-1].seq if records else 0
     if to is not None and to > last:
         raise UsageError(f"There is no record {to}; the journal ends with {last}.")
-    state, steps, at = new_conversation(name), [], None
+    state = new_conversation(name)
+    steps = []
+    at = None
     for record in records:
         if to is not None and record.seq > to:
             break

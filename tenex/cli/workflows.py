@@ -171,7 +171,8 @@ def add(
         return
     example = examples.choose(found, name.removeprefix("@"))
     project = _Project(given)
-    folder, agent = project.paths.workflows, project.agents.get(Slug(example.name))
+    folder = project.paths.workflows
+    agent = project.agents.get(Slug(example.name))
     if agent is not None:
         raise UsageError(f"{example.name} is the name of an agent, in {agent.source}; rename that one")
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():

@@ -72,8 +72,11 @@ def show(given: Globals) -> None:
     settings = given.settings()
     check_paths(settings)
     where = resolve_paths(settings)
-    project, commands, proposed = environment_of(settings, where), commands_of(settings), propose(where.workspace)
-    runs, missing = ProjectRuns(where.data), list(lacks(settings, where))
+    project = environment_of(settings, where)
+    commands = commands_of(settings)
+    proposed = propose(where.workspace)
+    runs = ProjectRuns(where.data)
+    missing = list(lacks(settings, where))
     facts = {
         "workspace": str(project.root),
         "python": project.python(),

@@ -175,7 +175,8 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     workflow_keys, faults = keys_of(ground.ring, [one.slug for one in read.found], "workflow")
     read = read.without(lambda one: faults.get(one.slug, ()))
     log_findings(read)
-    found, unusable = read.found, disabled(read, [*library.definitions, *disabled_slugs])
+    found = read.found
+    unusable = disabled(read, [*library.definitions, *disabled_slugs])
     more_keys, _ = keys_of(ground.ring, unusable, "workflow")
     keys = {PROJECT: project_secret, **agent_keys, **workflow_keys, **disabled_keys, **more_keys}
     speakers = {one.slug: one.workflow for one in found if isinstance(one.workflow, Workflow)}
@@ -211,7 +212,8 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         disabled=unusable,
         disabled_agents=disabled_slugs,
     )
-    commands, recorded = commands_of(settings), ProjectRuns(ground.places.data)
+    commands = commands_of(settings)
+    recorded = ProjectRuns(ground.places.data)
     prompter = ConversationPrompter(
         library,
         policy=lambda: policy,

@@ -110,7 +110,8 @@ def get_model(name: str, *, data: Path | str | None = None) -> ModelClient:
     except OSError:  # it was deleted
         cwd = None
     given = None if data is None else path_of(data, "`data` of get_model")
-    folder, trust = find_data(given, os.environ, cwd), required_trust(given, os.environ, cwd)
+    folder = find_data(given, os.environ, cwd)
+    trust = required_trust(given, os.environ, cwd)
     settings = load(None, folder, overrides={"models": {"default": [name]}}, trust=trust)
     config, faults = client_config(settings, resolve_paths(settings))
     model = ModelClient(config, lambda *_: (name,), OfflineModel())
@@ -148,7 +149,8 @@ def client_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClient
     providers: dict[str, ProviderConfig] = {}
 
     def with_key(provider: ProviderConfig, faults: list[str]) -> ProviderConfig:
-        given, looked = models.providers.get(provider.name) or Provider(), list[str]()
+        given = models.providers.get(provider.name) or Provider()
+        looked = list[str]()
         for source, found in _keys(provider.name, provider.kind, given, places, faults):
             looked.append(source)
             if found is not None:

@@ -122,7 +122,9 @@ class _Attributes:
     """The attributes of an agent's class that only a daemon reads; a field of state by their name is none."""
 
     def __init__(self, cls: type, source: str, faults: list[str]) -> None:
-        self._cls, self._source, self._faults = cls, source, faults
+        self._cls = cls
+        self._source = source
+        self._faults = faults
 
     def attribute(self, name: str) -> Any:
         value = getattr(self._cls, name, None)

@@ -121,8 +121,12 @@ class StepFailed(WorkflowError):
         is_unknown: bool = False,
         needs_operator: bool = False,
     ) -> None:
-        self.step, self.kind, self.message = step, kind, message
-        self.may_pass, self.is_unknown, self.needs_operator = may_pass, is_unknown, needs_operator
+        self.step = step
+        self.kind = kind
+        self.message = message
+        self.may_pass = may_pass
+        self.is_unknown = is_unknown
+        self.needs_operator = needs_operator
         super().__init__(f"step {step}: {message}" if is_unknown else f"step {step}: {kind}: {message}")
 
 
@@ -153,7 +157,9 @@ class ModelRefused(RemoteError):
     """
 
     def __init__(self, message: str, usage: Usage = NO_USAGE, *, model: str = "", queued: float = 0.0) -> None:
-        self.usage, self.model, self.queued = usage, model, queued
+        self.usage = usage
+        self.model = model
+        self.queued = queued
         super().__init__(message)
 
 
@@ -193,6 +199,10 @@ class ModelUnavailable(TransientError):
         needs_operator: bool = False,
         refused_key: Literal["", "provider", "model"] = "",
     ) -> None:
-        self.retry_after, self.needs_operator, self.refused_key = retry_after, needs_operator, refused_key
-        self.usage, self.model, self.queued = usage, model, queued
+        self.retry_after = retry_after
+        self.needs_operator = needs_operator
+        self.refused_key = refused_key
+        self.usage = usage
+        self.model = model
+        self.queued = queued
         super().__init__(message)

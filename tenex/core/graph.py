@@ -264,7 +264,8 @@ def _next(graph: TransitionGraph, node: str, *, by_rules: bool) -> Iterator[str]
 
 
 def _closure(start: Iterable[str], ways: Mapping[str, Iterable[str]]) -> set[str]:
-    found, frontier = set(start), list(start)
+    found = set(start)
+    frontier = list(start)
     while frontier:
         for target in ways.get(frontier.pop(), ()):
             if target not in found:

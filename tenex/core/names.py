@@ -134,7 +134,8 @@ def key_of(word: str) -> PublicKey | None:
         return PublicKey(payload.hex()) if len(payload) == 32 else None
     at = 0
     while prefix == "nprofile" and at + 2 <= len(payload):
-        kind, size = payload[at], payload[at + 1]
+        kind = payload[at]
+        size = payload[at + 1]
         value = payload[at + 2 : at + 2 + size]
         if kind == 0:
             return PublicKey(value.hex()) if len(value) == 32 else None

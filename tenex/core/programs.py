@@ -198,7 +198,8 @@ def kind_of(command: Command) -> Kind:
     words = unwrapped(command.words)
     if not words:
         return Kind.READS
-    name, arguments = base_of(words[0]), words[1:]
+    name = base_of(words[0])
+    arguments = words[1:]
     inner = line_within(words)
     if inner is not None:
         return Kind.TRIES if tries(inner) else Kind.READS if _all_read(inner) else Kind.CHANGES
@@ -295,7 +296,8 @@ def commands_of(line: str) -> list[Command] | None:
         return f" <<{len(documents) - 1} {found['rest']}\n"
 
     lexer = shlex.shlex(_DOCUMENT.sub(keep, line.replace("\\\n", " ")), posix=True, punctuation_chars=_PUNCTUATION)
-    lexer.whitespace, lexer.whitespace_split = " \t\r", True
+    lexer.whitespace = " \t\r"
+    lexer.whitespace_split = True
     try:
         tokens = list(lexer)
     except ValueError:
@@ -306,7 +308,10 @@ def commands_of(line: str) -> list[Command] | None:
 def _commands(tokens: Sequence[str], documents: Sequence[str]) -> list[Command]:
     commands: list[Command] = []
     words: list[str] = []
-    follows, text, has_inner, writes = ";", "", False, False
+    follows = ";"
+    text = ""
+    has_inner = False
+    writes = False
     rest = iter(tokens)
     for part in rest:
         if not part or not set(part) <= set(_PUNCTUATION):
@@ -324,7 +329,10 @@ def _commands(tokens: Sequence[str], documents: Sequence[str]) -> list[Command]:
         else:
             if words:
                 commands.append(Command(tuple(words), follows, has_inner, text, writes))
-                words, text, has_inner, writes = [], "", False, False
+                words = []
+                text = ""
+                has_inner = False
+                writes = False
             follows = _joint(part)
     if words:
         commands.append(Command(tuple(words), follows, has_inner, text, writes))

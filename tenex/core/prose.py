@@ -106,7 +106,8 @@ def _without_code(paragraph: str) -> str:
             closes[place] = later[length]
         later[length] = place
     parts: list[str] = []
-    place, end = 0, 0
+    place = 0
+    end = 0
     while place < len(runs):
         if place in closes:
             parts.append(paragraph[end : runs[place][0]])

@@ -93,7 +93,8 @@ def composed(text: str) -> str:
 def trimmed(text: str) -> str:
     """The text, well-formed, without white space and invisible characters at its ends."""
     text = well_formed(text).strip()
-    first, last = 0, len(text)
+    first = 0
+    last = len(text)
     while first < last and _BLANK.match(text, first):
         first += 1
     while first < last and _BLANK.match(text, last - 1):

@@ -143,7 +143,8 @@ def _program(command: Command, words: tuple[str, ...]) -> tuple[str, ...]:
     """A program with its arguments, whichever interpreter or environment it was called by."""
     wrapper = next((length for length in (1, 2) if words[:length] in _RUN), 0)
     words = words[wrapper:] or words
-    name, arguments = words[0], words[1:]
+    name = words[0]
+    arguments = words[1:]
     if "/bin/" in name:
         name = base_of(name)
     if not name.startswith("python"):

@@ -154,7 +154,8 @@ class ModelClient:
             ModelUnavailable: it is the same, and no user wants it to be tried all the same.
         """
         provider = name.partition(":")[0]
-        refused_to_all, refused_to_it = self._refused_keys.pop(provider, None), self._refused_keys.pop(name, None)
+        refused_to_all = self._refused_keys.pop(provider, None)
+        refused_to_it = self._refused_keys.pop(name, None)
         refused = refused_to_all or refused_to_it
         if refused is None:
             return
@@ -212,7 +213,8 @@ class ModelClient:
         connections = self._connections
         self._connections = {}
         self._models = {}
-        replaced, self._replaced = self._replaced, []
+        replaced = self._replaced
+        self._replaced = []
         for provider in [*replaced, *(provider for provider, _ in connections.values())]:
             with suppress(OSError):  # a connection that is gone is closed
                 async with provider:

@@ -33,7 +33,8 @@ class CodeSpans:
 
     def quotes(self, start: int, end: int) -> bool:
         """Whether a piece of the text is within code or between two equal quotation marks."""
-        before, after = self._text[start - 1 : start] if start else "", self._text[end : end + 1]
+        before = self._text[start - 1 : start] if start else ""
+        after = self._text[end : end + 1]
         return self.holds(start) or (bool(before) and before in "\"'`" and before == after)
 
     def unquoted(self, pattern: "re.Pattern[str]", start: int = 0) -> "re.Match[str] | None":
@@ -50,17 +51,20 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
         if fence:
             if closes(line, fence):
                 yield began, end
-                fence, paragraph = "", end
+                fence = ""
+                paragraph = end
                 is_after_blank = True
         elif opened := FENCE.match(line.rstrip("\r\n")):
             yield from _between_backticks(text, paragraph, at)
-            fence, began = opened[1], at
+            fence = opened[1]
+            began = at
         elif is_after_blank and at and line.startswith(_CODE_INDENT):
             yield at, end
             paragraph = end
         elif not line.strip():
             yield from _between_backticks(text, paragraph, at)
-            paragraph, is_after_blank = end, True
+            paragraph = end
+            is_after_blank = True
         else:
             is_after_blank = False
         at = end

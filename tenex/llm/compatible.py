@@ -142,7 +142,8 @@ def readable_usage(usage: CompletionUsage | None) -> CompletionUsage | None:
     if not isinstance(usage, BaseModel):
         return None
     given = usage.model_dump(warnings=False)
-    written, total = _count(given.get("completion_tokens")), _count(given.get("total_tokens"))
+    written = _count(given.get("completion_tokens"))
+    total = _count(given.get("total_tokens"))
     sent = _count(given.get("prompt_tokens")) or max(0, total - written)
     for name in ("prompt_tokens_details", "completion_tokens_details"):
         details = given.get(name)

@@ -75,7 +75,8 @@ def rewritten(text: str) -> str:
         text = _HEADER.sub(r"<|channel|>\1\2<|message|>", text)
     token = CodeSpans(text).unquoted(_SPECIAL)
     if token is not None:
-        before, rest = text[: token.start()], text[token.start() :]
+        before = text[: token.start()]
+        rest = text[token.start() :]
         if "<|message|>" in rest or "<|channel|>" in rest:
             is_thought = rest.startswith("<|end|>") and before.strip()
             text = (f"<think>{before}</think>" if is_thought else before) + _from_harmony(rest)
@@ -97,7 +98,8 @@ def _without_frame(text: str) -> str:
     if framed := _RESPONSE.match(text):
         text = framed[2]
     code = CodeSpans(text)
-    call, end = code.unquoted(_CALL), code.unquoted(_CUT)
+    call = code.unquoted(_CALL)
+    end = code.unquoted(_CUT)
     if end is not None and text[: end.start()].strip() and not end[1] and (call is None or end.start() < call.start()):
         text = text[: end.start()]
     if _OPENED.search(text):

@@ -135,14 +135,17 @@ def marked(entry: UserText | AgentText | Note) -> str:
     """A text between marks that name its author; the text itself is unchanged."""
     match entry:
         case Note(title=title):
-            tag, whose = _tag("note", entry.text), f'title="{_name(title)}"'
+            tag = _tag("note", entry.text)
+            whose = f'title="{_name(title)}"'
         case UserText(author=author, role=role, key=key):
             named = "" if is_placeholder(author) else f'from="{_name(author)}" '  # an agent would greet them by it
             known = f'role="{_name(role)}" ' if role else ""
             known += f'key="{short}" ' if (short := short_key(PublicKey(key))) else ""
-            tag, whose = _tag("message", entry.text), f'{named}{known}kind="person"'
+            tag = _tag("message", entry.text)
+            whose = f'{named}{known}kind="person"'
         case AgentText(author=author):
-            tag, whose = _tag("message", entry.text), f'from="{_name(author)}" kind="agent"'
+            tag = _tag("message", entry.text)
+            whose = f'from="{_name(author)}" kind="agent"'
         case _:
             assert_never(entry)
     return f"<{tag} {whose}>\n{entry.text}\n</{tag}>"
@@ -150,7 +153,9 @@ def marked(entry: UserText | AgentText | Note) -> str:
 
 def _tag(name: str, text: str) -> str:
     """A tag that does not occur in the text: the name, or the name with the first free number after it."""
-    tag, number, words = name, 1, text.lower()
+    tag = name
+    number = 1
+    words = text.lower()
     while f"<{tag}" in words or f"</{tag}" in words:
         number += 1
         tag = f"{name}-{number}"

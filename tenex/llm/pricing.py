@@ -29,7 +29,8 @@ Bill = Callable[["RequestUsage", str], float | None]
 
 def bill_for(config: ModelClientConfig, name: str) -> Bill:
     """Return the function that prices calls of a model."""
-    price, own = _set_price(config, name), split_name(name)
+    price = _set_price(config, name)
+    own = split_name(name)
     if price is not None:
         return lambda usage, _model: _cost(price, usage)
     if own is None:
@@ -47,7 +48,8 @@ def usage_of(used: "RequestUsage", model: str, bill: Bill, sent: int = 0, writte
     if any(missing):
         used = copy(used)
         used.input_tokens, used.output_tokens = missing[0] or used.input_tokens, missing[1] or used.output_tokens
-    cost, (read, stored) = bill(used, model), _cached(used)
+    cost = bill(used, model)
+    (read, stored) = _cached(used)
     return Usage(
         input_tokens=max(0, used.input_tokens),
         output_tokens=max(0, used.output_tokens),

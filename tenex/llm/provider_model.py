@@ -240,7 +240,8 @@ class ProviderModel:
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer once; see `core.ports.Model`."""
         began = time.perf_counter()
-        state, waited = _StreamState(), None
+        state = _StreamState()
+        waited = None
         try:
             size = _size(_cut_to(request, self._way.room))
             async with self._turns.turn(
@@ -271,7 +272,9 @@ class ProviderModel:
     async def _ask(self, request: ModelRequest, on_text: OnText, state: _StreamState) -> ModelStep:
         """Call the model, at once in another way if the server rejects this one; the way that works is kept."""
         way = self._way if request.output_schema is not None else replace(self._way, form=Form.TEXT)
-        spent, sent, attempts = NO_USAGE, request, 0
+        spent = NO_USAGE
+        sent = request
+        attempts = 0
         while True:
             attempts += 1
             sent = _cut_to(sent, way.room)
@@ -299,7 +302,8 @@ class ProviderModel:
         return isinstance(self._model, CompatibleChatModel) and bool(self._model.learn(error))
 
     async def _bounded(self, request: ModelRequest, way: _Way, on_text: OnText, state: _StreamState) -> ModelStep:
-        state.sent, state.stream = _size(request), None
+        state.sent = _size(request)
+        state.stream = None
         sent = messages(
             request.entries,
             self._maker,
@@ -378,14 +382,18 @@ class ProviderModel:
                 log.warning("model.streams_off", model=self.name, seconds=self._stream_pause)
                 self._stream_pause = min(2 * self._stream_pause, LONGEST_STREAM_PAUSE)
             raise _BrokenOff
-        self._unended, self._stream_pause = 0, STREAM_PAUSE
+        self._unended = 0
+        self._stream_pause = STREAM_PAUSE
         return response
 
     async def _listen(
         self, stream: StreamedResponse, idle: asyncio.Timeout, on_text: OnText, *, may_call: bool
     ) -> None:
-        clock, text, content = asyncio.get_running_loop().time, _StreamedText(on_text, may_call=may_call), _Content()
-        is_empty, has_thought = True, False
+        clock = asyncio.get_running_loop().time
+        text = _StreamedText(on_text, may_call=may_call)
+        content = _Content()
+        is_empty = True
+        has_thought = False
         async for event in stream:
             idle.reschedule(clock() + self._config.idle_timeout)
             content.take(event)

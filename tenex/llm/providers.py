@@ -41,7 +41,8 @@ def make_provider(config: ProviderConfig) -> Provider[Any]:
     Raises:
         ConfigurationError: an unknown kind, a missing package or key, or a setting the kind does not take.
     """
-    kind, where = config.protocol, f"models.providers.{config.name}"
+    kind = config.protocol
+    where = f"models.providers.{config.name}"
     try:
         if kind == "openai" and config.base_url:
             from pydantic_ai.profiles.openai import OpenAIModelProfile

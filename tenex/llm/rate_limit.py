@@ -155,7 +155,8 @@ class ProviderQueue:
             ModelUnavailable: the provider has asked to wait for longer than `PATIENCE`.
         """
         clock = asyncio.get_running_loop().time
-        began, waiter = clock(), _Waiter(tokens, person, priority, model)
+        began = clock()
+        waiter = _Waiter(tokens, person, priority, model)
         if through_pause and self._pause_of(model):
             waiter.ready.set_result(self._count(waiter))
         else:

@@ -210,7 +210,8 @@ class AdaptedClient:
 
     async def create(self, **fields: Any) -> Any:
         """As `AsyncOpenAI.chat.completions.create`."""
-        sent, learnt = self._parameters.as_permitted(fields), self._parameters.learnt
+        sent = self._parameters.as_permitted(fields)
+        learnt = self._parameters.learnt
         try:
             return await self._adapted.chat.completions.create(**sent)
         except Exception as error:

@@ -61,7 +61,8 @@ def step_of(
         text = before_mark(text)
     if not calls and not cut_off and not decision_tool:
         written = written_calls(text, tools)
-        text, calls = written.text, tuple(written.calls)
+        text = written.text
+        calls = tuple(written.calls)
         if not calls and not text.strip() and thinking:  # the server took a call for a part of the thoughts
             calls = tuple(written_calls(without_tags(rewritten(thinking)), tools).calls)
         if not calls and has_mark(text):

@@ -142,10 +142,13 @@ class ThoughtSplitter:
                 self._thought.append(tag)
             return
         if self._open is None:
-            self._thought, self.unopened = self._text, True
+            self._thought = self._text
+            self.unopened = True
             self._clear()
         self._thoughts.append("".join(self._thought))
-        self._open, self._thought, self.has_thought = None, [], True
+        self._open = None
+        self._thought = []
+        self.has_thought = True
 
     def _release(self, piece: str) -> None:
         """Pass on what is certain to be no tag."""
@@ -171,7 +174,8 @@ class ThoughtSplitter:
         """Note whether the text is within a block of code now."""
         *ended, rest = piece.split("\n")
         for words in ended:
-            line, self._line = (self._line + words)[:LONGEST_FENCE], ""
+            line = (self._line + words)[:LONGEST_FENCE]
+            self._line = ""
             if self._fence:
                 self._fence = "" if closes(line, self._fence) else self._fence
             elif opened := FENCE.match(line):
@@ -181,8 +185,13 @@ class ThoughtSplitter:
         self._line = (self._line + rest)[:LONGEST_FENCE]
 
     def _clear(self) -> None:
-        self._text, self.length, self._has_words, self._is_line_blank = [], 0, False, True
-        self._fence, self._line, self._shown = "", "", 0
+        self._text = []
+        self.length = 0
+        self._has_words = False
+        self._is_line_blank = True
+        self._fence = ""
+        self._line = ""
+        self._shown = 0
 
 
 def _settled(text: str, at: int) -> int:

@@ -177,21 +177,24 @@ def _marked(text: str, offered: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The calls of a text that begins with a mark; the arguments are None where they cannot be read."""
     functions = _in_tags(text, offered) or _in_python(_python_of(text), offered)
     yield from functions
-    at, is_read = 0, bool(functions)
+    at = 0
+    is_read = bool(functions)
     while not functions and (brace := text.find("{", at)) >= 0:
         try:
             value, end = _DECODER.raw_decode(text, brace)
         except (ValueError, RecursionError):
             is_read = False
             break
-        call, header = _named_call(value), _HEADER.search(text[max(at, brace - HEADER) : brace])
+        call = _named_call(value)
+        header = _HEADER.search(text[max(at, brace - HEADER) : brace])
         if header and header[1] not in _LANGUAGES and (call is None or call[0] not in offered):
             call = header[1], value
         if call is None:
             is_read = False
             break
         yield call
-        at, is_read = end, True
+        at = end
+        is_read = True
     named = [name for name in offered if re.search(rf"\b{re.escape(name)}\b", text[at:])]
     if not is_read and named:
         yield named[0], None
@@ -324,7 +327,8 @@ def _unmarked(text: str, offered: Mapping[str, Any]) -> tuple[str, list[tuple[st
     block = _CODE.fullmatch(plain)
     if called := _in_python(block[1] if block else plain, offered):
         return "", called
-    lead, value = "", plain
+    lead = ""
+    value = plain
     if value.endswith("```"):
         lead, fence, value = value[:-3].rpartition("```")
         value = value.removeprefix("json")
@@ -370,7 +374,8 @@ def _named_before(text: str, offered: Mapping[str, Any]) -> tuple[str, list[tupl
         return text, []
     values: dict[str, Any] = {}
     for name, schema in offered[element[1]].get("properties", {}).items():
-        start, end = plain.find(f"<{name}>", element.end()), plain.rfind(f"</{name}>")
+        start = plain.find(f"<{name}>", element.end())
+        end = plain.rfind(f"</{name}>")
         if 0 < start < end:
             values[name] = _value(plain[start + len(name) + 2 : end], schema)
     return plain[: element.start()], [(element[1], values)] if values else []

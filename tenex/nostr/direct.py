@@ -69,7 +69,9 @@ def read_direct(event: Event, keys: Mapping[PublicKey, SecretKey]) -> DirectMess
     to = next((PublicKey(tag[1]) for tag in tags_named(event, "p") if tag[1] in keys), None)
     if event.kind not in DIRECT_KINDS or to is None:
         return None
-    author, written, is_wrapped = event.pubkey, event.created_at, event.kind != ENCRYPTED
+    author = event.pubkey
+    written = event.created_at
+    is_wrapped = event.kind != ENCRYPTED
     if event.kind in WRAPS:
         opened = _opened(event, keys[to])
         if opened is None:
@@ -155,7 +157,9 @@ def nip44_decrypt(payload: str, shared: bytes) -> str:
     data = base64.b64decode(payload, validate=True)
     if len(data) < 99 or data[0] != _VERSION:
         raise ValueError("this is not encrypted by version 2 of NIP-44")
-    nonce, encrypted, mac = data[1:33], data[33:-32], data[-32:]
+    nonce = data[1:33]
+    encrypted = data[33:-32]
+    mac = data[-32:]
     cipher_key, cipher_nonce, mac_key = _message_keys(shared, nonce)
     if not hmac.compare_digest(mac, hmac.digest(mac_key, nonce + encrypted, hashlib.sha256)):
         raise ValueError("this was not encrypted for this key")
@@ -169,7 +173,8 @@ def nip44_decrypt(payload: str, shared: bytes) -> str:
 def _message_keys(shared: bytes, nonce: bytes) -> tuple[bytes, bytes, bytes]:
     """HKDF (RFC 5869): the key of a conversation, and from it those of one message."""
     conversation = hmac.digest(_SALT, shared, hashlib.sha256)
-    octets, block = b"", b""
+    octets = b""
+    block = b""
     for number in range(1, 4):
         block = hmac.digest(conversation, block + nonce + bytes([number]), hashlib.sha256)
         octets += block

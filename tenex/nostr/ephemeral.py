@@ -66,7 +66,8 @@ def text_event(who: EphemeralPublisher, text: str, published: str, number: int, 
 
     `number` counts these events from 1, over all texts of one turn of the agent.
     """
-    text, published = clean_text(text), clean_text(published)
+    text = clean_text(text)
+    published = clean_text(published)
     if who.address.get("form") == THREADS.name:
         root = short_tag("E", *_root(who), str(who.address.get("root_author", "")))
         order = (("streaming", "true"), ("sequence", str(number)))
@@ -86,7 +87,8 @@ def operations_event(
 
     `status` is the conversation's: active, waiting (for a person) or ended.
     """
-    users, agents = (("P", key) for key in list(people)[:MAX_PEOPLE]), (("p", key) for key in active)
+    users = (("P", key) for key in list(people)[:MAX_PEOPLE])
+    agents = (("p", key) for key in active)
     return unsigned_event(who.speaker, at, OPERATIONS, [*_place(who), *users, *agents, ("status", clip(status))], "")
 
 

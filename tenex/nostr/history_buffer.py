@@ -55,7 +55,8 @@ def _answers_last(group: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     free = [name for name in left if not waits_for[name]]
     while left:
         # a cycle cannot be signed; if it could, ids decide
-        released, free = free or list(left), []
+        released = free or list(left)
+        free = []
         for name in released:
             yield from left.pop(name)
             for answer in answers[name]:
@@ -187,8 +188,12 @@ class HistoryBuffer:
         """Deliver events until cancelled."""
         while True:
             await self._until_due()
-            batch, self._buffered, self._characters, self._new_due = self._buffered, [], 0, None
-            new, self._new = self._new, set()
+            batch = self._buffered
+            self._buffered = []
+            self._characters = 0
+            self._new_due = None
+            new = self._new
+            self._new = set()
             self._by_id.clear()
             self._room.set()
             for number, raw in enumerate(in_order(batch), 1):

@@ -292,7 +292,8 @@ def _entry(payload: bytes, what: str) -> bytes:
     """The key in an nprofile, or the id in an nevent: the first entry of type 0 (NIP-19)."""
     at = 0
     while at + 2 <= len(payload):
-        kind, size = payload[at], payload[at + 1]
+        kind = payload[at]
+        size = payload[at + 1]
         value = payload[at + 2 : at + 2 + size]
         if len(value) != size:
             raise ValueError(f"this {what} is truncated")

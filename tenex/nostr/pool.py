@@ -349,7 +349,8 @@ class RelayPool:
     def _check_clock(self) -> None:
         """Log once that the local clock is wrong, and once that it is right again."""
         ahead = self.clock_ahead
-        was_wrong, self._is_clock_wrong = self._is_clock_wrong, ahead is not None
+        was_wrong = self._is_clock_wrong
+        self._is_clock_wrong = ahead is not None
         if ahead is not None and not was_wrong:
             log.warning("clock.wrong", ahead_seconds=round(ahead), fix="set the clock: timedatectl set-ntp true")
         elif was_wrong and ahead is None:

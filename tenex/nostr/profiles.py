@@ -66,8 +66,10 @@ def profile_events(
     events: list[UnsignedEvent] = []
     for identity in identities:
         last = known.get((identity.pubkey, METADATA))
-        fields, before = _fields(last), last.tags if last is not None else ()
-        name, about = clip(identity.name, MAX_NAME_BYTES), clip(identity.about, MAX_ABOUT_BYTES)
+        fields = _fields(last)
+        before = last.tags if last is not None else ()
+        name = clip(identity.name, MAX_NAME_BYTES)
+        about = clip(identity.about, MAX_ABOUT_BYTES)
         wanted = {**fields, "name": name, "about": about, "bot": True}
         tags = (
             *(tag for tag in before if tag and tag[0] != AGENT),

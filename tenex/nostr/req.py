@@ -191,7 +191,8 @@ class SubscriptionTask:
         loop = asyncio.get_running_loop()
         policy = RetryPolicy(self._timeouts, self._rng)
         while True:
-            opened, was_simple = loop.time(), self._style.is_simple
+            opened = loop.time()
+            was_simple = self._style.is_simple
             text = await self._serve()
             if text is None:
                 return
@@ -216,7 +217,8 @@ class SubscriptionTask:
                 catching: asyncio.Task[None] | None = None
                 looking: asyncio.Task[bool] | None = None
                 since = sys.maxsize
-                was_answered, unanswered = False, 0
+                was_answered = False
+                unanswered = 0
                 while not self._request.closed.done():
                     is_answered = await self._request.settled(self._timeouts.probe_timeout) or self._request.count > 0
                     if self._request.closed.done():
@@ -247,7 +249,8 @@ class SubscriptionTask:
             return self._request.closed.result()
         finally:
             if self._subscription.caught_up_on is self._connection:
-                self._subscription.covered, self._subscription.caught_up_on = self._connection.received_at, None
+                self._subscription.covered = self._connection.received_at
+                self._subscription.caught_up_on = None
             self._subscription.listening.clear()
             self._connection.drop(self._request)
 
@@ -378,7 +381,8 @@ class SubscriptionTask:
     def _ask_for_new(self) -> Request:
         """Open the subscription REQ: nothing stored, and everything new whatever its date."""
         loop = asyncio.get_running_loop()
-        is_simple, opened = self._style.is_simple, loop.time()
+        is_simple = self._style.is_simple
+        opened = loop.time()
 
         def take(raw: dict[str, Any]) -> Awaitable[None] | None:
             is_stored = not request.eose.done() and loop.time() < opened + self._timeouts.probe_timeout

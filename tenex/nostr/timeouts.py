@@ -92,7 +92,8 @@ class Reconnecting:
         self._served += served
         if self._served >= self._timeouts.stable_after:
             self._backoff.reset()
-            self._served, self._good_until = 0.0, now
+            self._served = 0.0
+            self._good_until = now
         return min(self._backoff.next(), max(self._timeouts.retry_soon, (now - self._good_until) / 8))
 
 

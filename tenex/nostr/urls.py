@@ -24,7 +24,8 @@ def normalise_url(url: str) -> str:
     text = trimmed(url)
     try:
         parts = urlsplit(text)
-        host, port = parts.hostname, parts.port
+        host = parts.hostname
+        port = parts.port
     except ValueError as fault:
         raise ValueError(f"{text!r} is not a relay URL: {fault}") from None
     scheme = parts.scheme.lower()

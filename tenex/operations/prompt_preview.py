@@ -109,7 +109,8 @@ async def _by_states(
     request: ModelRequest, model: str, settings: Settings, where: ProjectPaths, library: PromptLibrary
 ) -> ModelRequest:
     """The request with output states, as the first model of the chain would get it."""
-    output, provider = outputs_of(library, where).get(request.agent), split_name(model)
+    output = outputs_of(library, where).get(request.agent)
+    provider = split_name(model)
     form = output.format_for(request.tools) if output is not None and provider is not None else None
     if form is None or provider is None:
         return request

@@ -359,7 +359,8 @@ def history_of_view(view: dict[str, Any], source: str, lost: list[str]) -> Histo
     """The past as a file shows it, oldest first; what cannot be understood is added to `lost`."""
 
     def read(name: str, what: str, model: type[M], value: Callable[[M], Any]) -> tuple[Any, ...]:
-        found, given = [], entries(view, name)
+        found = []
+        given = entries(view, name)
         if name == "orchestratorTurns" and isinstance(view.get("openTurn"), dict):
             given = [*given, view["openTurn"]]
         for number, entry in enumerate(given, start=1):

@@ -347,7 +347,8 @@ def rebuilt_records(
     for part in batches(past):
         add(HistoryRecovered(seq=0, at=state.identity.updated_at, source=found.source, **part))
     if is_position_known and found.cycle > state.cycle.number:
-        at, phase = newer[0].at if newer else now, Phase.CHAT if state.has_phases else Phase.EXECUTE
+        at = newer[0].at if newer else now
+        phase = Phase.CHAT if state.has_phases else Phase.EXECUTE
         add(CycleStarted(seq=0, at=at, cycle=found.cycle, reason=f"as in {found.source}", phase=phase))
     for message in newer:
         add(replace(message, relays=()) if isinstance(message, MessageSent) else message)

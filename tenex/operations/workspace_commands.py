@@ -100,7 +100,8 @@ async def _run_steps(
             confined=False,
             most_output=LARGEST_LOG,
         )
-        output, sentence = plain_text(outcome.output), outcome.ended(f"`{line_of([step])}`", programs.rules.timeout)
+        output = plain_text(outcome.output)
+        sentence = outcome.ended(f"`{line_of([step])}`", programs.rules.timeout)
         text += f"$ {line_of([step])}\n{output}\n{sentence}\n\n"
         await asyncio.to_thread(replace, log, text.encode("utf-8", "replace"))
         ended = Ended(command=line_of([step]), status=outcome.status, sentence=sentence, log=log, output=output)
@@ -135,7 +136,8 @@ class Lack:
 
 def lacks(settings: Settings, where: ProjectPaths) -> Iterator[Lack]:
     """What agents will miss when they work on the project."""
-    project, commands = environment_of(settings, where), commands_of(settings)
+    project = environment_of(settings, where)
+    commands = commands_of(settings)
     if not project.root.is_dir():
         return
     for folder in program_folders(settings):

@@ -75,7 +75,8 @@ class AgentOutput:
     ) -> None:
         self._planning = tuple(planning) if most else ()
         self._acting = tuple(acting)
-        self._least, self._most = least, most
+        self._least = least
+        self._most = most
         self._known: OrderedDict[tuple[str, ...], OutputFormat | None] = OrderedDict()
 
     def format_for(self, tools: Sequence[ToolSpec]) -> OutputFormat | None:

@@ -67,7 +67,8 @@ class StateMachine:
         self.char_max: int = char_max if char_max is not None else sum(one.char_max for one in machines) or self.longest
 
     def _reaches_an_end(self) -> bool:
-        known, queue = {self.start_state}, [self.start_state]
+        known = {self.start_state}
+        queue = [self.start_state]
         for node in queue:
             for _, target in self.state_graph.get(node, ()):
                 if target not in known:
@@ -114,7 +115,8 @@ class StateMachine:
 
     def _ends_along(self, content: str, start: int) -> list[int]:
         """Where the steps of the graph may end; each node is tried at each place once, so there is no backtracking."""
-        known, queue = {(self.start_state, start)}, [(self.start_state, start)]
+        known = {(self.start_state, start)}
+        queue = [(self.start_state, start)]
         for node, at in queue:
             for step, target in self.state_graph.get(node, ()):
                 if isinstance(step, str):

@@ -61,8 +61,10 @@ class FenceScanner:
     gives_back = True
 
     def __init__(self, character: str, length: int, at_line_start: bool) -> None:
-        self.closed, self.fault = False, ""
-        self._character, self._length = character, length
+        self.closed = False
+        self.fault = ""
+        self._character = character
+        self._length = length
         self._run = 0 if at_line_start else -1
         """Characters of the fence read since the line began; -1 within a line."""
         self._is_first = at_line_start
@@ -74,13 +76,15 @@ class FenceScanner:
         """See `Scanner.step`."""
         if self._run == self._length and character != self._character:
             if character in WHITE and not self._in_block:
-                self.closed, self._held = True, ""
+                self.closed = True
+                self._held = ""
                 return ""
             self._in_block = character not in WHITE
         if self._run >= 0 and character == self._character:
             self._run = self._run + 1 if self._run < self._length else -1
         else:
-            self._run, self._is_first = 0 if character == "\n" else -1, False
+            self._run = 0 if character == "\n" else -1
+            self._is_first = False
         known = self._held + character
         certain = len(known) - (self._run + 1 - self._is_first if self._run >= 0 else 0)
         self._held = known[certain:]
@@ -89,7 +93,8 @@ class FenceScanner:
     def finish(self) -> str:
         """See `Scanner.finish`."""
         self.closed = self.closed or (self._run == self._length and not self._in_block)
-        held, self._held = self._held, ""
+        held = self._held
+        self._held = ""
         return "" if self.closed else held
 
 
@@ -99,8 +104,10 @@ class MarkScanner:
     gives_back = False
 
     def __init__(self, closing: str) -> None:
-        self.closed, self.fault = False, ""
-        self._closing, self._held = closing, ""
+        self.closed = False
+        self.fault = ""
+        self._closing = closing
+        self._held = ""
 
     def step(self, character: str) -> str:
         """See `Scanner.step`; costs no more than the delimiter is long."""
@@ -113,7 +120,8 @@ class MarkScanner:
 
     def finish(self) -> str:
         """See `Scanner.finish`."""
-        held, self._held = self._held, ""
+        held = self._held
+        self._held = ""
         return held
 
 
@@ -124,7 +132,8 @@ class JsonScanner:
     """
 
     def __init__(self, delimiters: Delimiters) -> None:
-        self.closed, self.fault = False, ""
+        self.closed = False
+        self.fault = ""
         self._delimiters = delimiters
         self._around = text_scanner(delimiters)
         """Looks for the closing delimiter before the value and after it."""
@@ -136,12 +145,14 @@ class JsonScanner:
     def step(self, character: str) -> str:
         """See `Scanner.step`."""
         if self._value is None and not self._is_read and character in "{[":
-            self._value, self._spaces = JsonExtent(), 0
+            self._value = JsonExtent()
+            self._spaces = 0
         if self._value is None:
             self._look(self._around.step(character))
             return ""
         if self._value.step(character) or self._value.fault:
-            self.fault, self._is_read = self.fault or self._value.fault, True
+            self.fault = self.fault or self._value.fault
+            self._is_read = True
             self._value, self._around = None, text_scanner(self._delimiters, is_within_line=True)
         return character
 

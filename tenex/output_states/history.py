@@ -79,7 +79,8 @@ def planned(step: ModelStep) -> list[tuple[str, str]]:
     """The private segments of a step, each with its state's identifier; none where it was not made by states."""
     found: list[tuple[str, str]] = []
     vendor: Any = step.vendor
-    at, thinking = 0, step.thinking
+    at = 0
+    thinking = step.thinking
     try:
         for state, length in vendor["states"]:
             start = at + len(f"{state}:\n")
@@ -94,7 +95,8 @@ def planned(step: ModelStep) -> list[tuple[str, str]]:
 
 def _acts(step: ModelStep, form: OutputFormat) -> list[tuple[str, str, Any]]:
     """What a step did, by the states there are now: identifier, content as a text and as JSON has it."""
-    calls, states = step.calls, form.states.items()
+    calls = step.calls
+    states = form.states.items()
     found: list[tuple[str, str, Any]] = []
     for call in calls:
         runs = next((name for name, state in states if runs_python(state)), "") if call.tool == PYTHON else ""

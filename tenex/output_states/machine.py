@@ -126,7 +126,8 @@ class AgentStateMachine:
             edges=tuple(edges),
             terminal=frozenset({DONE}),
         )
-        least, most = self.min_planning_loops, self.max_planning_loops
+        least = self.min_planning_loops
+        most = self.max_planning_loops
         return OutputPlan(graph, MappingProxyType(contents), frozenset(planning), least, most)
 
     def system_prompt(self) -> str:
@@ -221,7 +222,9 @@ def _loop_faults(least: int, most: int) -> list[str]:
 
 
 def _state_faults(state: AgentState) -> list[str]:
-    name, (opening, closing), machine = state.identifier, state.delimiters, machine_of(state)
+    name = state.identifier
+    (opening, closing) = state.delimiters
+    machine = machine_of(state)
     found: list[str] = []
     if not opening or opening[0] in WHITE:
         found.append(f"{name}: the opening delimiter {opening!r} must begin with something to be seen.")
@@ -255,7 +258,8 @@ def schema_faults(machine: StateMachine) -> list[str]:
 
 
 def _order(machine: AgentStateMachine) -> str:
-    least, most = machine.min_planning_loops, machine.max_planning_loops
+    least = machine.min_planning_loops
+    most = machine.max_planning_loops
     planning = ", ".join(state.readable_name for state in machine.planning_states)
     acting = " or ".join(state.readable_name for state in machine.states.values() if state in machine.action_states)
     loops = f"{least}" if least == most else f"{least} to {most}"

@@ -90,7 +90,9 @@ class OutputModel:
         if form is None:
             return await self._model.step(request, on_text)
         progress = partial(OutputProgress, conversation=request.conversation, agent=request.agent)
-        spent, queued, model = NO_USAGE, 0, ""
+        spent = NO_USAGE
+        queued = 0
+        model = ""
         wrong: tuple[OutputFault, ...] = ()
         entries: Sequence[ModelStep | Note] = ()
         for attempt in range(1, TRIES + 1):
@@ -105,7 +107,9 @@ class OutputModel:
                     raise
                 error.usage, error.queued = spent + error.usage, queued / 1000 + error.queued
                 raise
-            spent, queued, model = spent + step.usage, queued + step.queued, step.model
+            spent = spent + step.usage
+            queued = queued + step.queued
+            model = step.model
             segments, wrong = read(form, step.text, enforced)
             if not wrong:
                 return replace(step_of(step, form, segments), usage=spent, queued=queued)
@@ -192,7 +196,8 @@ class _Listener:
     def __call__(self, text: str) -> None:
         """Take the text so far."""
         if self._is_read:
-            more, self._at = text[self._at :], max(self._at, len(text))
+            more = text[self._at :]
+            self._at = max(self._at, len(text))
             self._take(self._parser.feed(more))
 
     def end(self, text: str) -> None:

@@ -135,7 +135,8 @@ class OutputParser:
 
     def _drain(self) -> tuple[ParserEvent, ...]:
         """Return the events since the last call, with neighbouring pieces of one state as one."""
-        events, self._events = self._events, []
+        events = self._events
+        self._events = []
         return tuple(one for key, group in groupby(events, _neighbours) for one in _joined(key, group))
 
     def _step(self, character: str) -> None:
@@ -177,7 +178,8 @@ class OutputParser:
         segment = Segment(content.state, self.plan.role(content.state), content.text, is_complete)
         self.segments += (segment,)
         self._events.append(segment)
-        self._content, self._state = None, ""
+        self._content = None
+        self._state = ""
 
     def _complain(self, kind: FaultKind, message: str, state: str = "") -> None:
         if not message or self._is_given_up:
@@ -193,7 +195,9 @@ class _Content:
     """The content being read: counted, and kept as far as its limit."""
 
     def __init__(self, state: str, machine: StateMachine, *, is_misplaced: bool) -> None:
-        self.state, self.machine, self.is_misplaced = state, machine, is_misplaced
+        self.state = state
+        self.machine = machine
+        self.is_misplaced = is_misplaced
         is_json = isinstance(core_of(machine), JsonStateMachine)
         self.scanner = JsonScanner(machine.delimiters) if is_json else text_scanner(machine.delimiters)
         self._kept: list[str] = []
@@ -214,7 +218,8 @@ class _Content:
         return text[:room]
 
     def faults(self) -> list[tuple[FaultKind, str]]:
-        least, most = self.machine.char_min, self.machine.char_max
+        least = self.machine.char_min
+        most = self.machine.char_max
         limits = f"; it takes {least} to {most}."
         if self._count > most:
             return [("limits", f"{self.state} is too long: {self._count} characters{limits}")]
@@ -250,7 +255,8 @@ class _Gap:
         if self._begins(lead):
             self._lead = lead
             return "", ""
-        fault, self._is_astray = "" if self._is_astray else self.outside(), True
+        fault = "" if self._is_astray else self.outside()
+        self._is_astray = True
         return self._fall_back(lead), fault
 
     def finish(self) -> str:

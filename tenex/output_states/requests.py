@@ -54,7 +54,8 @@ def structural_tag(plan: OutputPlan) -> Format:
 
 
 def _tag(machine: StateMachine) -> Format:
-    core, (opening, closing) = core_of(machine), machine.delimiters
+    core = core_of(machine)
+    (opening, closing) = machine.delimiters
     content = (
         {"type": "json_schema", "json_schema": core.schema}
         if isinstance(core, JsonStateMachine)
@@ -125,9 +126,11 @@ def read_answer(plan: OutputPlan, text: str) -> tuple[tuple[Segment, ...], tuple
     wrong = faults(answer, _object(shape), "the answer")
     if wrong:
         return (), (OutputFault("content", f"The answer does not fit: {'; '.join(wrong)}."),)
-    segments, found = [], []
+    segments = []
+    found = []
     for part in (*answer.get("plan", ()), answer["action"]):
-        state, value = part["state"], part["content"]
+        state = part["state"]
+        value = part["content"]
         content = plan.contents[state]
         kept, complaints = _checked(state, content, value)
         segments.append(Segment(state, plan.role(state), kept, is_complete=not complaints))

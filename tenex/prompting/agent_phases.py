@@ -135,7 +135,8 @@ def _graph(front: FrontMatter, reader: FrontMatterReader) -> TransitionGraph | N
                 f"{one.source} -> {one.target} and {edge.source} -> {edge.target} would both be the trigger {name}. "
                 "Rename a phase."
             )
-    entered, left = {edge.target for edge in edges}, {edge.source for edge in edges}
+    entered = {edge.target for edge in edges}
+    left = {edge.source for edge in edges}
     faults += [
         f"nothing leads to {names[0]} and nothing leads out of {name}. If they are one phase, spell it in one way; if "
         "not, give them names that differ more."
@@ -149,7 +150,8 @@ def _graph(front: FrontMatter, reader: FrontMatterReader) -> TransitionGraph | N
 
 def _is_misspelled(name: str, other: str) -> bool:
     """Whether two names are probably one; numbered (`step_1`, `part_b`) and short ones (`read`, `ready`) are not."""
-    one, two = name.lower().replace("-", "_"), other.lower().replace("-", "_")
+    one = name.lower().replace("-", "_")
+    two = other.lower().replace("-", "_")
     if one == two:
         return True
     if min(len(one), len(two)) < 6 or abs(len(one) - len(two)) > 1 or re.search(r"\d|_.\b", f"{one} {two}"):

@@ -355,7 +355,8 @@ class FrontMatterReader:
         """Report a text without quotes of which YAML takes a part for something else."""
         if not isinstance(node, yaml.ScalarNode) or node.style is not None:
             return
-        start, end = node.start_mark, node.end_mark
+        start = node.start_mark
+        end = node.end_mark
         rest = self._text[end.line][end.column :] if end.line < len(self._text) else ""
         first = self._text[start.line][start.column : start.column + 1]
         name = f"`{'.'.join(part for part in at if isinstance(part, str))}`"
@@ -371,7 +372,8 @@ class FrontMatterReader:
 
 
 def _sentence(error: dict[str, Any]) -> str:
-    at, given = error["loc"], error.get("input")
+    at = error["loc"]
+    given = error.get("input")
     parts = [part for part in at if isinstance(part, str) and part != "[key]"]
     name = f"`{'.'.join(parts)}`"
     match error["type"]:

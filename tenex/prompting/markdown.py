@@ -35,7 +35,8 @@ def sections(text: str, first_line: int = 1) -> tuple[MarkdownSection, ...]:
         text: Markdown; lines end in LF.
         first_line: The number of the text's first line in its file.
     """
-    tokens, lines = _parser().parse(text), text.split("\n")
+    tokens = _parser().parse(text)
+    lines = text.split("\n")
     starts: list[tuple[int, int, str]] = [(0, 0, "")]
     for token, content in pairwise(tokens):
         if token.type == "heading_open" and token.level == 0 and token.tag in ("h1", "h2") and token.map:

@@ -74,7 +74,8 @@ class ConversationPrompter:
     def work(self, conversation: Conversation, run: Run) -> Prompt:
         """An agent's prompt when its run begins, and again when its own phase or state has changed."""
         lessons, notes = self._data(run.agent, conversation)
-        policy, phase = self._rules(), run.phase
+        policy = self._rules()
+        phase = run.phase
         place = kind_of_conversation(conversation).guide(conversation, run)
         tools = tuple(tool.name for tool in offered(conversation, run, policy, self._tools))
         agent = policy.roster.get(run.agent)
@@ -84,11 +85,13 @@ class ConversationPrompter:
         guide: tuple[Note, ...] = ()
         when: Phase | None = phase
         if is_same_in_all_phases(conversation, run, policy):
-            place, when = ("phases", ""), None
+            place = ("phases", "")
+            when = None
             now = {tool.name for tool in self._tools(phase, run.agent)}
             later = {tool.name for tool in self._tools(None, run.agent) if tool.name not in now}
             later |= kind_of_conversation(conversation).withheld(run)
-            permitted, withheld = tuple(t for t in tools if t not in later), tuple(t for t in tools if t in later)
+            permitted = tuple(t for t in tools if t not in later)
+            withheld = tuple(t for t in tools if t in later)
             note = self._remembered(
                 (run.agent, phase, permitted, withheld),
                 lambda: self._library.phase_note(run.agent, phase, tools=permitted, withheld=withheld),

@@ -60,7 +60,8 @@ def agent_values(
         workspace_notes: The workspace's AGENTS.md, if there is one.
         place: One of `PLACES`, and the name that its fragment shows.
     """
-    notes, learned = (workspace_notes or "").strip(), _lessons(lessons)
+    notes = (workspace_notes or "").strip()
+    learned = _lessons(lessons)
     return {
         "agent": definition,
         "project_name": _one_line(project_name),
@@ -112,7 +113,8 @@ def _one_line(text: str) -> str:
 
 def _lessons(lessons: Sequence[str]) -> str:
     """The newest lessons that fit, oldest of them first, as a list."""
-    room, kept = LESSONS_CHARACTERS, list[str]()
+    room = LESSONS_CHARACTERS
+    kept = list[str]()
     for lesson in dict.fromkeys(reversed([lesson.strip() for lesson in lessons])):  # without duplicates
         if lesson:
             text = cut(lesson, LESSONS_CHARACTERS)

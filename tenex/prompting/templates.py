@@ -76,7 +76,8 @@ class Templates:
 
         Names are looked up in the whole text, so that one in a branch that no sample takes is found too.
         """
-        source, tried = self._sources[name], list(samples)
+        source = self._sources[name]
+        tried = list(samples)
         try:
             tree = self._environment.parse(source.text)
             given = set.intersection(*(set(sample) for sample in tried)) if tried else set[str]()

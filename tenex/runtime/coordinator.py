@@ -111,7 +111,8 @@ class ConversationCoordinator:
         # a poll, because being quiet depends on many queues and tasks, and this runs once per process
         while (self._undeliverable.is_sending or not all(actor.is_quiet for actor in self)) and loop.time() < until:
             if not is_flushing and all(actor.is_resting for actor in self):
-                is_flushing, until = True, min(until, loop.time() + FLUSH)
+                is_flushing = True
+                until = min(until, loop.time() + FLUSH)
             await asyncio.sleep(0.02)
         rested = all(actor.is_resting for actor in self)
         await self.stop()

@@ -101,7 +101,8 @@ class Executors:
     def _request(self, conversation: Conversation, effect: Route | ModelCall) -> ModelRequest:
         if isinstance(effect, Route):
             return replace(self.prompter.route(conversation), is_urgent=effect.is_urgent)
-        run, policy = conversation.work.runs[effect.run], self.policy()
+        run = conversation.work.runs[effect.run]
+        policy = self.policy()
         tools = offered(conversation, run, policy, self.tools.specs)
         agent = policy.roster.get(run.agent)
         return ModelRequest(
@@ -120,7 +121,8 @@ class Executors:
     async def _ask(
         self, conversation: Conversation, effect: Route | ModelCall, on_text: OnText, post: Callable[[Signal], None]
     ) -> Signal:
-        key, run = effect.key, effect.run if isinstance(effect, ModelCall) else None
+        key = effect.key
+        run = effect.run if isinstance(effect, ModelCall) else None
 
         def paid(usage: Usage, model: str) -> None:
             if usage.tokens or usage.cost_usd:

@@ -95,7 +95,8 @@ async def in_thread(work: Callable[[], Any]) -> Any:
 
     A pool would be used up by calls that never end, and the process would wait for them when it ends.
     """
-    loop, done = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    done = asyncio.get_running_loop().create_future()
     context = copy_context()
 
     def settle(value: Any, error: BaseException | None) -> None:
@@ -107,7 +108,8 @@ async def in_thread(work: Callable[[], Any]) -> Any:
             done.set_exception(error)
 
     def body() -> None:
-        value, error = None, None
+        value = None
+        error = None
         try:
             value = context.run(work)
         except BaseException as raised:  # noqa: BLE001 - it is raised again where the result is awaited

@@ -205,7 +205,8 @@ class Undeliverable:
             reply_to=notice.origin,
         )
         try:
-            events, relays = self._sealer.seal(draft), self._sealer.relays(draft)
+            events = self._sealer.seal(draft)
+            relays = self._sealer.relays(draft)
         except Exception:  # it may be the error that is reported, and must not end other conversations
             log.exception("notice.failed", conversation=notice.conversation, failure=notice.failure)
             return

@@ -55,7 +55,8 @@ async def ask(path: Path, do: str, *, patience: float = PATIENCE, **arguments: A
             writer.close()
     try:
         answer = json.loads(line)
-        is_ok, value = answer["ok"], answer["result" if answer["ok"] else "error"]
+        is_ok = answer["ok"]
+        value = answer["result" if answer["ok"] else "error"]
     except (ValueError, LookupError, TypeError) as fault:
         raise ConnectionResetError(f"{path}: the process there speaks another protocol") from fault
     if not is_ok:

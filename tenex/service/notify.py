@@ -41,7 +41,8 @@ class Notifier:
         address = environment.get("NOTIFY_SOCKET", "")
         if address[:1] not in ("/", "@"):  # vsock and the like: not used for daemons
             return cls()
-        usec, whose = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
+        usec = environment.get("WATCHDOG_USEC", "")
+        whose = environment.get("WATCHDOG_PID", "")
         is_ours = usec.isdecimal() and int(usec) > 0 and whose in ("", str(pid))
         return cls(address, int(usec) / 1e6 if is_ours else None)
 

@@ -87,8 +87,11 @@ def load(
         faults += [f"{where(name)}: {name}: {fault}" for name, fault in parse_people(people, parse_key)[1].items()]
     if faults or settings is None:
         raise ConfigurationError(faults)
-    settings._data, settings._file, settings._origins = data.absolute(), file, origins
-    settings._overrides, settings._trust = dict(overrides or {}), trust
+    settings._data = data.absolute()
+    settings._file = file
+    settings._origins = origins
+    settings._overrides = dict(overrides or {})
+    settings._trust = trust
     if trust is None:
         guard(str(settings.data), None)  # of an earlier command in this process
     else:

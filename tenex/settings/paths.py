@@ -208,7 +208,8 @@ def places_outside(settings: Settings, here: ProjectPaths) -> dict[str, Path]:
 
     What a variable or the command line names is left out: the user names it, and not the folder.
     """
-    inside, keys = _real(here.data), _real(here.keys)
+    inside = _real(here.data)
+    keys = _real(here.keys)
     found = {}
     for name, provider in settings.models.providers.items():
         if provider.api_key_file is not None:

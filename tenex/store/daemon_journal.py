@@ -316,7 +316,8 @@ class DaemonJournal:
     async def close(self) -> None:
         """Close the file; the next record opens it again."""
         async with self._turn:
-            journal, self._journal = self._journal, None
+            journal = self._journal
+            self._journal = None
             if journal is not None:
                 await journal.close()
 

@@ -176,7 +176,8 @@ class Codec:
             position += len(line) + 1
             expected_remaining = remaining - 1 if remaining else None
             if not remaining:
-                whole, length = len(records), position
+                whole = len(records)
+                length = position
         if unfinished:
             return records[:whole], length, _torn(whole, length, "the last line has no end")
         if whole < len(records):
@@ -195,7 +196,8 @@ class Codec:
         if match is None:
             raise _Foreign("it is not a record's line as this one writes it, although its crc is right")
         version, seq, remaining, at = map(int, match.group(1, 2, 3, 4))
-        name, data = match[5].decode(), match[6]
+        name = match[5].decode()
+        data = match[6]
         kind = self._by_name.get(name) or self._named_by_kind(name)
         if kind is None:
             raise _Foreign(f"its type {name[:80]} is unknown here")

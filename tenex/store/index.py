@@ -333,7 +333,8 @@ class Index:
                 self._partly |= self._waiting.drop_messages()
             self._tables.report(fault)
         finally:
-            self._going, self._flush = Batch(), None
+            self._going = Batch()
+            self._flush = None
         if not failed:
             self._start_flush()
 

@@ -154,7 +154,8 @@ async def read_one(folder: ConversationFolder, conversation: ConversationId) -> 
         found = await gather(folder, conversation, 0)
     except (ValueError, LookupError) as fault:
         raise StoreError(f"The journal of {conversation} cannot be read: {fault}") from fault
-    connection, batch = _in_memory(), Batch()
+    connection = _in_memory()
+    batch = Batch()
     batch.add(found.row, found.news)
     await asyncio.to_thread(schema.write, connection, batch)
     return connection

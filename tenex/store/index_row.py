@@ -148,7 +148,8 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
                 events += record.known_events
             case ConversationImported():
                 imported += events
-                events, is_import = [], True
+                events = []
+                is_import = True
             case TurnOpened():
                 agents += record.agents
             case RunStarted():

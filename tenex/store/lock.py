@@ -59,7 +59,8 @@ class FolderLock:
 
     def release(self) -> None:
         """Release the folder, with no process named in the file; a second call does nothing."""
-        descriptor, self._descriptor = self._descriptor, None
+        descriptor = self._descriptor
+        self._descriptor = None
         if descriptor is not None:
             with suppress(OSError):
                 os.ftruncate(descriptor, 0)

@@ -83,7 +83,8 @@ class PastMessages:
         """
         if only is not None:
             await self._permit(only, here, person)
-        whole, has_all = match_of(query), False
+        whole = match_of(query)
+        has_all = False
         found: tuple[Passages, ...] = ()
         for match in dict.fromkeys((whole, match_of(query, some=True))):
             found, has_all = await self._ask(here, partial(_matches, match=match, here=here, person=person, only=only))
@@ -246,7 +247,8 @@ def _around(
         with closing(connection.execute(query, (conversation, place, NEIGHBOURS))) as rows:
             return [Passage(seq=seq, at=Millis(at), name=name, text=shown(text)) for seq, at, name, text in rows]
 
-    before, after = messages("m.seq <= ?", "desc"), messages("m.seq > ?", "asc")
+    before = messages("m.seq <= ?", "desc")
+    after = messages("m.seq > ?", "asc")
     row = next(iter(listed(connection, Filter(id=conversation))), None)
     passages = _without_messages(row) if row is not None else Passages(conversation=conversation, title="")
     return replace(passages, messages=(*reversed(before), *after))

@@ -62,7 +62,9 @@ def salvage(folder: Path) -> Salvaged:
             else:
                 if number > 1:
                     found.damage.append(f"the records before {first.seq + 1}, except for the state after them")
-                found.records, later, is_broken = records, [], False
+                found.records = records
+                later = []
+                is_broken = False
         elif number == 1:
             found.records = records
         else:
@@ -73,11 +75,13 @@ def salvage(folder: Path) -> Salvaged:
             whose = ", which another version of tenex wrote" if fault is not None and fault.kind == "foreign" else ""
             found.damage.append(f"{path.name} from line {line} on{whose}, except for the messages in it")
             later += CONVERSATION.decode_intact(data[length:])
-    name, whole = ConversationId(folder.name), found.records
+    name = ConversationId(folder.name)
+    whole = found.records
     if any(contradictions(name, whole)):
         good = bisect_left(range(len(whole)), True, key=lambda last: any(contradictions(name, whole[: last + 1])))
         found.damage.append(f"the records from {whole[good].seq} on, which contradict those before them")
-        found.records, later = whole[:good], [*whole[good:], *later]
+        found.records = whole[:good]
+        later = [*whole[good:], *later]
     found.withdrawn = [record for record in later if isinstance(record, MessageWithdrawn)]
     gone = {record.message for record in found.withdrawn}
     found.deleted = {one.event_id for one in later if isinstance(one, MessageRecorded) and one.seq in gone}

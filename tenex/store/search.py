@@ -85,9 +85,11 @@ def listed(connection: sqlite3.Connection, filter_: Filter, limit: int = -1) -> 
     """The conversations a filter lets through, last updated first; all of them if `limit` is negative."""
     clauses, values = _which(filter_)
     if filter_.since is not None:
-        clauses, values = [*clauses, "c.updated >= ?"], [*values, filter_.since]
+        clauses = [*clauses, "c.updated >= ?"]
+        values = [*values, filter_.since]
     if filter_.until is not None:
-        clauses, values = [*clauses, "c.started < ?"], [*values, filter_.until]
+        clauses = [*clauses, "c.started < ?"]
+        values = [*values, filter_.until]
     query = f"select {COLUMNS} from conversations c where {_all(clauses)} order by updated desc, id limit ?"  # noqa: S608
     with closing(connection.execute(query, (*values, limit))) as rows:
         return [row_of(row) for row in rows]
@@ -113,9 +115,11 @@ def search(
     if filter_.among is not None:
         clauses = [*clauses, "not m.undone"]
     if filter_.since is not None:
-        clauses, values = [*clauses, "m.at >= ?"], [*values, filter_.since]
+        clauses = [*clauses, "m.at >= ?"]
+        values = [*values, filter_.since]
     if filter_.until is not None:
-        clauses, values = [*clauses, "m.at < ?"], [*values, filter_.until]
+        clauses = [*clauses, "m.at < ?"]
+        values = [*values, filter_.until]
     query = _SEARCH.format(where=_all(clauses))
     with closing(connection.execute(query, (match, *values, newest, excerpts))) as rows:
         best = [list(group) for _, group in islice(groupby(rows, key=itemgetter(0)), limit)]

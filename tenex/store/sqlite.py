@@ -43,7 +43,8 @@ class Tables:
             on_renewed: called on the loop when it has.
         """
         self.path = path
-        self._on_lost, self._on_renewed = on_lost, on_renewed
+        self._on_lost = on_lost
+        self._on_renewed = on_renewed
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tenex-index")
         self._renewal: asyncio.Task[None] | None = None
         self._fresh: sqlite3.Connection | None = None
@@ -110,7 +111,8 @@ class Tables:
                 connection.close()
 
     def _log(self, event: str, fault: OSError | sqlite3.Error) -> None:
-        now, what = time.monotonic(), (event, str(fault))
+        now = time.monotonic()
+        what = (event, str(fault))
         if now - self._logged.get(what, -LOG_EVERY) >= LOG_EVERY:
             self._logged = {event: at for event, at in self._logged.items() if now - at < LOG_EVERY} | {what: now}
             log.warning(event, path=str(self.path), why=what[1])
@@ -128,7 +130,9 @@ class Tables:
                 self._failed_at = time.monotonic()
         with suppress(sqlite3.Error):
             self._reader.close()
-        self._reader, self._fresh, self._renewal = self._fresh, None, None
+        self._reader = self._fresh
+        self._fresh = None
+        self._renewal = None
         log.info("index.renewed", path=str(self.path))
         self._on_renewed()
 

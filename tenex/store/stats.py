@@ -100,7 +100,8 @@ class Stats:
 
         What came before a snapshot is not counted.
         """
-        stats, c = cls(conversations=1), new_conversation(conversation, history=None)
+        stats = cls(conversations=1)
+        c = new_conversation(conversation, history=None)
         over = 0  # the newest cycle that has ended: a message after the end of a workflow ends no other
         for record in records:
             stats._pass(c, record)
@@ -209,7 +210,8 @@ def _merge(ours: T, theirs: T) -> None:
         ours.update(theirs)
         return
     for field_ in fields(ours):
-        mine, other = getattr(ours, field_.name), getattr(theirs, field_.name)
+        mine = getattr(ours, field_.name)
+        other = getattr(theirs, field_.name)
         match mine:
             case dict():
                 for name, found in other.items():

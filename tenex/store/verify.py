@@ -131,7 +131,8 @@ def _view_of(path: Path) -> dict[str, Any] | str | None:
 
 
 def _disagreements(view: dict[str, Any], conversation: ConversationId, records: Sequence[Record]) -> Iterator[str]:
-    seq, last = view.get("seq"), records[-1].seq if records else 0
+    seq = view.get("seq")
+    last = records[-1].seq if records else 0
     if type(seq) is int and seq > last:
         yield f"covers record {seq}, but the journal ends with {last}. {LOST_END}"
         return

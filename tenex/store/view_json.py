@@ -104,7 +104,8 @@ class Rendered:
         """Render what is new since the last view."""
         history = projection.history
         for name, attribute in LISTS.items():
-            items, before = getattr(history, attribute), getattr(history, f"{attribute}_before")
+            items = getattr(history, attribute)
+            before = getattr(history, f"{attribute}_before")
             self.lists[name].catch_up(items, before, _TEXTS[name])
         earlier = self.messages
         self.messages = {}
@@ -208,7 +209,8 @@ def everything(conversation: ConversationId, records: Iterable[Record]) -> dict[
         if now is before:
             continue
         for name, attribute in LISTS.items():
-            items, texts = getattr(now, attribute), found[name]
+            items = getattr(now, attribute)
+            texts = found[name]
             first = getattr(now, f"{attribute}_before")
             texts.extend("" for _ in range(first - len(texts)))
             texts.extend(_TEXTS[name](item) for item in items[len(texts) - first :])

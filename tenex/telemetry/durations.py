@@ -119,7 +119,8 @@ class Intervals:
             found += filter(None, (_ended(interval, c, records) for interval in gone))
             known = now
             if c.work.asks and c.work.is_parked:  # its state may leave memory: keep none of it
-                known, parts = {name: one._replace(run=None) for name, one in now.items()}, UNKNOWN
+                known = {name: one._replace(run=None) for name, one in now.items()}
+                parts = UNKNOWN
         if known:
             self._followed[c.id] = known, parts
             if len(self._followed) > FOLLOWED:
@@ -188,7 +189,8 @@ def _open_work(known: Open, c: Conversation, records: Sequence[r.Record]) -> Ope
 
 def _ended(one: Interval, c: Conversation, records: Sequence[r.Record]) -> Interval | None:
     """The interval with its end; None if no record ended it, as after a rollback."""
-    run, call = one.owner, one.call and one.call.request.id
+    run = one.owner
+    call = one.call and one.call.request.id
     own = [rec for rec in records if getattr(rec, "run", None) == run and getattr(rec, "call", call) == call]
     for record in own:
         if (outcome := _outcome(one.stage, record, c)) is not None:

@@ -120,7 +120,8 @@ class StatusPort:
         """Stop listening and disconnect every client; a second call does nothing."""
         if self._server is None:
             return
-        server, self._server = self._server, None
+        server = self._server
+        self._server = None
         server.close()
         clients = [*self._clients]
         for task in clients:
@@ -167,7 +168,8 @@ class StatusPort:
             return _response(HTTPStatus.BAD_REQUEST, b"this is not HTTP\n")
         if words[0] not in (b"GET", b"HEAD"):
             return _response(HTTPStatus.METHOD_NOT_ALLOWED, b"GET only\n", more="Allow: GET, HEAD\r\n")
-        target, hosts = _target(words[1]), [*_hosts(headers)]
+        target = _target(words[1])
+        hosts = [*_hosts(headers)]
         if target is None or len(hosts) > 1 or (not hosts and words[2] != b"HTTP/1.0"):
             return _response(HTTPStatus.BAD_REQUEST, b"a request has one Host\n")
         authority, path = target

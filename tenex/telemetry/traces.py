@@ -148,7 +148,8 @@ class TraceExport:
 
     async def close(self) -> None:
         """Export queued spans for at most `CLOSE_TIMEOUT` seconds; a second call does nothing."""
-        loop, done = asyncio.get_running_loop(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        done = asyncio.Event()
 
         def shut_down() -> None:
             self._processor.shutdown()  # type: ignore[no-untyped-call]

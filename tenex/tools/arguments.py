@@ -53,7 +53,9 @@ class Arguments:
 
 def _sentences(error: ValidationError) -> Iterable[str]:
     where = ".".join(str(part) for part in error.absolute_path)
-    prefix, given, limit = f"{where}." if where else "", cast("Any", error.instance), cast("Any", error.validator_value)
+    prefix = f"{where}." if where else ""
+    given = cast("Any", error.instance)
+    limit = cast("Any", error.validator_value)
     match error.validator:
         case "required":
             return [f"`{prefix}{key}` is missing" for key in limit if key not in given]
@@ -61,5 +63,6 @@ def _sentences(error: ValidationError) -> Iterable[str]:
             known = error.schema.get("properties", {}) if isinstance(error.schema, Mapping) else {}
             return [f"`{prefix}{str(key)[:40]}` is not known" for key in given if key not in known]
         case rule:
-            name, wanted = f"`{where}`" if where else "the arguments", json.dumps(limit, ensure_ascii=False)[:200]
+            name = f"`{where}`" if where else "the arguments"
+            wanted = json.dumps(limit, ensure_ascii=False)[:200]
             return [f"{name} must satisfy `{rule}: {wanted}`"]

@@ -160,7 +160,8 @@ class Checkpoints:
                 is_there=now is not None or path in after.unkept,
             )
         for path in (before.unkept.keys() | after.unkept.keys()) - found.keys():
-            old, new = before.unkept.get(path), after.unkept.get(path)
+            old = before.unkept.get(path)
+            new = after.unkept.get(path)
             if old != new:
                 is_mode_only = old is not None and new is not None and old[1:] == new[1:]
                 found[path] = Change(
@@ -429,7 +430,8 @@ class Checkpoints:
         if not blobs:
             return []
         raw = self._git.run("cat-file", "--batch", feed="".join(f"{blob}\n" for blob in blobs).encode())
-        contents, at = [], 0
+        contents = []
+        at = 0
         for blob in blobs:
             end = raw.index(b"\n", at)
             fields = raw[at:end].split()

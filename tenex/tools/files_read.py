@@ -146,7 +146,8 @@ def read_file_tool(workspace: Workspace) -> Tool:
     """The tool `read_file`."""
 
     def read(arguments: Mapping[str, Any], _: ExecutionContext) -> ToolResult:
-        offset, limit = int(arguments.get("offset", 1)), int(arguments.get("limit", LINES_AT_ONCE))
+        offset = int(arguments.get("offset", 1))
+        limit = int(arguments.get("limit", LINES_AT_ONCE))
         real = workspace.resolve(arguments["path"])
         shown = workspace.relative(real)
         content = workspace.read(real, LARGEST_FILE)
@@ -258,7 +259,8 @@ def search_files_tool(workspace: Workspace, *, deadline: float = DEADLINE) -> To
         among = _Found([workspace.relative(start)], 1, [])
         if not start.is_file():
             among = _files(workspace, start, arguments.get("glob", ""))
-        skipped, size = 0, 0
+        skipped = 0
+        size = 0
 
         def texts() -> Iterator[tuple[str, str]]:
             nonlocal skipped, size

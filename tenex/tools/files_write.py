@@ -122,7 +122,8 @@ def _in_form_of(current: bytes | None, wanted: bytes) -> bytes:
     if not current or not wanted or b"\0" in current:
         return wanted
     try:
-        whole, text = current.decode("utf-8"), wanted.decode("utf-8")
+        whole = current.decode("utf-8")
+        text = wanted.decode("utf-8")
     except UnicodeDecodeError:
         return wanted
     if whole.endswith("\n") and not text.endswith("\n"):
@@ -188,7 +189,8 @@ def _around(edited: _Text) -> str:
     """The changed places with the lines around them, numbered; at most `MOST_SHOWN` lines."""
     lines = lines_of(edited.text)
     wanted: dict[int, None] = {}
-    number, position = 0, 0
+    number = 0
+    position = 0
     for first, last in edited.places:
         number += edited.text.count("\n", position, first)
         position = first
@@ -246,8 +248,10 @@ def move_file_tool(workspace: Workspace) -> Tool:
     """The tool `move_file`."""
 
     def move(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        source, target = workspace.entry(arguments["path"]), workspace.entry(arguments["to"])
-        old, new = workspace.relative(source), workspace.relative(target)
+        source = workspace.entry(arguments["path"])
+        target = workspace.entry(arguments["to"])
+        old = workspace.relative(source)
+        new = workspace.relative(target)
         check_chores(old, context)
         if old not in context.touched:  # a new name for a file of this cycle is this cycle's too
             check_chores(new, context)

@@ -199,7 +199,8 @@ def _paths_in(value: str, base: Path) -> Iterator[Path]:
 
 def _scripts(words: list[str]) -> Iterator[str]:
     """The word after each interpreter and its options, each of which may have a word of its own."""
-    is_due, option = False, ""
+    is_due = False
+    option = ""
     for word in words:
         if is_due and word.startswith("-"):
             option = word
@@ -208,7 +209,8 @@ def _scripts(words: list[str]) -> Iterator[str]:
             if option == "-m":
                 yield f"{word.replace('.', '/')}.py"
                 yield word.replace(".", "/")
-            is_due, option = bool(option) and not option.endswith("c"), ""
+            is_due = bool(option) and not option.endswith("c")
+            option = ""
         is_due = is_due or _INTERPRETER.fullmatch(word) is not None
 
 

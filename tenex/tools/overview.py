@@ -83,7 +83,8 @@ def _fitting(names: Sequence[str]) -> int:
 
 def _of_environment(project: ProjectEnvironment) -> Iterator[str]:
     """A sentence on the interpreter, where the workspace is one of Python."""
-    venv, python = project.venv(), project.python()
+    venv = project.venv()
+    python = project.python()
     version = f" {found}" if (found := project.python_version()) else ""
     if venv is not None:
         yield f"`python` is that of its environment {venv.name}{version} (not listed above)."
@@ -113,7 +114,8 @@ def _of_commands(
 def _names(workspace: Path) -> tuple[list[str], bool]:
     """Paths of files, folder by folder, and whether these are all; without caches and unprintable names."""
     found: list[str] = []
-    left, folders = LOOKED_AT, deque([""])
+    left = LOOKED_AT
+    folders = deque([""])
     while folders:
         folder = folders.popleft()
         entries = sorted(islice(_entries(workspace / folder), left + 1))

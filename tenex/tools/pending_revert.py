@@ -111,7 +111,8 @@ _PATHS: Final = ("empty", "hidden")
 
 
 def _written(begun: PendingRevert) -> dict[str, Any]:
-    context, before = begun.context, begun.before
+    context = begun.context
+    before = begun.before
     return {
         "tool": begun.tool,
         "since": begun.since,
@@ -135,7 +136,8 @@ def _read(noted: dict[str, Any]) -> PendingRevert:
         **{name: frozenset(os.fsencode(path) for path in noted.get(name, ())) for name in _PATHS},
     )
     context = ExecutionContext(previous_phase=None, handoff=None, **kept)
-    since, until = float(noted["since"]), float(noted["until"])
+    since = float(noted["since"])
+    until = float(noted["until"])
     return PendingRevert(tool=noted["tool"], context=context, before=before, since=since, until=until)
 
 

@@ -69,7 +69,8 @@ class DiskReserve:
                 found = os.statvfs(folder)
             except OSError:  # not made yet
                 continue
-            free, wanted = found.f_bavail * found.f_frsize, min(self.size, found.f_blocks * found.f_frsize // _SHARE)
+            free = found.f_bavail * found.f_frsize
+            wanted = min(self.size, found.f_blocks * found.f_frsize // _SHARE)
             if free < wanted:
                 return f"{free // _MB} MB are free on the disk of {name}, and {wanted // _MB} MB are kept free"
         return ""
@@ -128,7 +129,8 @@ class _Output:
     """Keeps the start and the end of a stream: the start shows what was done, the end the traceback."""
 
     def __init__(self, most: int) -> None:
-        self._head_size, self._tail_size = most - most // 4, most // 4
+        self._head_size = most - most // 4
+        self._tail_size = most // 4
         self._head, self._tail = bytearray(), bytearray()
         self._cut = 0
 

@@ -68,7 +68,9 @@ def line_of(steps: Iterable[Command]) -> str:
 
 def propose(folder: Path) -> ProjectCommands:
     """The commands that the files of a folder name plainly; what its notes to agents name comes first."""
-    python, scripts, targets = _Python(folder), _scripts(folder), _targets(folder)
+    python = _Python(folder)
+    scripts = _scripts(folder)
+    targets = _targets(folder)
     test: tuple[Command, ...] = ()
     if "test" in targets:
         test = (("make", "test"),)

@@ -50,7 +50,8 @@ class ProjectEnvironment:
 
     def search_path(self) -> str:
         """The value of `PATH`."""
-        venv, modules = self.venv(), self.root / "node_modules" / ".bin"
+        venv = self.venv()
+        modules = self.root / "node_modules" / ".bin"
         own = [*([venv / "bin"] if venv else []), *([modules] if _is_within(modules, self.root) else [])]
         return os.pathsep.join(map(str, dict.fromkeys([*own, *self.more, *map(Path, SYSTEM_PATH)])))
 
@@ -70,7 +71,8 @@ class ProjectEnvironment:
 
     def python_version(self) -> str:
         """The version of the interpreter, as far as files and names tell; empty if they do not."""
-        venv, python = self.venv(), self.python()
+        venv = self.venv()
+        python = self.python()
         if venv is not None and python is not None and Path(python).is_relative_to(venv):
             settings = _settings(venv)
             named = _VERSION.match(settings.get("version", "") or settings.get("version_info", ""))

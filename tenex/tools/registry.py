@@ -139,7 +139,8 @@ class ToolRegistry:
         return None
 
     async def _carry_out(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        fault, tool = self._gate(name, context), self._find(name, context.agent)
+        fault = self._gate(name, context)
+        tool = self._find(name, context.agent)
         if fault is None and tool is None:
             fault = f"{name} is carried out by the daemon itself and cannot be called like a tool."
         if fault is not None or tool is None:

@@ -133,7 +133,8 @@ def readable(name: bytes, folder: int | None = None) -> Iterator[None]:
     """
     opened = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
-        place, mode = Path(f"/proc/self/fd/{opened}"), stat.S_IMODE(os.fstat(opened).st_mode)
+        place = Path(f"/proc/self/fd/{opened}")
+        mode = stat.S_IMODE(os.fstat(opened).st_mode)
         place.chmod(mode | stat.S_IRUSR)
         try:
             yield

@@ -35,7 +35,8 @@ SYSTEM_CALLS: dict[str, dict[int, tuple[int, int, int]]] = {
 
 def main(arguments: list[str]) -> None:
     """Become the command; a filter that the kernel does not take ends it."""
-    most, command = int(arguments[0]), arguments[1:]
+    most = int(arguments[0])
+    command = arguments[1:]
     hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
     most = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(resource.RLIMIT_NPROC, (most, most))  # here the kernel counts those of the sandbox alone

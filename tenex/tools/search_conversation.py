@@ -40,13 +40,15 @@ def search_conversation_tool(past: PastMessages | None) -> Tool:
     """`search_conversation` over the stored conversations; it refuses where there are none, as in a preview."""
 
     async def run(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        query, name = arguments.get("query", "").strip(), arguments.get("conversation", "").strip()
+        query = arguments.get("query", "").strip()
+        name = arguments.get("conversation", "").strip()
         around: int | None = arguments.get("around")
         if past is None:
             raise Refusal("No conversations are stored here.")
         if not (query or name or around):
             raise Refusal("Give `query`: words to look for; or `around`: the number of a message to read on from.")
-        here, person = context.conversation_id, context.author
+        here = context.conversation_id
+        person = context.author
         try:
             wanted = await _wanted(past, name, context) if name else None
             if around is not None or not query:
@@ -136,7 +138,9 @@ def _page(read: Passages, around: int | None, here: ConversationId) -> str:
         if room < 0:
             break
         shown[place] = line
-    first, last, foot = min(shown), max(shown), []
+    first = min(shown)
+    last = max(shown)
+    foot = []
     if first > 0:
         foot.append(f'earlier messages: "around": {messages[first - 1].seq}')
     if last < len(messages) - 1:

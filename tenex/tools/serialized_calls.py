@@ -65,7 +65,8 @@ class Transactions:
     """The turns of one workspace; `checkpoints` is None where they are switched off or git is missing."""
 
     def __init__(self, workspace: Workspace, checkpoints: Checkpoints | None = None) -> None:
-        self._turn, self._root = workspace.turn, workspace.root
+        self._turn = workspace.turn
+        self._root = workspace.root
         self._checkpoints = checkpoints
         self._can_put_back = False
         self._unreported: _Outcome | None = None
@@ -123,7 +124,8 @@ class Transactions:
             return _reminded(_with_changes(result, outcome, context) if tool.access is Access.RUN else result, begun)
 
     def _begin(self, checkpoints: Checkpoints, tool: Tool, context: ExecutionContext) -> _Begun:
-        earlier, self._unreported = self._unreported, None
+        earlier = self._unreported
+        self._unreported = None
         try:
             earlier = self._settle(checkpoints) or earlier
             try:
@@ -234,7 +236,8 @@ def _confine(
     wrong = [change for change in wrong if change.path not in done.left]
     done |= checkpoints.put_back(wrong, before, after, rename=True)
     if reverted:
-        count, left = len(reverted) - len(done.left), len(done.left)
+        count = len(reverted) - len(done.left)
+        left = len(done.left)
         _log.info("workspace.reverted", paths=count, left=left, **log_fields(context))
         checkpoints.keep(checkpoints.take(), context.conversation_id, _message("put back after", tool, context))
     remaining = tuple(change for change in changed if change.path not in reverted)
@@ -286,7 +289,9 @@ def _message(moment: str, tool: str, context: ExecutionContext) -> str:
 def _with_changes(result: ToolResult, outcome: _Outcome | None, context: ExecutionContext) -> ToolResult:
     if outcome is None:
         return replace(result, content=f"{result.content}\n{_UNKNOWN}", has_outside_effect=True)
-    touched, reverted, left = _paths(outcome.touched), _paths(outcome.reverted), decoded(outcome.left)
+    touched = _paths(outcome.touched)
+    reverted = _paths(outcome.reverted)
+    left = decoded(outcome.left)
     remarks = []
     if touched:
         remarks.append(f"Changed: {named(touched)}.")

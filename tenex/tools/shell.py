@@ -39,7 +39,9 @@ _NO_TESTS: Final = 5  # pytest's exit status
 
 def shell_tool(programs: Programs) -> Tool:
     """The tool `shell`."""
-    workspace, rules, most = programs.workspace, programs.rules, programs.most
+    workspace = programs.workspace
+    rules = programs.rules
+    most = programs.most
 
     async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         command = checked(arguments["command"], "command")
@@ -126,7 +128,8 @@ def check_tool(
 
     async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         real = await asyncio.to_thread(permitted, arguments["path"], context)
-        shown, project = workspace.relative(real), ProjectEnvironment(workspace.root, path)
+        shown = workspace.relative(real)
+        project = ProjectEnvironment(workspace.root, path)
         if policy is not RunPolicy.SANDBOXED:  # nothing in the workspace decides which program runs outside
             outcome = await run([sys.executable, "-I", "-B", str(real)], project, deadline)
             return replace(outcome.result(outcome.ended(shown, deadline)), has_outside_effect=True)

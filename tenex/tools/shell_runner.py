@@ -108,7 +108,8 @@ class Programs:
     ) -> ToolResult:
         """Run a program in a folder of the workspace; `typed` is the line of a shell that it reads."""
         root = self.workspace.root
-        can_write, confined = self.may_write(context), is_confined(context.phase)
+        can_write = self.may_write(context)
+        confined = is_confined(context.phase)
         outcome, settled = await self.execute(command, folder, deadline, can_write=can_write, confined=confined)
         if typed and folder == root:
             await asyncio.to_thread(self._record, typed, outcome)
@@ -148,7 +149,8 @@ class Programs:
             Refusal: too little is free on disk, or it may not run without a sandbox.
         """
         await asyncio.to_thread(self.rules.reserve.refuse_if_short)
-        root, settled = self.workspace.root, workspace_scan.Settled()
+        root = self.workspace.root
+        settled = workspace_scan.Settled()
         async with sandbox.scratch_folder(self.scratch) as own:
             before = await asyncio.to_thread(workspace_scan.take, root)
             line, environment = await asyncio.to_thread(

@@ -176,7 +176,8 @@ class Snapshots:
     def _untracked(self, unkept: Mapping[bytes, Stamp]) -> tuple[frozenset[bytes], frozenset[bytes]]:
         """What is neither in the index nor watched: files and folders that hold some, and folders without files."""
         raw = self._git.run("ls-files", "-z", "-o", "--directory")
-        ignored, empty = set(), set()
+        ignored = set()
+        empty = set()
         for path in raw.split(b"\0"):
             if not path or path in unkept:
                 continue

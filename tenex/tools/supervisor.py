@@ -32,7 +32,9 @@ TOO_MANY = signal.SIGRTMAX
 
 def main(arguments: list[str]) -> int:
     """Run the command and everything it starts; return how it ended, or end by the signal it ended by."""
-    daemon, limits, command = int(arguments[0]), [int(most) for most in arguments[1].split(",")], arguments[2:]
+    daemon = int(arguments[0])
+    limits = [int(most) for most in arguments[1].split(",")]
+    command = arguments[2:]
     _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != daemon:
         return 1  # it was gone before the kernel could be asked to signal it
@@ -58,7 +60,8 @@ def main(arguments: list[str]) -> int:
 
 def _attend(program: int, signals: set[signal.Signals], most: int) -> os.waitid_result | signal.Signals | None:
     """Wait until the program has ended, and return how; None at the daemon's wish, `TOO_MANY` where that was so."""
-    fewest, next_look = _threads_here(), time.monotonic()
+    fewest = _threads_here()
+    next_look = time.monotonic()
     while True:
         received = signal.sigtimedwait(signals, LOOK_EVERY)
         if received is not None and received.si_signo == signal.SIGTERM:

@@ -223,7 +223,8 @@ class Workspace:
         Raises:
             Refusal: there is no such file, the place is taken, or the disk does not take it; nothing has changed.
         """
-        shown, wanted = self._file(real, to_change=True), self._file(target, to_change=True)
+        shown = self._file(real, to_change=True)
+        wanted = self._file(target, to_change=True)
         with self._changing, _refusing(f"{shown} or {wanted}"), self._folder(real) as folder:
             about = _about(folder, real.name)
             if folder is None or about is None:

@@ -54,7 +54,8 @@ def load_object(reference: str, is_meant: Callable[[object], bool], what: str) -
     parts = REFERENCE.fullmatch(reference)
     if parts is None:
         raise ConfigurationError([f"{reference} is not of the form package.module:name; write it so."])
-    module, name = parts["module"], parts["name"]
+    module = parts["module"]
+    name = parts["name"]
     found = load_module(module, reference)
     value: object = found
     for part in name.split("."):

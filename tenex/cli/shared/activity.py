@@ -85,7 +85,8 @@ def _state(run: Mapping[str, Any]) -> str:
 
 
 def _usage(usage: Mapping[str, Any]) -> str:
-    tokens, cost = usage["inputTokens"] + usage["outputTokens"], usage["costUsd"]
+    tokens = usage["inputTokens"] + usage["outputTokens"]
+    cost = usage["costUsd"]
     spent = [*([f"{tokens:,} tokens"] if tokens else []), *([dollars(cost)] if cost else [])]
     return ", ".join([f"{usage['calls']} model calls", *spent])
 
@@ -188,7 +189,8 @@ class DaemonWatch:
                 answer = await ask(self.socket, "watch", patience=ANSWER, **({} if after is None else {"after": after}))
                 if after is None:
                     await self._fetch_status()
-                reports, after = answer["entries"], int(answer["after"])
+                reports = answer["entries"]
+                after = int(answer["after"])
                 for report in reports:
                     self.on_report(report)
             except (OSError, TenexError, LookupError, TypeError, ValueError):  # no daemon, or of another version
@@ -211,7 +213,8 @@ class DaemonWatch:
         if report["kind"] == "lines":
             self.on_lines([Line(**line) for line in report["lines"]], report["status"])
             return
-        agent, text = str(report["agent"]), str(report["text"])
+        agent = str(report["agent"])
+        text = str(report["text"])
         known = self.writing.pop(agent, None)
         match report["kind"]:
             case "piece":

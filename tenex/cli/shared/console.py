@@ -51,7 +51,8 @@ class Screen:
 
     def show(self, line: Line) -> None:
         """Draw a line of the transcript."""
-        head, text = printable(line.head), printable(line.text)
+        head = printable(line.head)
+        text = printable(line.text)
         if line.tone == "phase":
             self._show_phase(head, text)
         elif line.tone in MESSAGES:

@@ -36,7 +36,8 @@ def on_folder(given: Globals, work: Callable[[ConversationFolder, Disk], Awaitab
     Raises:
         StoreError: this user may not read it.
     """
-    where, disk = given.paths(), Disk()
+    where = given.paths()
+    disk = Disk()
     if not where.data.is_dir():
         output.message(f"tenex: {where.data}: no such folder. `tenex init` makes it; --data names another.")
 

@@ -149,7 +149,8 @@ def explain(error: TenexError) -> str:
 
 def progress(items: Sequence[T], title: str = "Reading journals") -> Iterator[T]:
     """Yield the items; a terminal is shown a bar on stderr when it takes long."""
-    began, bar = time.monotonic(), None
+    began = time.monotonic()
+    bar = None
     try:
         for number, item in enumerate(items):
             if bar is None and time.monotonic() - began > PROGRESS_AFTER and sys.stderr.isatty():

@@ -105,7 +105,8 @@ class Chosen:
 
     def config(self) -> ModelClientConfig:
         """As the settings of the model client."""
-        defaults, key = Models(), self.key or self.known_key
+        defaults = Models()
+        key = self.key or self.known_key
         provider = ProviderConfig(
             name=self.provider, kind=self.kind or self.provider, base_url=self.base_url, api_key=key
         )
@@ -344,7 +345,8 @@ def ask(keys: Path) -> Chosen | None:
         if not answer.isdecimal() or not 1 <= int(answer) <= len(VENDORS):
             output.message(f"Type a number from 1 to {len(VENDORS)}.")
             continue
-        vendor, default = VENDORS[int(answer) - 1], answer
+        vendor = VENDORS[int(answer) - 1]
+        default = answer
         if vendor.name == OFFLINE:
             return None
         chosen = _ask_details(vendor, keys)
@@ -364,13 +366,16 @@ def ask(keys: Path) -> Chosen | None:
 
 
 def _ask_details(vendor: Vendor, keys: Path) -> Chosen | None:
-    provider, base_url, kind = vendor.name, vendor.base_url, None
+    provider = vendor.name
+    base_url = vendor.base_url
+    kind = None
     if vendor.name == CUSTOM:
         base_url = prompt("Its address, up to and with /v1", "http://127.0.0.1:8080/v1")
         if not _is_url(base_url):
             output.message(f"{base_url} is not an address: it must begin with http:// or https://.")
             return None
-        provider, kind = prompt("A name for it", CUSTOM).lower(), "openai"
+        provider = prompt("A name for it", CUSTOM).lower()
+        kind = "openai"
         if not _NAME.fullmatch(provider) or (provider in BY_NAME and provider != CUSTOM):
             output.message("Use lower-case letters, digits, '-' and '_', and a name that is not in the list above.")
             return None

@@ -43,7 +43,8 @@ def register(to: typer.Typer, name: str | None = None, *, has_json: bool = True)
         @wraps(function)
         def command(ctx: typer.Context, *, data: Path | None, as_json: bool = False, **arguments: Any) -> None:
             given = ctx.find_root().obj
-            given.data, given.as_json = data or given.data, as_json
+            given.data = data or given.data
+            given.as_json = as_json
             if is_reader:
                 from .lookup import on_folder  # it opens stores, which would slow `--help` down
 

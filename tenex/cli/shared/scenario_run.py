@@ -136,7 +136,8 @@ class _Watch:
         self.run = Run()
         self.fault = ""
         self.recorder: CallRecorder
-        self._scenario, self._is_real = scenario, is_real
+        self._scenario = scenario
+        self._is_real = is_real
         self._scripts: list[ScriptedModel] = []
         self._conversation: Conversation | None = None
         self._received = 0
@@ -150,7 +151,8 @@ class _Watch:
 
     def wrapped(self, model: Model) -> Model:
         """The model of a run: answers that are given, then the real model, or the script."""
-        scenario, otherwise = self._scenario, model
+        scenario = self._scenario
+        otherwise = model
         if not self._is_real:
             rest = Paced(OfflineModel()) if scenario.answered_by == "offline" else None
             otherwise = self._scripted(scenario.script, rest)

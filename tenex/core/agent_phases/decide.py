@@ -128,7 +128,8 @@ def ask_what_is_offered(transaction: Transaction) -> None:
     for run in tuple(transaction.state.work.runs.values()):
         program = _program(transaction, run)
         if run.wants is not None and run.wants >= first and program is not None and program.asks_functions:
-            agent_state, ask = agent_state_of(transaction.state, run, program), asker(transaction.state, run)
+            agent_state = agent_state_of(transaction.state, run, program)
+            ask = asker(transaction.state, run)
             for tool in (*program.scopes, *program.links):
                 program.withheld(tool, agent_state, transaction.state.cycle.phase, ask)
 
@@ -138,7 +139,8 @@ def refusal(transaction: Transaction, run: Run, agent: Agent, tool: str) -> str 
 
     Both the conversation's phase and the agent's own must permit it.
     """
-    phase, rule = transaction.state.cycle.phase, transaction.policy.tools_of(agent).get(tool)
+    phase = transaction.state.cycle.phase
+    rule = transaction.policy.tools_of(agent).get(tool)
     is_permitted = rule is not None and may_use(rule, phase, agent)
     reason = withheld(transaction, run, agent, tool)
     if is_permitted and reason is None:
@@ -153,7 +155,9 @@ def refusal(transaction: Transaction, run: Run, agent: Agent, tool: str) -> str 
 
 def _offer(transaction: Transaction, run: Run, agent: Agent) -> str:
     """What the agent may use where it is now."""
-    state, here, program = transaction.state, "", agent.program
+    state = transaction.state
+    here = ""
+    program = agent.program
     allowed = [
         rule.name for rule in transaction.policy.tools_of(agent).values() if may_use(rule, state.cycle.phase, agent)
     ]
@@ -189,7 +193,8 @@ def decide(transaction: Transaction, run: Run, agent: Agent, call: Call) -> None
 
 def _decide(transaction: Transaction, run: Run, agent: Agent, program: Program, call: Call) -> str | None:
     """Why the call is refused; None if it was carried out."""
-    request, phase = call.request, transaction.state.cycle.phase
+    request = call.request
+    phase = transaction.state.cycle.phase
     agent_state = agent_state_of(transaction.state, run, program)
     if request.tool in (SET, APPEND):
         if request.tool not in names(program, agent_state, phase):
@@ -227,7 +232,8 @@ def kept(transaction: Transaction, run: Run, result: ToolResult) -> ToolResult:
 
 def _no_way(program: Program, agent_state: AgentPhaseState, moves: Sequence[tuple[str, str]]) -> str | None:
     """Why a call cannot have gone that way; whether the conditions held, the tool has checked."""
-    here, edges = agent_state.phase, program.graph.edges if program.graph else ()
+    here = agent_state.phase
+    edges = program.graph.edges if program.graph else ()
     pairs = {(edge.source, edge.target) for edge in edges}
     for source, target in moves:
         if source != here or (source, target) not in pairs:

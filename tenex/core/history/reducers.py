@@ -178,7 +178,8 @@ def so_far(state: State, cycle: CycleSummary) -> CycleSummary:
 
 
 def _rolled_back(state: State, history: History, record: RolledBack) -> History:
-    then, open_cycle = record.state, history.open_cycle
+    then = record.state
+    open_cycle = history.open_cycle
     if open_cycle is not None and open_cycle.cycle != then.cycle.number:
         history = _closed(state, history, record, f"back to record {record.to}", person(record.by))
     if then.cycle.status == "ended" or (

@@ -260,9 +260,11 @@ class History:
 
     def _with(self, name: str, item: Any) -> "History":
         """The history with one more entry of a list, of which `BLOCK` leave together."""
-        items, gone = (*getattr(self, name), item), 0
+        items = (*getattr(self, name), item)
+        gone = 0
         if len(items) >= 2 * BLOCK:
-            items, gone = items[BLOCK:], BLOCK
+            items = items[BLOCK:]
+            gone = BLOCK
         changes: dict[str, Any] = {name: items, f"{name}_before": getattr(self, f"{name}_before") + gone}
         return replace(self, **changes)
 

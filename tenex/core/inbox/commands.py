@@ -290,7 +290,8 @@ def stop(transaction: Transaction, name: str, *, quiet: bool = False) -> None:
 
 def undo(transaction: Transaction, argument: str, name: str) -> None:
     """List what the last turn or cycle changed in the workspace; with `yes` put back what was listed."""
-    state, words = transaction.state, [word.strip(".,!") for word in plain(argument).lower().split()]
+    state = transaction.state
+    words = [word.strip(".,!") for word in plain(argument).lower().split()]
     listed = state.work.undo
     if unknown := [word for word in words if word not in ("turn", "cycle", "yes")]:
         notify(transaction, f"`/undo` takes `cycle` or `yes`, not {cut(unknown[0], 40)}. Nothing was done.")

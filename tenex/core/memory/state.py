@@ -72,7 +72,8 @@ def shortened(recent: Sequence[Message], earlier: Sequence[Message]) -> tuple[tu
     gone = (replace(m, text=in_a_line(m.text, LINE)) for m in recent[:start] if m.role is not None)
     lines = (*earlier, *gone)
     if sum(map(size, lines)) > EARLIER_BYTES:
-        half, kept = EARLIER_BYTES // 2, len(lines)
+        half = EARLIER_BYTES // 2
+        kept = len(lines)
         while kept > FIRST and half >= size(lines[kept - 1]):
             kept -= 1
             half -= size(lines[kept])

@@ -167,7 +167,8 @@ def _files(touched: Iterable[str], room: int) -> str:
 
 def _choose(conversation: Conversation, room: int) -> _Choice:
     """The window of the run before with what is new, or another one where that would be more than `room` bytes."""
-    recent, window = conversation.memory.recent, conversation.memory.window
+    recent = conversation.memory.recent
+    window = conversation.memory.window
     oldest = recent[0].seq if recent else 0
     pool = recent
     if older := [message for message in conversation.cycle.messages if message.seq < oldest]:
@@ -254,7 +255,8 @@ def _chosen(conversation: Conversation, pool: Sequence[Message], room: int, *, i
     at_most = int(room * LEFT * EARLIER)
     earlier = [*_earlier(conversation, (), since, at_most, is_whole=is_whole)]
     if sum(_weight(one, limits) for _, one in items) + sum(map(entry_weight, earlier)) > room:
-        usual, limits = limits, _least(conversation, pool, int(room * LEFT) - at_most, limits)
+        usual = limits
+        limits = _least(conversation, pool, int(room * LEFT) - at_most, limits)
         at_first = left = int(room * LEFT) - at_most - sum(_weight(m, limits) for m in pool if m.seq in limits)
         since = conversation.next_seq
         for seq, one in reversed(items):
@@ -310,11 +312,13 @@ def _fitting(messages: Sequence[Message], room: int, usual: Mapping[int, int]) -
         sizes = [_size(message, limits[message.seq]) for message in messages]
         if sum(sizes) <= room:
             return limits, sum(sizes)
-    chosen, used = dict[int, int](), 0
+    chosen = dict[int, int]()
+    used = 0
     for message, size in zip(messages, sizes, strict=True):
         if used + size > room and chosen:
             break
-        chosen[message.seq], used = SHORTER[-1], used + size
+        chosen[message.seq] = SHORTER[-1]
+        used = used + size
     return chosen, used
 
 

@@ -59,7 +59,8 @@ def imported(now: State, record: ConversationImported) -> State:
 def brought(now: State, at: Millis, seq: int) -> State:
     """What an import takes over of a state, as of its record `seq`: names, numbers, and what only readers are shown."""
     rest = without_open_work(now, at, seq)
-    identity, cycle = rest.identity, rest.cycle
+    identity = rest.identity
+    cycle = rest.cycle
     phase = now.cycle.phase if now.has_phases else Phase.CHAT
     memory = Memory(answered=seq)
     made = State(

@@ -244,7 +244,8 @@ def undone(history: History, to: int, before: int) -> Iterator[TurnId]:
     Only turns that are remembered.
     """
     rollbacks = [(rollback.seq, rollback.to) for rollback in history.rollbacks]
-    now, then = stretches(rollbacks, before - 1), stretches(rollbacks, to)
+    now = stretches(rollbacks, before - 1)
+    then = stretches(rollbacks, to)
     for turn in history.turns:
         if _is_on(now, turn.seq) and not _is_on(then, turn.seq):
             yield turn.turn_id

@@ -99,7 +99,8 @@ def _waived(value: Any) -> tuple[str, ...] | str:
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
     """The JSON objects of a text, in order and none within another; those that begin at its last `BRACES` braces."""
-    decoder, past = json.JSONDecoder(), 0
+    decoder = json.JSONDecoder()
+    past = 0
     for start in [brace.start() for brace in re.finditer(r"\{", text)][-BRACES:]:
         if start < past:
             continue

@@ -29,7 +29,8 @@ def decide(transaction: Transaction, run: Run, agent: Agent, call: Call) -> None
     Where it has to wait for another to end, the call stays open, and is judged again then; its caller's time is
     suspended, since the other may wait for a user.
     """
-    state, request = transaction.state, call.request
+    state = transaction.state
+    request = call.request
     link = subagents.link_of(agent, request.tool)
     if link is None:
         return

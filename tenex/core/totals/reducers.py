@@ -104,7 +104,8 @@ def spent(totals: Totals, record: r.Record, before: State) -> Totals:
         metrics = {**totals.metrics, phase: replace(past, usage=past.usage + usage)}
         totals = replace(totals, usage=totals.usage + usage, metrics=metrics)
     if usage.tokens or usage.cost_usd:
-        day, person = record.at // DAY, before.on_behalf_of
+        day = record.at // DAY
+        person = before.on_behalf_of
         people = totals.spending.get(day, {})
         people = {**people, person: people.get(person, NO_USAGE) + usage}
         other_days = [item for item in totals.spending.items() if item[0] != day]

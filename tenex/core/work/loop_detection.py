@@ -61,10 +61,12 @@ def is_new(run: Run, result: CallResult) -> bool:
 
 
 def _made(run: Run, since: int) -> Iterator[CallWithResult]:
-    step, requests = 0, dict[str, CallRequest]()
+    step = 0
+    requests = dict[str, CallRequest]()
     for entry in run.entries[since:]:
         if isinstance(entry, ModelStep):
-            step, requests = step + 1, {call.id: call for call in entry.calls}
+            step = step + 1
+            requests = {call.id: call for call in entry.calls}
         elif isinstance(entry, CallResult) and entry.id in requests:
             yield CallWithResult(step, requests[entry.id], entry)
 

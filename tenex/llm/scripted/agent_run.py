@@ -34,7 +34,8 @@ class AgentRun:
     def __init__(self, request: ModelRequest) -> None:
         entries = request.entries
         start = next((at for at, entry in enumerate(entries) if isinstance(entry, ModelStep)), len(entries))
-        before, during = entries[:start], entries[start:]
+        before = entries[:start]
+        during = entries[start:]
         self.agent = str(request.agent)
         self.tools = {tool.name: tool.description for tool in request.tools}
         self.unused = [f"`{tool.name}`" for tool in request.tools if tool.name in request.methods]
@@ -85,7 +86,8 @@ def _key(tool: str, arguments: Mapping[str, Any]) -> str:
 
 def _wanted(groups: Sequence[tuple[bool, Sequence[str]]], later: Sequence[str], reply: str) -> tuple[str, list[Task]]:
     """The newest request and its tasks; the file name it lacks is in the reply that came after it."""
-    request, tasks = "\n".join(groups[-1][1]) if groups else "", list[Task]()
+    request = "\n".join(groups[-1][1]) if groups else ""
+    tasks = list[Task]()
     for by_user, texts in reversed(groups):
         if by_user:
             tasks = [task for text in texts for task in read_request(text)]

@@ -63,10 +63,12 @@ def _turns(question: Question) -> list[dict[str, Any]]:
 
 
 def _choose(question: Question) -> Decision:
-    turns, permitted = _turns(question), question["permitted"]
+    turns = _turns(question)
+    permitted = question["permitted"]
     if not turns:
         return _answer(question, "there is no message yet")
-    phase, done = turns[-1]["phase"], [one for one in turns[-1]["completions"] if one["outcome"] == "finished"]
+    phase = turns[-1]["phase"]
+    done = [one for one in turns[-1]["completions"] if one["outcome"] == "finished"]
     if not done and phase != "reflection":
         return _answer(question, f"the work in {phase} failed")
     if any((one["summary"] or "").startswith(NOTHING_DONE) for one in done):
@@ -115,7 +117,8 @@ def _has_late_request(question: Question) -> bool:
 
 def _answer(question: Question, why_not: str) -> Decision:
     """Go where the messages since the last turn lead, as far as that phase is permitted; wait where there are none."""
-    history, here = question["history"], question["phase"]
+    history = question["history"]
+    here = question["phase"]
     if not history or "turn" in history[-1]:
         return _decision(["USER"], why_not)
     texts = [without_context(str(item["text"])) for item in history if "turn" not in item]

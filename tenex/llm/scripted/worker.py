@@ -99,7 +99,10 @@ def _execute(run: AgentRun) -> End:
     listed = set(files.content.split() if files else ())
     read = run.call_on("read_file", sorted(listed & {task.path for task in tasks}))
     shown = [_shown(task.path, read.get(task.path) if task.path else files) for task in tasks if not task.is_change]
-    changes, new, good, bad = _changes(tasks), dict[str, str](), list[str](), list[str]()
+    changes = _changes(tasks)
+    new = dict[str, str]()
+    good = list[str]()
+    bad = list[str]()
     for path, todo in changes.items():
         try:
             new[path] = _applied(todo, text_of(read.get(path)))
@@ -155,7 +158,8 @@ def _verify(run: AgentRun) -> End:
     changes = {path: list[Task]() for path in run.changed} | _changes(run.tasks)
     read = run.call_on("read_file", changes)
     ran = run.call_on("check", [path for path in run.changed if path.endswith(".py")])
-    faults, lines = [], []
+    faults = []
+    lines = []
     for path, tasks in changes.items():
         how = f"ran `python {path}`" if ran.get(path) else f"read `{path}`"
         lines.append(f"- {how}: it {_describe(tasks) or 'can be read'}")

@@ -100,7 +100,8 @@ class ThreadingScheme(ABC):
         place = self.place(event, own_keys, here)
         if place is None:
             return None
-        group, relays = group_of(event), received_on(relay)
+        group = group_of(event)
+        relays = received_on(relay)
         if group and not relays:  # an answer must not leave the group's relay
             return None
         address: dict[str, Any] = {
@@ -271,5 +272,6 @@ def _slug_pattern(slugs: tuple[str, ...]) -> re.Pattern[str]:
     # before must not make it an address (mail, URL), that after it no package, host or path, and a longer slug wins
     # over a shorter one it begins with. Underscores around it are Markdown.
     names = "|".join(re.escape(slug) for slug in sorted(slugs, key=len, reverse=True))
-    before, after = r"(?<![A-Za-z0-9_.@/+-])_{0,3}", r"(?![A-Za-z0-9]|_+[A-Za-z0-9]|[-./@][A-Za-z0-9])"
+    before = r"(?<![A-Za-z0-9_.@/+-])_{0,3}"
+    after = r"(?![A-Za-z0-9]|_+[A-Za-z0-9]|[-./@][A-Za-z0-9])"
     return re.compile(rf"{before}@({names}){after}", re.IGNORECASE | re.ASCII)

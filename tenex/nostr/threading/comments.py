@@ -122,7 +122,8 @@ def parent_tags(scope: tuple[Tag, ...]) -> tuple[Tag, ...]:
 
 def recipient(scope: tuple[Tag, ...], draft: OutgoingMessage) -> tuple[Tag, ...]:
     """The p tag of the asker, else of the root's author; none if that is the speaker."""
-    author, relay = str(draft.reply_to.get("author", "")), str(draft.reply_to.get("relay", ""))
+    author = str(draft.reply_to.get("author", ""))
+    relay = str(draft.reply_to.get("relay", ""))
     if not author:
         author, relay = next(((tag[1], base.element(tag, 2)) for tag in scope if tag[0] == "P"), ("", ""))
     return (base.short_tag("p", author, relay),) if author and author != draft.speaker else ()

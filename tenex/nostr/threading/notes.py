@@ -91,7 +91,8 @@ def _thread(event: Event, here: str) -> _Thread:
             # some clients put the author where the marker belongs (NIP-01's own order)
             link = _Link(tag[1], base.hint(base.element(tag, 2)), base.key_at(tag, 4, 3))
             marked.get(base.element(tag, 3), plain).append(link)
-    roots, replies = marked["root"], marked["reply"]
+    roots = marked["root"]
+    replies = marked["reply"]
     quoted = base.quotes_of(event)
     plain = [link for link in plain if link.id not in quoted]  # as clients quoted before there were q tags
     others = tuple(link.id for link in (*roots, *replies, *plain))

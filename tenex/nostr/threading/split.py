@@ -141,12 +141,14 @@ def _cut_block(text: str, block: "_Block", room: int) -> tuple[str, str] | None:
     fitting = _fitting(text, room - _json_bytes(closing))
     if _json_bytes(block.opening) > room // 4 or fitting <= body + _LONGEST_GRAPHEME // _LEAST_SHARE:
         return None
-    newline, space = text.rfind("\n", body, fitting + 1), text.rfind(" ", body, fitting + 1)
+    newline = text.rfind("\n", body, fitting + 1)
+    space = text.rfind(" ", body, fitting + 1)
     line = text.rfind("\n", 0, fitting) + 1
     around = _QUOTATION.match(text, line) if ">" in block.around else None
     words = around.end() if around is not None else line
     if newline > body + (fitting - body) // _LEAST_SHARE:
-        cut, before = newline, ""
+        cut = newline
+        before = ""
     else:
         cut = space if space > words else _whole_graphemes(text, fitting)
         before = text[line:words] if cut > words else ""
@@ -179,7 +181,8 @@ def _blocks(text: str) -> tuple[_Block, ...]:
     found: list[_Block] = []
     block: _Block | None = None
     for match in _FENCE_LINE.finditer(text):
-        mark, info = match["mark"], match["info"]
+        mark = match["mark"]
+        info = match["info"]
         if block is None:
             if mark[0] == "~" or "`" not in info:
                 block = _Block(match.start(), None, match[0], mark)
@@ -266,7 +269,8 @@ def _fitting(text: str, room: int) -> int:
     window = text[:room]  # a character is a byte at least
     if _json_bytes(window) <= room:
         return len(window)
-    low, high = 0, len(window)
+    low = 0
+    high = len(window)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if _json_bytes(window[:middle]) <= room else (low, middle)

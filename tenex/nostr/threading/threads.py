@@ -37,7 +37,9 @@ class Threads(ThreadingScheme):
             comment = comment_place(event, here)
             if comment is None or comment.kind != THREAD or not comment.scope:
                 return None
-            scope, parent, references = comment.scope, comment.parent, comment.references
+            scope = comment.scope
+            parent = comment.parent
+            references = comment.references
         tags = {"scope": [list(tag) for tag in scope]}
         return base.Place(
             root=scope[0][1],

@@ -76,7 +76,8 @@ def _split(sentence: str) -> tuple[str, str]:
 
 def _doubts(settings: Settings) -> Iterator[tuple[str, str, str]]:
     """What is valid and probably not meant: location, message, fix."""
-    host, seen = settings.metrics.host, set[str]()
+    host = settings.metrics.host
+    seen = set[str]()
     for url in settings.relays.urls:
         try:
             plain = normalise_url(url)
@@ -115,7 +116,8 @@ def _doubts_of_models(settings: Settings) -> Iterator[tuple[str, str, str]]:
 
 
 def _doubts_of_limits(settings: Settings) -> Iterator[tuple[str, str, str]]:
-    limits, models = settings.limits, settings.models
+    limits = settings.limits
+    models = settings.models
     if not (limits.cost_per_day_usd and limits.tokens_per_day):
         name = "tokens_per_day" if limits.cost_per_day_usd else "cost_per_day_usd"
         yield f"limits.{name}", "0 is no limit: nothing bounds what a day may use", "set it above 0"

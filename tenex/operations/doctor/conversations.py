@@ -62,7 +62,8 @@ def conversations(case: Case) -> Iterator[Finding]:
     if not root.is_dir():
         return
     store = ConversationFolder(root, Disk(), SystemClock())  # its threads end with the process
-    bad, whole = 0, 0
+    bad = 0
+    whole = 0
     for path in sorted(root.iterdir()):
         if not _ID.fullmatch(path.name):
             yield from _foreign(path)
@@ -158,9 +159,11 @@ def _conversation(store: ConversationFolder, folder: Path, *, is_running: bool) 
 
 def _parts(folder: Path, sentence: str) -> tuple[str, str, str]:
     """Location, message and fix of a sentence of `verify`, which begins with a path."""
-    path, rest = str(folder), sentence
+    path = str(folder)
+    rest = sentence
     if match := re.match(rf"({re.escape(str(folder))}(?:/[\w.-]+)?):? (.*)", sentence, re.DOTALL):
-        path, rest = match[1], match[2]
+        path = match[1]
+        rest = match[2]
     message, _, fix = rest.replace(" Nothing was changed.", "").partition(". ")
     return path, message.removesuffix("."), fix
 
@@ -237,7 +240,8 @@ def index(case: Case) -> Iterator[Finding]:
             version = connection.execute("pragma user_version").fetchone()[0]
             checked = str(connection.execute("pragma quick_check(1)").fetchone()[0])
     except (sqlite3.Error, OSError) as error:
-        version, checked = VERSION, str(error)
+        version = VERSION
+        checked = str(error)
     if checked != "ok":
         repair = Repair(partial(remove, path), "removed", needs_lock=True)
         yield warning(f"the index is damaged: {checked.splitlines()[0]}", path, REBUILD_INDEX, repair)

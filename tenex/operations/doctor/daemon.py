@@ -42,7 +42,9 @@ def lock_holder(folder: Path) -> str:
 
 def control(case: Case) -> Iterator[Finding]:
     """Report the state of the control socket, and through it what the daemon could not write or reach."""
-    path, folder, runs = case.paths.socket, case.paths.conversations, bool(case.daemon)
+    path = case.paths.socket
+    folder = case.paths.conversations
+    runs = bool(case.daemon)
     if path.exists() and not path.is_socket():
         yield fault("this is not a socket", path, "move it away; the daemon listens there")
         return
@@ -80,7 +82,8 @@ def _starting(case: Case) -> Finding:
 
 def problems_in_status(status: Mapping[str, Any]) -> Iterator[Finding]:
     """Report the problems in a status of `operations.status`."""
-    settings, stored = status["configuration"], status["conversations"]
+    settings = status["configuration"]
+    stored = status["conversations"]
     file = settings["file"] or "the settings"
     if refused := settings.get("refused"):
         message = (

@@ -28,7 +28,8 @@ RESTORE: Final = "restore it from a backup; `tenex init` creates a new one only 
 
 def folders(case: Case) -> Iterator[Finding]:
     """Report folders that are missing, not folders, or not usable."""
-    paths, other = case.paths, "run `tenex init`, or name another folder with --data"
+    paths = case.paths
+    other = "run `tenex init`, or name another folder with --data"
     if not case.data.is_dir():
         kind = "this is not a folder" if os.path.lexists(case.data) else "there is no such folder"
         yield fault(kind, case.data, other)
@@ -79,7 +80,8 @@ def access(paths: ProjectPaths) -> Iterator[Finding]:
 
     A fault is what another user can take the daemon over with: `run` refuses to start then.
     """
-    owner, data = _owner(paths.data), paths.data.resolve()
+    owner = _owner(paths.data)
+    data = paths.data.resolve()
     configs = (paths.data / name for name in CONFIG_NAMES)
     private = dict.fromkeys(
         (
@@ -112,8 +114,10 @@ def _access(path: Path, owner: int, keys: Path, *, is_private: bool) -> Iterator
         return
     if stat.S_ISLNK(found.st_mode):
         return
-    mode, quoted = stat.S_IMODE(found.st_mode), shlex.quote(str(real))
-    level, is_key = Level.WARNING if is_closed else Level.FAULT, path.parent == keys
+    mode = stat.S_IMODE(found.st_mode)
+    quoted = shlex.quote(str(real))
+    level = Level.WARNING if is_closed else Level.FAULT
+    is_key = path.parent == keys
     if found.st_uid not in ((owner,) if is_key or path == keys else (owner, 0)):
         message = f"this belongs to user {found.st_uid}, and user {owner} is to run tenex"
         yield Finding(level=level, message=message, location=str(path), fix=f"run `chown {owner} {quoted}` as root")
@@ -175,8 +179,10 @@ def keys(case: Case) -> Iterator[Finding]:
     folder = case.paths.keys
     if _is_foreign(case) or (os.path.lexists(folder) and not folder.is_dir()):  # the check `folders` reports it
         return
-    ring, found = KeyRing(folder), list[Finding]()
-    names, known = ring.names(), dict[str, SecretKey]()
+    ring = KeyRing(folder)
+    found = list[Finding]()
+    names = ring.names()
+    known = dict[str, SecretKey]()
     for name in names:
         try:
             known[name] = ring.get(name)

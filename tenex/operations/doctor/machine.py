@@ -86,7 +86,8 @@ def service(case: Case) -> Iterator[Finding]:
     if soft != resource.RLIM_INFINITY and soft < MIN_OPEN_FILES:
         message = f"only {soft} files may be open at once (up to {hard} are permitted)"
         yield warning(message, "the limit on open files", "raise it: `ulimit -n 4096`, or LimitNOFILE= in the unit")
-    host, port = case.settings.metrics.host, case.settings.metrics.port
+    host = case.settings.metrics.host
+    port = case.settings.metrics.port
     if port is not None and not case.daemon:
         try:
             socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
@@ -168,7 +169,9 @@ def _flush(folder: Path) -> Finding:
 
 def sandbox(case: Case) -> Iterator[Finding]:
     """Report whether programs of agents can be confined, and so which tools are on."""
-    tools, works, bwrap = case.settings.tools, probe_bubblewrap(), find_program("bwrap", case.paths.workspace)
+    tools = case.settings.tools
+    works = probe_bubblewrap()
+    bwrap = find_program("bwrap", case.paths.workspace)
     if works:
         yield ok("programs of agents run in a sandbox (bubblewrap)", bwrap or "")
     else:
@@ -203,7 +206,8 @@ def git(case: Case) -> Iterator[Finding]:
     if not case.settings.tools.checkpoints:
         yield ok("no checkpoints of the workspace are kept, as configured", "tools.checkpoints")
         return
-    executable, folder = find_program("git", workspace), case.paths.checkpoints
+    executable = find_program("git", workspace)
+    folder = case.paths.checkpoints
     if executable is None:
         message = "git is not installed: what a command changed is not known and cannot be restored"
         yield warning(message, "tools.checkpoints", "install git, or set this to false")

@@ -100,7 +100,8 @@ async def _subscription(connection: ClientConnection, location: str, identity: S
     Raises:
         RelayUnavailable: it closed the connection, or does not answer.
     """
-    start, note = time.perf_counter(), ""
+    start = time.perf_counter()
+    note = ""
     recipient = {} if identity is None else {"#p": [identity.public]}
     while True:
         request = connection.request([{"kinds": list(KINDS), "limit": 1, **recipient}], lambda _: None)

@@ -120,10 +120,12 @@ async def repair_all(conversations_folder: Path, findings: Sequence[Finding]) ->
 
         try:
             await asyncio.wait_for(in_thread(run), REPAIR_TIMEOUT)
-            done, success = repair.done, True
+            done = repair.done
+            success = True
         except (OSError, TenexError) as error:  # TimeoutError is an OSError
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            done, success = f"could not be fixed: {reason or type(error).__name__}", False
+            done = f"could not be fixed: {reason or type(error).__name__}"
+            success = False
         return Fixed(message=finding.message, location=finding.location, done=_one_line(done), success=success)
 
     return tuple([await apply(finding, finding.repair) for finding in findings if finding.repair is not None])

@@ -130,7 +130,8 @@ def _bounds(expect: Expectations, run: Run, figures: Figures) -> Iterator[str]:
     if expect.notes is not None and run.notes > expect.notes:
         yield f"notes: {run.notes:,} of at most {expect.notes:,}"
     for name in ("calls", "sequential_calls", "prompt_tokens", "cost"):
-        most, found = getattr(expect, name), getattr(figures, name)
+        most = getattr(expect, name)
+        found = getattr(figures, name)
         if most is not None and found is not None and found > most:
             yield f"{name.replace('_', ' ')}: {found:,} of at most {most:,}"
     if expect.cached is not None and figures.cached is not None and figures.cached < expect.cached:

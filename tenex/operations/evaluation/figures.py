@@ -58,7 +58,9 @@ class CallRecorder:
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Ask, and keep the call, also one that fails."""
-        sent, began, usage = serialized(request), monotonic(), NO_USAGE
+        sent = serialized(request)
+        began = monotonic()
+        usage = NO_USAGE
         try:
             step = await self._model.step(request, on_text)
             usage = step.usage
@@ -87,10 +89,12 @@ def figures_of(calls: Iterable[Call]) -> Figures:
 
 
 def _sequential(calls: Iterable[Call]) -> int:
-    count, last = 0, 0.0
+    count = 0
+    last = 0.0
     for call in sorted(calls, key=lambda call: call.ended):  # the one that ends first leaves most room
         if call.began >= last:
-            count, last = count + 1, call.ended
+            count = count + 1
+            last = call.ended
     return count
 
 
@@ -108,7 +112,8 @@ def _cached(calls: Iterable[Call]) -> float | None:
 
 def _common(one: bytes, other: bytes) -> int:
     """The length of the longest common prefix; by halves, because slices are compared much faster than bytes."""
-    least, most = 0, min(len(one), len(other))
+    least = 0
+    most = min(len(one), len(other))
     while least < most:
         middle = (least + most + 1) // 2
         if one[:middle] == other[:middle]:

@@ -261,7 +261,8 @@ def _read(path: Path, faults: list[str]) -> Scenario | None:
             faults += _sentences(path, tree, invalid)
         else:
             faults += _script_faults(path, tree, scenario)
-            scenario._is_shipped, scenario._folder = path.parent == SHIPPED, path.parent
+            scenario._is_shipped = path.parent == SHIPPED
+            scenario._folder = path.parent
             if scenario.source is not None and not scenario.source.is_dir():
                 at, _ = _place(tree, ("repository",))
                 faults.append(f"{path}:{at}: repository: there is no folder {scenario.source}; create it.")
@@ -279,7 +280,8 @@ def _sentences(path: Path, tree: yaml.Node, invalid: ValidationError) -> Iterato
             allowed = tables.get(str(keys[0]), Scenario).model_fields
             sentence = f"there is no such key. {choices(str(keys[-1]), allowed)}"
         elif kind == "missing":
-            name, sentence = str(problem["loc"][-1]), "is missing. Add it."
+            name = str(problem["loc"][-1])
+            sentence = "is missing. Add it."
         elif kind == "value_error":
             sentence = str(problem["ctx"]["error"])
         else:
@@ -301,7 +303,8 @@ def _script_faults(path: Path, tree: yaml.Node, scenario: Scenario) -> Iterator[
 
 def _place(node: yaml.Node, location: tuple[int | str, ...]) -> tuple[int, list[int | str]]:
     """The line of a location, and its keys as the file has them: without pydantic's names of alternatives."""
-    line, keys = 1, list[int | str]()
+    line = 1
+    keys = list[int | str]()
     for part in location:
         inner = None
         if isinstance(node, yaml.MappingNode):
@@ -309,6 +312,7 @@ def _place(node: yaml.Node, location: tuple[int | str, ...]) -> tuple[int, list[
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
             inner = (node.value[part], node.value[part])
         if inner is not None:
-            line, node = inner[0].start_mark.line + 1, inner[1]
+            line = inner[0].start_mark.line + 1
+            node = inner[1]
             keys.append(part)
     return line, keys

@@ -22,7 +22,8 @@ class ScriptedModel:
     """A `Model` that answers from a script, then asks another model; `missing` is set where there is none."""
 
     def __init__(self, script: Script, otherwise: Model | None) -> None:
-        self._script, self._otherwise = script, otherwise
+        self._script = script
+        self._otherwise = otherwise
         self._given: Counter[tuple[str, str]] = Counter()
         self._calls = 0
         self.missing = ""
@@ -54,7 +55,8 @@ class ScriptedModel:
     def _next(self, request: ModelRequest) -> tuple[bool, Any]:
         agents = [str(request.agent), *([ANY] if request.purpose == "work" else [])]
         for agent, phase in product(agents, (str(request.phase), ANY)):
-            answers, place = self._script.get(agent, {}).get(phase, []), self._given[agent, phase]
+            answers = self._script.get(agent, {}).get(phase, [])
+            place = self._given[agent, phase]
             if place < len(answers):
                 self._given[agent, phase] += 1
                 return True, answers[place]
@@ -81,7 +83,8 @@ class Held:
     """A `Model` that is asked when a function of the request has returned."""
 
     def __init__(self, model: Model, before: Callable[[ModelRequest], Awaitable[None]]) -> None:
-        self._model, self._before = model, before
+        self._model = model
+        self._before = before
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Wait for the function, then ask."""

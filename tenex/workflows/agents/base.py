@@ -75,7 +75,8 @@ class BaseAgent(PhasedAgent):
         check_given(model=model, journal=journal, clock=clock, limits=limits, thread=thread)
         for name, value in state.items():
             setattr(self, name, value)
-        self._model, self._thread = model, thread
+        self._model = model
+        self._thread = thread
         self._journals = journal or MemoryJournals()
         self._limits, self._clock = limits or Limits(), clock or SystemClock()
         self._turn = asyncio.Lock()

@@ -201,7 +201,8 @@ def _read_state(reading: _Reading, name: str, value: State[Any], kind: Any) -> N
         return
     typed = _typed(reading, name, kind)
     if typed is not None:
-        reading.fields[name], reading.declared[name] = typed, value
+        reading.fields[name] = typed
+        reading.declared[name] = value
 
 
 def _typed(reading: _Reading, name: str, kind: Any) -> Typed[Any] | None:

@@ -209,7 +209,8 @@ def drop(transaction: Transaction, by: str) -> None:
 
 
 def _open(transaction: Transaction, signal: MissionRequested) -> None:
-    state, rule = transaction.state, missions_of(transaction.policy).get(signal.workflow)
+    state = transaction.state
+    rule = missions_of(transaction.policy).get(signal.workflow)
     if rule is None or signal.node not in rule.nodes or state.has_open_kind:
         return  # the caller has been informed before
     if state.work.turn is not None or session_of(state) is not None:
@@ -245,7 +246,8 @@ def _enter(
         entering[CURRENT_PHASE] = node.phase
     close_at = Millis(transaction.now + node.timeout) if node.timeout is not None else Millis(0)
     transaction.add(m.NodeEntered, node=name, data=dict(data), changed=entering, close_at=close_at)
-    mission, most = mission_of(transaction.state), transaction.policy.limits.nodes_per_mission
+    mission = mission_of(transaction.state)
+    most = transaction.policy.limits.nodes_per_mission
     if mission is not None:
         _announce_node(transaction, mission, rule, before)
     if mission is not None and mission.visits >= most:
@@ -314,7 +316,8 @@ def _step_done(transaction: Transaction, mission: Mission, signal: StepFinished)
 
 
 def _changed(mission: Mission, state: Mapping[str, Any]) -> dict[str, Any]:
-    known, missing = mission.state, object()
+    known = mission.state
+    missing = object()
     return {name: value for name, value in state.items() if known.get(name, missing) != value}
 
 
@@ -387,11 +390,13 @@ def _failed(transaction: Transaction, mission: Mission, failure: NodeFailed) -> 
 
 def _fail(transaction: Transaction, mission: Mission, kind: str, message: str, who: Who = "author") -> None:
     """The node failed for good: its error edge, or the end."""
-    rule, node = missions_of(transaction.policy).get(mission.workflow), _rule(transaction, mission)
+    rule = missions_of(transaction.policy).get(mission.workflow)
+    node = _rule(transaction, mission)
     if _halt_if_strange(transaction, mission) or rule is None or node is None:
         return
     _mark_unknown(transaction, mission, CUT_OFF)
-    target, message = node.on_error, message[:MESSAGE_CHARACTERS]
+    target = node.on_error
+    message = message[:MESSAGE_CHARACTERS]
     if target is None or not rule.graph.permits(mission.node, target):
         transaction.add(m.NodeCompleted, node=mission.node, to=END, kind=kind, message=message)
         _end(transaction, "failed", kind=kind, message=f"{mission.node}: {message}", who=who)
@@ -441,7 +446,8 @@ def _pause(transaction: Transaction, mission: Mission, by: str, reason: str) -> 
 
 def _halt_if_strange(transaction: Transaction, mission: Mission, following: str = END) -> bool:
     """Whether it was paused, because the configured graph does not know its node; what has been done is kept."""
-    rule, sentence = missions_of(transaction.policy).get(mission.workflow), ""
+    rule = missions_of(transaction.policy).get(mission.workflow)
+    sentence = ""
     if rule is None:
         faults = transaction.policy.disabled.get(Slug(mission.workflow), ())
         sentence = (
@@ -491,7 +497,8 @@ def _announce_node(transaction: Transaction, mission: Mission, rule: MissionRule
 
 def _report_end(transaction: Transaction, mission: Mission, who: Who) -> None:
     """Report the outcome; where the conversation is its own, the message has the reason as a tag."""
-    outcome, name = mission.outcome or "finished", mission.workflow
+    outcome = mission.outcome or "finished"
+    name = mission.workflow
     tags = (("close-reason", outcome),) if mission.is_alone else ()
     match outcome:
         case "finished":

@@ -104,7 +104,8 @@ class Graph(NodeGraph[StateT, DepsT, RunEndT]):
         caller = Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey(""))
         bare = Policy(roster={}, tools={}, project=caller, limits=limits or Limits())
         policy = with_missions(bare, {self.name: self.rule()})
-        journals, clock = journal or MemoryJournals(), clock or SystemClock()
+        journals = journal or MemoryJournals()
+        clock = clock or SystemClock()
         ended = await _LocalMission(asked, conversation, journals, policy, clock, missions=runner).run_to_rest()
         if (reached := mission_of(ended)) is None:
             raise InternalError(f"the mission {self.name} was not begun")

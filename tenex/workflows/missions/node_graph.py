@@ -204,9 +204,13 @@ class NodeGraph(Generic[StateT, DepsT, RunEndT]):
         """
         data: dict[str, Any]
         if isinstance(answer, End):
-            to, data, result = END, {}, self._result.dump(answer.data)
+            to = END
+            data = {}
+            result = self._result.dump(answer.data)
         elif isinstance(answer, BaseNode):
-            to, data, result = answer.get_node_id(), {}, None
+            to = answer.get_node_id()
+            data = {}
+            result = None
             refusal = self.transitions.check(effect.node, to)
             if refusal is None and type(answer) is not self._shapes[to].node:
                 refusal = f"{effect.node} returned a {to} that is not the one of this graph."

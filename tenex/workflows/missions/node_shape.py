@@ -65,7 +65,8 @@ def _faults_of_name(node: Node) -> Iterator[str]:
 
 def read(node: Node, names: dict[str, Node]) -> NodeShape:
     """Read a node; what is wrong with it is in its faults."""
-    name, faults = node.get_node_id(), []
+    name = node.get_node_id()
+    faults = []
     edges: list[Edge] = []
     result: Any = Any
     try:
@@ -226,7 +227,10 @@ def _takes_context(run: Any) -> bool:
 def _faults_of_policy(shape: NodeShape) -> Iterator[str]:
     """What is wrong with the arguments of a node's class, whatever their types are."""
     policy: Any = shape.node.policy
-    name, timeout, retries, target = shape.name, policy.timeout, policy.retries, policy.on_error
+    name = shape.name
+    timeout = policy.timeout
+    retries = policy.retries
+    target = policy.on_error
     is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
     if timeout is not None and not (is_number and 0 < timeout < math.inf):
         yield f"{name}: timeout is {timeout!r}; it must be above 0 seconds, or leave it out for no bound."

@@ -281,7 +281,8 @@ class CostMeter:
 
     def read(self) -> dict[str, Usage]:
         """What was paid; it counts from nothing again."""
-        spent, self._spent = self._spent, {}
+        spent = self._spent
+        self._spent = {}
         return spent
 
 

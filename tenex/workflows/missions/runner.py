@@ -286,7 +286,8 @@ class NodeTaskOf:
 
     async def _carry_out(self, step: Step, call: Callable[[str], Any], kind: Typed[Any]) -> BaseException | None:
         """Have the effect and report its result."""
-        token, ctx_token = _IN_STEP.set(step.id), CURRENT.set(None)
+        token = _IN_STEP.set(step.id)
+        ctx_token = CURRENT.set(None)
         try:
             result = call(f"{self._effect.conversation}:{step.seq}")
             if inspect.isawaitable(result):

@@ -67,10 +67,8 @@ def open_questions(transaction: Transaction) -> int:
     """How many questions a user could mean by a yes that names none."""
     state = transaction.state
     asked_by_agents = sum(call.state is CallState.PARKED for run in state.work.runs.values() for call in run.open_calls)
-    has_waiver, has_plan = (
-        bool(phases_of(state).waiver_asked),
-        gates.waiting_plan(state, transaction.policy) is not None,
-    )
+    has_waiver = bool(phases_of(state).waiver_asked)
+    has_plan = gates.waiting_plan(state, transaction.policy) is not None
     return asked_by_agents + has_waiver + has_plan
 
 

@@ -149,10 +149,12 @@ def _command(program: ProgramRun) -> str:
 
 def _taken(state: State) -> str:
     """The time of the work, without that in which somebody was waited for, and what the models used."""
-    milliseconds, usage = sum(turn.working or 0 for turn in state.cycle.turns), state.cycle.usage
+    milliseconds = sum(turn.working or 0 for turn in state.cycle.turns)
+    usage = state.cycle.usage
     if state.history is not None and state.history.open_cycle is not None:  # with what came between the turns
         cycle = so_far(state, state.history.open_cycle)
-        milliseconds, usage = cycle.working, cycle.usage
+        milliseconds = cycle.working
+        usage = cycle.usage
     tokens = usage.input_tokens + usage.output_tokens
     parts = [duration(milliseconds / 1000) if milliseconds >= 1_000 else "less than a second"]
     if tokens:

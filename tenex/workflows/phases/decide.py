@@ -194,7 +194,8 @@ def addressed_now(transaction: Transaction) -> tuple[Slug, ...]:
 
     One that is only ever called by others has none: the router reads such a message like any.
     """
-    state, roster = transaction.state, transaction.policy.routable
+    state = transaction.state
+    roster = transaction.policy.routable
     return tuple(
         slug
         for slug in dict.fromkeys(slug for slug, _ in state.work.addressed)
@@ -218,7 +219,8 @@ def route(transaction: Transaction) -> None:
 
 def _rule_or_agent(transaction: Transaction) -> Decider:
     """Who decided the only choice there is: the agent that handed its work over, or a rule."""
-    state, project = transaction.state, transaction.policy.project
+    state = transaction.state
+    project = transaction.policy.project
     handed_over = () if state.unanswered else state.cycle.turns[-1].completions
     slug = next((done.agent for done in handed_over if done.hand_over is not None), None)
     agent = transaction.policy.roster.get(slug) if slug is not None else None
@@ -237,7 +239,8 @@ def want_router(transaction: Transaction, attempt: int) -> None:
 
 
 def _limit(transaction: Transaction) -> tuple[str, str] | None:
-    state, limits = transaction.state, transaction.policy.limits
+    state = transaction.state
+    limits = transaction.policy.limits
     if (many := too_many_turns(transaction)) is not None:
         return many
     if (failure := same_failure(transaction)) is not None:
@@ -280,7 +283,8 @@ def handoff_fields(
     transaction: Transaction, to: Phase, reason: str, decider: Decider, *, begins: bool = False
 ) -> dict[str, object]:
     """Why and where the work goes on, for the next agents; the agent is the one that decided it, or the project."""
-    state, project = transaction.state, transaction.policy.project
+    state = transaction.state
+    project = transaction.policy.project
     is_agent = decider.kind == "hand-over"
     last = state.cycle.turns[-1] if state.cycle.turns else None
     asked = _request(state, begins=begins)

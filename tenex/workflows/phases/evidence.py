@@ -79,7 +79,8 @@ def why_unproved(transaction: Transaction, agent: Agent) -> Unproved | None:
 
     Who can run nothing and works beside others only judges: whether something was run is looked at when all are done.
     """
-    state, turn = transaction.state, transaction.state.work.turn
+    state = transaction.state
+    turn = transaction.state.work.turn
     if turn is None or is_proved(state, turn):
         return None
     tools = sorted(programs_of(agent, transaction.policy))

@@ -99,7 +99,8 @@ def ineligible(conversation: Conversation, agents: Iterable[str], policy: Policy
 
 def path(conversation: Conversation, target: Phase) -> tuple[Phase, ...] | None:
     """The phases entered on the way to `target`: itself, after those that are waived; None if there is no way."""
-    here, waived = conversation.cycle.phase, phases_of(conversation).waived
+    here = conversation.cycle.phase
+    waived = phases_of(conversation).waived
     if PHASE_TRANSITIONS.permits(here, target):
         return (target,)
     way: list[Phase] = []

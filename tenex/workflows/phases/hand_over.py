@@ -78,8 +78,11 @@ def _comes_before(other: Call, call: Call, calls: tuple[Call, ...]) -> bool:
 
 def _read(transaction: Transaction, given: Mapping[str, Any]) -> RoutingDecision | str:
     """The decision that is asked for, or why it is none."""
-    state, policy = transaction.state, transaction.policy
-    phase, reason, name = given.get("phase"), given.get("reason"), given.get("agent") or ""
+    state = transaction.state
+    policy = transaction.policy
+    phase = given.get("phase")
+    reason = given.get("reason")
+    name = given.get("agent") or ""
     if state.cycle.phase not in TALK_PHASES:
         return f"From {state.cycle.phase} the work is not handed over; end your part with `complete`."
     if not isinstance(phase, str) or not isinstance(reason, str) or not isinstance(name, str) or not reason.strip():

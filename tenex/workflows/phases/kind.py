@@ -251,7 +251,8 @@ class PhasesKind(Kind):
 
     def _retry(self, transaction: Transaction, decider: Decider) -> bool:
         """Run the last turn again; False where there is none that may be repeated."""
-        state, name = transaction.state, decider.name
+        state = transaction.state
+        name = decider.name
         last = state.memory.last_turn
         if holds.on_hold(state):
             return False
@@ -278,7 +279,8 @@ class PhasesKind(Kind):
 
     def status(self, transaction: Transaction) -> list[str]:
         """The phase, what runs, and the gates in the way of END."""
-        state, still_open = transaction.state, gates.open_gates(transaction.state, transaction.policy)
+        state = transaction.state
+        still_open = gates.open_gates(transaction.state, transaction.policy)
         lines = [
             f"Phase: {state.cycle.phase} (cycle {state.cycle.number})",
             *activity(transaction, "This cycle has ended."),

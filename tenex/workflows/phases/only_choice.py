@@ -41,7 +41,8 @@ def only_choice(conversation: Conversation, policy: Policy) -> Accepted | None:
 
 
 def _decision(conversation: Conversation, policy: Policy) -> RoutingDecision | None:
-    here, last = conversation.cycle.phase, conversation.cycle.turns[-1]
+    here = conversation.cycle.phase
+    last = conversation.cycle.turns[-1]
     if last.phase is not here or any(done.outcome != "finished" for done in last.completions):
         return None
     handed_over = next((done.hand_over for done in last.completions if done.hand_over is not None), None)

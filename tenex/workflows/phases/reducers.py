@@ -198,7 +198,8 @@ def _call_returned(phases: Phases, record: r.ToolCallCompleted, before: State) -
 
 @_on(r.RunEnded)
 def _run_ended(phases: Phases, record: r.RunEnded, before: State) -> Phases:
-    run, turn = before.work.runs.get(record.run), before.work.turn
+    run = before.work.runs.get(record.run)
+    turn = before.work.turn
     if run is None or turn is None or run.parent is not None:
         return phases
     phases = replace(phases, worked_on=phases.worked_on_after(before, run.shown))

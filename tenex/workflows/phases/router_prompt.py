@@ -147,7 +147,8 @@ def _shorter_turns(turns: Sequence[OrchestratorTurn], done: list[str], room: int
             break
         done[place] = _turn(turns[place], limit, COMPLETIONS[1])
         size = weight(done[place]) + 2
-        total, sizes[place] = total - sizes[place] + size, size
+        total = total - sizes[place] + size
+        sizes[place] = size
     return done
 
 

@@ -77,7 +77,8 @@ def answered(transaction: Transaction, signal: MessageReceived, wrote: r.Message
     Any message but a clear yes of the user asked, or of an owner, closes the question and is then read like any.
     `is_only` is whether nothing else was asked when it came.
     """
-    state, message = transaction.state, signal.message
+    state = transaction.state
+    message = signal.message
     phases = phases_of(state).waiver_asked
     if not phases:
         return False
@@ -109,7 +110,8 @@ def answered(transaction: Transaction, signal: MessageReceived, wrote: r.Message
 
 def waive(transaction: Transaction, phases: Sequence[Phase], signal: MessageReceived) -> None:
     """Record that a user gave up gates with this message, and report what that means."""
-    message, untried = signal.message, phases_of(transaction.state).waiver_untried
+    message = signal.message
+    untried = phases_of(transaction.state).waiver_untried
     is_accepted = bool(untried) and tuple(phases) == phases_of(transaction.state).waiver_asked
     transaction.add(
         p.Waived,

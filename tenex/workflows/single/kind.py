@@ -79,7 +79,8 @@ class SingleKind(Kind):
     def command(self, transaction: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
         """Run the last turn again: on `/retry`, and on `/continue` where it has not finished."""
         del argument
-        state, last = transaction.state, transaction.state.memory.last_turn
+        state = transaction.state
+        last = transaction.state.memory.last_turn
         if (
             name not in ("retry", "continue")
             or state.work.turn is not None

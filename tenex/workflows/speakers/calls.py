@@ -92,7 +92,8 @@ def _spec(name: str, description: str, properties: Mapping[str, Any], *required:
 
 def decided(transaction: Transaction, run: Run, call: Call) -> bool:
     """Decide a call that is about the workflow, with its result; False for any other."""
-    session, request = session_of(transaction.state), call.request
+    session = session_of(transaction.state)
+    request = call.request
     if session is None or not has_calls(session, transaction.policy) or not _is_ours(session, run, request.tool):
         return False
     if session.is_closed:
@@ -204,7 +205,8 @@ def checked_result(transaction: Transaction, session: WorkflowSession, run: Run,
 
 def _handoff(session: WorkflowSession, policy: Policy, given: Mapping[str, Any]) -> Handoff | str:
     """The handoff that is asked for, or why it is none; a name is read leniently (`names.find`)."""
-    target, reason = given.get("target"), given.get("reason", "")
+    target = given.get("target")
+    reason = given.get("reason", "")
     if not isinstance(target, str) or not isinstance(reason, str):
         return "`handoff` needs `target`, the name of somebody who takes part; `reason` must be a text."
     by_name = {name: policy.roster.get(Slug(name)) for name in session.speakers.participant_order}
@@ -238,7 +240,8 @@ def round_of(state: State, policy: Policy, run: Run, text: str, *, completed: bo
 
 
 def _called(session: WorkflowSession, policy: Policy, call: CallRequest) -> Called:
-    tool, given = call.tool, call.arguments
+    tool = call.tool
+    given = call.arguments
     if tool == HANDOFF:
         handoff = _handoff(session, policy, given)
         return Called(tool, handoff if isinstance(handoff, Handoff) else None)
@@ -250,7 +253,8 @@ def _called(session: WorkflowSession, policy: Policy, call: CallRequest) -> Call
 
 def text_of(envelope: Envelope) -> str:
     """The text of a speaker who made only calls; "" for none."""
-    finish, handoff = envelope.finish, envelope.handoff
+    finish = envelope.finish
+    handoff = envelope.handoff
     if finish is not None and (finish.summary or finish.reason):
         return finish.summary or finish.reason
     return handoff.reason or f"I hand over to {handoff.target}." if handoff is not None else ""

@@ -52,7 +52,8 @@ def checked(graph: SpeakerRules, participants: Sequence[str] | None) -> Findings
     if broken:  # the rest needs parts that can be asked
         return Findings(broken)
     given = participants if participants is not None else graph.participants or None
-    faults, warnings = [*_faults_of_speakers(graph, given)], [*_doubts_of_speakers(graph, given)]
+    faults = [*_faults_of_speakers(graph, given)]
+    warnings = [*_doubts_of_speakers(graph, given)]
     named = [*named_agents(graph.initial_speaker, graph.transitions, graph.default_target)]
     everybody = [*dict.fromkeys([*(given or ()), *named])]
     bound = None if graph.max_turns is None else max(graph.max_turns, 1)

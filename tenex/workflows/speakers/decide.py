@@ -126,7 +126,8 @@ def set_variables(transaction: Transaction, session: WorkflowSession, text: str)
     if session.is_closed:
         notify(transaction, over(session))
         return
-    speakers, workflow = session.speakers, rules_of(transaction.policy).workflows.get(session.slug)
+    speakers = session.speakers
+    workflow = rules_of(transaction.policy).workflows.get(session.slug)
     begins_with = workflow.context_vars if workflow is not None else {}
     try:
         graph = rules_of(transaction.policy).compile_graph(speakers.graph_data, speakers.participant_order)
@@ -248,7 +249,8 @@ def _record(transaction: Transaction, envelope: Envelope, folded: Folded, outcom
 
 def next_speaker(transaction: Transaction) -> Slug | None:
     """The agent whose round begins now; None where no one's does, and then it is on record what is waited for."""
-    state, session = transaction.state, session_of(transaction.state)
+    state = transaction.state
+    session = session_of(transaction.state)
     if (
         session is None
         or session.is_closed

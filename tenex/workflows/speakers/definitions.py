@@ -100,7 +100,8 @@ def find_workflows(folder: Path, references: Sequence[str], code_refusal: str = 
         others: list[str] = []
         failed: dict[str, DisabledWorkflow] = {}
         while True:
-            before, failed = len(sources), {}
+            before = len(sources)
+            failed = {}
             for source in sources:
                 if code_refusal and (isinstance(source, str) or source.suffix == ".py"):
                     failed[str(source)] = DisabledWorkflow(slug_of(source), str(source), (f"{source}: {code_refusal}",))
@@ -218,7 +219,8 @@ def _read(source: Path | str, *, may_be_other: bool) -> LoadedWorkflow | None:
 def _of_file(path: Path, warnings: list[str]) -> Workflow:
     text = read_text(path)
     faults: list[str] = []
-    graph, table = TransitionGraph(""), dict[str, Any]()
+    graph = TransitionGraph("")
+    table = dict[str, Any]()
     try:
         data = parsed_toml(text) if path.suffix == ".toml" else parsed_json(text)
         table = data.pop(TABLE, {}) if isinstance(data, dict) else {}

@@ -84,7 +84,8 @@ class TransitionRegistry:
         Raises:
             ConfigurationError: it has no name or that of one which is built in, or not the method of its kind.
         """
-        name, method = getattr(cls, "name", None), _METHODS[kind]
+        name = getattr(cls, "name", None)
+        method = _METHODS[kind]
         asked = getattr(cls, method, None)
         if not isinstance(cls, type) or not isinstance(name, str) or not name or not callable(asked):
             needed = f"a class with `name: ClassVar[str]` and `{method}(state, envelope)`"

@@ -278,7 +278,9 @@ def _from_dict(data: object, registry: TransitionRegistry) -> dict[str, Any]:
     if not isinstance(data, Mapping):
         raise ConfigurationError([f"A graph must be an object with the keys {', '.join(KEYS)}."])
     faults: list[str] = []
-    speaker, rules, turns = data.get("initial_speaker"), data.get("transitions"), data.get("max_turns")
+    speaker = data.get("initial_speaker")
+    rules = data.get("transitions")
+    turns = data.get("max_turns")
     if not isinstance(speaker, str) or not speaker:
         faults.append("initial_speaker must be the name of who speaks first.")
     if turns is not None and (not isinstance(turns, int) or isinstance(turns, bool)):

@@ -71,7 +71,8 @@ class LocalSpeakers(LocalAgent):
             ModelUnavailable: a model cannot be reached; what was done is kept in the journal.
             WorkflowError: it could not begin.
         """
-        self._text, self._given = text, given or {}
+        self._text = text
+        self._given = given or {}
         state = await self.run_to_rest()
         held = next((run.retry for run in state.work.runs.values() if run.retry is not None), None)
         if held is not None:

@@ -61,7 +61,8 @@ class RoundFacts:
             UnreadablePartError: its class does not take its arguments any more.
             ConfigurationError: it failed.
         """
-        state, envelope = self.state, self.envelope
+        state = self.state
+        envelope = self.envelope
 
         def call() -> Any:
             given = copy.deepcopy(state), copy.deepcopy(envelope)
@@ -108,7 +109,8 @@ class Then:
         else:
             value = facts.verdict("target", self.target).value
             decision = TransitionDecision(value["next"], value["reason"])
-        speaker, reason = decision.next_speaker, decision.close_reason
+        speaker = decision.next_speaker
+        reason = decision.close_reason
         return Choice(END, str(reason or TERMINATED)) if speaker is None else Choice(speaker)
 
     def reaches(self, node: str, nodes: Sequence[str]) -> Iterable[str]:
