@@ -123,11 +123,11 @@ class TransitionGraph(Mapping[str, tuple[str, ...]]):
 
     def permitted(self, node: str, facts: Any = None) -> tuple[str, ...]:
         """The named nodes one may go to by open edges, each once, in order; a moving target has no name."""
-        found: dict[str, None] = {}
+        targets: dict[str, None] = {}
         for edge in self.outgoing(node):
             if isinstance(edge.target, str) and edge.target != END and edge.is_open(node, _given(facts)):
-                found[str(edge.target)] = None
-        return tuple(found)
+                targets[str(edge.target)] = None
+        return tuple(targets)
 
     def permits(self, source: str, target: str, facts: Any = None) -> bool:
         """Whether an open edge leads from `source` to `target`, END included."""
@@ -143,9 +143,9 @@ class TransitionGraph(Mapping[str, tuple[str, ...]]):
         `turns` counts what has been done so far; `is_open` asks an edge, for those whose conditions may raise. None
         means: stay, nothing matched and there is no default.
         """
-        given = _given(facts)
-        target = next((edge.target for edge in self.outgoing(node) if is_open(edge, node, given)), self.default)
-        choice = Choice(target) if isinstance(target, str) else target.resolve(node, given) if target else None
+        facts = _given(facts)
+        target = next((edge.target for edge in self.outgoing(node) if is_open(edge, node, facts)), self.default)
+        choice = Choice(target) if isinstance(target, str) else target.resolve(node, facts) if target else None
         return self.bounded(choice, turns)
 
     def bounded(self, choice: Choice | None, turns: int) -> Choice | None:
@@ -264,14 +264,14 @@ def _next(graph: TransitionGraph, node: str, *, by_rules: bool) -> Iterator[str]
 
 
 def _closure(start: Iterable[str], ways: Mapping[str, Iterable[str]]) -> set[str]:
-    found = set(start)
+    reached = set(start)
     frontier = list(start)
     while frontier:
         for target in ways.get(frontier.pop(), ()):
-            if target not in found:
-                found.add(target)
+            if target not in reached:
+                reached.add(target)
                 frontier.append(target)
-    return found
+    return reached
 
 
 # ---- the diagram ----------------------------------------------------------------------------------------------------

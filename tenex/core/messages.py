@@ -145,7 +145,9 @@ def is_too_deep(value: Any) -> bool:
     """Whether a JSON value has more than `DEPTH` levels."""
     level = [value]
     for _ in range(DEPTH + 1):
-        inner = (one.values() if isinstance(one, Mapping) else one for one in level if isinstance(one, Mapping | list))
+        inner = (
+            part.values() if isinstance(part, Mapping) else part for part in level if isinstance(part, Mapping | list)
+        )
         level = [value for values in inner for value in values]
     return bool(level)
 

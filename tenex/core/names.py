@@ -112,10 +112,10 @@ def is_key(word: str) -> bool:
     return MENTION.fullmatch(foreign.plain(word).strip(_AROUND)) is not None
 
 
-def nearest(written: str, known: Iterable[str]) -> str:
+def nearest(written: str, candidates: Iterable[str]) -> str:
     """The known name most like what was written; "" where none is like it."""
-    found = get_close_matches(plain(written).lower(), [name.lower() for name in known], 1, _NEAR)
-    return found[0] if found else ""
+    matches = get_close_matches(plain(written).lower(), [name.lower() for name in candidates], 1, _NEAR)
+    return matches[0] if matches else ""
 
 
 def key_of(word: str) -> PublicKey | None:

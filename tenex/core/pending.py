@@ -46,7 +46,7 @@ def _beside_undecided(conversation: Conversation, effects: list[Effect]) -> list
     While a new process or a step of the clock is not dealt with, only publishing goes on.
     """
     undecided = conversation.work.undecided
-    if any(isinstance(one.signal, Opened | ClockJumped) for one in undecided):
+    if any(isinstance(waiting.signal, Opened | ClockJumped) for waiting in undecided):
         effects = [effect for effect in effects if isinstance(effect, Publish)]
     ended = conversation.work.undecided_keys
     functions = Evaluate(key=Key(Work.FUNCTIONS, undecided[0].seq))

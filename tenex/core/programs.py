@@ -114,9 +114,11 @@ def is_text(path: str) -> bool:
 
 def line_of(request: CallRequest) -> str:
     """What a call ran, in a line."""
-    given = request.arguments
-    named = next((given[name] for name in ("command", "program", "path") if isinstance(given.get(name), str)), None)
-    words = named if named is not None else ", ".join(str(value) for value in given.values())
+    arguments = request.arguments
+    named = next(
+        (arguments[name] for name in ("command", "program", "path") if isinstance(arguments.get(name), str)), None
+    )
+    words = named if named is not None else ", ".join(str(value) for value in arguments.values())
     line = " ".join(f"{'python ' if request.tool == 'check' else ''}{words}".split())
     return line if len(line) <= LINE_CHARACTERS else f"{line[: LINE_CHARACTERS - 1]}…"
 
@@ -160,7 +162,8 @@ def only_reads(request: CallRequest) -> bool:
         return False
     commands = commands_of(str(request.arguments.get("command", "")))
     return commands is not None and all(
-        not one.writes and not one.has_inner and kind_of(one) in (Kind.READS, Kind.COMPARES) for one in commands
+        not command.writes and not command.has_inner and kind_of(command) in (Kind.READS, Kind.COMPARES)
+        for command in commands
     )
 
 
@@ -169,10 +172,10 @@ def tries(line: str) -> bool:
     commands = commands_of(line)
     if commands is None:
         return True  # a shell has understood it, and its words cannot be separated
-    options = [word for one in commands if one.words[:1] == ("set",) for word in one.words[1:]]
+    options = [word for command in commands if command.words[:1] == ("set",) for word in command.words[1:]]
     is_strict = any(re.fullmatch(r"-[a-z]*e[a-z]*", word) for word in options)
     sees_all = "pipefail" in options
-    commands = [one for one in commands if one.words and one.words[0] not in _CLOSINGS]
+    commands = [command for command in commands if command.words and command.words[0] not in _CLOSINGS]
     while commands:
         start = len(commands) - 1
         while start and commands[start].follows == "|":
@@ -187,9 +190,9 @@ def tries(line: str) -> bool:
 
 
 def _pipeline_tries(pipeline: Sequence[Command], *, sees_all: bool) -> bool:
-    kinds = [kind_of(one) for one in pipeline]
+    kinds = [kind_of(command) for command in pipeline]
     if kinds[-1] is Kind.COMPARES:
-        return Kind.TRIES in kinds or any(one.has_inner for one in pipeline)
+        return Kind.TRIES in kinds or any(command.has_inner for command in pipeline)
     return kinds[-1] is Kind.TRIES or (sees_all and Kind.TRIES in kinds)
 
 
@@ -291,9 +294,9 @@ def commands_of(line: str) -> list[Command] | None:
     """The programs of a command line, in order; None where they cannot be separated."""
     documents: list[str] = []
 
-    def keep(found: re.Match[str]) -> str:
-        documents.append(found["body"])
-        return f" <<{len(documents) - 1} {found['rest']}\n"
+    def keep(match: re.Match[str]) -> str:
+        documents.append(match["body"])
+        return f" <<{len(documents) - 1} {match['rest']}\n"
 
     lexer = shlex.shlex(_DOCUMENT.sub(keep, line.replace("\\\n", " ")), posix=True, punctuation_chars=_PUNCTUATION)
     lexer.whitespace = " \t\r"

@@ -251,7 +251,7 @@ class State:
     def unanswered(self) -> tuple[Message, ...]:
         """A user's messages of this cycle that no agent has been shown."""
         answered = self.memory.answered
-        return tuple(one for one in self.cycle.messages if one.role is not None and one.seq > answered)
+        return tuple(message for message in self.cycle.messages if message.role is not None and message.seq > answered)
 
     @property
     def requests(self) -> tuple[Message, ...]:
@@ -261,7 +261,9 @@ class State:
         """
         handled = max(self.worked_on, self.work.stopped)
         return tuple(
-            one for one in self.cycle.messages if one.role is not None and one.seq > handled and not one.is_answer
+            message
+            for message in self.cycle.messages
+            if message.role is not None and message.seq > handled and not message.is_answer
         )
 
     def newer_than_last_turn(self) -> tuple[Message, ...]:
@@ -269,7 +271,9 @@ class State:
         turns = self.cycle.turns
         opened = max(turns[-1].seq if turns else 0, self.work.stopped)
         return tuple(
-            one for one in self.cycle.messages if one.role is not None and one.seq > opened and not one.is_answer
+            message
+            for message in self.cycle.messages
+            if message.role is not None and message.seq > opened and not message.is_answer
         )
 
 

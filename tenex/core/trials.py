@@ -66,20 +66,20 @@ _WITH_VALUE: Final = words_of("""
 
 def trial_of(request: CallRequest) -> Trial:
     """What a call that ran a program has tried."""
-    given = request.arguments
+    arguments = request.arguments
     if request.tool == "shell":
-        folder = str(given.get("cwd") or ".")
+        folder = str(arguments.get("cwd") or ".")
         inside = (("cd", folder),) if folder != "." else ()
-        trial = (*inside, *_of_line(str(given.get("command", ""))))
+        trial = (*inside, *_of_line(str(arguments.get("command", ""))))
     elif request.tool == "python":
         trial = (("python", "-c"),)
     elif request.tool == "check":
-        path = str(given.get("path", ""))
+        path = str(arguments.get("path", ""))
         name = base_of(path)
         is_test = name.startswith("test_") or name.endswith("_test.py")
         trial = (("pytest" if is_test else "python", path),)
     else:
-        trial = ((request.tool, *map(str, given.values())),)
+        trial = ((request.tool, *map(str, arguments.values())),)
     length = sum(len(word) for program in trial for word in program)
     return trial if 0 < length <= TRIAL_CHARACTERS else ((line_of(request),),)
 

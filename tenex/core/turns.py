@@ -67,7 +67,7 @@ class FairQueue(Generic[T]):
         waiting = {priority for priority, _, _ in self._calls if priority != held}
         if not waiting:
             return None
-        first = min({one for one in waiting if self._passed.get(one, 0) >= ADVANTAGE} or waiting)
+        first = min({key for key in waiting if self._passed.get(key, 0) >= ADVANTAGE} or waiting)
         return next(call for call in self._calls if call[0] == first)
 
 

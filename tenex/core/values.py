@@ -22,10 +22,10 @@ else:
             TypeError: the class has no field of that name.
         """
         kind = type(value)
-        known = _KINDS.get(kind)
-        if known is None:
-            known = _KINDS[kind] = _copier(kind)
-        copy, setters = known
+        entry = _KINDS.get(kind)
+        if entry is None:
+            entry = _KINDS[kind] = _copier(kind)
+        copy, setters = entry
         changed = copy(value)
         for name, new in changes.items():
             setter = setters.get(name)
@@ -44,14 +44,14 @@ def _copier(kind: type) -> Copier:
     """What copies a value of the class, and what sets each field of a copy."""
     names = [spec.name for spec in fields(kind)]
     setters: dict[str, Callable[[Any, Any], None]] = {name: getattr(kind, name).__set__ for name in names}
-    given = {f"set_{name}": setter for name, setter in setters.items()}
+    namespace = {f"set_{name}": setter for name, setter in setters.items()}
     lines = [
         "def copy(value):",
         "    changed = new(kind)",
         *(f"    set_{name}(changed, value.{name})" for name in names),
         "    return changed",
     ]
-    scope: dict[str, Any] = {"new": object.__new__, "kind": kind, **given}
+    scope: dict[str, Any] = {"new": object.__new__, "kind": kind, **namespace}
     exec("\n".join(lines), scope)  # noqa: S102 only names of fields are in it
     copy: Callable[[Any], Any] = scope["copy"]
     return copy, setters

@@ -97,14 +97,14 @@ def evaluate(transaction: Transaction, run_id: RunId) -> None:
         return
     sync_agent_state(transaction, run)
     agent_state = agent_state_of(transaction.state, run, program)
-    found = program.evaluate(agent_state, transaction.state.cycle.phase, asker(transaction.state, run))
-    for target, error in found.failed:
+    evaluation = program.evaluate(agent_state, transaction.state.cycle.phase, asker(transaction.state, run))
+    for target, error in evaluation.failed:
         if (agent_state.phase, target) not in transaction.state.work.runs[run_id].failed_edges:
             transaction.add(
                 r.ConditionFailed, run=run.id, agent=run.agent, source=agent_state.phase, target=target, error=error
             )
-    if found.target is not None:
-        move(transaction, run, agent_state.phase, found.target)
+    if evaluation.target is not None:
+        move(transaction, run, agent_state.phase, evaluation.target)
 
 
 def move(transaction: Transaction, run: Run, source: str, target: str) -> None:

@@ -209,14 +209,14 @@ class Program:
         """
         if agent_state is None:
             return self.begin(ask)
-        known = agent_state.values
+        before = agent_state.values
         values = {
-            name: known[name] if name in known and self._keeps(name, known[name]) else default
+            name: before[name] if name in before and self._keeps(name, before[name]) else default
             for name, default in self.defaults.items()
         }
         nodes = self.graph.nodes if self.graph is not None else ("",)
         phase = agent_state.phase if agent_state.phase in nodes else (self.graph.initial if self.graph else "")
-        if values == known and phase == agent_state.phase:
+        if values == before and phase == agent_state.phase:
             return agent_state
         return replace(agent_state, phase=phase, values=values)
 

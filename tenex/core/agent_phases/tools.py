@@ -60,21 +60,21 @@ def specs(program: Program, agent_state: AgentPhaseState, conversation: Phase | 
     offered = names(program, agent_state, conversation)
     fields = {name: _described(name, schema) for name, schema in program.schema.items()}
     lists = {name: text for name, text in fields.items() if program.schema[name].get("type") == "array"}
-    found: list[ToolSpec] = []
+    listed: list[ToolSpec] = []
     if SET in offered:
-        found.append(
+        listed.append(
             _change(
                 SET, "Sets a field of your own state, at once. Your phase and your tools may follow from it.", fields
             )
         )
     if APPEND in offered:
-        found.append(_change(APPEND, "Adds one item to a list of your own state, at once.", lists))
+        listed.append(_change(APPEND, "Adds one item to a list of your own state, at once.", lists))
     for name in offered:
         if name in (SET, APPEND):
             continue
         text = f"Takes you from your phase {agent_state.phase} to {target_of(program, name)}, if that is permitted now."
-        found.append(ToolSpec(name=name, description=text, parameters={"type": "object", "properties": {}}))
-    return tuple(found)
+        listed.append(ToolSpec(name=name, description=text, parameters={"type": "object", "properties": {}}))
+    return tuple(listed)
 
 
 def _change(name: str, description: str, fields: Mapping[str, str]) -> ToolSpec:
@@ -104,15 +104,17 @@ def _kind(schema: Mapping[str, Any]) -> str:
     return _WORDS.get(kind, kind)
 
 
-def change(program: Program, agent_state: AgentPhaseState, tool: str, given: Mapping[str, Any]) -> dict[str, Any] | str:
+def change(
+    program: Program, agent_state: AgentPhaseState, tool: str, arguments: Mapping[str, Any]
+) -> dict[str, Any] | str:
     """The field and its new value that a call asks for, or why it is refused."""
-    name = given.get("field")
+    name = arguments.get("field")
     fields = program.schema if tool == SET else {n: s for n, s in program.schema.items() if s.get("type") == "array"}
     if not isinstance(name, str) or name not in fields:
         return f"`field` of `{tool}` must be one of: {', '.join(fields) or 'none'}."
-    if "value" not in given:
+    if "value" not in arguments:
         return f"`{tool}` needs `value`."
-    value = given["value"]
+    value = arguments["value"]
     if tool == APPEND:
         value = [*agent_state.values.get(name, ()), value]
     elif not fits(value, fields[name]):

@@ -222,4 +222,4 @@ def _routed(_cycle: Cycle, record: r.Routed, before: State) -> Cycle:
 def _withdrawn(cycle: Cycle, record: r.MessageWithdrawn, _: State) -> Cycle:
     if record.was_read:
         return cycle.blanked(record.message)
-    return replace(cycle, messages=tuple(one for one in cycle.messages if one.seq != record.message))
+    return replace(cycle, messages=tuple(message for message in cycle.messages if message.seq != record.message))

@@ -69,5 +69,5 @@ class Cycle:
 
     def settled(self, seq: int) -> "Cycle":
         """The message `seq` was the answer to a question, so nothing of it is left to be done."""
-        messages = (replace(one, is_answer=True) if one.seq == seq else one for one in self.messages)
+        messages = (replace(message, is_answer=True) if message.seq == seq else message for message in self.messages)
         return replace(self, messages=tuple(messages))

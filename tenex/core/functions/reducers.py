@@ -20,9 +20,9 @@ def _deferred(work: Work, record: EvaluationRequested, _: State) -> Work:
 @FUNCTIONS.on(FunctionsEvaluated)
 def _evaluated(work: Work, record: FunctionsEvaluated, _: State) -> Work:
     undecided = tuple(
-        replace(one, seq=record.seq) if one.seq == record.request else one
-        for one in work.undecided
-        if one.seq != record.request or not record.is_decided
+        replace(waiting, seq=record.seq) if waiting.seq == record.request else waiting
+        for waiting in work.undecided
+        if waiting.seq != record.request or not record.is_decided
     )
     answered = {(verdict.owner, verdict.function) for verdict in record.verdicts}
     open_runs = {run.state_key for run in work.runs.values()}

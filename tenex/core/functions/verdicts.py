@@ -78,10 +78,10 @@ def answer(verdicts: Mapping[str, Verdict], question: FunctionQuestion) -> Verdi
     Raises:
         Unanswered: there is none.
     """
-    found = verdicts.get(f"{question.owner} {question.function} {question.given}")
-    if found is None:
+    verdict = verdicts.get(f"{question.owner} {question.function} {question.given}")
+    if verdict is None:
         raise Unanswered(question)
-    return found
+    return verdict
 
 
 def call_now(question: FunctionQuestion) -> Verdict:

@@ -186,8 +186,8 @@ def _rolled_back(state: State, history: History, record: RolledBack) -> History:
         history.open_cycle is not None and history.open_cycle.cycle == then.cycle.number
     ):
         return replace(history, open_cycle=None if then.cycle.status == "ended" else history.open_cycle)
-    known = next((one for one in reversed(history.cycles) if one.cycle == then.cycle.number), None)
-    return replace(history, open_cycle=known and replace(known, ended_at=None, ended_because="", ended_by=None))
+    cycle = next((summary for summary in reversed(history.cycles) if summary.cycle == then.cycle.number), None)
+    return replace(history, open_cycle=cycle and replace(cycle, ended_at=None, ended_because="", ended_by=None))
 
 
 # ---- turns -----------------------------------------------------------------------------------------------------------

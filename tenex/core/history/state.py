@@ -217,7 +217,7 @@ class History:
 
     def closed(self, turn: OrchestratorTurn) -> "History":
         """A turn came to its end; one that a file has shown already is not listed twice."""
-        if any(known.source and known.turn_id == turn.turn_id for known in self.turns):
+        if any(other.source and other.turn_id == turn.turn_id for other in self.turns):
             return self
         return self._with("turns", turn)
 
@@ -235,7 +235,7 @@ class History:
 
     def ended(self, cycle: CycleSummary) -> "History":
         """A cycle is over; one that a file has shown already is not listed twice."""
-        if any(known.source and known.cycle == cycle.cycle for known in self.cycles):
+        if any(other.source and other.cycle == cycle.cycle for other in self.cycles):
             return replace(self, open_cycle=None)
         return replace(self._with("cycles", cycle), open_cycle=None)
 

@@ -103,10 +103,10 @@ def parse(text: str) -> Command | None:
     for _ in range(_WORDS):
         if _is_mention(head):  # clients put those who are answered before the reply
             head, rest = _split(rest)
-    found = _WORD.fullmatch(plain(head[:_HEAD]))
-    if found is None:
+    match = _WORD.fullmatch(plain(head[:_HEAD]))
+    if match is None:
         return None
-    emphasis, word, marks = found.groups()
+    emphasis, word, marks = match.groups()
     name = word.lower()
     if emphasis and emphasis[0] not in marks and not words.endswith(emphasis[0]):
         return None  # a pattern such as `*/bin`
@@ -150,8 +150,8 @@ def _unquoted(text: str) -> str:
 
 def _split(text: str) -> tuple[str, str]:
     """The first word of a text and the rest."""
-    found = _FIRST.fullmatch(text)
-    return (found[1], found[2]) if found else ("", "")
+    match = _FIRST.fullmatch(text)
+    return (match[1], match[2]) if match else ("", "")
 
 
 def _is_mention(word: str) -> bool:
@@ -179,9 +179,9 @@ def read(transaction: Transaction, signal: MessageReceived) -> Command | Message
         return signal
     if prose(text[:_HEAD]).split()[:1] != plain(words[0]).split()[:1]:  # it is code or a quotation
         return signal
-    known = transaction.policy.callable
+    callable_names = transaction.policy.callable
     for length in range(len(words), 0, -1):
-        if slug := names.find(" ".join(words[:length]), known):
+        if slug := names.find(" ".join(words[:length]), callable_names):
             others = (other for other in signal.addressed if other != slug)
             return replace(signal, addressed=(slug, *others))
     if signal.addressed or not _NAME.fullmatch(first) or _is_ours_or_a_person(transaction, signal, first):
@@ -209,11 +209,11 @@ def _unknown(transaction: Transaction, text: str) -> str:
         sentence = f"There is no command {first}. "
         sentence += f"Did you mean /{near}?" if near else "`/help` lists them."
     else:
-        known = transaction.policy.callable
-        near = names.nearest(first, known)
+        callable_names = transaction.policy.callable
+        near = names.nearest(first, callable_names)
         sentence = f"There is no agent @{names.plain(first)}. "
         disabled = {*transaction.policy.disabled, *transaction.policy.disabled_agents}
-        there = ", ".join(f"{slug} (disabled)" if slug in disabled else slug for slug in sorted(known))
+        there = ", ".join(f"{slug} (disabled)" if slug in disabled else slug for slug in sorted(callable_names))
         sentence += f"Did you mean @{near}?" if near else f"There are: {there}."
     return f"{sentence} Nothing was started. To send this as text, put a word before it."
 

@@ -84,7 +84,7 @@ def _recovered(memory: Memory, record: HistoryRecovered, _: State) -> Memory:
     if not record.places:
         return memory
     places = {place.message: place for place in record.places}
-    recent = (_placed(one, places[one.seq]) if one.seq in places else one for one in memory.recent)
+    recent = (_placed(message, places[message.seq]) if message.seq in places else message for message in memory.recent)
     return replace(memory, recent=tuple(recent))
 
 
@@ -108,7 +108,7 @@ def _cycle_started(memory: Memory, record: r.CycleStarted, before: State) -> Mem
     seqs = {message.seq for message in carried(before, record)}
     recent = memory.recent
     if seqs:
-        recent = tuple(replace(one, cycle=record.cycle) if one.seq in seqs else one for one in recent)
+        recent = tuple(replace(message, cycle=record.cycle) if message.seq in seqs else message for message in recent)
     return replace(memory, recent=recent, past=remembered(memory.past, cycle.number, cycle.messages, cycle.turns))
 
 

@@ -189,12 +189,12 @@ def _choose(conversation: Conversation, room: int) -> _Choice:
 
 def _since(messages: Sequence[Message], seq: int) -> list[Message]:
     """Those after a record, oldest first."""
-    found: list[Message] = []
+    newest: list[Message] = []
     for message in reversed(messages):
         if message.seq <= seq:
             break
-        found.append(message)
-    return found[::-1]
+        newest.append(message)
+    return newest[::-1]
 
 
 def _limit(message: Message, room: int) -> int:
@@ -204,11 +204,11 @@ def _limit(message: Message, room: int) -> int:
 
 def _in_order(items: Iterable[tuple[int, Message | Note]]) -> list[tuple[int, Message | Note]]:
     """Messages and the notes between them by their seq; a note comes before the message of the same seq."""
-    return sorted(items, key=lambda one: (one[0], isinstance(one[1], Message)))
+    return sorted(items, key=lambda item: (item[0], isinstance(item[1], Message)))
 
 
 def _named(items: Iterable[tuple[int, Message | Note]], limits: Mapping[int, int]) -> list[StartEntry]:
-    return [one if isinstance(one, Note) else Shown(seq=seq, limit=limits[seq]) for seq, one in items]
+    return [item if isinstance(item, Note) else Shown(seq=seq, limit=limits[seq]) for seq, item in items]
 
 
 def _between(
@@ -222,9 +222,9 @@ def _between(
     new = Note(title="A new request", text="What is above belongs to earlier work, which is done.")
     notes = [(message.seq, new) for message in shown if message.seq in begins]
     notes += [
-        (one.seq, Note(title="Decision", text=one.text))
-        for one in conversation.memory.user_decisions
-        if one.is_command and one.seq > after
+        (item.seq, Note(title="Decision", text=item.text))
+        for item in conversation.memory.user_decisions
+        if item.is_command and item.seq > after
     ]
     newest = messages[-1].seq if messages else after
     handed = _handed_on(conversation)
@@ -254,24 +254,24 @@ def _chosen(conversation: Conversation, pool: Sequence[Message], room: int, *, i
     items = _in_order([*between, *((message.seq, message) for message in pool)])
     at_most = int(room * LEFT * EARLIER)
     earlier = [*_earlier(conversation, (), since, at_most, is_whole=is_whole)]
-    if sum(_weight(one, limits) for _, one in items) + sum(map(entry_weight, earlier)) > room:
+    if sum(_weight(item, limits) for _, item in items) + sum(map(entry_weight, earlier)) > room:
         usual = limits
         limits = _least(conversation, pool, int(room * LEFT) - at_most, limits)
         at_first = left = int(room * LEFT) - at_most - sum(_weight(m, limits) for m in pool if m.seq in limits)
         since = conversation.next_seq
-        for seq, one in reversed(items):
-            if isinstance(one, Note) or seq not in limits:
+        for seq, item in reversed(items):
+            if isinstance(item, Note) or seq not in limits:
                 most = min((limit for part, limit in OLDER if left < at_first * part), default=MESSAGE_CHARACTERS)
-                if isinstance(one, Message):
+                if isinstance(item, Message):
                     most = min(most, usual[seq])
-                    usual[seq] = next((n for n in SHORTER if n <= most and _size(one, n) <= left), SHORTER[-1])
-                left -= _weight(one, usual)
+                    usual[seq] = next((n for n in SHORTER if n <= most and _size(item, n) <= left), SHORTER[-1])
+                left -= _weight(item, usual)
                 if left < 0:
                     break
-            if not isinstance(one, Note):
+            if not isinstance(item, Note):
                 limits.setdefault(seq, usual[seq])
             since = seq
-        items = [(seq, one) for seq, one in items if (seq in limits if isinstance(one, Message) else seq >= since)]
+        items = [(seq, item) for seq, item in items if (seq in limits if isinstance(item, Message) else seq >= since)]
         if items and isinstance(items[0][1], Note) and items[0][0] in limits:
             del items[0]  # nothing is above the request
         hidden = [message for message in pool if message.seq not in limits]
@@ -280,8 +280,8 @@ def _chosen(conversation: Conversation, pool: Sequence[Message], room: int, *, i
     return _Choice((*earlier, *_named(items, limits)), since, left_out)
 
 
-def _weight(one: Message | Note, limits: Mapping[int, int]) -> int:
-    return entry_weight(one) if isinstance(one, Note) else _size(one, limits[one.seq])
+def _weight(item: Message | Note, limits: Mapping[int, int]) -> int:
+    return entry_weight(item) if isinstance(item, Note) else _size(item, limits[item.seq])
 
 
 def _least(conversation: Conversation, pool: Sequence[Message], room: int, usual: Mapping[int, int]) -> dict[int, int]:
@@ -364,7 +364,11 @@ def _lines(conversation: Conversation, hidden: Sequence[Message], since: int, *,
         for place, message in enumerate(written):
             if message.seq not in begun:
                 lines.append(_Line(message.seq, f"{message.name}: {in_a_line(message.text, LINE)}", place < FIRST))
-        lines += [_Line(one.seq, one.text, stays=True) for one in conversation.memory.user_decisions if one.seq < since]
+        lines += [
+            _Line(decision.seq, decision.text, stays=True)
+            for decision in conversation.memory.user_decisions
+            if decision.seq < since
+        ]
     return sorted(lines, key=lambda line: line.seq)
 
 

@@ -70,7 +70,9 @@ def without_open_work(then: State, at: Millis, seq: int = 1) -> State:
         cycle = replace(cycle, status="ended", waiting_for="")
     else:
         cycle = replace(cycle, status="waiting", waiting_for="user")
-    agent_states = {name: one for name, one in then.memory.agent_states.items() if name not in then.work.runs}
+    agent_states = {
+        name: agent_state for name, agent_state in then.memory.agent_states.items() if name not in then.work.runs
+    }
     rest = State(
         identity=then.identity,
         cycle=cycle,
@@ -184,7 +186,7 @@ def _before(state: State, records: int) -> State:
             memory,
             recent=messages(memory.recent),
             earlier=messages(memory.earlier),
-            user_decisions=tuple(replace(one, seq=one.seq - records) for one in memory.user_decisions),
+            user_decisions=tuple(replace(decision, seq=decision.seq - records) for decision in memory.user_decisions),
             window=replace(window, since=window.since - records, until=window.until - records),
             past=tuple(replace(past, since=past.since - records) for past in memory.past),
             last_turn=last_turn and replace(last_turn, seq=last_turn.seq - records),
@@ -275,5 +277,7 @@ def _closed(turn: OrchestratorTurn, at: Millis) -> OrchestratorTurn:
         if not turn.has_finished(slug)
     )
     done = (*turn.completions, *stopped)
-    words = "\n".join(f"{one.agent}: {one.summary or one.text or one.error}" for one in done)
+    words = "\n".join(
+        f"{completion.agent}: {completion.summary or completion.text or completion.error}" for completion in done
+    )
     return replace(turn, completions=done, is_completed=True, summary=words)

@@ -57,7 +57,7 @@ def parse(text: str) -> RoutingDecision | str:
         return (
             "The answer holds no JSON object. Answer with one object: {agents, phase?, reason, waive?, acknowledged?}."
         )
-    return next((one for one in reversed(read) if isinstance(one, RoutingDecision)), read[-1])
+    return next((decision for decision in reversed(read) if isinstance(decision, RoutingDecision)), read[-1])
 
 
 def _decision(value: Mapping[str, Any]) -> RoutingDecision | str:

@@ -85,9 +85,9 @@ def _ahead(transaction: Transaction, link: Link) -> tuple[Run, ...]:
 def _waits_for(transaction: Transaction, run: Run, other: Run) -> bool:
     """Whether a run cannot end before another has, by all that are called and all that wait to be called."""
     seen = {run.id: run}
-    for one in (queue := [run]):
-        ahead = [before for link in _wanted(transaction, one) for before in _ahead(transaction, link)]
-        for awaited in (*transaction.state.work.called_by(one.id), *ahead):
+    for waiting in (queue := [run]):
+        ahead = [before for link in _wanted(transaction, waiting) for before in _ahead(transaction, link)]
+        for awaited in (*transaction.state.work.called_by(waiting.id), *ahead):
             if awaited.id not in seen:
                 seen[awaited.id] = awaited
                 queue.append(awaited)

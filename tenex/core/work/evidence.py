@@ -24,8 +24,8 @@ def called(turn: OrchestratorTurn, changed: frozenset[str], run: Run, record: r.
         return turn
     if record.exit_status is not None:
         turn = replace(turn, ran=_newest((*turn.ran, program_run(run.agent, call.request, record))))
-    given = "\n".join(value for value in call.request.arguments.values() if isinstance(value, str))
-    seen = {*record.read, *_IN_DIFF.findall(record.content), *_named(changed, given)} & changed
+    arguments = "\n".join(value for value in call.request.arguments.values() if isinstance(value, str))
+    seen = {*record.read, *_IN_DIFF.findall(record.content), *_named(changed, arguments)} & changed
     return replace(turn, looked_at=turn.looked_at | seen) if seen - turn.looked_at else turn
 
 

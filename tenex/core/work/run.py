@@ -225,17 +225,17 @@ class Run:
         lines = []
         for request in (call for entry in self.entries if isinstance(entry, ModelStep) for call in entry.calls):
             result = results.get(request.id)
-            given = ", ".join(f"{name}={str(value)[:ARGUMENTS]}" for name, value in request.arguments.items())
+            arguments = ", ".join(f"{name}={str(value)[:ARGUMENTS]}" for name, value in request.arguments.items())
             ended = " was cut off" if result is None else "" if result.ok else f" failed: {result.content}"
             lines.append(
-                cut(" ".join(f"{request.tool}({cut(given, ARGUMENTS)}){ended}"[:CALL_READ].split()), CALL_LINE)
+                cut(" ".join(f"{request.tool}({cut(arguments, ARGUMENTS)}){ended}"[:CALL_READ].split()), CALL_LINE)
             )
         left = len(lines) - CALLS_KEPT
         return (f"({left} calls before these)", *lines[-CALLS_KEPT:]) if left > 0 else tuple(lines)
 
     def find(self, call: CallId) -> Call | None:
         """The open call of that id."""
-        return next((known for known in self.open_calls if known.request.id == call), None)
+        return next((other for other in self.open_calls if other.request.id == call), None)
 
     def receives(self, text: UserText, seq: int) -> "Run":
         """A user wrote while it works: it will see that before its next step."""
@@ -243,7 +243,7 @@ class Run:
 
     def without_unseen(self, text: str, key: str) -> "Run":
         """A text that it has not been shown was deleted by its author."""
-        unseen = tuple(one for one in self.unseen if (one.text, one.key) != (text, key))
+        unseen = tuple(note for note in self.unseen if (note.text, note.key) != (text, key))
         return self if len(unseen) == len(self.unseen) else replace(self, unseen=unseen)
 
     def stepped(self, step: ModelStep, seq: int) -> "Run":
@@ -358,8 +358,8 @@ class Run:
         return replace(
             self,
             calls=tuple(
-                replace(known, **changes) if known.request.id == call and known.state is not CallState.DONE else known
-                for known in self.calls
+                replace(other, **changes) if other.request.id == call and other.state is not CallState.DONE else other
+                for other in self.calls
             ),
         )
 

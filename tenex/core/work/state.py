@@ -34,7 +34,7 @@ class Work:
     @property
     def undecided_keys(self) -> frozenset[object]:
         """The keys of the tasks that have ended in a signal that is not decided."""
-        return frozenset(getattr(one.signal, "key", None) for one in self.undecided)
+        return frozenset(getattr(waiting.signal, "key", None) for waiting in self.undecided)
 
     @property
     def is_parked(self) -> bool:

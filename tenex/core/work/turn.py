@@ -89,7 +89,7 @@ class OrchestratorTurn:
     @property
     def has_tried(self) -> bool:
         """Whether something was run in it, with success, that does more than read or print."""
-        return any(one.is_trial and one.status == 0 for one in self.ran)
+        return any(program.is_trial and program.status == 0 for program in self.ran)
 
     def has_finished(self, agent: Slug) -> bool:
         """Whether the agent's completion has been counted."""
