@@ -133,21 +133,21 @@ def test_an_edge_leads_from_the_one_speaker_after_whom_it_can_fire(
 
 
 def test_the_names_that_rules_mention() -> None:
-    policy = [
+    rules = [
         Transition(AnyOf([FromSpeaker("b"), Not(ToolCalled("inner"))]), AgentTarget("c")),
         Transition(ToolCalled("outer"), RoundRobinTarget()),
     ]
-    assert list(named_agents("a", policy, AgentTarget("d"))) == ["a", "b", "c", "d"]
-    assert named_tools(compiled("a", policy, OVER, None)) == {"inner", "outer"}
+    assert list(named_agents("a", rules, AgentTarget("d"))) == ["a", "b", "c", "d"]
+    assert named_tools(compiled("a", rules, OVER, None)) == {"inner", "outer"}
 
 
 def test_the_diagram_of_rules() -> None:
-    policy = [
+    rules = [
         Transition(ToolCalled("route"), AgentTarget("b")),
         Transition(FromSpeaker("b"), RoundRobinTarget()),
         Transition(AllOf([FromSpeaker("b"), ContextEquals("ok", value=True)]), TerminateTarget("fine")),
     ]
-    assert compiled("a", policy, OVER, None, ("a", "b")).mermaid() == (
+    assert compiled("a", rules, OVER, None, ("a", "b")).mermaid() == (
         "stateDiagram-v2\n"
         '    state "round_robin" as s2\n'
         "    [*] --> a\n"
@@ -207,9 +207,9 @@ OVER = TerminateTarget("over")
 
 
 def opened(
-    policy: Sequence[Transition], default: TransitionTarget = OVER, max_turns: int | None = None, **given: Any
+    rules: Sequence[Transition], default: TransitionTarget = OVER, max_turns: int | None = None, **given: Any
 ) -> tuple[TransitionGraph, WorkflowState]:
-    graph = compiled("writer", policy, default, max_turns, WHO)
+    graph = compiled("writer", rules, default, max_turns, WHO)
     return graph, begin(graph, WHO, **given)
 
 
@@ -274,12 +274,12 @@ def test_the_first_call_that_asks_for_something_counts(calls: list[Called | str]
 
 
 def test_rules_are_in_the_order_of_priority_then_of_the_list() -> None:
-    policy = [
+    rules = [
         Transition(Always(), AgentTarget("editor"), 5),
         Transition(FromSpeaker("writer"), AgentTarget("critic")),
         Transition(Always(), AgentTarget("writer")),
     ]
-    graph, state = opened(policy)
+    graph, state = opened(rules)
     assert after(graph, state) == "critic"
     assert after(graph, replace(state, expected_next_speaker="critic")) == "writer"
 

@@ -278,8 +278,8 @@ class Engine:
     @classmethod
     def of_tag(cls, tag: dict[str, Any]) -> "Engine":
         """A structural tag, which llguidance does not read, as its own grammar."""
-        policy: list[str] = []
-        return cls(LLMatcher.grammar_from_lark(f"start: {_lark(tag['format'], policy)}\n" + "\n".join(policy)))
+        rules: list[str] = []
+        return cls(LLMatcher.grammar_from_lark(f"start: {_lark(tag['format'], rules)}\n" + "\n".join(rules)))
 
     @classmethod
     def of_schema(cls, schema: dict[str, Any]) -> "Engine":
@@ -298,18 +298,18 @@ class Engine:
         return self._matcher.try_consume_tokens(tokens) == len(tokens)
 
 
-def _lark(tag: dict[str, Any], policy: list[str]) -> str:
+def _lark(tag: dict[str, Any], rules: list[str]) -> str:
     match tag["type"]:
         case "const_string":
             return json.dumps(tag["value"])
         case "json_schema":
             return f"%json {json.dumps(tag['json_schema'])}"
         case "sequence":
-            return " ".join(_lark(one, policy) for one in tag["elements"])
+            return " ".join(_lark(one, rules) for one in tag["elements"])
         case "or":
-            return f"({' | '.join(_lark(one, policy) for one in tag['elements'])})"
+            return f"({' | '.join(_lark(one, rules) for one in tag['elements'])})"
         case "tag" if tag["content"]["type"] == "any_text":
-            policy.append(f"t{len(policy)}[suffix={json.dumps(tag['end'])}]: /(?s:.*)/")
-            return f"{json.dumps(tag['begin'])} t{len(policy) - 1}"
+            rules.append(f"t{len(rules)}[suffix={json.dumps(tag['end'])}]: /(?s:.*)/")
+            return f"{json.dumps(tag['begin'])} t{len(rules) - 1}"
     space = r"/[ \t\r\n]{0,32}/"
-    return f"{json.dumps(tag['begin'])} {space} {_lark(tag['content'], policy)} {space} {json.dumps(tag['end'])}"
+    return f"{json.dumps(tag['begin'])} {space} {_lark(tag['content'], rules)} {space} {json.dumps(tag['end'])}"

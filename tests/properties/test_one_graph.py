@@ -53,11 +53,11 @@ def cases(draw: st.DrawFn) -> Case:
 
 def by_rules(case: Case) -> list[str]:
     """The speakers of a workflow; who stays is there again."""
-    policy = [
+    rules = [
         Transition(AllOf([FromSpeaker(source), ContextEquals("v", value)]), AgentTarget(target))
         for source, target, value in case.arrows
     ]
-    graph, state = TransitionGraph(case.nodes[0], policy, StayTarget()).begin(case.nodes)
+    graph, state = TransitionGraph(case.nodes[0], rules, StayTarget()).begin(case.nodes)
     way = [case.nodes[0]]
     for value in case.values:
         changed = change_context(state, way[-1], {"v": value})

@@ -46,9 +46,9 @@ def test_every_phase_may_have_an_expectation_of_its_own(phase: Phase) -> None:
 
 
 def test_every_rule_of_the_gates_is_a_setting() -> None:
-    policy: dict[str, Any] = {"members_may_waive": True, "plan_approval": "person"}
-    assert {field.name for field in fields(GateRules)} == set(policy)
-    assert given(gates=policy).gates.to_core() == GateRules(**policy)
+    rules: dict[str, Any] = {"members_may_waive": True, "plan_approval": "person"}
+    assert {field.name for field in fields(GateRules)} == set(rules)
+    assert given(gates=rules).gates.to_core() == GateRules(**rules)
 
 
 def test_roles_follow_the_lists_and_whether_anyone_may_talk() -> None:

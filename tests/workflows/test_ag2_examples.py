@@ -119,8 +119,8 @@ def test_the_pages_own_example_of_a_flag_falls_into_the_trap_it_warns_of_and_val
     assert FLAG.validate().ok
     (warning,) = FLAG.validate().warnings
     assert warning.startswith("transitions[1] can select oncall for ever: while urgent is True, it fires again")
-    policy = list(FLAG.transitions)
-    fixed = TransitionGraph("intake", [policy[3], *policy[:3], policy[4]], TerminateTarget("fall_through"), 10)
+    rules = list(FLAG.transitions)
+    fixed = TransitionGraph("intake", [rules[3], *rules[:3], rules[4]], TerminateTarget("fall_through"), 10)
     assert talk(fixed, context={"urgent": True}) == (["intake", "triage", "oncall"], "paged")
     assert fixed.validate().warnings == ()
 

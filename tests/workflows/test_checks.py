@@ -188,9 +188,9 @@ TO_BOB = AgentTarget("bob")
     ],
 )
 def test_a_rule_on_context_that_can_select_its_own_target_for_ever_is_a_warning(
-    policy: list[tuple[Any, ...]], warned: bool
+    rules: list[tuple[Any, ...]], warned: bool
 ) -> None:
-    graph = TransitionGraph("ann", [Transition(*rule) for rule in policy])
+    graph = TransitionGraph("ann", [Transition(*rule) for rule in rules])
     found = [line for line in graph.validate(PAIR).warnings if "for ever" in line]
     assert ["while hot is True, it fires again after" in line for line in found] == [True] * warned
 

@@ -61,9 +61,9 @@ def test_what_is_left_out_has_ag2s_defaults() -> None:
 
 
 def test_a_graph_does_not_change() -> None:
-    policy = [Transition(Always(), TerminateTarget())]
-    graph = TransitionGraph("a", policy)
-    policy.clear()
+    rules = [Transition(Always(), TerminateTarget())]
+    graph = TransitionGraph("a", rules)
+    rules.clear()
     assert len(graph.transitions) == 1
 
 

@@ -82,12 +82,12 @@ def test_a_round_robin_of_instructions_runs_to_its_limit() -> None:
 
 
 def test_tools_and_variables_of_agents_route() -> None:
-    policy = [
+    rules = [
         Transition(ContextEquals("domain", "law"), AgentTarget("bob"), 1),
         Transition(FromSpeaker("bob"), TerminateTarget("done")),
         Transition(FromSpeaker("carol"), TerminateTarget("handed")),
     ]
-    graph = TransitionGraph("triage", policy, participants=["triage", "bob", "carol"], max_turns=5)
+    graph = TransitionGraph("triage", rules, participants=["triage", "bob", "carol"], max_turns=5)
     given = {name: TRIO[name] for name in ("bob", "carol")}
     triage = Triage()
     lines = [reply("", ("classify", {"domain": "law"})), "it is law"]
@@ -100,11 +100,11 @@ def test_tools_and_variables_of_agents_route() -> None:
 
 
 def test_the_calls_of_a_workflow_work_too_and_variables_are_given() -> None:
-    policy = [
+    rules = [
         Transition(ToolCalled("route"), AgentTarget("carol")),
         Transition(ContextEquals("go", 1), AgentTarget("bob")),
     ]
-    graph = TransitionGraph("alice", policy, max_turns=2)
+    graph = TransitionGraph("alice", rules, max_turns=2)
     assert spoken(ran(graph, agents=TRIO, model=Lines(), context={"go": 1}))[1:] == ["alice", "bob"]
     result = ran(graph, agents=TRIO, model=Lines(alice=[reply("", ("route", {"reason": "x"})), "on"]))
     assert spoken(result)[1:] == ["alice", "carol"]

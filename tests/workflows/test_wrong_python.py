@@ -202,18 +202,18 @@ def test_a_wrong_step_fails_its_node_with_a_sentence(step: Callable[[Any], Any],
 # ---- speakers --------------------------------------------------------------------------------------------------------
 
 
-def policy(**given: Any) -> TransitionGraph:
+def rules(**given: Any) -> TransitionGraph:
     usual: dict[str, Any] = {"transitions": [Transition(FromSpeaker("a"), AgentTarget("b"))], "max_turns": 3}
     return TransitionGraph("a", **{**usual, **given})
 
 
 def rule(when: Any = None, then: Any = None, priority: Any = 0) -> TransitionGraph:
-    return policy(transitions=[Transition(when or Always(), then or AgentTarget("b"), priority)])
+    return rules(transitions=[Transition(when or Always(), then or AgentTarget("b"), priority)])
 
 
 def talk(**given: Any) -> Any:
     usual: dict[str, Any] = {"message": "Begin", "agents": {"a": "You are a.", "b": "You are b."}, "model": Says()}
-    return policy().run(**{**usual, **given})
+    return rules().run(**{**usual, **given})
 
 
 @dataclass
@@ -266,12 +266,12 @@ class Undeclared:
         (lambda: rule(then=Always()).compile(), "transitions[0].then is no target but Always."),
         (lambda: rule(when=FromSpeaker(3)).mermaid(), "transitions[0].when.agent_id is 3; it must be str."),
         (lambda: rule(when=FromSpeaker("")).compile(), "transitions[0].when.agent_id is an empty text"),
-        (lambda: policy(transitions=None).compile(), "transitions is None; it must be a list of Transition."),
-        (lambda: policy(transitions=Transition(Always(), AgentTarget("b"))).compile(), "transitions is a Transition;"),
-        (lambda: policy(transitions=[{"when": 1}]).mermaid(), "transitions[0] is a dict; it must be a Transition."),
-        (lambda: policy(participants=None).compile(), "participants must be a list of names."),
-        (lambda: policy(participants="ab").compile(), "participants must be a list of names."),
-        (lambda: policy(max_turns=1.5).compile(), "max_turns is 1.5; it must be 1 or more, or left out."),
+        (lambda: rules(transitions=None).compile(), "transitions is None; it must be a list of Transition."),
+        (lambda: rules(transitions=Transition(Always(), AgentTarget("b"))).compile(), "transitions is a Transition;"),
+        (lambda: rules(transitions=[{"when": 1}]).mermaid(), "transitions[0] is a dict; it must be a Transition."),
+        (lambda: rules(participants=None).compile(), "participants must be a list of names."),
+        (lambda: rules(participants="ab").compile(), "participants must be a list of names."),
+        (lambda: rules(max_turns=1.5).compile(), "max_turns is 1.5; it must be 1 or more, or left out."),
         (lambda: TransitionGraph.sequence(3), "sequence needs its steps as a list of names, not an int."),
         (lambda: TransitionGraph.sequence({"a": 1}), "sequence needs its steps as a list of names, not a dict."),
         (lambda: TransitionGraph.sequence(["a", BaseAgent]), "steps[1] is the class BaseAgent; it must be a name."),
