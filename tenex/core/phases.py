@@ -70,7 +70,11 @@ class PhaseFacts:
     access: frozenset[Access]
     """The tools that may be used in it."""
     is_talk: bool = False
-    """Whether nothing is made in it: then what it uses does not count against the limits of a cycle."""
+    """Whether agents and users talk in it and nothing is made: an agent may `hand_over` to work, the user is waited for
+    after a turn, and what it uses does not count against the limits of a cycle."""
+    follows_work: bool = False
+    """Whether its agents look at what execute made, and carry out no message: a request that comes in it is carried out
+    in the next cycle. A gate always does."""
     gate: Gate | None = None
     needs_verdict: bool = False
     """Whether its agents judge what was made, and end with a verdict."""
@@ -138,6 +142,8 @@ TALK_PHASES: Final = frozenset(phase for phase, facts in PHASES.items() if facts
 GATES: Final = {phase: facts.gate for phase, facts in PHASES.items() if facts.gate is not None}
 QUALITY_PHASES: Final = tuple(GATES)
 """The gates a cycle that executed must pass, in order."""
+AFTER_WORK: Final = tuple(phase for phase, facts in PHASES.items() if facts.follows_work or facts.gate is not None)
+"""The phases in which no message is carried out."""
 
 
 def way(start: Phase, goal: Phase) -> tuple[Phase, ...]:

@@ -21,7 +21,7 @@ from tenex.core.inbox.commands import parse
 from tenex.core.inbox.records import CommandGiven, MessageRecorded
 from tenex.core.memory.state import LEAST_RECENT
 from tenex.core.names import placeholder, without_mentions
-from tenex.core.phases import QUALITY_PHASES, Phase
+from tenex.core.phases import AFTER_WORK, QUALITY_PHASES, Phase
 from tenex.core.ports import UnsignedEvent
 from tenex.core.signals import InboundMessage, MessageReceived
 from tenex.core.trust import is_outside
@@ -244,7 +244,7 @@ def _mapping(value: object) -> dict[str, Any]:
 
 def gates_at(phase: Phase) -> tuple[Phase, ...]:
     """The open gates of a phase where none is known to be met: agents check once more rather than never."""
-    return QUALITY_PHASES if phase in (Phase.EXECUTE, *QUALITY_PHASES) else ()
+    return QUALITY_PHASES if phase in (Phase.EXECUTE, *AFTER_WORK) else ()
 
 
 # ---- events

@@ -34,7 +34,7 @@ EDGES = (("a", "b", None), ("b", "c", None), ("c", "a", None))
 
 
 def team(*more: Agent, limits: Limits | None = None, gates: GateRules | None = None) -> Policy:
-    """The roster as it is shipped, and more."""
+    """A roster like the one that is shipped, and more."""
     members = [dataclasses.replace(agent(slug), phases=phases) for slug, phases in PHASES.items()]
     known = policy(limits=limits, gates=gates, routes_by_rule=True)
     return dataclasses.replace(known, roster={member.slug: member for member in (*members, *more)})

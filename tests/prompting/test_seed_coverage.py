@@ -103,6 +103,6 @@ def test_a_phase_makes_each_point_of_the_seed_under_its_heading(library: PromptL
     assert [phrase for heading, phrase in phrases if phrase not in texts[heading]] == []
 
 
-@pytest.mark.parametrize("phase", USUAL)
+@pytest.mark.parametrize("phase", Phase)
 def test_the_usual_agents_of_a_phase_name_it(library: PromptLibrary, phase: Phase) -> None:
     assert {agent.slug for agent in library.roster if phase in agent.phases} == USUAL[phase]

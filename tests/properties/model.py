@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from tenex.core.phases import QUALITY_PHASES
+from tenex.core.phases import AFTER_WORK, QUALITY_PHASES
 
 WAYS = {
     "chat": {"execute", "plan", "brainstorm"},
@@ -66,7 +66,7 @@ class Model:
             self.parked.discard(to)
             return
         self.came_at_rest = self.status == "waiting" and self.phase == "execute"
-        if self.working and self.phase not in GATES:
+        if self.working and self.phase not in AFTER_WORK:
             self.is_newer = True
         else:
             self.has_request = True
@@ -127,7 +127,7 @@ class Model:
             if phase != self.phase:
                 self.phase, self.wrote_here = phase, False
             self.working, self.done, self.has_turns = set(agents), [], True
-            if phase not in GATES:
+            if phase not in AFTER_WORK:
                 self.is_newer = self.has_request = False
             if phase != "reflection":
                 self.participants |= set(agents)

@@ -28,7 +28,7 @@ from tenex.core.ids import CallId, PublicKey, Slug
 from tenex.core.inbox.commands import command_names
 from tenex.core.messages import CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
-from tenex.core.phases import QUALITY_PHASES, Phase, way
+from tenex.core.phases import AFTER_WORK, QUALITY_PHASES, Phase, way
 from tenex.core.ports import PublishOutcome, ToolResult
 from tenex.core.signals import ModelAnswered, ModelFailed, Published, RouteAnswered, Signal, TimerFired, ToolReturned
 from tenex.core.snapshot import StateSnapshot
@@ -236,7 +236,7 @@ class FollowedPlay(Scenario):
                 self.requests = {}
             case r.RunEnded():
                 run = self.follower.work.runs[record.run]
-                worked_on = self.to_verify if run.phase in QUALITY_PHASES else run.shown
+                worked_on = self.to_verify if run.phase in AFTER_WORK else run.shown
                 if run.parent is None:
                     self.requests = {seq: one for seq, one in self.requests.items() if seq > worked_on}
 

@@ -150,6 +150,11 @@ def test_the_table_of_the_phases_is_the_code() -> None:
         assert rows.get(phase) == ", ".join(PHASE_TRANSITIONS.permitted(phase)), phase
 
 
+def test_the_readme_has_a_row_for_each_phase() -> None:
+    rows = re.findall(r"^\| (\w+) \| [^|]+ \| [^|]+ \|$", text_of(ROOT / "README.md"), re.MULTILINE)
+    assert [word for word in rows if Phase.parse(word) is not None] == list(Phase)
+
+
 @pytest.mark.parametrize("name", ["README.md", "docs/protocol.md"])
 def test_the_table_of_slash_commands_lists_all_of_them(name: str) -> None:
     cells = re.findall(r"^\| (`/[^|]*)\|", text_of(ROOT / name), re.MULTILINE)

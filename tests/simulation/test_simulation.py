@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 import structlog
 
+from tenex.core.phases import Phase
+
+from .models import ONWARD
 from .story import simulate
 
 FEW = range(16)
@@ -22,6 +25,10 @@ def quiet() -> Iterator[None]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     yield
     structlog.reset_defaults()
+
+
+def test_a_simulated_conversation_can_enter_every_phase() -> None:
+    assert {"chat"}.union(*ONWARD.values()) == set(Phase)
 
 
 @pytest.mark.parametrize("seed", FEW)

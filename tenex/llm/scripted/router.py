@@ -7,15 +7,13 @@ import json
 from typing import Any
 
 from tenex.core.messages import ModelRequest, Note, without_context
-from tenex.core.phases import QUALITY_PHASES
+from tenex.core.phases import AFTER_WORK
 
 from .requests import asks_nothing, intent_of, read_request, short
 from .worker import NOTHING_DONE, UNDERSTOOD
 
 _REPAIRS = 2  # of a cycle: more of the same rules would not help
 _USUAL = {"chat": "project-manager", "brainstorm": "project-manager", "plan": "planner"}
-
-_GATES = ("verification", "chores", "reflection")
 
 Question = dict[str, Any]
 """The document of `tenex.workflows.phases.router_prompt`."""
@@ -86,7 +84,7 @@ def _choose(question: Question) -> Decision:
     ways = [one for one in ("execute", "chat") if one in permitted]
     if ways and _has_late_request(question):
         return _go(question, ways[0], "the user asked for more in the meantime")
-    if phase == "execute" or phase in QUALITY_PHASES:
+    if phase == "execute" or phase in AFTER_WORK:
         if question["can_end"]:
             return _decision(["END"], "the work is done and no gate is open")
         gates = (gate for gate in question["open_gates"] if gate not in question["waived"])
@@ -107,7 +105,7 @@ def _since_execution(question: Question) -> list[str]:
 def _acknowledged(question: Question) -> Decision:
     """Whether all that was written in a gate is thanks or a wish to end, as a part of the decision."""
     late = _since_execution(question)
-    is_talk = question["phase"] in _GATES and bool(late) and all(map(asks_nothing, late))
+    is_talk = question["phase"] in AFTER_WORK and bool(late) and all(map(asks_nothing, late))
     return {"acknowledged": True} if is_talk else {}
 
 

@@ -7,7 +7,7 @@ from tenex.core.decider import Decider, person
 from tenex.core.delivery.outgoing import as_sentence, notify
 from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.messages import NO_USAGE, ModelStep
-from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
+from tenex.core.phases import AFTER_WORK, PHASE_TRANSITIONS, Phase
 from tenex.core.router.answer import parse
 from tenex.core.state import State
 from tenex.core.transaction import Transaction
@@ -102,7 +102,7 @@ def accept(
     rejections = question.rejections if question else ()
     agents = accepted.agents or (("END",) if accepted.end else ("USER",))
     phase = accepted.way[-1] if accepted.way else None
-    is_settled = accepted.acknowledged and question is not None and transaction.state.cycle.phase in QUALITY_PHASES
+    is_settled = accepted.acknowledged and question is not None and transaction.state.cycle.phase in AFTER_WORK
     transaction.add(
         r.Routed,
         agents=agents,
@@ -120,7 +120,7 @@ def accept(
     if accepted.user:
         if not _has_answered(transaction):  # as after `/continue` and nothing to do: silence would look like a fault
             notify(transaction, f"I wait for you: {accepted.reason}")
-        elif transaction.state.cycle.phase in QUALITY_PHASES:
+        elif transaction.state.cycle.phase in AFTER_WORK:
             notify(
                 transaction,
                 f"Work has stopped: {as_sentence(accepted.reason)} Write how it is to go on, or `/continue`.",

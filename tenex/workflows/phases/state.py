@@ -5,7 +5,7 @@ from typing import Final
 
 from tenex.core import records as r
 from tenex.core.ids import EventId, Millis, PublicKey, Slug, TurnId
-from tenex.core.phases import QUALITY_PHASES, Phase
+from tenex.core.phases import AFTER_WORK, QUALITY_PHASES, Phase
 from tenex.core.state import KindState, State
 from tenex.core.values import replace
 from tenex.workflows.phases import records as p
@@ -109,14 +109,14 @@ class Phases(KindState):
         """What an import takes over of it: whether something was executed, so that its gates are open."""
         del then
         phase = rest.cycle.phase
-        executed = self.executed or phase in (Phase.EXECUTE, *QUALITY_PHASES)
+        executed = self.executed or phase in (Phase.EXECUTE, *AFTER_WORK)
         return Phases(executed=executed and rest.cycle.status != "ended")
 
     def worked_on_after(self, state: State, shown: int) -> int:
         """`worked_on` once agents of the open turn were shown the messages up to `shown`."""
         turn = state.work.turn
         before = state.memory.answered if self.worked_on is None else self.worked_on
-        if turn is None or turn.phase not in QUALITY_PHASES:
+        if turn is None or turn.phase not in AFTER_WORK:
             return max(before, shown)
         previous = state.cycle.turns[-1].seq if state.cycle.turns else 0
         is_for_message = turn.phase is Phase.VERIFICATION and previous < self.asked_at_rest < turn.seq
