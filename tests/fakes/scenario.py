@@ -281,7 +281,9 @@ class Scenario:
                 arguments = effect.request.arguments
                 touched = (str(arguments.get("path", "f")),) if effect.request.tool in ("write_file", "send") else ()
                 status = 0 if effect.request.tool == "check" else None
-                result = ToolResult(ok=True, content=f"{effect.request.tool} done", touched=touched, exit_status=status)
+                read = {str(arguments.get("path")): "0" * 64} if effect.request.tool == "read_file" else {}
+                content = f"{effect.request.tool} done"
+                result = ToolResult(ok=True, content=content, read=read, touched=touched, exit_status=status)
                 return ToolReturned(key=effect.key, result=result)
             case Publish():
                 known = self.published.setdefault(effect.event.id, [])

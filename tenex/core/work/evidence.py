@@ -8,7 +8,7 @@ from tenex.core import records as r
 from tenex.core.trials import program_run
 from tenex.core.values import replace
 
-from .run import Run
+from .run import Call, Run
 from .turn import OrchestratorTurn, ProgramRun
 
 RAN: Final = 20
@@ -18,14 +18,17 @@ _IN_DIFF: Final = re.compile(r"^(?:--- a|\+\+\+ b)/(.+)$", re.MULTILINE)
 
 
 def called(turn: OrchestratorTurn, changed: frozenset[str], run: Run, record: r.ToolCallCompleted) -> OrchestratorTurn:
-    """The turn with what this call shows; `changed` are the files that the cycle has changed."""
+    """The turn with what this call shows; `changed` are the files that the cycle has changed.
+
+    Looked at are those that the tool says it showed, those in a diff, and those that a program was run with. A call that
+    only names a file, as a search or one that was refused, shows nothing of it.
+    """
     call = run.find(record.call)
     if call is None:
         return turn
     if record.exit_status is not None:
         turn = replace(turn, ran=_newest((*turn.ran, program_run(run.agent, call.request, record))))
-    arguments = "\n".join(value for value in call.request.arguments.values() if isinstance(value, str))
-    seen = {*record.read, *_IN_DIFF.findall(record.content), *_named(changed, arguments)} & changed
+    seen = {*record.read, *_IN_DIFF.findall(record.content), *_run_with(changed, call, record)} & changed
     return replace(turn, looked_at=turn.looked_at | seen) if seen - turn.looked_at else turn
 
 
@@ -37,6 +40,14 @@ def _newest(ran: tuple[ProgramRun, ...]) -> tuple[ProgramRun, ...]:
     others = (place for place, program in enumerate(ran) if not program.is_trial)
     gone = next(others, next(iter(successes[:-1]), 0))
     return (*ran[:gone], *ran[gone + 1 :])
+
+
+def _run_with(changed: Iterable[str], call: Call, record: r.ToolCallCompleted) -> Iterator[str]:
+    """The changed files that the arguments of a program name."""
+    if record.exit_status is None:
+        return iter(())
+    arguments = "\n".join(value for value in call.request.arguments.values() if isinstance(value, str))
+    return _named(changed, arguments)
 
 
 def _named(paths: Iterable[str], text: str) -> Iterator[str]:
