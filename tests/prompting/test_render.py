@@ -1,5 +1,6 @@
 """Prompts hold what they must, nothing of another phase, and data that stays data."""
 
+import json
 import re
 from typing import Any
 
@@ -12,6 +13,8 @@ from tenex.core.phases import PHASE_TRANSITIONS, PHASES, Access, Phase
 from tenex.core.router.answer import DECISION_SCHEMA
 from tenex.prompting import PromptLibrary
 from tenex.prompting.render import LESSONS_CHARACTERS, NOTES_CHARACTERS, fenced
+from tenex.workflows.phases.router_prompt import question_for
+from tests.fakes.scenario import Router, Scenario, plain_model, route
 
 EXECUTOR = Slug("executor")
 AGENTS = (EXECUTOR, Slug("planner"), Slug("project-manager"), Slug("security-expert"))
@@ -179,12 +182,6 @@ RULES = [
     "Answer with one JSON object and nothing else",
     "The newest message of the person weighs most, but all of them count",
 ]
-KEYS = (
-    "roster earlier history cycle phase permitted open_gates can_end participants still_to_reflect waived "
-    "rejections lessons"
-)
-
-
 WORDS = {
     Access.SPEAK: "talk",
     Access.READ: "read",
@@ -210,7 +207,9 @@ def test_the_router_prompt_holds_the_table_the_rules_and_every_phase_field_and_k
         for guide in guides
     ]
     parts += [f"- `{name}`: " for name in DECISION_SCHEMA["properties"]]
-    parts += [f"`{key}`" for key in KEYS.split()]
+    asked = Scenario(Router(route("executor", "execute")), plain_model)
+    asked.user_writes("Create hello.py.")
+    parts += [f"`{key}`" for key in json.loads(question_for(asked.conversation, asked.policy).text)]
     assert [part for part in parts if part not in router] == []
 
 

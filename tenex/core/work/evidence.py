@@ -20,8 +20,8 @@ _IN_DIFF: Final = re.compile(r"^(?:--- a|\+\+\+ b)/(.+)$", re.MULTILINE)
 def called(turn: OrchestratorTurn, changed: frozenset[str], run: Run, record: r.ToolCallCompleted) -> OrchestratorTurn:
     """The turn with what this call shows; `changed` are the files that the cycle has changed.
 
-    Looked at are those that the tool says it showed, those in a diff, and those that a program was run with. A call that
-    only names a file, as a search or one that was refused, shows nothing of it.
+    Looked at are those that the tool says it showed, those in a diff, and those that a program was run with. A call
+    that only names a file, as a search or one that was refused, shows nothing of it.
     """
     call = run.find(record.call)
     if call is None:

@@ -63,7 +63,7 @@ def _is_punctuation(char: str) -> bool:
     return char in "`´\ufe0f" or unicodedata.category(char).startswith("P")
 
 
-def open_questions(transaction: Transaction) -> int:
+def meanings_of_yes(transaction: Transaction) -> int:
     """How many questions a user could mean by a yes that names none."""
     state = transaction.state
     asked_by_agents = sum(call.state is CallState.PARKED for run in state.work.runs.values() for call in run.open_calls)

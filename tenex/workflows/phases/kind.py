@@ -104,7 +104,7 @@ class PhasesKind(Kind):
                 r.Ended, reason=f"{'the workflow ' if slug in transaction.policy.disabled else ''}{slug} is disabled"
             )
             return
-        is_only = answers.open_questions(transaction) == 1
+        is_only = answers.meanings_of_yes(transaction) == 1
         if (
             waivers.answered(transaction, signal, wrote, is_only=is_only)
             or approvals.answered(transaction, signal, wrote, is_only=is_only)
