@@ -105,10 +105,9 @@ class Configuration:
     def slugs(self) -> dict[str, PublicKey]:
         """The agents' and workflows' keys by the name people may call them."""
         keys: dict[str, PublicKey] = {slug: agent.pubkey for slug, agent in self.policy.roster.items()}
-        keys |= {slug: workflow.pubkey for slug, workflow in rules_of(self.policy).workflows.items()}
         disabled = (*self.policy.disabled, *self.policy.disabled_agents)
         keys |= {slug: self.keys[slug].public for slug in disabled if slug in self.keys}
-        return keys | {slug: mission.pubkey for slug, mission in missions_of(self.policy).items()}
+        return keys | {slug: beginner.pubkey for slug, beginner in self.policy.begun_by_mention.items()}
 
     @property
     def named(self) -> dict[PublicKey, Slug]:
@@ -117,8 +116,8 @@ class Configuration:
 
     @property
     def workflows(self) -> frozenset[PublicKey]:
-        """The keys that are workflows', of speakers and missions, disabled ones too."""
-        slugs = (*rules_of(self.policy).workflows, *missions_of(self.policy), *self.policy.disabled)
+        """The keys of what a mention begins, disabled ones too."""
+        slugs = (*self.policy.begun_by_mention, *self.policy.disabled)
         return frozenset(self.keys[slug].public for slug in slugs if slug in self.keys)
 
     @property
@@ -128,10 +127,9 @@ class Configuration:
         others = [
             *((one.pubkey, one.name, _about("agent", one.role)) for one in self.policy.roster.values()),
             *(
-                (one.pubkey, one.name, _about("workflow", one.about))
-                for one in rules_of(self.policy).workflows.values()
+                (beginner.pubkey, beginner.name, _about(beginner.noun, beginner.about))
+                for beginner in self.policy.begun_by_mention.values()
             ),
-            *((one.pubkey, slug, _about("mission", one.about)) for slug, one in missions_of(self.policy).items()),
         ]
         owners = ", ".join(f"nostr:{npub(key)}" for key in sorted(self.people.owners)[:MOST_OWNERS])
         whose = f"the project {project.name}" + (f" of {owners}" if owners else "")

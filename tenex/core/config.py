@@ -4,7 +4,7 @@
 class they need, so that an old journal keeps its meaning when the configuration changes.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Protocol
@@ -194,12 +194,24 @@ class GateRules:
     members_may_waive: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginner:
+    """What begins a conversation where the first message mentions it, as users see it."""
+
+    pubkey: PublicKey
+    """The key that a mention names; "" where only a program begins it."""
+    name: str
+    noun: str
+    """What it is: `workflow`, `mission`."""
+    about: str = ""
+
+
 class KindRules(Protocol):
     """What is configured of a kind of conversation."""
 
     @property
-    def begun_by_mention(self) -> Collection[str]:
-        """The names that begin one where the first message mentions them."""
+    def begun_by_mention(self) -> Mapping[Slug, Beginner]:
+        """What begins one, by the name that the first message mentions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,15 +236,15 @@ class Policy:
     """Agents whose files have faults, each with them."""
 
     @property
-    def begun_by_mention(self) -> tuple[Slug, ...]:
-        """The names that begin a conversation of their own where the first message mentions them."""
-        return tuple(Slug(name) for policy in self.kinds.values() for name in policy.begun_by_mention)
+    def begun_by_mention(self) -> Mapping[Slug, Beginner]:
+        """What begins a conversation of its own, by the name that the first message mentions."""
+        return {slug: beginner for kind in self.kinds.values() for slug, beginner in kind.begun_by_mention.items()}
 
     @property
     def callable(self) -> Mapping[Slug, Agent | None]:
         """All that a mention can call, also what is disabled: agents with themselves, everything else with None."""
         others = (*self.begun_by_mention, *self.disabled, *self.disabled_agents)
-        return {**dict.fromkeys(map(Slug, others)), **self.roster}
+        return {**dict.fromkeys(others), **self.roster}
 
     @property
     def routable(self) -> Mapping[Slug, Agent]:

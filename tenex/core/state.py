@@ -204,8 +204,12 @@ class State:
 
     @property
     def location_label(self) -> str:
-        """The phase; in a conversation without phases `@` and the name of what it is with."""
-        labels = (kind.location_label for kind in self.kinds.values())
+        """The phase; in a conversation without phases `@` and the name of what it is with.
+
+        What a mention has begun comes before the agent that answers alone where nothing has.
+        """
+        begun_first = sorted(self.kinds.values(), key=lambda kind: not kind.has_begun)
+        labels = (kind.location_label for kind in begun_first)
         return next((label for label in labels if label), str(self.cycle.phase))
 
     @property

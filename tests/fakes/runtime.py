@@ -44,9 +44,7 @@ from tenex.runtime.functions import FunctionCalls
 from tenex.runtime.inbox import Inbox
 from tenex.runtime.lifecycle import Runtime, TaskFactory
 from tenex.runtime.outbox import Outbox
-from tenex.workflows.missions.config import missions_of
 from tenex.workflows.phases.router_prompt import question_for
-from tenex.workflows.speakers.config import rules_of
 from tests.fakes.routing import read_question
 
 from .scenario import ALICE, ID, RELAY, evaluated, policy, reply
@@ -282,8 +280,8 @@ class World:
             spawn=spawn,
         )
         coordinator = ConversationCoordinator(around)
-        workflows = {workflow.pubkey: workflow.slug for workflow in rules_of(self.policy).workflows.values()}
-        workflows |= {rule.pubkey: Slug(slug) for slug, rule in missions_of(self.policy).items() if rule.pubkey}
+        beginners = self.policy.begun_by_mention
+        workflows = {beginner.pubkey: slug for slug, beginner in beginners.items() if beginner.pubkey}
         slugs = {agent.pubkey: agent.slug for agent in self.policy.roster.values()} | workflows
         inbox = Inbox(
             coordinator, self, self.peers, self.clock, names={ALICE: "alice"}, slugs=slugs, workflows=set(workflows)

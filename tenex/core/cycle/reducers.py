@@ -79,7 +79,7 @@ def message_of(state: State, record: r.MessageRecorded) -> Message:
 def _wrote(cycle: Cycle, record: r.MessageRecorded, before: State) -> Cycle:
     messages = of_cycle(cycle.messages, message_of(before, record), first=1)  # what began it stays, however many follow
     cycle = replace(cycle.written(), messages=messages)
-    is_endless = any(kind.is_endless for kind in before.kinds.values())
+    is_endless = not before.has_begun_kind and any(kind.is_endless for kind in before.kinds.values())
     if is_endless and before.work.turn is None:
         return replace(cycle, talk_usage=cycle.usage)  # it has no end, so each message begins the count
     return cycle

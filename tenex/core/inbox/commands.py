@@ -384,7 +384,7 @@ def help_text(transaction: Transaction) -> str:
     disabled = sorted({*policy.disabled, *policy.disabled_agents})
     text = HELP.format(
         agents=f": {agents}" if agents else "",
-        begun=f"; in a new note it begins a workflow: {begun}" if begun else "",
+        begun=f"; in a new note it begins a conversation of its own: {begun}" if begun else "",
         kinds="\n".join(map(_help_line, commands_of_kinds().values())),
     )
     return f"{text}\nDisabled, because of a fault in their files: {', '.join(disabled)}" if disabled else text

@@ -218,8 +218,9 @@ def _quotation(text: str) -> str:
 
 
 def report_elsewhere(transaction: Transaction, slug: Slug) -> None:
-    """Notify a user that a workflow they mention in a running conversation begins in a thread of its own."""
-    notify(transaction, f"@{slug} is a workflow; it begins in a thread of its own. Write a new note that mentions it.")
+    """Notify a user that what they mention in a running conversation begins in a thread of its own."""
+    noun = transaction.policy.begun_by_mention[slug].noun
+    notify(transaction, f"@{slug} is a {noun}; it begins in a thread of its own. Write a new note that mentions it.")
 
 
 def report_disabled(transaction: Transaction, signal: MessageReceived) -> bool:

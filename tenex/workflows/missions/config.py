@@ -1,12 +1,12 @@
 """What the core knows of a mission's graph: its edges, and how long and how often each node may try."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tenex.core.config import Policy
+from tenex.core.config import Beginner, Policy
 from tenex.core.graph import TransitionGraph
-from tenex.core.ids import PublicKey
+from tenex.core.ids import PublicKey, Slug
 
 NAME = "missions"
 """Of the kind."""
@@ -71,9 +71,12 @@ class MissionRules:
     missions: Mapping[str, MissionRule] = field(default_factory=dict)
 
     @property
-    def begun_by_mention(self) -> Collection[str]:
+    def begun_by_mention(self) -> Mapping[Slug, Beginner]:
         """All of them; those that only a program begins refuse it."""
-        return self.missions.keys()
+        return {
+            Slug(name): Beginner(pubkey=mission.pubkey, name=name, noun="mission", about=mission.about)
+            for name, mission in self.missions.items()
+        }
 
 
 def missions_of(policy: Policy) -> Mapping[str, MissionRule]:

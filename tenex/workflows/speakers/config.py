@@ -1,10 +1,10 @@
 """A workflow as it is configured: who takes part, the rules as a dict, and what is expected of whom by when."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from tenex.core.config import Policy
+from tenex.core.config import Beginner, Policy
 from tenex.core.errors import ConfigurationError
 from tenex.core.graph import TransitionGraph
 from tenex.core.ids import PublicKey, Slug
@@ -74,9 +74,12 @@ class WorkflowRules:
     """Of a workflow that is open, whose graph its journal holds: the configured one may have changed since."""
 
     @property
-    def begun_by_mention(self) -> Collection[str]:
+    def begun_by_mention(self) -> Mapping[Slug, Beginner]:
         """All of them."""
-        return self.workflows.keys()
+        return {
+            slug: Beginner(pubkey=workflow.pubkey, name=workflow.name, noun="workflow", about=workflow.about)
+            for slug, workflow in self.workflows.items()
+        }
 
 
 def rules_of(policy: Policy) -> WorkflowRules:

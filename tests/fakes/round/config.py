@@ -1,10 +1,10 @@
 """What is configured of rounds."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tenex.core.config import Policy
-from tenex.core.ids import Slug
+from tenex.core.config import Beginner, Policy
+from tenex.core.ids import PublicKey, Slug
 
 NAME = "round"
 
@@ -24,8 +24,8 @@ class RoundRules:
     rounds: Mapping[Slug, Round] = field(default_factory=dict)
 
     @property
-    def begun_by_mention(self) -> Collection[str]:
-        return self.rounds.keys()
+    def begun_by_mention(self) -> Mapping[Slug, Beginner]:
+        return {slug: Beginner(pubkey=PublicKey(""), name=slug, noun="round") for slug in self.rounds}
 
 
 def rounds_of(policy: Policy) -> Mapping[Slug, Round]:
