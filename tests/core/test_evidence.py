@@ -137,20 +137,20 @@ def test_text_that_nothing_runs_is_verified_by_reading_all_of_it(
         assert "b.txt was changed and not read" in refused(scenario)[0]
 
 
-@pytest.mark.parametrize("look", [("list_files", {"pattern": "a.md"}), ("read_file", {"path": "a.md"})], ids=str)
-def test_a_call_that_only_names_a_file_has_not_read_it(look: tuple[str, dict[str, str]]) -> None:
-    scenario = work(reply("", look, SAYS), paths=("a.md",))
+@pytest.mark.parametrize("ok", [True, False])
+def test_a_call_that_only_names_a_file_has_not_read_it(ok: bool) -> None:
+    scenario = work(reply("", ("read_file", {"path": "a.md"})), reply("", SAYS), paths=("a.md",))
     perform = scenario.perform
 
-    def refusing(effect: Effect) -> Signal:
+    def showing_nothing(effect: Effect) -> Signal:
         if isinstance(effect, ToolCall) and effect.request.tool == "read_file":
-            return ToolReturned(key=effect.key, result=ToolResult(ok=False, content="There is no file a.md."))
+            return ToolReturned(key=effect.key, result=ToolResult(ok=ok, content="a.md: 3 lines"))
         return perform(effect)
 
-    scenario.perform = refusing  # type: ignore[method-assign]
+    scenario.perform = showing_nothing  # type: ignore[method-assign]
     scenario.converse("write it")
     assert scenario.conversation.cycle.status != "ended"
-    assert any("a.md was changed and not read" in sentence for sentence in refused(scenario))
+    assert "a.md was changed and not read" in refused(scenario)[0]
 
 
 @pytest.mark.parametrize(
