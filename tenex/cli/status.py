@@ -233,22 +233,14 @@ def _title(one: dict[str, Any]) -> str:
 
 
 def _place(one: dict[str, Any]) -> str:
-    """The current phase or the only agent, the speaker of a workflow, or the node of a mission."""
-    if "speaker" in (workflow := one.get("workflow", {})):
-        return f"{workflow['name']}: {workflow['speaker']}"
-    mission = one.get("mission")
-    return f"{mission['workflow']}: {mission['node']}" if mission else str(one.get("place") or one["phase"])
+    """Where it is in the words of its kind, or the current phase or the only agent."""
+    return str(one.get("where") or one.get("place") or one["phase"])
 
 
 def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:
     """The agents at work in a conversation, or why none is."""
-    if (mission := one.get("mission")) and mission["state"] in ("running", "retrying"):
-        steps = f": {', '.join(mission['steps'])}" if mission["steps"] else ""
-        yield f"mission {mission['state']}{steps}"
-    elif mission and mission["state"] == "held":
-        yield f"mission is on hold, until `/continue`: {mission['why']}"
-    elif mission and mission["state"] == "limited":
-        yield f"mission is on hold: {mission['why']}"
+    if does := one.get("does"):
+        yield str(does)
     for name, part in [
         *([("orchestrator", one["router"])] if "router" in one else []),
         *((run["agent"], run) for run in one.get("runs", ())),

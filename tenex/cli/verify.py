@@ -133,18 +133,15 @@ def _as_text(state: dict[str, Any], path: Path) -> Iterator[str]:
     name = partner(state["place"])
     place = f"with {name}" if name else f"in {state['phase']}"
     yield f"  {state['status']} {place}, cycle {state['cycle']}, {turns} so far"
-    if workflow := state.get("workflow"):
-        speaks = f"{workflow['speaker']} is next" if "speaker" in workflow else f"ended, {workflow['closeReason']}"
-        yield f"  workflow {workflow['name']}: {speaks}"
+    if where := state.get("where"):
+        does = f"; {state['does']}" if "does" in state else ""
+        yield f"  {where}{does}"
     turn = state.get("turn")
     if turn:
         yield f"  open: {turn['id']}" + (f" in {turn['phase']}" if state["phase"] else "")
     for run in state.get("runs", ()):
         called = f", called by {run['calledBy']}" if "calledBy" in run else ""
         yield f"    {run['agent']}: {run['state']}, {run['steps']} steps{called}"
-    if mission := state.get("mission"):
-        steps = f", {', '.join(mission['steps'])} under way" if mission["steps"] else ""
-        yield f"  mission {mission['workflow']}: {mission['state']} at {mission['node']}{steps}"
     if "router" in state:
         yield f"  the orchestrator is asked, attempt {state['router']['attempt']}: {state['router']['state']}"
     for name, label in (("openGates", "gates open"), ("waived", "waived"), ("participants", "participants")):

@@ -19,6 +19,10 @@ class KindShare:
     """Whole, for `conversation.json`."""
     status: Mapping[str, Any] | None
     """Where it is, for `status`; None where that says nothing."""
+    where: str = ""
+    """The same in a line, as `triage: bob`; "" where the conversation's place says it."""
+    does: str = ""
+    """What its own work does, in a line; "" where only agents work."""
 
 
 class KindFormat(NamedTuple):

@@ -43,6 +43,10 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
     for share in activity.shares:
         if share.status is not None:
             shown[share.name] = _share(share.status)
+        if share.where:
+            shown["where"] = share.where
+        if share.does:
+            shown["does"] = shorten(share.does, QUESTION_CHARACTERS)
     if activity.router is not None:
         shown["router"] = _router(activity.router, now)
     if activity.runs:

@@ -36,8 +36,8 @@ def conversation(**more: Any) -> dict[str, Any]:
 
 
 HERE: dict[str, Any] = {"data": "/data", "file": None, "readAgainAt": NOW, "refused": [], "needsRestart": []}
-DRAFT = {"name": "Draft", "speaker": "critic"}
-DIGEST = {"workflow": "digest", "node": "Write", "state": "running", "steps": ["write"]}
+DRAFT = {"where": "Draft: critic"}
+DIGEST = {"where": "digest: Write", "does": "mission running: write"}
 MODELS = {
     "providers": [{"name": "openai", "active": 3, "waiting": 2, "paused": 12.4}],
     "held": 1,
@@ -63,9 +63,9 @@ STOPPED = {"process": None, "relays": None, "models": None, "fault": "process 9 
         ({**STOPPED, "state": "unresponsive"}, "tenex          NOT ANSWERING: process 9 holds it\n"),
         ({**STOPPED, "state": "stopped", "undelivered": {"wss://a": 3}}, "undelivered    3 for wss://a"),
         ({"conversations": {"open": [conversation(place="@writer")]}}, "ab12cd34  @writer"),
-        ({"conversations": {"open": [conversation(workflow=DRAFT)]}}, "  Draft: critic  Make it so"),
+        ({"conversations": {"open": [conversation(**DRAFT)]}}, "  Draft: critic  Make it so"),
         (
-            {"conversations": {"open": [conversation(mission=DIGEST)]}},
+            {"conversations": {"open": [conversation(**DIGEST)]}},
             ": Write  Make it so\n      mission running: write",
         ),
         ({"models": MODELS}, "models         1 conversation on hold"),

@@ -94,7 +94,9 @@ def test_every_reader_shows_it() -> None:
     conversation = scenario.conversation
     view = json.loads(render(conversation))
     assert view[NAME] == {"agents": list(SPEAKERS), "spoken": 1, "next": SPEAKERS[1]}
-    assert conversation_status(conversation, scenario.now)[NAME]["next"] == SPEAKERS[1]
+    status = conversation_status(conversation, scenario.now)
+    assert status[NAME]["next"] == SPEAKERS[1]
+    assert status["where"] == f"round: {SPEAKERS[1]}"
     assert summarise(conversation, 0).place == "@debate"
     scenario.user_writes("/status")
     assert f"Next: {SPEAKERS[1]}" in scenario.sent_texts()[-1]

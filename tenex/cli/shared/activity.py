@@ -62,9 +62,7 @@ def toolbar(status: Mapping[str, Any], age: float = 0.0) -> str:
         state = "decides who is next" if status["router"]["state"] == "model" else _state(status["router"])
         return f"{spinner()} {place} · the orchestrator {state}"
     if status["status"] == "active":
-        mission = status.get("mission")
-        position = f"{mission['workflow']}: {mission['node']}" if mission else place
-        return f"{spinner()} {position}"
+        return f"{spinner()} {status.get('where') or place}"
     return f"{place} · {YOUR_TURN} · {_usage(status['usage'])}"
 
 

@@ -1,7 +1,7 @@
 """What of a mission users are shown."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tenex.core.kind_format import KindShare
@@ -54,7 +54,21 @@ def share_of(state: State) -> KindShare | None:
     reason = mission.message or mission.paused or (mission.wait.message if mission.wait is not None else "")
     if reason:
         status["why"] = reason
-    return KindShare(name="mission", view=mission_view(mission), status=status)
+    return KindShare(
+        name="mission",
+        view=mission_view(mission),
+        status=status,
+        where=f"{mission.workflow}: {mission.node}",
+        does=_work_in_words(status["state"], status["steps"], reason),
+    )
+
+
+def _work_in_words(condition: str, steps: Sequence[str], reason: str) -> str:
+    if condition in ("running", "retrying"):
+        return f"mission {condition}" + (f": {', '.join(steps)}" if steps else "")
+    if condition == "held":
+        return f"mission is on hold, until `/continue`: {reason}"
+    return f"mission is on hold: {reason}" if condition == "limited" else f"mission {condition}"
 
 
 MISSION, NODE = "mission", "node"

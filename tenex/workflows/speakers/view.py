@@ -33,11 +33,14 @@ def share_of(state: State) -> KindShare | None:
     if session is None:
         return None
     status: dict[str, Any] | None = None
+    where = ""
     if session.is_closed:
         status = {"name": session.name, "closeReason": session.close_reason}
+        where = f"{session.name}: ended, {session.close_reason}"
     elif session.expected is not None:
         status = {"name": session.name, "speaker": session.expected}
-    return KindShare(name="workflow", view=session_view(session), status=status)
+        where = f"{session.name}: {session.expected}"
+    return KindShare(name="workflow", view=session_view(session), status=status, where=where)
 
 
 def rows_of(record: Record, place: Place) -> Iterator[Row]:

@@ -69,4 +69,5 @@ class RoundKind(Kind):
         if part is None:
             return None
         shown = {"spoken": part.spoken, "next": part.next_speaker}
-        return KindShare(name=NAME, view={"agents": list(part.agents), **shown}, status=shown)
+        where = f"{NAME}: {part.next_speaker}" if part.next_speaker is not None else ""
+        return KindShare(name=NAME, view={"agents": list(part.agents), **shown}, status=shown, where=where)
