@@ -107,7 +107,9 @@ class Configuration:
         keys: dict[str, PublicKey] = {slug: agent.pubkey for slug, agent in self.policy.roster.items()}
         disabled = (*self.policy.disabled, *self.policy.disabled_agents)
         keys |= {slug: self.keys[slug].public for slug in disabled if slug in self.keys}
-        return keys | {slug: beginner.pubkey for slug, beginner in self.policy.begun_by_mention.items()}
+        return keys | {
+            slug: beginner.pubkey for slug, beginner in self.policy.begun_by_mention.items() if beginner.pubkey
+        }
 
     @property
     def named(self) -> dict[PublicKey, Slug]:
@@ -129,6 +131,7 @@ class Configuration:
             *(
                 (beginner.pubkey, beginner.name, _about(beginner.noun, beginner.about))
                 for beginner in self.policy.begun_by_mention.values()
+                if beginner.pubkey
             ),
         ]
         owners = ", ".join(f"nostr:{npub(key)}" for key in sorted(self.people.owners)[:MOST_OWNERS])

@@ -199,7 +199,7 @@ class Beginner:
     """What begins a conversation where the first message mentions it, as users see it."""
 
     pubkey: PublicKey
-    """The key that a mention names; "" where only a program begins it."""
+    """The key that a mention names; "" for none: then users write its name at the beginning of the message."""
     name: str
     noun: str
     """What it is: `workflow`, `mission`."""

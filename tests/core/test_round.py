@@ -31,7 +31,7 @@ from tests.fakes.round.config import NAME, Round, RoundRules
 from tests.fakes.round.kind import RoundKind
 from tests.fakes.round.records import RoundOpened
 from tests.fakes.round.state import RoundPart, round_of
-from tests.fakes.scenario import ID, Router, Scenario, plain_model, policy
+from tests.fakes.scenario import ID, Router, Scenario, model_by_phase, plain_model, policy, remove_agent, reply
 
 DEBATE = Slug("debate")
 SPEAKERS = (Slug("planner"), Slug("executor"))
@@ -86,6 +86,35 @@ def test_the_next_message_begins_another_round() -> None:
     scenario = held().converse("And now?")
     assert len(scenario.records(r.TurnOpened)) == 2 * 2 * len(SPEAKERS)
     assert scenario.conversation.cycle.number == 2
+
+
+def test_a_message_answers_the_question_of_a_speaker() -> None:
+    asks = model_by_phase(execute=[reply("", ("ask", {"question": "Which colour?"})), reply("blue it is")])
+    scenario = Scenario(Router(), asks, config=policy_of_round())
+    scenario.user_writes("Is it good?", addressed=(DEBATE,))
+    scenario.settle()
+    assert scenario.conversation.work.is_parked
+    scenario.user_writes("blue")
+    scenario.settle()
+    assert [record.text for record in scenario.records(r.QuestionAnswered)] == ["blue"]
+    assert len(scenario.records(r.TurnOpened)) == 2, "and the next speaker has their turn"
+
+
+def test_it_ends_where_the_next_speaker_is_not_there_any_more() -> None:
+    scenario = begun()
+    remove_agent(scenario, SPEAKERS[1])
+    scenario.settle()
+    assert scenario.records(r.Ended)[-1].reason == "executor is not here any more"
+
+
+def test_a_mention_begins_it_also_where_conversations_are_with_one_agent() -> None:
+    config = dataclasses.replace(policy_of_round(), only_agent=SPEAKERS[1])
+    scenario = Scenario(Router(), plain_model, config=config)
+    scenario.user_writes("Is it good?", addressed=(DEBATE,))
+    assert scenario.conversation.location_label == "@debate"
+    scenario.settle()
+    assert [turn.agents for turn in scenario.records(r.TurnOpened)] == [(name,) for name in SPEAKERS * 2]
+    assert scenario.conversation.cycle.status == "ended"
 
 
 def test_every_reader_shows_it() -> None:

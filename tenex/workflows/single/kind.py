@@ -27,8 +27,8 @@ class SingleKind(Kind):
     reducers = SINGLE
 
     def owns(self, state: State) -> bool:
-        """Whether the conversation began with an agent of its own."""
-        return bool(agent_of(state))
+        """Whether the conversation began with an agent of its own, and nothing else has begun in it."""
+        return bool(agent_of(state)) and not state.has_begun_kind
 
     def on_message(self, transaction: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Take a message as the answer to an open question, or as work."""

@@ -63,6 +63,11 @@ class WorkflowSession(KindState):
     close_reason: str = ""
 
     @property
+    def has_begun(self) -> bool:
+        """Always: it is opened once."""
+        return True
+
+    @property
     def is_over(self) -> bool:
         """Whether it has ended, and the conversation with it."""
         return self.is_closed

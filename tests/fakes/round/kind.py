@@ -7,7 +7,7 @@ from tenex.core.config import Policy
 from tenex.core.decider import BY_RULE
 from tenex.core.ids import Slug
 from tenex.core.inbox.commands import activity
-from tenex.core.inbox.decide import record_message
+from tenex.core.inbox.decide import answers_question, record_message, report_elsewhere
 from tenex.core.kind import Kind
 from tenex.core.kind_format import KindShare
 from tenex.core.lines import PARTNER, Place, Row
@@ -15,11 +15,13 @@ from tenex.core.record import Record
 from tenex.core.signals import MessageReceived
 from tenex.core.state import State
 from tenex.core.transaction import Transaction
-from tenex.core.work.turns import advance, open_turn
+from tenex.core.work.run import Run
+from tenex.core.work.turns import advance, open_turn, same_failure, spent, too_many_turns, wait_at_limit
 
 from .config import NAME, rounds_of
 from .records import RoundOpened
-from .state import ROUND, RoundPart, round_of
+from .reducers import ROUND
+from .state import RoundPart, round_of
 
 
 class RoundKind(Kind):
@@ -43,16 +45,27 @@ class RoundKind(Kind):
         if round_of(transaction.state) is None:
             chosen = rounds_of(transaction.policy)[called]
             transaction.add(RoundOpened, round=called, agents=chosen.agents, times=chosen.times)
-        record_message(transaction, signal)
-        advance(transaction)
+        elif called:
+            report_elsewhere(transaction, called)
+        wrote = record_message(transaction, signal)
+        if not answers_question(transaction, wrote):
+            advance(transaction)
 
     def next(self, transaction: Transaction) -> None:
         part = round_of(transaction.state)
         speaker = part.next_speaker if part is not None else None
-        if speaker is None:
-            transaction.add(r.Ended, reason="all have spoken", decided_by=BY_RULE)
+        limit = spent(transaction) or same_failure(transaction) or too_many_turns(transaction)
+        if speaker is None or speaker not in transaction.policy.routable:
+            reason = "all have spoken" if speaker is None else f"{speaker} is not here any more"
+            transaction.add(r.Ended, reason=reason, decided_by=BY_RULE)
+        elif limit is not None:
+            wait_at_limit(transaction, *limit)
         else:
             open_turn(transaction, (speaker,), "it is their turn", BY_RULE)
+
+    def guide(self, state: State, run: Run) -> tuple[str, str]:
+        part = round_of(state)
+        return "conversation", part.round if part is not None else ""
 
     def status(self, transaction: Transaction) -> list[str]:
         part = round_of(transaction.state)

@@ -1,15 +1,12 @@
-"""What a round keeps of a conversation, and what each record does to it."""
+"""What a round keeps of a conversation."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
-from tenex.core import records as r
 from tenex.core.ids import Slug
-from tenex.core.reducers import Reducers
 from tenex.core.state import KindState, State
 
 from .config import NAME
-from .records import RoundOpened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +19,10 @@ class RoundPart(KindState):
     agents: tuple[Slug, ...]
     times: int
     spoken: int = 0
+
+    @property
+    def has_begun(self) -> bool:
+        return True
 
     @property
     def location_label(self) -> str:
@@ -37,21 +38,3 @@ class RoundPart(KindState):
 def round_of(state: State) -> RoundPart | None:
     part = state.kinds.get(NAME)
     return part if isinstance(part, RoundPart) else None
-
-
-ROUND = Reducers[RoundPart | None](NAME)
-
-
-@ROUND.on(RoundOpened)
-def _opened(_part: RoundPart | None, record: RoundOpened, _: State) -> RoundPart:
-    return RoundPart(round=record.round, agents=record.agents, times=record.times)
-
-
-@ROUND.on(r.CycleStarted)
-def _cycle_started(part: RoundPart | None, _record: r.CycleStarted, _: State) -> RoundPart | None:
-    return part and replace(part, spoken=0)
-
-
-@ROUND.on(r.TurnClosed)
-def _turn_closed(part: RoundPart | None, _record: r.TurnClosed, _: State) -> RoundPart | None:
-    return part and replace(part, spoken=part.spoken + 1)
