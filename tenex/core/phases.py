@@ -74,7 +74,7 @@ class PhaseFacts:
     after a turn, and what it uses does not count against the limits of a cycle."""
     follows_work: bool = False
     """Whether its agents look at what execute made, and carry out no message: a request that comes in it is carried out
-    in the next cycle. A gate always does."""
+    in the next cycle. A gate always does; this is for a phase after execute that is none."""
     gate: Gate | None = None
     needs_verdict: bool = False
     """Whether its agents judge what was made, and end with a verdict."""
