@@ -78,6 +78,8 @@ class ToolRule:
     name: str
     access: Access
     replay: Replay
+    asks: bool = False
+    """Whether a person is asked before a call runs, unless a rule of the operator allows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

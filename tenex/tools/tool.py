@@ -39,11 +39,13 @@ class Tool:
     """Seconds one call may take; None is the registry's default."""
     leaves_changes: bool = True
     """Whether a call with access CHANGE or RUN may leave changes in the workspace."""
+    asks: bool = False
+    """Whether a person is asked before a call runs, unless a rule of the operator allows it."""
 
     @property
     def rule(self) -> ToolRule:
         """The core's view of it."""
-        return ToolRule(name=self.name, access=self.access, replay=self.replay)
+        return ToolRule(name=self.name, access=self.access, replay=self.replay, asks=self.asks)
 
     @property
     def spec(self) -> ToolSpec:
