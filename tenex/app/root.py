@@ -55,6 +55,7 @@ from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
 
 from .agent_calls import Asker
+from .approvals import ApprovalOrders
 from .control import Awaited, orders
 from .direct_messages import DirectMessages
 from .index_updater import IndexUpdater, keep_cursors, oldest_cursor, oldest_new
@@ -385,7 +386,8 @@ class Application:
             today=self.daily.today,
         )
         rollback_done = Awaited(self.coordinator)
-        self.observers += [reporter, rollback_done]
+        approval_orders = ApprovalOrders(self.coordinator, self.clock)
+        self.observers += [reporter, rollback_done, approval_orders]
         if self.meter:
             probe = partial(disk.probe, places.conversations)
             await open_port(self.stack, self.settings, self.meter, probe, self.pool, self.inbox)
@@ -410,6 +412,7 @@ class Application:
             self.watch_stream,
             self.daemon_journal,
         )
+        handlers |= approval_orders.handlers
         await self.stack.enter_async_context(control_socket(places.socket, handlers))
 
     async def _reload_configuration(self) -> list[str]:

@@ -96,4 +96,8 @@ def _key(name: str) -> str:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{_key(name)} = {_value(part)}' for name, part in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
     return output.escape_json(json.dumps(value, ensure_ascii=False))  # the same in TOML

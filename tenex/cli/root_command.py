@@ -35,6 +35,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "List, show, search and roll back conversations.",
     ),
     "agents": ("tenex.cli.agents:agents", "List, show and add agents."),
+    "approvals": ("tenex.cli.approvals:approvals", "List and answer the calls that wait for a person."),
     "config": ("tenex.cli.config:config", "Show and check the settings."),
     "workflows": ("tenex.cli.workflows:workflows", "Draw, check, add and run workflows."),
     "workspace": ("tenex.cli.workspace:workspace", "Show and set up the project that agents work on."),

@@ -187,7 +187,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     check = _check_policy(settings, has_sandbox=ground.has_sandbox, is_offline=only_rules)
     methods = {slug: own for slug, own in methods.items() if slug in library.definitions}
     shadow = shadow_of(settings, ground.places, ground.workspace)
-    tools = _tools(settings, ground, check, roster.get, methods, shadow)
+    tools = _tools(settings, ground, check, roster.get, methods, shadow, is_offline=only_rules)
     project = replace(
         library.orchestrator.agent(keys[PROJECT].public),
         name=settings.project.name,
@@ -201,6 +201,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         routes_by_rule=settings.conversations.route_by_rule,
         limits=settings.limits.to_core(),
         gates=settings.gates.to_core(),
+        approvals=settings.approvals.to_core(settings.approve, people.owners),
         kinds={
             speakers_config.NAME: speakers_config.WorkflowRules(
                 workflows={slug: one.configured(slug, keys[slug].public) for slug, one in speakers.items()},
@@ -303,6 +304,8 @@ def _tools(
     find_agent: Callable[[Slug], Agent | None],
     methods: Mapping[Slug, tuple[Tool, ...]],
     shadow: Checkpoints | None,
+    *,
+    is_offline: bool,
 ) -> ToolRegistry:
     given = settings.tools
     turns = Transactions(ground.workspace, shadow)
@@ -326,7 +329,9 @@ def _tools(
             has_sandbox=ground.has_sandbox,
             transactions=turns,
             runs=ProjectRuns(where.data),
-            commits=settings.workspace.commit == "auto",
+            commits=settings.workspace.commit != "never",
+            commit_asks=settings.workspace.commit == "ask",
+            check_asks=check is RunPolicy.UNSANDBOXED and not is_offline,
         )
     )
     return ToolRegistry(tools, find_agent, turns, methods=methods)

@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal, Protocol
 
 from tenex.core import names
 from tenex.core.agent_phases.program import Program
+from tenex.core.approvals.rules import ApprovalRule
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.phases import Access, Phase
 
@@ -208,6 +209,21 @@ class Beginner:
     about: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalPolicy:
+    """Which calls a person has to allow, and who may."""
+
+    rules: tuple[ApprovalRule, ...] = ()
+    """The operator's."""
+    owners: frozenset[PublicKey] = frozenset()
+    """Who is notified."""
+    members_may_answer: bool = False
+    unattended: bool = False
+    """Whether no one is there to be asked: then what asks is refused at once."""
+    expire_after: Milliseconds = 24 * 3_600_000
+    """Time without an answer after which a call is refused."""
+
+
 class KindRules(Protocol):
     """What is configured of a kind of conversation."""
 
@@ -230,6 +246,7 @@ class Policy:
     """Whether a step that leaves one choice is taken without asking the router's model."""
     limits: Limits = field(default_factory=Limits)
     gates: GateRules = field(default_factory=GateRules)
+    approvals: ApprovalPolicy = field(default_factory=ApprovalPolicy)
     kinds: Mapping[str, KindRules] = field(default_factory=dict)
     """What is configured of each kind of conversation, by its name."""
     disabled: Mapping[Slug, tuple[str, ...]] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from tenex.core import records as r
 from tenex.core.agent_phases.reducers import AGENT_PHASES
+from tenex.core.approvals.reducers import APPROVALS
 from tenex.core.cycle.reducers import CYCLE
 from tenex.core.delivery.reducers import DELIVERY
 from tenex.core.functions.reducers import FUNCTIONS
@@ -45,6 +46,7 @@ _REDUCERS: Final[tuple[Reducers[Any], ...]] = (
     TOTALS,
     HISTORY,
     ROUTER,
+    APPROVALS,
 )
 """Several may change one part, but not by the same record."""
 

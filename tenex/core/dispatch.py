@@ -24,6 +24,7 @@ from collections.abc import Sequence
 
 from tenex.core import records as r
 from tenex.core.agent_phases.decide import ask_what_is_offered, rerender_prompts, sync_agent_state
+from tenex.core.approvals import answers as approvals
 from tenex.core.config import Policy, Replay
 from tenex.core.conversation import Conversation
 from tenex.core.delivery.decide import published
@@ -38,6 +39,7 @@ from tenex.core.pending import pending
 from tenex.core.rollback.decide import roll_back
 from tenex.core.signals import (
     AgentStateProvided,
+    ApprovalDecided,
     ClockJumped,
     DayLimitReached,
     Evaluated,
@@ -160,6 +162,8 @@ def _consequences(transaction: Transaction, signal: Signal) -> Transaction:  # n
             published(transaction, key, outcome)
         case RollBack():
             roll_back(transaction, signal)
+        case ApprovalDecided():
+            approvals.decided_by_operator(transaction, signal)
         case AgentStateProvided(agent=agent, agent_state=agent_state):
             transaction.add(r.AgentStateSet, agent=agent, state=agent_state)
         case _:
@@ -260,6 +264,9 @@ def _timer(transaction: Transaction, key: Key) -> None:
         return
     if key.part == "expire":
         transaction.add(r.OutboxExpired, message=key.seq)
+        return
+    if key.part == "approval":
+        approvals.expire(transaction, key.seq)
         return
     run = next((run for run in transaction.state.work.runs.values() if key in _timers_of(run)), None)
     if run is None:

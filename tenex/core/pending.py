@@ -29,6 +29,10 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
             effects.append(Timer(key=Key(Work.TIMER, question.seq, "route-warn"), due=question.warn_at))
     for run in conversation.work.runs.values():
         effects.extend(_of_run(conversation, run))
+    effects.extend(
+        Timer(key=Key(Work.TIMER, request.seq, "approval"), due=request.expires_at)
+        for request in conversation.approvals.open.values()
+    )
     for kind in all_kinds():
         effects.extend(kind.effects(conversation))
     undo = conversation.work.undo

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import assert_never
 
-from tenex.core.config import Agent, AgentKind, GateRules, Role, ToolRule
+from tenex.core.config import Agent, AgentKind, GateRules, Policy, Role, ToolRule
 from tenex.core.ids import PublicKey
 from tenex.core.phases import PHASES, Access, Phase
 from tenex.core.state import State
@@ -68,6 +68,17 @@ def may_decide(
             return has_begun or is_asked
         case _:
             assert_never(decision)
+
+
+def may_allow_calls(policy: Policy, *, author: PublicKey, role: Role | None) -> bool:
+    """Whether a user may allow or refuse a call that leaves the sandbox: owners, and members where that is set.
+
+    A key of ours never may, whatever the list of owners says: a program would allow what it asks for.
+    """
+    ours = {policy.project.pubkey, *(agent.pubkey for agent in policy.roster.values())}
+    if author in ours:
+        return False
+    return role is Role.OWNER or (role is Role.MEMBER and policy.approvals.members_may_answer)
 
 
 def asked_by_agents(state: State) -> PublicKey:

@@ -44,6 +44,8 @@ class InboundMessage:
     quotes: tuple[EventId, ...] = ()
     """Events that it quotes without answering them."""
     title: str = ""
+    is_reaction: bool = False
+    """Whether it is a reaction (NIP-25) to the event that it replies to: its text is a picture."""
     by_machine: bool = False
     """The event is labelled as not written by a user (NIP-32)."""
     expires_at: int | None = None
@@ -233,6 +235,16 @@ class AgentStateProvided:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalDecided:
+    """The operator, at the machine, has answered the request of the record `request`; `by` is shown to users."""
+
+    request: int
+    is_yes: bool
+    by: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KindSignal:
     """A signal that only one kind of conversation knows."""
 
@@ -264,6 +276,7 @@ Signal = (
     | Published
     | RollBack
     | AgentStateProvided
+    | ApprovalDecided
     | KindSignal
 )
 

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import ClassVar, Final, Protocol, Self
 
 from tenex.core import records as r
+from tenex.core.approvals.state import Approvals
 from tenex.core.cycle.state import Cycle
 from tenex.core.delivery.state import Delivery
 from tenex.core.history.state import History
@@ -164,6 +165,7 @@ class State:
     history: History | None = field(default_factory=History, compare=False)
     """For readers; None where none is kept."""
     router: Router = field(default_factory=Router)
+    approvals: Approvals = field(default_factory=Approvals)
     kinds: Mapping[str, KindState] = field(default_factory=dict)
     """What each kind of conversation keeps, by its name."""
 

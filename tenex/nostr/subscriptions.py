@@ -14,6 +14,7 @@ from .deletions import DELETION
 from .events import Event
 from .filters import DIRECT_KINDS, Filter
 from .pool import RelayPool
+from .reactions import REACTION, read_reaction
 from .threading import read_event
 from .threading.comments import COMMENT, THREAD
 from .threading.notes import NOTE
@@ -102,6 +103,7 @@ class Listener:
             filters.append({"kinds": [NOTE, THREAD], "authors": people})
             filters.append({"kinds": [COMMENT], "authors": people})
             filters.append({"kinds": [DELETION], "authors": people})
+            filters.append({"kinds": [REACTION], "authors": people, "#p": own_keys})
         filters.append({"kinds": sorted(DIRECT_KINDS), "#p": own_keys})
         self._pool.subscribe("addressed", filters, since)
 
@@ -144,5 +146,6 @@ class Listener:
 
     def _read(self, event: Event, relay: str, receive: Callable[[InboundMessage], object]) -> None:
         message = read_event(event, self._own_keys, self._slugs, relay, self._project)
+        message = message or read_reaction(event, self._own_keys, relay)
         if message is not None:
             receive(message)

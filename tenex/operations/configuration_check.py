@@ -5,6 +5,7 @@ from collections.abc import Callable
 from tenex.configuration.agents import load_agents, only_agent
 from tenex.configuration.models import build_model_client, unusable_models
 from tenex.configuration.workflows import load_workflows
+from tenex.core.approvals.rules import matches
 from tenex.core.errors import ConfigurationError
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import Settings, check_paths, resolve_paths, suggestion
@@ -37,6 +38,7 @@ def check_configuration(settings: Settings) -> tuple[list[str], list[str]]:
         for sentence in one.faults
     ]
     faults += faults_of(lambda: only_agent(settings, library))
+    faults += examples_that_fail(settings)
     remarks = [f"{one.source}: {doubt}" for one in workflows.found for doubt in one.warnings]
     remarks += [
         f"models.agents.{slug}: there is no such agent, so this does nothing; {suggestion(slug, map(str, known))}"
@@ -44,6 +46,19 @@ def check_configuration(settings: Settings) -> tuple[list[str], list[str]]:
         if slug not in known
     ]
     return faults, remarks
+
+
+def examples_that_fail(settings: Settings) -> list[str]:
+    """A sentence for each example of a rule that the rule does not treat as it says."""
+    policy = settings.approvals.to_core(settings.approve, frozenset())
+    source = settings.file or settings.data
+    return [
+        f"{source}: approve[{number}]: its example {example.text!r} "
+        f"{'does not match' if example.matches else 'matches'}; change the rule or the example"
+        for number, rule in enumerate(policy.rules)
+        for example in rule.examples
+        if matches(rule, example.arguments) is not example.matches
+    ]
 
 
 def faults_of(*checks: Callable[[], object]) -> list[str]:

@@ -76,3 +76,7 @@ def _sandbox(settings: Settings) -> Iterator[str]:
     if settings.workspace.commit != "never":
         yield "agents commit in the project's repository (workspace.commit)"
     yield from (f"shows {folder} (workspace.path)" for folder in settings.workspace.path)
+    for rule in settings.approve:
+        if rule.decision == "allow":
+            words = (rule.tool, *rule.match, rule.path, rule.host)
+            yield f"runs without a question: {' '.join(filter(None, words))} (approve)"

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Final
 
 from tenex.core import records as r
+from tenex.core.approvals.message import ENDINGS
 from tenex.core.ids import RunId
 from tenex.core.kind import all_kinds
 from tenex.core.lines import ARGUMENT_CHARACTERS, PARTNER, Place, Row, Tone, fields, shorten
@@ -104,6 +105,11 @@ class TranscriptRenderer:
                 yield Row(tone, record.name, record.text, record.events[0].id if record.events else "")
             case r.QuestionAnswered():
                 yield Row("dim", "answered", f"{run_agent(record.run)} goes on")
+            case r.ApprovalAnswered():
+                by = f" by {record.name}" if record.name else ""
+                yield Row("notice", "permission", f"{ENDINGS[record.outcome]}{by}")
+            case r.PermissionsRevoked():
+                yield Row("notice", "permission", f"revoked by {record.name}")
             case r.RouteRejected():
                 yield Row("refused", "routing refused", record.sentence)
             case r.RunEnded() if record.outcome != "finished":

@@ -143,7 +143,7 @@ class Inbox:
         """
         is_deleted = (message.event_id, message.author) in self._deleted
         verdict = Admission.DELETED if is_deleted else self._receive(message, has_turn=has_turn)
-        if verdict is Admission.TOO_OLD and is_new:
+        if verdict is Admission.TOO_OLD and is_new and not message.is_reaction:
             self._coordinator.report_date(message, is_guest=self._peers.role(message.author) is Role.GUEST)
         self.counts[verdict] += 1
         log.debug("message.received", verdict=verdict, event_id=message.event_id)

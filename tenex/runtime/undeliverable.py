@@ -241,7 +241,7 @@ def notices(
     """
     found: dict[PublicKey, Notice] = {}
     for signal in signals:
-        if isinstance(signal, MessageReceived):
+        if isinstance(signal, MessageReceived) and not signal.message.is_reaction:
             message = signal.message
             found.setdefault(
                 message.author,

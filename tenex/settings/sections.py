@@ -24,7 +24,8 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from tenex.core.config import Bounds, Expectation, GateRules, Limits, PeerGroup
+from tenex.core.approvals.rules import COMMAND, ApprovalRule, Example, Verdict
+from tenex.core.config import ApprovalPolicy, Bounds, Expectation, GateRules, Limits, PeerGroup
 from tenex.core.errors import ConfigurationError, TenexError
 from tenex.core.ids import PublicKey
 from tenex.core.phases import Phase
@@ -61,6 +62,13 @@ def _http_url(url: str) -> str:
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise ValueError("must be an address such as http://127.0.0.1:8080/v1, without a user or a password")
     return url
+
+
+def _phase_or_any(name: str) -> str:
+    phase = Phase.parse(name)
+    if name and phase is None:
+        raise ValueError(f'must be a phase, one of {", ".join(Phase)}, or "" for any')
+    return str(phase or "")
 
 
 def _not_blank(text: str) -> str:
@@ -291,6 +299,57 @@ class Gates(_section_of(GateRules)):  # type: ignore[misc] # made of the core's 
         return GateRules(**_core_values(self))
 
 
+class Approvals(_section_of(ApprovalPolicy, "rules", "owners")):  # type: ignore[misc] # made of the core's fields
+    """Who is asked about calls that leave the sandbox, and how long an answer is waited for."""
+
+    def to_core(self, rules: "list[ApproveRule]", owners: frozenset[PublicKey]) -> ApprovalPolicy:
+        """The core's rules for calls, with those that `[[approve]]` lists."""
+        numbered = tuple(rule.to_core(number) for number, rule in enumerate(rules, start=1))
+        return ApprovalPolicy(rules=numbered, owners=owners, **_core_values(self))
+
+
+Call = str | dict[str, Any]
+"""A call as an example: a command line, or the arguments of any tool."""
+
+
+class ApproveRule(Section):
+    """A rule on calls of tools."""
+
+    decision: Literal["ask", "allow", "refuse"]
+    tool: Name = "*"
+    match: list[Text] = []
+    path: str = ""
+    host: str = ""
+    phase: Annotated[str, AfterValidator(_phase_or_any)] = ""
+    agent: str = ""
+    examples: dict[Literal["match", "not"], list[Call]] = {}
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "ApproveRule":
+        if self.decision == "allow" and (self.path or self.host) and self.tool == "*":
+            raise ValueError("a rule that allows a path or a host must name the `tool`")
+        return self
+
+    def to_core(self, number: int) -> ApprovalRule:
+        """The core's rule, named by its place in the file."""
+        about = " ".join([self.tool, *self.match, self.path, self.host]).strip()
+        return ApprovalRule(
+            decision=Verdict(self.decision),
+            name=f"rule {number} of [[approve]] ({self.decision} {about})",
+            tool=self.tool,
+            match=tuple(self.match),
+            path=self.path,
+            host=self.host,
+            phase=self.phase,
+            agent=self.agent,
+            examples=tuple(
+                Example(arguments={COMMAND: call} if isinstance(call, str) else call, matches=kind == "match")
+                for kind, calls in self.examples.items()
+                for call in calls
+            ),
+        )
+
+
 class ExpectedTime(_section_of(Expectation)):  # type: ignore[misc] # made of the core's fields
     """How long an agent may work in a phase."""
 
@@ -372,7 +431,7 @@ class WorkspaceSettings(Section):
     lint: Steps = []
     build: Steps = []
     path: list[Text] = []
-    commit: Literal["never", "auto"] = "never"
+    commit: Literal["never", "ask", "auto"] = "never"
 
 
 class Metrics(Section):
@@ -434,6 +493,8 @@ class Settings(BaseSettings):
     conversations: ConversationSettings = ConversationSettings()
     models: Models = Models()
     gates: Gates = Gates()
+    approvals: Approvals = Approvals()
+    approve: list[ApproveRule] = []
     limits: LimitSettings = LimitSettings()
     tools: ToolSettings = ToolSettings()
     workspace: WorkspaceSettings = WorkspaceSettings()

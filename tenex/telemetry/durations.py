@@ -21,7 +21,7 @@ from tenex.core.phases import Phase
 from tenex.core.projection import run_began
 from tenex.core.rollback.whole import RolledBack
 from tenex.core.totals.costs import cost_of
-from tenex.core.work.run import Call, CallState, Run
+from tenex.core.work.run import Call, Run
 
 Stage = Literal["routed", "reply", "route", "turn", "run", "model", "tool", "ask"]
 
@@ -178,7 +178,7 @@ def _open_work(known: Open, c: Conversation, records: Sequence[r.Record]) -> Ope
         if run.wants is not None:
             add("model", f"{run.id} {run.wants}", run.wants, None, run.id, *who)
         for call in run.open_calls:
-            if call.state is CallState.PARKED:
+            if call.waits_for_user:
                 add("ask", f"{run.id} {call.request.id}", call.seq, run.parked_at, run.id, *who, NO_USAGE, None, call)
             elif call.has_begun:
                 add("tool", f"{run.id} {call.request.id}", call.seq, None, run.id, *who, NO_USAGE, None, call)
@@ -224,7 +224,7 @@ def _outcome(stage: Stage, record: r.Record, c: Conversation) -> str | None:  # 
             return "failed"
         case "ask", r.ToolCallCompleted() | r.ToolCallRejected():
             return "closed"
-        case "ask", r.QuestionAnswered():
+        case "ask", r.QuestionAnswered() | r.ApprovalAnswered():
             return "answered"
         case "model" | "run", r.RunEnded():
             return record.outcome

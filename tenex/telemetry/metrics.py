@@ -42,6 +42,8 @@ _COUNTED: Final[dict[type[r.Record], tuple[str, str, tuple[str, ...]]]] = {
     r.ToolCallRejected: ("tool_refusals", "Tool calls the gate refused.", ()),
     r.RouteRejected: ("router_rejections", "Answers of the router that were rejected.", ("counted",)),
     r.Waiting: ("waits", "Times a conversation started to wait for a user.", ("reason",)),
+    r.ApprovalRequested: ("approvals_requested", "Times a person was asked to allow calls.", ()),
+    r.ApprovalAnswered: ("approvals_answered", "Answers to that, or that none came.", ("outcome",)),
     r.LimitReached: ("limits_hit", "Limits that stopped a conversation until a user continues it.", ("limit",)),
 }
 """Records of which only the number counts: name, description, and fields of the record as labels."""

@@ -28,6 +28,8 @@ class ToolDependencies:
         transactions: those of the registry; without, programs may not write to the workspace in every phase.
         scratch: where programs get empty folders; the system's unless given.
         commits: agents may commit in the workspace's repository.
+        commit_asks: a person allows each commit.
+        check_asks: `check` runs what models wrote with all rights of the daemon's user, so a person is asked.
         runs: where runs of the project's tests are recorded; nowhere unless given.
     """
 
@@ -41,6 +43,8 @@ class ToolDependencies:
     scratch: Path | None = None
     runs: ProjectRuns | None = None
     commits: bool = False
+    commit_asks: bool = False
+    check_asks: bool = False
 
     @property
     def checkpoints(self) -> Checkpoints | None:

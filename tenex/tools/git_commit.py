@@ -14,7 +14,7 @@ from tenex.core.config import Replay
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
-from .dependencies import ToolTable
+from .dependencies import ToolDependencies, ToolTable
 from .git_tools import run_git
 from .process import named
 from .tool import Refusal, Tool, object_schema, string
@@ -35,8 +35,8 @@ _COMMITTER: Final = {"GIT_COMMITTER_NAME": "tenex", "GIT_COMMITTER_EMAIL": "tene
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 
-def git_commit_tool(workspace: Workspace) -> Tool:
-    """The tool `git_commit`; only where the sandbox works."""
+def git_commit_tool(workspace: Workspace, *, asks: bool = False) -> Tool:
+    """The tool `git_commit`; only where the sandbox works. With `asks` a person allows each commit."""
 
     async def git(*arguments: str, writes: bool = False) -> str:
         return await run_git(workspace, *arguments, settings=_SETTINGS, more=_COMMITTER, can_write=writes)
@@ -68,6 +68,7 @@ def git_commit_tool(workspace: Workspace) -> Tool:
         replay=Replay.ONCE,
         body=body,
         leaves_changes=False,
+        asks=asks,
     )
 
 
@@ -99,6 +100,9 @@ def _is_filter(value: str) -> bool:
     return value not in ("unspecified", "unset", "")
 
 
-TOOLS: Final[ToolTable] = {
-    "git_commit": lambda parts: git_commit_tool(parts.workspace) if parts.has_sandbox and parts.commits else None,
-}
+def _git_commit(parts: ToolDependencies) -> Tool | None:
+    is_there = parts.has_sandbox and parts.commits
+    return git_commit_tool(parts.workspace, asks=parts.commit_asks) if is_there else None
+
+
+TOOLS: Final[ToolTable] = {"git_commit": _git_commit}

@@ -99,10 +99,12 @@ def check_tool(
     deadline: float = CHECK_DEADLINE,
     scratch: Path | None = None,
     path: tuple[Path, ...] = (),
+    asks: bool = False,
 ) -> Tool:
     """The tool `check`, of files that this cycle has changed.
 
-    `deadline` is in seconds; `scratch` is as in `Programs`, `path` as in `ShellRules`.
+    `deadline` is in seconds; `scratch` is as in `Programs`, `path` as in `ShellRules`. With `asks` a person allows each
+    run.
     """
 
     def permitted(name: str, context: ExecutionContext) -> Path:
@@ -159,6 +161,7 @@ def check_tool(
         body=body,
         time_cap=deadline + process.GRACE + 5,  # its own deadline comes first, with a better message
         leaves_changes=policy is RunPolicy.UNSANDBOXED,
+        asks=asks,
     )
 
 
@@ -202,7 +205,11 @@ def _check(dependencies: ToolDependencies) -> Tool | None:
     if dependencies.check is RunPolicy.OFF:
         return None
     return check_tool(
-        dependencies.workspace, dependencies.check, scratch=dependencies.scratch, path=dependencies.shell.path
+        dependencies.workspace,
+        dependencies.check,
+        scratch=dependencies.scratch,
+        path=dependencies.shell.path,
+        asks=dependencies.check_asks,
     )
 
 

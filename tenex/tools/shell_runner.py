@@ -90,7 +90,13 @@ class Programs:
             replay=Replay.ONCE,
             body=body,
             time_cap=self.most + process.GRACE + 5,  # its own deadline comes first, with a better message
+            asks=self.reaches_out,
         )
+
+    @property
+    def reaches_out(self) -> bool:
+        """Whether a program may do something outside the workspace: it has a network, or all rights of the user."""
+        return self.rules.network or self.rules.policy is RunPolicy.UNSANDBOXED
 
     @property
     def project(self) -> ProjectEnvironment:
@@ -124,8 +130,7 @@ class Programs:
             ended += " Commands make no repositories here and nothing that git runs; a person can."
         if settled.lost:
             ended += f" Lost, and cannot be restored: {named(decoded(settled.lost))}; name this in your summary."
-        reaches_out = self.rules.network or self.rules.policy is RunPolicy.UNSANDBOXED
-        return replace(outcome.result(ended), has_outside_effect=reaches_out)
+        return replace(outcome.result(ended), has_outside_effect=self.reaches_out)
 
     def _record(self, typed: str, outcome: process.Outcome) -> None:
         """Record a run of the project's tests, if it was one."""

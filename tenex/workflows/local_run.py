@@ -8,7 +8,7 @@ import asyncio
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Final
 
 from tenex.core.agent_phases.program import AgentPhaseState
@@ -163,6 +163,8 @@ class LocalRun(ConversationActor):
         people: PeerGroup | None = None,
     ) -> None:
         absent: Any = Absent()
+        # no one reads here what is asked
+        policy = replace(policy, approvals=replace(policy.approvals, unattended=True))
         group = people or PeerGroup()
         executors = Executors(
             clock=clock,

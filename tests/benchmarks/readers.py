@@ -17,7 +17,8 @@ from pydantic_ai import exceptions as library
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from tenex.cli.shared import output
-from tenex.core import lines, names, prose, text
+from tenex.core import clear_answers, lines, names, prose, text
+from tenex.core.approvals import message, shell_text
 from tenex.core.errors import TenexError
 from tenex.core.ids import CallId, Millis, PublicKey, Slug
 from tenex.core.inbox import commands
@@ -53,7 +54,6 @@ from tenex.tools.arguments import Arguments
 from tenex.tools.tool import Refusal
 from tenex.workflows import error_text
 from tenex.workflows.missions.definitions import Starting, _object_in
-from tenex.workflows.phases import answers
 from tenex.workflows.speakers import variables
 
 from .rig import Row
@@ -243,7 +243,9 @@ READERS: Final[Mapping[str, Reader]] = {
     "nostr.threading.split.clip": split.clip,
     "nostr.profiles.name_in": lambda written: profiles.name_in(_Event(json.dumps({"name": written}))),  # type: ignore[arg-type]
     "nostr.threading.base": lambda written: base._with_slugs((), f"@{written}", {"executor": _KEY}),
-    "workflows.phases.answers.is_clear_yes": answers.is_clear_yes,
+    "core.clear_answers.is_clear_yes": clear_answers.is_clear_yes,
+    "core.approvals.shell_text": shell_text.parsed,
+    "core.approvals.message": lambda written: message.call_text("shell", {"command": written}),
     "workflows.error_text": lambda written: error_text.sentence_of(ValueError(written)),
     "workflows.error_text, of pydantic": error_text._of_serializer,
     "workflows.missions.Starting": lambda written: Starting(Slug("executor"), None)._plain(written),  # type: ignore[arg-type]

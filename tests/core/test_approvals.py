@@ -19,11 +19,11 @@ from tests.fakes.scenario import (
     Scenario,
     check_invariants,
     model_by_phase,
+    policy,
     refusals,
     reply,
     route,
     routed_by_rule,
-    rules,
     step_until,
 )
 
@@ -45,7 +45,7 @@ def planned(
     *, role: Role = Role.OWNER, author: PublicKey = ALICE, by_rule: bool = False, router: Any = plans
 ) -> Scenario:
     """A scenario in which a plan has been presented, and its approval is awaited."""
-    config = rules(gates=PERSON)
+    config = policy(gates=PERSON)
     scenario = Scenario(router, model_by_phase(), config=routed_by_rule(config) if by_rule else config)
     scenario.now = type(scenario.now)(10_000 * HOUR)
     scenario.converse("design it", role=role, author=author)
@@ -222,7 +222,7 @@ def test_an_approval_while_the_router_is_being_asked_is_read_by_it() -> None:
 
 
 def test_where_nothing_waits_for_approval_the_commands_say_so() -> None:
-    new = Scenario(plans, model_by_phase(), config=rules(gates=PERSON))
+    new = Scenario(plans, model_by_phase(), config=policy(gates=PERSON))
     making = planned()
     making.user_writes("use postgres")
     approved = planned()
@@ -256,14 +256,14 @@ def test_where_the_setting_is_gone_an_approved_plan_need_not_be_carried_out() ->
     scenario = planned()
     scenario.router = Router(WAITS)
     scenario.user_writes("/approve")
-    scenario.rules = rules()
+    scenario.policy = policy()
     scenario.settle()
     assert refusals(scenario) == []
     assert scenario.conversation.cycle.waiting_for == "user"
 
 
 def test_a_failed_planner_leaves_nothing_to_approve() -> None:
-    scenario = Scenario(plans, model_by_phase(plan=[reply("")]), config=rules(gates=PERSON)).converse("design it")
+    scenario = Scenario(plans, model_by_phase(plan=[reply("")]), config=policy(gates=PERSON)).converse("design it")
     scenario.converse("/approve")
     assert scenario.sent_texts()[-1] == "No plan waits for your approval."
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenex.core import records as r
+from tenex.core.clear_answers import is_clear_yes
 from tenex.core.config import GateRules, Policy, Role
 from tenex.core.conversation import fold
 from tenex.core.effects import Key, Work
@@ -19,7 +20,6 @@ from tenex.core.signals import ClockJumped, ModelFailed
 from tenex.core.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tenex.workflows.phases import records as p
-from tenex.workflows.phases.answers import is_clear_yes
 from tests.fakes.scenario import (
     ALICE,
     ENDS,

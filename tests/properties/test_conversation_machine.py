@@ -20,7 +20,8 @@ from hypothesis.stateful import (
 
 from tenex.core import records as r
 from tenex.core.agent_phases.program import Scope
-from tenex.core.config import GateRules, Limits, Policy, Role
+from tenex.core.clear_answers import is_clear_yes
+from tenex.core.config import GateRules, Limits, Policy, Replay, Role, ToolRule
 from tenex.core.conversation import Conversation, fold, new_conversation
 from tenex.core.dispatch import decide
 from tenex.core.effects import Effect, ModelCall, Publish, Route, Timer, ToolCall, Undo, Work
@@ -28,14 +29,13 @@ from tenex.core.ids import CallId, PublicKey, Slug
 from tenex.core.inbox.commands import command_names
 from tenex.core.messages import CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
-from tenex.core.phases import AFTER_WORK, QUALITY_PHASES, Phase, way
+from tenex.core.phases import AFTER_WORK, QUALITY_PHASES, Access, Phase, way
 from tenex.core.ports import PublishOutcome, ToolResult
 from tenex.core.signals import ModelAnswered, ModelFailed, Published, RouteAnswered, Signal, TimerFired, ToolReturned
 from tenex.core.snapshot import StateSnapshot
 from tenex.core.work.run import CallState
 from tenex.store.format import CONVERSATION
 from tenex.workflows.phases import records as p
-from tenex.workflows.phases.answers import is_clear_yes
 from tenex.workflows.phases.state import phases_of
 from tests.fakes import agent_phases
 from tests.fakes.scenario import (
@@ -75,6 +75,8 @@ def good(question: dict[str, Any]) -> dict[str, Any]:
     return {"phase": way(Phase(here), Phase.REFLECTION)[0], "agents": workers, "reason": "go on"}
 
 
+ASKING = {"deploy": ToolRule(name="deploy", access=Access.CHANGE, replay=Replay.ONCE, asks=True)}
+"""A tool about which a person is asked."""
 SLUGS = ["project-manager", "planner", "executor", "helper", "security"]
 TEXTS = [
     "build it",
@@ -121,7 +123,7 @@ _calls = st.lists(
     st.builds(
         CallRequest,
         id=st.sampled_from(["", "k", "l"]).map(CallId),
-        tool=st.sampled_from([*TOOLS, "teleport"]),
+        tool=st.sampled_from([*TOOLS, *ASKING, "teleport"]),
         arguments=_arguments,
     )
     | st.builds(
@@ -174,7 +176,8 @@ def sub_agents(limits: Limits | None = None) -> Policy:
         if member.program is not None:
             own = dataclasses.replace(OWN, links=member.program.links)
             roster[slug] = dataclasses.replace(member, program=own)
-    return dataclasses.replace(known, roster=roster)
+    roster = {slug: dataclasses.replace(one, tools=one.tools | ASKING.keys()) for slug, one in roster.items()}
+    return dataclasses.replace(known, roster=roster, tools={**known.tools, **ASKING})
 
 
 def sociable(conversation: Conversation, call: ModelCall) -> ModelStep:
@@ -404,7 +407,7 @@ class ConversationMachine(RuleBasedStateMachine):
 
     def the_process_dies(self) -> None:
         calls = [effect for effect in self.ready(ToolCall) if isinstance(effect, ToolCall)]
-        once = {call.key for call in calls if TOOLS[call.request.tool].replay == "once"}
+        once = {call.key for call in calls if self.scenario.policy.tools[call.request.tool].replay == "once"}
         self.scenario.crash()
         assert not once & set(self.scenario.running), "what may run only once is not run again"
 
@@ -527,6 +530,20 @@ class ConversationMachine(RuleBasedStateMachine):
             is_asked = message.author == asked[answer.run, answer.call]
             has_begun = message.role is Role.MEMBER and message.author == self.scenario.conversation.identity.starter
             assert message.role is Role.OWNER or is_asked or has_begun
+
+    @invariant()
+    def what_asks_was_allowed_by_an_owner(self) -> None:
+        """A call that asks begins after an owner's yes to exactly it, and once; a no begins nothing."""
+        roles = {one.event_id: one.role for one in self.scenario.records(r.CommandGiven)}
+        allowed: set[tuple[str, str]] = set()
+        for record in self.scenario.records():
+            match record:
+                case r.ApprovalAnswered(outcome="yes"):
+                    assert roles[record.event_id] is Role.OWNER
+                    allowed |= {(record.run, call) for call in record.calls}
+                case r.ToolCallStarted() if record.tool in ASKING:
+                    assert (record.run, record.call) in allowed
+                    allowed.remove((record.run, record.call))
 
     def before(self, seq: int) -> Any:
         records = [record for decision in self.scenario.journal for record in decision if record.seq < seq]

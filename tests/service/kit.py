@@ -55,8 +55,10 @@ class Folder:
         self.marks = data.parent / f"{data.name}-marks"
         self.marks.mkdir()
         self.file = made.config
-        # a test's model is not trusted like the offline model, so `check` has to be switched on by the operator
-        self.file.write_text(f'{self.file.read_text()}\n[tools]\ncheck = "on"\n{settings}')
+        # a test's model is not trusted like the offline model, so `check` has to be switched on by the operator, and
+        # allowed where there is no sandbox
+        allowed = '[[approve]]\ntool = "check"\ndecision = "allow"\n'
+        self.file.write_text(f'{self.file.read_text()}\n{allowed}[tools]\ncheck = "on"\n{settings}')
         ring = KeyRing(data / "keys")
         self.owner, self.project = ring.get("owner"), ring.get("project")
         self.public_keys = {ring.get(name).public for name in ring.names() if name != "owner"}

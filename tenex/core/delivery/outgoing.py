@@ -35,6 +35,7 @@ def send_as_agent(
     completed: bool = False,
     asks: Ask = "",
     is_published: bool = True,
+    extra_tags: tuple[tuple[str, ...], ...] = (),
 ) -> MessageSent:
     """Send a message of an agent, signed with its own key, or only record it."""
     agent = Agent(slug=run.agent, name=run.name, pubkey=run.pubkey)
@@ -48,7 +49,7 @@ def send_as_agent(
         agent,
         text,
         purpose,
-        (*tags, *_usage_tags(run.model, run.usage)),
+        (*tags, *extra_tags, *_usage_tags(run.model, run.usage)),
         run=run,
         call=call,
         asks=asks,

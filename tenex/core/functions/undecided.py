@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from tenex.core.record import Record
 from tenex.core.signals import (
+    ApprovalDecided,
     ClockJumped,
     MessageDeleted,
     MessageReceived,
@@ -27,6 +28,7 @@ DeferrableSignal = (
     | ModelFailed
     | ToolReturned
     | TimerFired
+    | ApprovalDecided
 )
 """The signals whose consequences may depend on a function of an operator."""
 

@@ -275,6 +275,15 @@ def _answered(state: State, history: History, record: r.QuestionAnswered) -> His
     return _call(state, history, record, record.run, record.call, "ask", outcome="ok", result=answer, waited=waited)
 
 
+def _approval_answered(state: State, history: History, record: r.ApprovalAnswered) -> History:
+    request = state.approvals.open.get(record.request)
+    if request is None:
+        return history
+    reason = f": {record.reason}" if record.reason else ""
+    by = person(record.name, record.by) if record.name else Decider(kind="rule")
+    return noted(state, history, record, "permission", f"{record.outcome} to {request.line}{reason}", by=by)
+
+
 def _run_ended(state: State, history: History, record: r.RunEnded) -> History:
     run = state.work.runs.get(record.run)
     if run is None or state.work.turn is None:
@@ -318,6 +327,7 @@ _NOTES: dict[type[r.Record], Callable[[State, History, Any], History]] = {
     r.ToolCallCompleted: _call_completed,
     r.ToolCallRejected: _call_rejected,
     r.QuestionAnswered: _answered,
+    r.ApprovalAnswered: _approval_answered,
     r.RunEnded: _run_ended,
     r.PhaseTransition: _moved,
     r.TurnOpened: _turn_opened,

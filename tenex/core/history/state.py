@@ -47,6 +47,7 @@ DecisionKind = Literal[
     "waiver declined",
     "waiver",
     "approval",
+    "permission",
     "notice",
 ]
 

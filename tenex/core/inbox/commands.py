@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from tenex.core import names, permissions
 from tenex.core import records as r
 from tenex.core.amounts import count, dollars, duration
+from tenex.core.approvals import answers as approvals
 from tenex.core.decider import Decider, person
 from tenex.core.delivery.outgoing import notify
 from tenex.core.errors import InternalError
@@ -36,6 +37,7 @@ HELP = """Write what you want in your own words. I also understand these command
 /retry  run the last turn again
 /undo  put back the files of the last turn, or with `cycle` of this cycle; it lists them first
 /continue  go on after a limit, a hold or a refused decision
+/approvals  what waits for your permission, and what you have allowed here; `revoke NUMBER` ends that
 /new  end this cycle; your next message begins another
 /help  this"""
 
@@ -48,7 +50,7 @@ class Command:
     argument: str
 
 
-_NAMES = ("stop", "status", "help", "new", "continue", "retry", "undo")
+_NAMES = ("stop", "status", "help", "new", "continue", "retry", "undo", "approvals")
 """Of the commands that every kind of conversation has."""
 _LAST_LINE = ("stop", "status", "help")
 
@@ -66,7 +68,7 @@ def command_names() -> tuple[str, ...]:
 def takes_argument(name: str) -> bool:
     """Whether words may follow a command."""
     command = commands_of_kinds().get(name)
-    return name == "undo" if command is None else command.takes_argument
+    return name in ("undo", "approvals") if command is None else command.takes_argument
 
 
 def counts_as_last_line(name: str) -> bool:
@@ -170,7 +172,7 @@ def read(transaction: Transaction, signal: MessageReceived) -> Command | Message
         return signal
     command = parse(text)
     if command is not None:
-        is_answer = command.name == UNKNOWN and any(run.has_parked for run in transaction.state.work.runs.values())
+        is_answer = command.name == UNKNOWN and any(run.has_question for run in transaction.state.work.runs.values())
         if not is_answer or names.nearest(_first(command.argument)[1:], command_names()):
             return command
     words = text.split(maxsplit=_WORDS)[:_WORDS]
@@ -250,6 +252,8 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
         )
     elif command.name == "undo":
         undo(transaction, command.argument, signal.name)
+    elif command.name == approvals.COMMAND:
+        approvals.command(transaction, command.argument, signal)
     elif kind.command(transaction, command.name, command.argument, signal):
         return
     elif of_kind is not None:
@@ -421,6 +425,8 @@ def activity(transaction: Transaction, ended: str) -> list[str]:
 
 def _doing(run: RunActivity, activity: Activity, now: Millis) -> str:
     match run.state:
+        case "parked" if run.asks_permission:
+            return "waits for your permission; `/approvals` shows for what"
         case "parked":
             return "waits for your answer"
         case "calling":

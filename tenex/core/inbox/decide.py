@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from tenex.core import permissions
 from tenex.core import records as r
+from tenex.core.approvals import answers as approvals
 from tenex.core.conversation import Conversation
 from tenex.core.decider import person
 from tenex.core.delivery.outgoing import notify
@@ -38,6 +39,9 @@ def on_message(transaction: Transaction, signal: MessageReceived) -> None:
     state = transaction.state
     if message.event_id in state.identity.seen:
         return
+    if message.is_reaction:
+        approvals.on_message(transaction, signal)
+        return
     if not signal.is_plain:
         project = transaction.policy.project
         text = without_mentions(message.text, project.pubkey, project.name)
@@ -48,6 +52,8 @@ def on_message(transaction: Transaction, signal: MessageReceived) -> None:
     command = read(transaction, signal)
     if isinstance(command, Command):
         _give(transaction, command, signal)
+        return
+    if approvals.on_message(transaction, command):
         return
     signal, last = _without_last_line(command)
     state = transaction.state
@@ -154,6 +160,8 @@ def quotations_wanted(state: Conversation, message: InboundMessage) -> tuple[Eve
 
     The root of a thread is one of them where the conversation begins further down in it.
     """
+    if message.is_reaction:
+        return ()
     newest = _newest(state)
     wanted = [*message.quotes[:QUOTES]]
     if message.reply_to and (not newest or str(message.reply_to) != str(state.id)):
@@ -290,7 +298,7 @@ def answers_question(transaction: Transaction, wrote: r.MessageRecorded) -> bool
         return True
     if not open_:
         if wrote.addressed and state.work.is_parked:
-            names = ", ".join(dict.fromkeys(run.name for run, _ in parked))
+            names = ", ".join(dict.fromkeys(run.name for run in state.work.runs.values() if run.has_parked))
             notify(transaction, f"{names} must have an answer first; then it is their turn whom you named.", "question")
         return False
     run, call = open_[0]

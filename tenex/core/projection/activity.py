@@ -30,7 +30,7 @@ from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.state import State
 from tenex.core.totals.costs import ROUTER, run_agent
-from tenex.core.work.run import CallState, Retry, Run
+from tenex.core.work.run import Call, CallState, Retry, Run
 from tenex.core.work.turn import OrchestratorTurn
 
 from .kinds import kind_conditions, kind_shares
@@ -72,6 +72,8 @@ class RunActivity:
     """As `tools_of`."""
     questions: tuple[str, ...]
     """To users, that are not answered."""
+    asks_permission: bool
+    """Whether a user has to allow a call."""
     retry: Retry | None
 
     @property
@@ -217,11 +219,18 @@ def _run(state: State, run: Run) -> RunActivity:
         closes_at=run.close_at,
         open_calls=tuple(call.request for call in open_calls),
         tools=tools_of(run),
-        questions=tuple(
-            str(call.request.arguments.get("question") or "") for call in open_calls if call.state is CallState.PARKED
-        ),
+        questions=tuple(_question(state, run, call) for call in open_calls if call.waits_for_user),
+        asks_permission=any(call.state is CallState.UNAPPROVED for call in open_calls),
         retry=run.retry,
     )
+
+
+def _question(state: State, run: Run, call: Call) -> str:
+    """What a user is asked by a call."""
+    if call.state is CallState.PARKED:
+        return str(call.request.arguments.get("question") or "")
+    asked = state.approvals.asked(run.id, call.request.id)
+    return f"may I run {asked.line}?" if asked is not None else ""
 
 
 def _retry_state(retry: Retry) -> RetryState:

@@ -212,6 +212,7 @@ def gone_back(now: State, record: RolledBack) -> State:
         totals=totals,
         history=now.history and _noted(now.history, record),
         router=replace(then.router, lessons=now.router.lessons),
+        approvals=now.approvals.gone_back(record.to),
         kinds=then.kinds,
     )
 

@@ -349,6 +349,38 @@ def _answered(work: Work, record: r.QuestionAnswered, _: State) -> Work:
     )
 
 
+# ---- calls that a person has to allow --------------------------------------------------------------------------------
+
+
+def _asked_about(run: Run, record: r.ApprovalRequested) -> Run:
+    return run.asking({asked.call: asked.replay for asked in record.calls}, record.seq, record.at)
+
+
+WORK.add(r.ApprovalRequested, _changing_run(_asked_about))
+
+
+def runs_after_approval(work: Work, record: r.ApprovalAnswered, before: State) -> Mapping[RunId, Run]:
+    """The open runs once a person has answered about calls of one of them, or no one has."""
+    run = work.runs.get(record.run)
+    request = before.approvals.open.get(record.request)
+    if run is None or request is None:
+        return work.runs
+    digests = {asked.call: asked.digest for asked in request.calls}
+    run = run.answered(record.seq, record.warn_at, record.close_at).allowed(digests)
+    if record.outcome != "yes":
+        run = run.allowed(dict.fromkeys(digests, "")).not_allowed(tuple(digests.values()))
+    waits = run.has_parked or run.has_linked
+    return work.with_run(replace(run, parked_at=record.at) if waits else run)
+
+
+@WORK.on(r.ApprovalAnswered)
+def _approval_answered(work: Work, record: r.ApprovalAnswered, before: State) -> Work:
+    asks = work.asks
+    for call in record.calls:
+        asks = _without_asks(replace(work, asks=asks), record.run, call)
+    return replace(work, runs=runs_after_approval(work, record, before), asks=asks)
+
+
 # ---- functions of operators ------------------------------------------------------------------------------------------
 
 

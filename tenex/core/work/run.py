@@ -8,7 +8,8 @@ A run is in exactly one of these states, all derived from its fields:
          └───────────────────────────────────────────┘
     RunEnded closes it from anywhere.
 
-A call waits its turn, is permitted, parked (ask), queued (a sub-agent is busy), linked (one works at it), or done.
+A call waits its turn, is permitted, parked (ask), unapproved (a person may allow it), queued (a sub-agent is busy),
+linked (one works at it), or done.
 
 Its deadline counts its work: not the time it waits for a user, a sub-agent, another try, or a busy provider.
 """
@@ -42,6 +43,7 @@ class CallState(StrEnum):
     ASKED = "asked"
     PERMITTED = "permitted"
     PARKED = "parked"
+    UNAPPROVED = "unapproved"
     QUEUED = "queued"
     LINKED = "linked"
     DONE = "done"
@@ -61,11 +63,18 @@ class Call:
     """`Totals.working` when it was let through; for readers."""
     asked_of: PublicKey = PublicKey("")
     """Of a question: who was asked; "" in older journals, for who began the cycle."""
+    approved: str = ""
+    """The digest of the call that a person has allowed (`core/approvals`); "" where no one was asked."""
 
     @property
     def has_begun(self) -> bool:
         """Whether it was let through: not one that waits its turn, or for a sub-agent who is busy."""
         return self.state not in (CallState.ASKED, CallState.QUEUED)
+
+    @property
+    def waits_for_user(self) -> bool:
+        """Whether a user has to answer it, or to allow it."""
+        return self.state in (CallState.PARKED, CallState.UNAPPROVED)
 
     @property
     def waits_for_subagent(self) -> bool:
@@ -182,6 +191,10 @@ class Run:
     """What its calls have cost by model, cancelled ones included."""
     call_count: int = 0
     """Calls that have their result."""
+    refused: tuple[str, ...] = ()
+    """The digests of calls that were not allowed: none is asked about again."""
+    refusals: int = 0
+    """Requests to a person that went without a yes."""
 
     @property
     def state_key(self) -> str:
@@ -205,6 +218,11 @@ class Run:
 
     @property
     def has_parked(self) -> bool:
+        """Whether a user has to answer a question of its, or to allow a call."""
+        return any(call.waits_for_user for call in self.calls)
+
+    @property
+    def has_question(self) -> bool:
         """Whether a question of its is open."""
         return any(call.state is CallState.PARKED for call in self.calls)
 
@@ -275,6 +293,24 @@ class Run:
     def parked(self, call: CallId, seq: int, at: Millis, asked_of: PublicKey) -> "Run":
         """A call waits for the answer of a user."""
         return self.suspended(call, CallState.PARKED, seq, at)._with(call, asked_of=asked_of)
+
+    def asking(self, calls: Mapping[CallId, Replay], seq: int, at: Millis) -> "Run":
+        """Calls wait until a person allows them."""
+        run = self
+        for call, replay in calls.items():
+            run = run.suspended(call, CallState.UNAPPROVED, seq, at)._with(call, replay=replay)
+        return run
+
+    def allowed(self, calls: Mapping[CallId, str]) -> "Run":
+        """A person has allowed calls, by their digests: they wait their turn again."""
+        run = self
+        for call, digest in calls.items():
+            run = run._with(call, state=CallState.ASKED, approved=digest)
+        return run
+
+    def not_allowed(self, digests: tuple[str, ...]) -> "Run":
+        """No one has allowed calls: they wait for their result."""
+        return replace(self, refused=tuple(dict.fromkeys((*self.refused, *digests))), refusals=self.refusals + 1)
 
     def resumed(self, at: Millis, seq: int) -> "Run":
         """A sub-agent it waited for is done: its deadlines are later by the wait, and its clock runs again."""

@@ -8,6 +8,7 @@ before it have left them. A call goes through these states (`CallState`):
            ├─ about the agent itself, or its kind's ──► DONE    ToolCallCompleted
            ├─ a tool ───────► PERMITTED ── returns ───► DONE    ToolCallStarted, ToolCallCompleted
            ├─ `ask` ────────► PARKED ── is answered ──► DONE    QuestionAsked, QuestionAnswered
+           ├─ it asks ──────► UNAPPROVED ── yes ──────► as if ASKED   ApprovalRequested, ApprovalAnswered
            ├─ a sub-agent ──► LINKED ── its run ends ─► DONE    RunStarted, ToolCallCompleted
            └─ a busy one ───► QUEUED ── as if ASKED             ToolCallQueued
     from any of them, where the run is stopped or too late ──► DONE    ToolCallCompleted
@@ -29,6 +30,7 @@ from typing import Any, Final, cast
 from tenex.core import permissions, programs
 from tenex.core import records as r
 from tenex.core.agent_phases import decide as agent_phases
+from tenex.core.approvals import decide as approvals
 from tenex.core.config import Agent, Replay
 from tenex.core.delivery.outgoing import as_sentence, notify, send_as_agent
 from tenex.core.ids import CallId, Millis, RunId
@@ -165,6 +167,10 @@ def _schedule(run: LiveRun) -> None:
     """Decide the run's calls in their order, as far as that is possible now; end it if only `complete` is left."""
     transaction = run.transaction
     agent = run.agent
+    approvals.ask_ahead(transaction, run.now, agent, run.now.calls[:CALLS])
+    if approvals.has_refused_too_often(run.now):
+        end_refused(transaction, run.id)
+        return
     held_back: frozenset[_CallKind] = frozenset()
     too_many = {call.request.id for call in run.now.calls[CALLS:]}
     for call in run.now.open_calls:
@@ -195,7 +201,7 @@ def _held_back_by_begun(call: Call) -> frozenset[_CallKind]:
     """What a call that has begun holds back; nothing where it is a question to a user, or the end of the run."""
     if call.state is CallState.LINKED:
         return _HELD_BACK_BY[_CallKind.SUBAGENT]
-    if call.state is CallState.PERMITTED:
+    if call.state in (CallState.PERMITTED, CallState.UNAPPROVED):
         return _HELD_BACK_BY[_CallKind.READ if call.replay is Replay.READ else _CallKind.CHANGE]
     return frozenset()
 
@@ -230,7 +236,7 @@ def _call_subagent(run: LiveRun, agent: Agent, call: Call, held_back: frozenset[
 
 
 def _call_tool(run: LiveRun, agent: Agent, call: Call, held_back: frozenset[_CallKind]) -> frozenset[_CallKind]:
-    """Refuse a tool call, park it, or begin it if it may; returns what it holds back."""
+    """Refuse a tool call, park it, ask a person about it, or begin it; returns what it holds back."""
     transaction = run.transaction
     refusal = agent_phases.refusal(transaction, run.now, agent, call.request.tool) or call.request.fault
     if refusal:
@@ -242,6 +248,9 @@ def _call_tool(run: LiveRun, agent: Agent, call: Call, held_back: frozenset[_Cal
     rule = transaction.policy.tools_of(agent)[call.request.tool]
     kind = _CallKind.READ if rule.replay is Replay.READ else _CallKind.CHANGE
     if kind not in held_back:
+        if not approvals.may_begin(transaction, run.now, call, rule):
+            is_open = run.now.find(call.request.id) is not None
+            return _HELD_BACK_BY[kind] if is_open else frozenset()
         transaction.add(
             r.ToolCallStarted,
             run=run.id,
@@ -468,6 +477,16 @@ def time_out(transaction: Transaction, run_id: RunId, sentence: str = STOPPED) -
     close_calls(transaction, run.now, sentence)
     ended = run.now
     finish_run(transaction, ended, "timed_out", error=f"no answer within {minutes} min")
+    after_end(transaction, ended)
+
+
+def end_refused(transaction: Transaction, run_id: RunId) -> None:
+    """Fail an agent that has asked too often for what it is not allowed."""
+    run = LiveRun(transaction, run_id)
+    close_calls(transaction, run.now, "not run: the work has ended")
+    ended = run.now
+    error = f"{ended.refusals} requests for permission went without a yes; say how it can go on without that"
+    finish_run(transaction, ended, "failed", error=error)
     after_end(transaction, ended)
 
 

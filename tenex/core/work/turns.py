@@ -201,7 +201,9 @@ def finish_run(
     if announce and outcome == "finished":
         asks_approval = kind_of_conversation(transaction.state).approval_question(transaction, run)
         after = asks_approval or kind_of_conversation(transaction.state).what_follows(transaction, run, verdict)
-        shown = f"{text}\n\n{after}" if after else text
+        not_run = transaction.state.approvals.unattended(run.id)
+        left = f"Not run, since no one is there to allow it: {'; '.join(not_run)}." if not_run else ""
+        shown = "\n\n".join(part for part in (text, after, left) if part)
         asks: r.Ask = "approval" if asks_approval else ""
         is_published = kind_of_conversation(transaction.state).is_published(transaction.state, run, outcome, verdict)
         is_published = bool(asks) or (is_published and bool(text))

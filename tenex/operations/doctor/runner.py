@@ -17,7 +17,7 @@ from tenex.runtime.functions import in_thread
 from tenex.store.lock import FolderLock
 from tenex.telemetry import redact
 
-from . import configuration, conversations, daemon, files, machine, relays
+from . import approvals, configuration, conversations, daemon, files, machine, relays
 from .findings import Case, Finding, Level, Repair, fault, warning
 
 
@@ -49,6 +49,7 @@ CHECKS: Final = (
     Check("disk", machine.disk, 20),
     Check("conversations", conversations.conversations, 120),  # 2 to 10 s for each 100 MB
     Check("claims", conversations.claims, 120),  # without an index all journals are read
+    Check("approvals", approvals.approvals, 60),
     Check("journal", conversations.daemon_journal, 30),
     Check("index", conversations.index, 60),
     Check("relays", relays.relays, 30),

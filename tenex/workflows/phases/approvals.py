@@ -7,6 +7,7 @@ goes to those who made the plan. Others talk like anyone, and decide nothing.
 from dataclasses import replace
 
 from tenex.core import records as r
+from tenex.core.clear_answers import is_clear_yes
 from tenex.core.delivery.outgoing import notify
 from tenex.core.inbox.decide import record_message
 from tenex.core.permissions import Decision, asked_by_agents, may_decide
@@ -47,7 +48,7 @@ def answered(transaction: Transaction, signal: MessageReceived, wrote: r.Message
     permitted = may_decide(Decision.APPROVAL, state, transaction.policy.gates, author=message.author, role=signal.role)
     if plan is None or not permitted:
         return False
-    if not answers.is_clear_yes(message.text):
+    if not is_clear_yes(message.text):
         if signal.addressed:
             return False
         decide.correct_plan(transaction, signal.name, signal.message.author)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tenex.core import records as r
+from tenex.core.clear_answers import is_clear_no, is_clear_yes
 from tenex.core.delivery.outgoing import notify
 from tenex.core.ids import PublicKey
 from tenex.core.memory.window import in_a_line
@@ -19,7 +20,7 @@ from tenex.core.work.turns import advance
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import phases_of
 
-from .answers import is_clear_no, is_clear_yes, why_no_answer
+from .answers import why_no_answer
 
 REASON_CHARACTERS: Final = 300
 """Of the reason why the work could not be tried."""

@@ -7,7 +7,7 @@ from tenex.core import records as r
 from tenex.core.ids import CallId, RunId
 from tenex.core.reducers import Reducers
 from tenex.core.state import State
-from tenex.core.work.reducers import runs_after_answer
+from tenex.core.work.reducers import runs_after_answer, runs_after_approval
 
 from . import records as w
 from .config import NAME, TTL
@@ -47,6 +47,15 @@ def _answered(session: WorkflowSession, record: r.QuestionAnswered, before: Stat
     return session.answered(record.seq, record.at, is_parked=is_parked)
 
 
+def _approval_requested(session: WorkflowSession, record: r.ApprovalRequested, _: State) -> WorkflowSession:
+    return session.asked(record.seq, record.at)
+
+
+def _approval_answered(session: WorkflowSession, record: r.ApprovalAnswered, before: State) -> WorkflowSession:
+    is_parked = any(run.has_parked for run in runs_after_approval(before.work, record, before).values())
+    return session.answered(record.seq, record.at, is_parked=is_parked)
+
+
 def _call_returned(session: WorkflowSession, record: r.ToolCallCompleted, _: State) -> WorkflowSession:
     return session if record.route is None else session.routed(record.call, record.route)
 
@@ -83,6 +92,8 @@ _add_all()
 SPEAKERS.add(w.RoundClosed, _of_session(_advanced))
 SPEAKERS.add(r.QuestionAsked, _of_session(_asked))
 SPEAKERS.add(r.QuestionAnswered, _of_session(_answered))
+SPEAKERS.add(r.ApprovalRequested, _of_session(_approval_requested))
+SPEAKERS.add(r.ApprovalAnswered, _of_session(_approval_answered))
 SPEAKERS.add(r.ToolCallStarted, _of_session(_call_started))
 SPEAKERS.add(r.ToolCallCompleted, _of_session(_call_returned))
 SPEAKERS.add(r.RunStarted, _of_session(_run_started))

@@ -1,0 +1,120 @@
+"""`tenex approvals`: the calls that wait for a person, the operator's answers, and which rule decides about a call."""
+
+import asyncio
+import json
+from typing import Annotated, Any, Final
+
+import typer
+
+from tenex.core.amounts import duration
+from tenex.core.errors import TenexError, UsageError
+
+from .shared import output
+from .shared.options import Globals, parse_phase
+from .shared.register import group, register
+
+PATIENCE: Final = 30.0
+"""Seconds for the daemon's answer, which needs one flush to disk."""
+
+approvals = group("List and answer the calls that wait for a person, and explain the rules.")
+
+NumberArgument = Annotated[
+    str, typer.Argument(metavar="NUMBER", help="As `tenex approvals list` shows it.", show_default=False)
+]
+ReasonArgument = Annotated[str, typer.Argument(metavar="REASON", help="What the agent reads.", show_default=False)]
+ToolArgument = Annotated[str, typer.Argument(metavar="TOOL", help="The tool.", show_default=False)]
+CallArgument = Annotated[
+    str, typer.Argument(metavar="JSON", help='Its arguments, as {"command": "git push"}.', show_default=False)
+]
+PhaseOption = Annotated[str, typer.Option("--phase", metavar="PHASE", help="The phase it is called in.")]
+AgentOption = Annotated[str, typer.Option("--agent", metavar="SLUG", help="The agent that calls it.")]
+
+
+@register(approvals, "list")
+def list_(given: Globals) -> None:
+    """List the calls that wait for a person, in all conversations."""
+    waiting = asyncio.run(_ask(given.paths(), "approvals"))
+    lines = [
+        f"{one['number']}  {one['agent']}  {output.one_line(one['asks'])}  ({duration(one['seconds'])})"
+        for one in waiting
+    ]
+    given.show(waiting, "\n".join(lines), "" if waiting else "Nothing waits for permission.")
+
+
+@register(approvals)
+def show(given: Globals, number: NumberArgument) -> None:
+    """Show everything that a request asks for; control and invisible characters are escapes."""
+    request = asyncio.run(_request(given.paths(), number))
+    lines = [f"{request['agent']} asks in “{output.one_line(request['title'])}”, until {request['expiresAt']}:"]
+    for call in request["calls"]:
+        lines += ["", f"{call['tool']}  (because of {call['rule']})", call["text"]]
+    given.show(request, "\n".join(lines))
+
+
+@register(approvals)
+def yes(given: Globals, number: NumberArgument) -> None:
+    """Allow what a request asks for, once."""
+    _answer(given, number, is_yes=True, reason="")
+
+
+@register(approvals)
+def no(given: Globals, number: NumberArgument, reason: ReasonArgument = "") -> None:
+    """Refuse what a request asks for; the agent reads the reason and goes on without it."""
+    _answer(given, number, is_yes=False, reason=reason)
+
+
+@register(approvals)
+def explain(
+    given: Globals, tool: ToolArgument, call: CallArgument, phase: PhaseOption = "execute", agent: AgentOption = ""
+) -> None:
+    """Say what is done with a call in a new conversation, and which rule decides."""
+    from tenex.configuration.agents import load_agents
+    from tenex.core.phases import Phase
+    from tenex.operations.approvals import explain as judgement_of
+    from tenex.operations.prompt_preview import load_readonly
+    from tenex.settings import resolve_paths
+
+    try:
+        arguments = json.loads(call)
+    except ValueError as error:
+        raise UsageError('The arguments are no JSON; write them as \'{"command": "git push"}\'.') from error
+    if not isinstance(arguments, dict):
+        raise UsageError('The arguments must be an object: \'{"command": "git push"}\'.')
+    settings = given.settings()
+    where = resolve_paths(settings)
+    configuration = asyncio.run(load_readonly(settings, where, load_agents(where)))
+    judged = judgement_of(configuration.policy, tool, arguments, parse_phase(phase) or Phase.EXECUTE, agent)
+    given.show({"verdict": judged.verdict, "rule": judged.rule}, f"{judged.verdict}: {judged.rule}")
+
+
+def _answer(given: Globals, number: str, *, is_yes: bool, reason: str) -> None:
+    async def answer() -> Any:
+        where = given.paths()
+        request = await _request(where, number)
+        words = {"id": request["conversation"], "request": request["request"], "yes": is_yes, "reason": reason}
+        return request, await _ask(where, "approve", **words)
+
+    request, done = asyncio.run(answer())
+    was = "allowed" if done["outcome"] == "yes" else "refused"
+    given.show(done, f"{was} by {done['by']}: {output.one_line(request['asks'])}")
+
+
+async def _request(where: Any, number: str) -> dict[str, Any]:
+    """The open request of that number."""
+    waiting: list[dict[str, Any]] = await _ask(where, "approvals")
+    for request in waiting:
+        if request["number"] == number.strip():
+            return request
+    raise UsageError(f"Nothing waits under the number {number[:80]}. `tenex approvals list` shows what does.")
+
+
+async def _ask(where: Any, word: str, **words: Any) -> Any:
+    from tenex.operations.daemon_start import ask_when_started
+
+    try:
+        return await ask_when_started(where.socket, where.conversations, word, patience=PATIENCE, **words)
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:
+        raise TenexError(f"No daemon runs on {where.data}. `tenex run` starts one.") from error
+    except OSError as error:
+        why = str(error) or f"no answer within {PATIENCE:g} s"
+        raise TenexError(f"The daemon at {where.socket} does not answer: {why}. See `tenex status`.") from error

@@ -1,0 +1,316 @@
+"""What counts as a person's answer to a request, and what follows from it.
+
+An answer is a reply to the request's own message, a reaction to it, `/approvals yes NUMBER`, or the operator's word at
+the machine. A yes or no in the thread counts where one request is open and nothing else is asked. It is for owners, and
+for members where that is set; a key of ours decides nothing, and no text of a model or a program does. The first answer
+counts; who answers later reads what the first was.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tenex.core import permissions
+from tenex.core import records as r
+from tenex.core.clear_answers import is_clear_no, is_clear_yes, is_no_word, without_skin_tone
+from tenex.core.delivery.outgoing import notify
+from tenex.core.ids import EventId, Millis, PublicKey
+from tenex.core.names import is_key, is_mention
+from tenex.core.signals import ApprovalDecided, InboundMessage, MessageReceived
+from tenex.core.text import plain
+from tenex.core.transaction import Transaction
+from tenex.core.work import runs
+from tenex.core.work.run import CallState
+
+from . import message
+from .decide import has_refused_too_often, settle
+from .state import Permission, Request
+
+CLOCKS_DIFFER: Final = 60
+"""Seconds by which a person's clock may differ from ours."""
+LONGEST: Final = 24 * 60
+"""Minutes for which something may be allowed at most."""
+REASON: Final = 500
+"""Characters of a reason that reach the agent."""
+COMMAND: Final = "approvals"
+"""The command as which answers are recorded."""
+HOW: Final = "Reply “yes”, “no”, “no: REASON”, “always” or “20 min”."
+
+_YES_REACTIONS: Final = frozenset(["+", "👍", "✅", "🤙"])
+_NO_REACTIONS: Final = frozenset(["-", "👎", "❌", "🛑"])
+_TIME: Final = re.compile(
+    r"(?:(?:yes|ok|okay|ja)[\s,]+)?(?:for\s+)?(\d{1,4})\s*(m|min|mins|minutes?|h|hours?)[\s.!,👍🙏]*"
+)
+_ALWAYS: Final = re.compile(r"(?:(?:yes|ok|okay|ja)[\s,]+)?(?:always|immer)[\s.!,👍🙏]*")
+_NO: Final = re.compile(r"(\S+?)[\s:,.;–—-]+(.*\S)\s*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a person says to a request."""
+
+    is_yes: bool
+    reason: str = ""
+    remember: bool = False
+    minutes: int = 0
+    """For which the like is allowed; 0 for no end."""
+    is_written: bool = True
+
+
+def read_answer(text: str) -> Answer | None:
+    """What a text answers; None where it is no answer."""
+    words = plain(text).strip()
+    said = words.casefold()
+    if is_clear_yes(text):
+        return Answer(is_yes=True, is_written=any(map(str.isalnum, words)))
+    if is_clear_no(text):
+        return Answer(is_yes=False)
+    if _ALWAYS.fullmatch(said):
+        return Answer(is_yes=True, remember=True)
+    time = _TIME.fullmatch(said)
+    if time is not None:
+        minutes = int(time[1]) * (60 if time[2].startswith("h") else 1)
+        return Answer(is_yes=True, remember=True, minutes=minutes) if 0 < minutes <= LONGEST else None
+    refusal = _NO.fullmatch(words)
+    if refusal is not None and is_no_word(refusal[1]):
+        return Answer(is_yes=False, reason=refusal[2][:REASON])
+    return None
+
+
+def read_reaction(content: str) -> Answer | None:
+    """What a reaction (NIP-25) answers; None for every picture that is not on the lists."""
+    picture = without_skin_tone(content.strip()).replace("\ufe0f", "")
+    if picture in _YES_REACTIONS:
+        return Answer(is_yes=True, is_written=False)
+    return Answer(is_yes=False, is_written=False) if picture in _NO_REACTIONS else None
+
+
+def on_message(transaction: Transaction, signal: MessageReceived) -> bool:
+    """Take a message as the answer to a request; whether it was about one."""
+    written = signal.message
+    approvals = transaction.state.approvals
+    if signal.is_plain or written.by_machine or not (approvals.open or approvals.settled):
+        return False
+    target = written.reply_to or ""
+    request = approvals.asked_by(target)
+    over = approvals.settled_by(target)
+    if request is None and over is None:
+        return not written.is_reaction and _in_the_thread(transaction, signal)
+    answer = read_reaction(written.text) if written.is_reaction else read_answer(_without_mentions(written.text))
+    if answer is None and (written.is_reaction or request is None):
+        return written.is_reaction  # other words may reply to the newest message, which this was
+    is_theirs = permissions.may_allow_calls(transaction.policy, author=written.author, role=signal.role)
+    if answer is None and not is_theirs:
+        return False
+    _record(transaction, signal, written.text)
+    if not is_theirs:
+        notify(transaction, _who(transaction))
+    elif over is not None:
+        by = f" by {over.name}" if over.name else ""
+        notify(transaction, f"“{over.line}” has been answered already: it is {message.ENDINGS[over.outcome]}{by}.")
+    elif request is not None and answer is None:
+        notify(
+            transaction,
+            f"I cannot read that as an answer: nothing is decided, and no agent has read it. {HOW}",
+            "question",
+        )
+    elif request is not None and answer is not None:
+        _answer(transaction, request, answer, by=written.author, name=signal.name, event_id=written.event_id)
+    return True
+
+
+def _without_mentions(text: str) -> str:
+    """A reply without the names of those who are answered, which clients put before it."""
+    rest = text.strip()
+    while rest and (is_mention(rest.split(maxsplit=1)[0]) or is_key(rest.split(maxsplit=1)[0])):
+        rest = " ".join(rest.split(maxsplit=1)[1:])
+    return rest
+
+
+def _in_the_thread(transaction: Transaction, signal: MessageReceived) -> bool:
+    """Take an answer that replies to no request in particular, where it can be meant for one only."""
+    written = signal.message
+    state = transaction.state
+    is_to_thread = written.reply_to in (None, state.id, state.identity.address.get("root"))
+    answer = read_answer(written.text)
+    requests = tuple(state.approvals.open.values())
+    if not requests or not is_to_thread or answer is None or signal.addressed:
+        return False
+    if not permissions.may_allow_calls(transaction.policy, author=written.author, role=signal.role):
+        return False
+    if _is_misdated(transaction, written, max(request.at for request in requests)):
+        return False
+    _record(transaction, signal, written.text)
+    if len(requests) > 1 or _others_ask(transaction):
+        lines = message.listed(requests, state.id, transaction.now)
+        notify(
+            transaction, "\n".join(["Several things are asked. Please reply to the one you mean:", *lines]), "question"
+        )
+    else:
+        _answer(transaction, requests[0], answer, by=written.author, name=signal.name, event_id=written.event_id)
+    return True
+
+
+def _others_ask(transaction: Transaction) -> bool:
+    """Whether something else is asked that a yes could be meant for."""
+    calls = (call for run in transaction.state.work.runs.values() for call in run.open_calls)
+    return any(call.state is CallState.PARKED for call in calls) or any(
+        kind.asks_user for kind in transaction.state.kinds.values()
+    )
+
+
+def _is_misdated(transaction: Transaction, written: InboundMessage, asked_at: int) -> bool:
+    return (
+        written.created_at + CLOCKS_DIFFER < asked_at // 1000
+        or written.created_at > transaction.now // 1000 + CLOCKS_DIFFER
+    )
+
+
+def _record(transaction: Transaction, signal: MessageReceived, words: str) -> None:
+    written = signal.message
+    transaction.add(
+        r.CommandGiven,
+        event_id=written.event_id,
+        author=written.author,
+        name=signal.name,
+        role=signal.role,
+        command=COMMAND,
+        argument=words[:REASON],
+        created_at=written.created_at,
+        origin={} if written.is_reaction else written.origin,
+    )
+
+
+def _who(transaction: Transaction) -> str:
+    members = " or a member" if transaction.policy.approvals.members_may_answer else ""
+    return f"Only an owner{members} can allow or refuse that."
+
+
+# ---- what follows ----
+
+
+def _answer(
+    transaction: Transaction,
+    request: Request,
+    answer: Answer,
+    *,
+    by: PublicKey,
+    name: str,
+    event_id: EventId | None = None,
+) -> None:
+    if answer.is_yes and request.needs_word and not answer.is_written:
+        text = "My message does not show all of it, so a picture cannot allow it. Read it, then write “yes” or “no”."
+        notify(transaction, text, "question")
+        return
+    until = Millis(transaction.now + answer.minutes * 60_000) if answer.minutes else Millis(0)
+    settle(
+        transaction,
+        request,
+        "yes" if answer.is_yes else "no",
+        by=by,
+        name=name,
+        event_id=event_id,
+        reason=answer.reason,
+        remember=answer.remember,
+        until=until,
+    )
+    if answer.remember:
+        what = ", ".join(dict.fromkeys(message.scope(asked) for asked in request.calls))
+        how_long = f"for {answer.minutes} min" if answer.minutes else "from now on"
+        notify(transaction, f"In this conversation I allow {what} {how_long}. `/approvals` lists and revokes that.")
+    _go_on(transaction, request)
+
+
+def _go_on(transaction: Transaction, request: Request) -> None:
+    """Let the run of a request go on, or end it where it was refused too often."""
+    run = transaction.state.work.runs[request.run]
+    if has_refused_too_often(run):
+        runs.end_refused(transaction, request.run)
+    else:
+        runs.after_result(transaction, request.run)
+
+
+def expire(transaction: Transaction, seq: int) -> None:
+    """No one has answered in time."""
+    request = transaction.state.approvals.open[seq]
+    settle(transaction, request, "expired")
+    _go_on(transaction, request)
+
+
+def decided_by_operator(transaction: Transaction, signal: ApprovalDecided) -> None:
+    """Take the operator's word at the machine; none where the request is over."""
+    request = transaction.state.approvals.open.get(signal.request)
+    if request is not None:
+        answer = Answer(is_yes=signal.is_yes, reason=signal.reason[:REASON])
+        _answer(transaction, request, answer, by=PublicKey(""), name=signal.by)
+
+
+# ---- the command ----
+
+
+def command(transaction: Transaction, argument: str, signal: MessageReceived) -> None:
+    """Carry out `/approvals`: list what is open and allowed, answer by number, or revoke."""
+    word, _, rest = plain(argument).strip().partition(" ")
+    word = word.casefold()
+    may_answer = permissions.may_allow_calls(transaction.policy, author=signal.message.author, role=signal.role)
+    if not word:
+        notify(transaction, "\n".join(_list(transaction)))
+    elif not may_answer:
+        notify(transaction, _who(transaction))
+    elif word == "revoke":
+        _revoke(transaction, rest, signal)
+    elif word in ("yes", "no"):
+        _answer_by_number(transaction, rest.strip(), signal, is_yes=word == "yes")
+    else:
+        notify(
+            transaction,
+            "`/approvals` lists; `/approvals yes NUMBER`, `/approvals no NUMBER`, `/approvals revoke NUMBER`.",
+        )
+
+
+def _list(transaction: Transaction) -> list[str]:
+    approvals = transaction.state.approvals
+    holding = [one for one in approvals.permissions if not one.until or one.until > transaction.now]
+    lines = ["I ask:", *message.listed(tuple(approvals.open.values()), transaction.state.id, transaction.now)]
+    if not approvals.open:
+        lines = ["Nothing waits for your permission."]
+    if holding:
+        lines += ["Allowed in this conversation (`/approvals revoke NUMBER` ends it):"]
+        lines += [f"{one.number}  {_described(one, transaction.now)}" for one in holding]
+    return lines
+
+
+def _described(permission: Permission, now: Millis) -> str:
+    what = ", ".join(f"`{' '.join(words)} …`" for words in permission.prefixes)
+    what = what or (permission.line if permission.digest else f"every call of {permission.tool}")
+    left = f", {max(1, round((permission.until - now) / 60_000))} min left" if permission.until else ""
+    return f"{what} (by {permission.name}{left})"
+
+
+def _revoke(transaction: Transaction, which: str, signal: MessageReceived) -> None:
+    given = transaction.state.approvals.permissions
+    wanted = which.strip().casefold()
+    numbers = tuple(dict.fromkeys(one.number for one in given if wanted == "all" or str(one.number) == wanted))
+    if not numbers:
+        notify(
+            transaction, f"There is no permission {which.strip()[:40] or 'of that number'}. `/approvals` lists them."
+        )
+        return
+    transaction.add(r.PermissionsRevoked, numbers=numbers, by=signal.message.author, name=signal.name)
+    notify(transaction, "Done: that is asked about again.")
+
+
+def _answer_by_number(transaction: Transaction, rest: str, signal: MessageReceived, *, is_yes: bool) -> None:
+    number, _, reason = rest.partition(" ")
+    requests: Sequence[Request] = tuple(transaction.state.approvals.open.values())
+    if number:
+        requests = [
+            one for one in requests if number in (str(one.seq), message.number_of(transaction.state.id, one.seq))
+        ]
+    if len(requests) != 1:
+        notify(transaction, "\n".join(["Which one? Give its number.", *_list(transaction)]))
+        return
+    answer = Answer(is_yes=is_yes, reason="" if is_yes else reason.strip()[:REASON])
+    written = signal.message
+    _answer(transaction, requests[0], answer, by=written.author, name=signal.name, event_id=written.event_id)

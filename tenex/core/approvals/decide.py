@@ -1,0 +1,242 @@
+"""Whether a call may begin: by the rules, by what a person has allowed, or once a person has answered.
+
+    ASKED ── a rule or the tool asks ──► UNAPPROVED ── yes ──► ASKED, approved ── begins ──► PERMITTED
+                                              └──────── no, no answer ──────────────────────► DONE
+
+The calls of a step that ask are asked about together, in one message, as soon as the step is there; each is judged
+again when it is about to begin, since its agent, the phase and the rules may be others by then. A yes is for exactly
+the arguments that were shown (`AskedCall.digest`).
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from tenex.core import records as r
+from tenex.core.agent_phases import decide as agent_phases
+from tenex.core.config import Agent, Policy, ToolRule
+from tenex.core.delivery.outgoing import send_as_agent
+from tenex.core.ids import EventId, Millis, PublicKey, RunId
+from tenex.core.messages import ModelStep
+from tenex.core.transaction import Transaction
+from tenex.core.work.run import Call, CallState, Run
+
+from . import message
+from .rules import COMMAND, Judgement, Verdict, judge
+from .shell_text import Words, may_run_others, parsed
+from .state import AskedCall, Outcome, Request
+
+REFUSALS: Final = 3
+"""Requests of a run that may go without a yes: an agent that asks for more does not do without."""
+NOTIFIED: Final = 5
+"""Owners who are named in the message, so that their phones show it."""
+_NO_TOOLS: Final = ("ask", "complete")
+"""What the daemon does itself, and rules are not about."""
+_CODE: Final = ("program", "code", "script", "query", "sql")
+"""Arguments that are programs: two of them are never alike."""
+
+NO_KEY: Final = PublicKey("")
+"""Of who answers without a key: the operator at the machine, or no one."""
+NO_END: Final = Millis(0)
+
+AGAIN: Final = "Not run: this very call was refused in this run, and is not asked about again. Go on without it."
+
+
+class _Asking(NamedTuple):
+    """A call that a person is to be asked about."""
+
+    call: Call
+    rule: ToolRule
+    judgement: Judgement
+
+
+def digest_of(tool: str, arguments: Mapping[str, Any]) -> str:
+    """What identifies a call: the sha256 of its tool and arguments."""
+    written = json.dumps([tool, arguments], ensure_ascii=True, sort_keys=True, default=str)
+    return hashlib.sha256(written.encode()).hexdigest()
+
+
+def ask_ahead(transaction: Transaction, run: Run, agent: Agent, calls: Sequence[Call]) -> None:
+    """Ask about all calls of a step that need a person, whenever each may begin."""
+    asking: list[_Asking] = []
+    for call in calls:
+        rule = transaction.policy.tools_of(agent).get(call.request.tool)
+        if rule is None or call.state is not CallState.ASKED:
+            continue
+        judgement = judged(transaction, run, call, rule)
+        if judgement.verdict is not Verdict.ASK or is_approved(call):
+            continue
+        if not call.request.fault and agent_phases.refusal(transaction, run, agent, rule.name) is None:
+            asking.append(_Asking(call, rule, judgement))
+    if asking:
+        _ask(transaction, run, asking)
+
+
+def may_begin(transaction: Transaction, run: Run, call: Call, rule: ToolRule) -> bool:
+    """Whether a call may begin now; else it is refused, or a person is asked."""
+    judgement = judged(transaction, run, call, rule)
+    if judgement.verdict is Verdict.REFUSE:
+        transaction.refuse(run, call, f"Not run: {judgement.rule} of the operator refuses it. Go on without it.")
+        return False
+    if judgement.verdict is Verdict.ALLOW or is_approved(call):
+        return True
+    _ask(transaction, run, [_Asking(call, rule, judgement)])
+    return False
+
+
+def judged(transaction: Transaction, run: Run, call: Call, rule: ToolRule) -> Judgement:
+    """What the rules and permissions say of a call now."""
+    request = call.request
+    if rule.name in _NO_TOOLS:
+        return Judgement(verdict=Verdict.ALLOW, rule="")
+    permissions = transaction.state.approvals.rules(transaction.now)
+    return judge(
+        transaction.policy.approvals.rules,
+        permissions,
+        tool=rule.name,
+        asks=rule.asks,
+        arguments=request.arguments,
+        phase=transaction.state.cycle.phase,
+        agent=run.agent,
+        digest=digest_of(rule.name, request.arguments) if permissions else "",
+    )
+
+
+def is_approved(call: Call) -> bool:
+    """Whether a person has said yes to exactly this call."""
+    return bool(call.approved) and call.approved == digest_of(call.request.tool, call.request.arguments)
+
+
+def has_refused_too_often(run: Run) -> bool:
+    """Whether a run has asked for what it does not get so often that it ends."""
+    return run.refusals >= REFUSALS
+
+
+# ---- asking ----
+
+
+def _ask(transaction: Transaction, run: Run, asking: Sequence[_Asking]) -> None:
+    new: list[tuple[AskedCall, Mapping[str, Any]]] = []
+    for one in asking:
+        asked = asked_call(one.call, one.rule, one.judgement)
+        if asked.digest in run.refused:
+            transaction.refuse(run, one.call, AGAIN)
+        else:
+            new.append((asked, one.call.request.arguments))
+    if not new:
+        return
+    terms = transaction.policy.approvals
+    is_whole = all(message.is_shown_whole(asked.tool, arguments) for asked, arguments in new)
+    requested = transaction.add(
+        r.ApprovalRequested,
+        run=run.id,
+        calls=tuple(asked for asked, _ in new),
+        expires_at=Millis(transaction.now + terms.expire_after),
+        needs_word=not is_whole,
+    )
+    if terms.unattended:
+        settle(transaction, transaction.state.approvals.open[requested.seq], "unattended")
+        return
+    text = message.question(
+        new,
+        name=run.name,
+        said=_said(run),
+        expires_in=terms.expire_after,
+        number=message.number_of(transaction.state.id, requested.seq),
+    )
+    tags = tuple(_tags(transaction.policy, transaction.state.delivery.origin))
+    send_as_agent(transaction, run, text, "question", call=requested.calls[0].call, extra_tags=tags)
+
+
+def _tags(rules: Policy, origin: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Tags that have the phones of owners show the message, beside those of who is answered."""
+    others = [owner for owner in sorted(rules.approvals.owners) if owner != origin.get("author")]
+    yield from (("p", owner) for owner in others[:NOTIFIED])
+
+
+def asked_call(call: Call, rule: ToolRule, judgement: Judgement) -> AskedCall:
+    """A call as a person is asked about it."""
+    request = call.request
+    prefixes = prefixes_of(request.arguments)
+    has_code = COMMAND in request.arguments or any(name in request.arguments for name in _CODE)
+    return AskedCall(
+        call=request.id,
+        tool=rule.name,
+        replay=rule.replay,
+        digest=digest_of(rule.name, request.arguments),
+        line=message.call_line(rule.name, request.arguments),
+        rule=judgement.rule,
+        prefixes=prefixes,
+        is_exact=has_code and not prefixes,
+    )
+
+
+def prefixes_of(arguments: Mapping[str, Any]) -> tuple[Words, ...]:
+    """The program and the verb of each command of a plain line, such as `git push`: what is like it.
+
+    None where a command has no verb, or may run another program: then nothing but itself is like it.
+    """
+    line = arguments.get(COMMAND)
+    text = parsed(line) if isinstance(line, str) else None
+    if text is None or not text.is_plain or not all(map(_has_verb, text.commands)):
+        return ()
+    return tuple(dict.fromkeys(command[:2] for command in text.commands))
+
+
+def _has_verb(command: Words) -> bool:
+    is_word = len(command) > 1 and command[1][:1].isalpha() and command[1].replace("-", "").isalnum()
+    return is_word and not may_run_others(command)
+
+
+def _said(run: Run) -> str:
+    """The words of a run's newest step."""
+    newest = run.entries[-1] if run.entries else None
+    return newest.text if isinstance(newest, ModelStep) else ""
+
+
+# ---- the end of a request ----
+
+
+def settle(
+    transaction: Transaction,
+    request: Request,
+    outcome: Outcome,
+    *,
+    by: PublicKey = NO_KEY,
+    name: str = "",
+    event_id: EventId | None = None,
+    reason: str = "",
+    remember: bool = False,
+    until: Millis = NO_END,
+) -> None:
+    """Record the answer to a request; without a yes its calls get the reason as their result."""
+    run = transaction.state.work.runs[request.run]
+    parked_for = transaction.now - run.parked_at if run.parked_at is not None else 0
+    transaction.add(
+        r.ApprovalAnswered,
+        request=request.seq,
+        run=run.id,
+        calls=tuple(asked.call for asked in request.calls),
+        outcome=outcome,
+        by=by,
+        name=name,
+        event_id=event_id,
+        reason=reason,
+        remember=remember,
+        until=until,
+        warn_at=Millis(run.warn_at + parked_for),
+        close_at=Millis(run.close_at + parked_for),
+    )
+    if outcome == "yes":
+        return
+    sentence = message.refusal(outcome, name=name, reason=reason, waited=transaction.now - request.at)
+    for asked in request.calls:
+        _refuse(transaction, run.id, asked, sentence)
+
+
+def _refuse(transaction: Transaction, run_id: RunId, asked: AskedCall, sentence: str) -> None:
+    run = transaction.state.work.runs[run_id]
+    call = run.find(asked.call)
+    if call is not None:
+        transaction.refuse(run, call, sentence)

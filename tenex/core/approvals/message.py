@@ -1,0 +1,170 @@
+"""What a person reads who is asked to allow a call.
+
+The first line is all that a lock screen shows, so it is the whole question. Then comes the call as it would run. What
+could hide or turn around a part of it is shown as an escape, and each of its lines has a mark before it, so that no
+text of a call can pass for a line of the daemon's. A long call is shown by its beginning and its end, with its length;
+then a picture is no answer, since the message does not show what it would allow.
+"""
+
+import json
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tenex.core.amounts import duration
+from tenex.core.ids import ConversationId, Millis
+from tenex.core.text import CONTROL, INVISIBLE
+
+from .rules import COMMAND
+from .state import AskedCall, Outcome, Request
+
+SHOWN: Final = 1_000
+"""Characters of a call that are shown whole."""
+PART: Final = 400
+"""Characters of the beginning and of the end of a longer one."""
+LINE: Final = 110
+"""Characters of a call in a line: lock screens show two lines of sixty."""
+SAID: Final = 200
+"""Characters of what the agent says about it."""
+SHORT_ID: Final = 8
+"""Characters by which a conversation is named."""
+_MARK: Final = "│ "
+_OF_COMMANDS: Final = (COMMAND, "cwd", "timeout")
+"""Arguments of a command line that are not listed behind it."""
+
+ENDINGS: Final[Mapping[str, str]] = {
+    "yes": "allowed",
+    "no": "refused",
+    "expired": "refused, since no answer had come in time",
+    "unattended": "refused, since no one is there to be asked",
+    "over": "over, with the work that it was for",
+}
+
+
+def call_text(tool: str, arguments: Mapping[str, Any]) -> str:
+    """A call as it is shown: a command line as it is, other arguments by name, what is invisible as escapes."""
+    line = arguments.get(COMMAND)
+    if isinstance(line, str):
+        others = {name: value for name, value in arguments.items() if name not in _OF_COMMANDS}
+        return "\n".join([visible(line), *_named(others)])
+    return "\n".join([visible(tool), *_named(arguments)])
+
+
+def call_line(tool: str, arguments: Mapping[str, Any]) -> str:
+    """A call in a line, cut."""
+    line = arguments.get(COMMAND)
+    words = visible(line) if isinstance(line, str) else f"{visible(tool)} {', '.join(map(_value, arguments.values()))}"
+    words = words.rstrip().replace("\n", " ⏎ ")
+    return words if len(words) <= LINE else f"{words[: LINE - 1]}…"
+
+
+def is_shown_whole(tool: str, arguments: Mapping[str, Any]) -> bool:
+    """Whether the message shows all of a call."""
+    return len(call_text(tool, arguments)) <= SHOWN
+
+
+def visible(text: str) -> str:
+    """A text in which nothing is hidden: control, direction and invisible characters, and odd spaces, as escapes."""
+    if text.isascii() and text.replace("\n", "").isprintable():
+        return text
+    return "".join(char if _is_visible(char) else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+def _is_visible(char: str) -> bool:
+    if char in "\n ":
+        return True
+    return not (CONTROL.match(char) or INVISIBLE.match(char) or unicodedata.category(char)[0] in "CZ")
+
+
+def _named(arguments: Mapping[str, Any]) -> list[str]:
+    return [f"{visible(str(name))}: {_value(value)}" for name, value in arguments.items()]
+
+
+def _value(value: Any) -> str:
+    return visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+
+
+# ---- the message ----
+
+
+def question(
+    calls: Sequence[tuple[AskedCall, Mapping[str, Any]]], *, name: str, said: str, expires_in: int, number: str
+) -> str:
+    """The message that asks about the calls of a step.
+
+    Args:
+        calls: what is asked about, with its arguments.
+        name: the agent.
+        said: the agent's own words in that step.
+        expires_in: ms.
+        number: by which the request is named on the command line.
+    """
+    is_whole = all(is_shown_whole(asked.tool, arguments) for asked, arguments in calls)
+    (first, _), *others = calls
+    more = f" and {len(others)} more" if others else ""
+    lines = [f"Allow {first.line}{more}?{' 👍 👎' if is_whole else ' Write yes or no.'}", ""]
+    for count, (asked, arguments) in enumerate(calls, start=1):
+        if others:
+            lines.append(f"{count}. {visible(asked.tool)}")
+        lines += _shown(asked, arguments, number)
+        lines += [f"{visible(asked.tool)}, in {_folder(arguments)}. It asks because of {asked.rule}.", ""]
+    if said.strip():
+        words = " ".join(visible(said).split())
+        lines += [f"{name} says: “{words[:SAID]}{'…' if len(words) > SAID else ''}”", ""]
+    react = "React or reply" if is_whole else "Reply with a written answer (a reaction does not count)"
+    remembered = "these" if others else scope(first)
+    lines.append(
+        f"{react}: yes, no, “no: REASON”, “always” ({remembered}, in this conversation) or “20 min”. "
+        f"Without an answer it is refused in {duration(expires_in / 1000)}. Its number is {number}."
+    )
+    return "\n".join(lines)
+
+
+def _shown(asked: AskedCall, arguments: Mapping[str, Any], number: str) -> list[str]:
+    text = call_text(asked.tool, arguments)
+    if len(text) <= SHOWN:
+        return [_MARK + line for line in text.split("\n")]
+    left = f"{len(text) - 2 * PART:,} of {len(text):,}"
+    return [
+        *(_MARK + line for line in text[:PART].split("\n")),
+        f"[{left} characters are left out here. All of it: `tenex approvals show {number}`]",
+        *(_MARK + line for line in text[-PART:].split("\n")),
+    ]
+
+
+def _folder(arguments: Mapping[str, Any]) -> str:
+    folder = arguments.get("cwd")
+    return visible(folder).replace("\n", "\\n") if isinstance(folder, str) and folder else "the workspace"
+
+
+def scope(asked: AskedCall) -> str:
+    """What `always` allows, in words."""
+    if asked.is_exact:
+        return "exactly this"
+    if asked.prefixes:
+        return ", ".join(f"`{visible(' '.join(words))} …`" for words in asked.prefixes)
+    return f"every call of {visible(asked.tool)}"
+
+
+def number_of(conversation: ConversationId, seq: int) -> str:
+    """How a request is named on the command line."""
+    return f"{conversation[:SHORT_ID]}-{seq}"
+
+
+def refusal(outcome: Outcome, *, name: str, reason: str, waited: int) -> str:
+    """What the model reads of a call that was not allowed; `waited` is in ms."""
+    if outcome == "no":
+        why = f"{name} refused it: {reason}" if reason else f"{name} refused it, without a reason"
+        return f"Not run. {why.rstrip(' .')}. Do not try the same in another way; go on without it."
+    if outcome == "expired":
+        return f"Not run: no answer came within {duration(waited / 1000)}. Go on, and say what is left undone."
+    return "Not run: it needs the permission of a person, and no one is there to be asked. Say what is left undone."
+
+
+def listed(requests: Sequence[Request], conversation: ConversationId, now: Millis) -> list[str]:
+    """Open requests, a line each."""
+    return [
+        f"{number_of(conversation, one.seq)}  {one.name}: {one.line} "
+        f"({duration(max(0, one.expires_at - now) / 1000)} left)"
+        for one in requests
+    ]

@@ -1,0 +1,218 @@
+"""A command line as rules read it: its commands, and whether it is nothing but plain words.
+
+The parser is that of `tree-sitter-bash`. It finds the parts of `a && b`, `$(...)`, here-documents and the like, and
+cannot see into what another program runs: `bash -c`, `find -exec`, `xargs`. So two questions are asked of a line, and
+they err in opposite directions:
+
+- Is it plain? Then each of its commands is one program with literal words, joined by `&&`, `||`, `;` or `|`. What an
+  allow rule lets through has to be plain, so a construct that is not listed here is never allowed by one.
+- Which commands may be in it? All that the parser finds at any depth, and those that wrappers and shells are given as
+  words. Refuse and ask rules match any of them: a word that is no command makes a question too many, and no harm.
+
+`core/programs.py` reads command lines for another purpose, with another error: what it does not understand counts as a
+trial of the work. It judges exit statuses of calls that are on record, so its results must not change with a parser.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from tenex.core.programs import base_of, words_of
+
+Words = tuple[str, ...]
+"""A program and its arguments."""
+
+LONGEST: Final = 20_000
+"""Characters that are parsed: a longer line is a script, and never plain."""
+DEPTH: Final = 3
+"""Lines within words that are read: `bash -c "bash -c '...'"`."""
+MOST_WORDS: Final = 64
+"""Words of a wrapper in which its command is looked for."""
+
+_JOINS: Final = frozenset({"&&", "||", ";", "|", "\n"})
+"""Tokens between the commands of a plain line."""
+_GROUPS: Final = frozenset({"program", "list", "pipeline"})
+"""Nodes of a plain line that hold commands."""
+_ODD: Final = frozenset("\\`$")
+"""Characters that make a line not plain, in quotes too."""
+_SPECIAL: Final = re.compile(r"[*?\[\]{}!]|(?:^|[=:])~")
+"""What may stand for something else in a word without quotes."""
+_COMMANDS: Final = frozenset({"command", "declaration_command", "unset_command", "test_command"})
+_NO_WORDS: Final = frozenset({"variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect"})
+"""Parts of a command that are none of its words."""
+
+_RUNS_OTHERS: Final = words_of("""
+    . ansible ash at awk bash batch builtin busybox bwrap chroot chrt command coproc csh dash deno doas docker ed emacs
+    env eval exec expect find fish flock gawk gdb go ionice irb ksh less lua make man mawk more nawk nc ncat newgrp nice
+    node nodejs nohup npx nsenter parallel perl php pkexec podman psql pypy pypy3 rsync ruby runuser script sed setpriv
+    setsid sh socat source sqlite3 ssh stdbuf strace su sudo systemd-run tar taskset tclsh tcsh time timeout tmux
+    unbuffer unshare uvx vi view vim watch xargs xvfb-run yash zsh
+    """)
+"""Programs that run what their arguments say: an allow rule matches such a command only if it names all its words."""
+_INTERPRETERS: Final = ("python", "ruby", "perl", "lua", "node")
+"""The same, with a version behind the name."""
+_NAMES_PROGRAM: Final = ("--checkpoint-action", "--exec", "--receive-pack", "--rsh", "--to-command", "--upload-pack",
+                         "--use-compress-program")  # fmt: skip
+"""Beginnings of words that name a program to run."""
+_NAMES_PROGRAM_IN_GIT: Final = (
+    *_NAMES_PROGRAM,
+    *(
+        "-c",
+        "-O",
+        "-u",
+        "-x",
+        "--config",
+        "--ext-diff",
+        "--extcmd",
+        "--open-files-in-pager",
+        "--paginate",
+        "--template",
+    ),
+    *("--textconv", "--tool", "ext::"),
+)
+_GIT_VALUES: Final = words_of("-C -c --exec-path --git-dir --work-tree --namespace --super-prefix --config-env")
+"""Options of git itself whose value may be the next word."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellText:
+    """What a command line holds."""
+
+    commands: tuple[Words, ...]
+    """In order; of a plain line all that it runs."""
+    is_plain: bool
+    others: tuple[Words, ...] = ()
+    """Further commands that the words of these may be: those of wrappers and shells, git behind its own options."""
+
+
+def parsed(line: str) -> ShellText:
+    """Read a command line; one that is too long has no commands and is not plain."""
+    if len(line) > LONGEST:
+        return ShellText((), is_plain=False)
+    root = _root(line)
+    commands = tuple(_commands_of(root))
+    is_plain = _is_plain_text(line) and not root.has_error and bool(commands) and _is_plain(root)
+    return ShellText(commands, is_plain, tuple(_others(commands)))
+
+
+def may_run_others(words: Words) -> bool:
+    """Whether a command may run a program that its own words name."""
+    program = base_of(words[0])
+    naming = _NAMES_PROGRAM_IN_GIT if program == "git" else _NAMES_PROGRAM
+    return (
+        program in _RUNS_OTHERS
+        or program.startswith(_INTERPRETERS)
+        or any(word.startswith(naming) for word in words[1:])
+    )
+
+
+def _root(line: str) -> Any:
+    return _parser().parse(line.encode("utf-8", "replace")).root_node
+
+
+@cache
+def _parser() -> Any:
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+# ---- plain lines ----
+
+
+def _is_plain_text(line: str) -> bool:
+    """Whether no character of a line could mean one thing to the parser and another to the shell."""
+    return _ODD.isdisjoint(line) and all(char.isprintable() or char in "\n\t" for char in line)
+
+
+def _is_plain(root: Any) -> bool:
+    """Whether a line consists of nothing but commands of literal words, one after the other."""
+    left = [root]
+    while left:
+        node = left.pop()
+        if node.type in _GROUPS:
+            left += node.children
+        elif node.type == "command":
+            if not _is_plain_command(node):
+                return False
+        elif node.is_named or node.type not in _JOINS:
+            return False
+    return True
+
+
+def _is_plain_command(command: Any) -> bool:
+    name, *arguments = command.children
+    is_word = name.type == "command_name" and len(name.children) == 1 and name.children[0].type == "word"
+    return is_word and _is_plain_word(name.children[0]) and all(map(_is_plain_word, arguments))
+
+
+def _is_plain_word(node: Any) -> bool:
+    match node.type:
+        case "word" | "number":
+            return not node.children and _SPECIAL.search(_text(node)) is None
+        case "raw_string":
+            return True
+        case "string":
+            return all(child.type in ('"', "string_content") for child in node.children)
+    return False
+
+
+# ---- all commands of a line ----
+
+
+def _commands_of(root: Any) -> Iterator[Words]:
+    """The words of every command at any depth, in the order of the text."""
+    left = [root]
+    while left:
+        node = left.pop()
+        if node.type in _COMMANDS:
+            words = tuple(_word(part) for part in node.children if part.type not in _NO_WORDS)
+            if any(words):
+                yield words
+        left += reversed(node.children)
+
+
+def _word(part: Any) -> str:
+    """A word without its quotes; one that the shell makes something else of, as far as it can be read."""
+    if part.type == "command_name" and len(part.children) == 1:
+        part = part.children[0]
+    text = _text(part)
+    if part.type in ("word", "number"):
+        return text.replace("\\", "")
+    if part.type in ("raw_string", "string"):
+        return text[1:-1]
+    return text.replace('"', "").replace("'", "").replace("\\", "")
+
+
+def _others(commands: tuple[Words, ...]) -> Iterator[Words]:
+    """What the words of commands may run besides."""
+    left = [(words, DEPTH) for words in commands]
+    while left:
+        words, depth = left.pop()
+        bare = _bare(words)
+        if bare != words:
+            yield bare
+        if not may_run_others(words):
+            continue
+        for start in range(1, min(len(words), MOST_WORDS)):
+            yield _bare(words[start:])
+            if depth and " " in words[start].strip():
+                inner = tuple(_commands_of(_root(words[start][:LONGEST])))
+                left += [(command, depth - 1) for command in inner]
+                yield from inner
+
+
+def _bare(words: Words) -> Words:
+    """A command with its program's name without a folder; `git -C folder push` is `git push`."""
+    program, *rest = base_of(words[0]), *words[1:]
+    if program == "git":
+        while rest and rest[0].startswith("-"):
+            del rest[: 2 if rest[0] in _GIT_VALUES else 1]
+    return (program, *rest)
+
+
+def _text(node: Any) -> str:
+    return bytes(node.text or b"").decode("utf-8", "replace")

@@ -1,0 +1,110 @@
+"""Calls that wait for a person, as an operator is shown them, and what the answers so far suggest."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tenex.core import records as r
+from tenex.core.approvals.message import call_text, number_of
+from tenex.core.approvals.rules import Judgement, judge
+from tenex.core.approvals.state import AskedCall, Request
+from tenex.core.config import Policy
+from tenex.core.conversation import Conversation
+from tenex.core.errors import UsageError
+from tenex.core.ids import Millis
+from tenex.core.phases import Phase
+from tenex.store.view_json import iso
+
+ENOUGH: Final = 20
+"""Answers, all of them yes, from which on a rule is proposed."""
+
+
+def open_requests(conversations: Iterable[Conversation], now: Millis) -> list[dict[str, Any]]:
+    """The requests that wait for an answer, oldest first."""
+    found = [(request, state) for state in conversations for request in state.approvals.open.values()]
+    found.sort(key=lambda pair: pair[0].at)
+    return [_shown(request, state, now) for request, state in found]
+
+
+def _shown(request: Request, state: Conversation, now: Millis) -> dict[str, Any]:
+    run = state.work.runs.get(request.run)
+    return {
+        "number": number_of(state.id, request.seq),
+        "conversation": state.id,
+        "request": request.seq,
+        "title": state.identity.title,
+        "agent": request.agent,
+        "asks": request.line,
+        "since": iso(request.at),
+        "seconds": max(0, now - request.at) // 1000,
+        "expiresAt": iso(request.expires_at),
+        "needsWord": request.needs_word,
+        "calls": [
+            {
+                "tool": asked.tool,
+                "rule": asked.rule,
+                "text": call_text(asked.tool, call.request.arguments),
+            }
+            for asked in request.calls
+            if run is not None and (call := run.find(asked.call)) is not None
+        ],
+    }
+
+
+def explain(rules: Policy, tool: str, arguments: Mapping[str, Any], phase: Phase, agent: str) -> Judgement:
+    """What is done with a call in a new conversation, and by which rule.
+
+    Raises:
+        UsageError: there is no such tool.
+    """
+    own = [rule for member in rules.roster.values() for rule in member.methods.values()]
+    known = {**{rule.name: rule for rule in own}, **rules.tools}
+    rule = known.get(tool)
+    if rule is None:
+        raise UsageError(f"There is no tool {tool[:80]}. There are: {', '.join(sorted(known))}.")
+    return judge(rules.approvals.rules, tool=tool, asks=rule.asks, arguments=arguments, phase=phase, agent=agent)
+
+
+# ---- what could be allowed by a rule ----
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A kind of call that persons have always allowed."""
+
+    tool: str
+    words: tuple[str, ...]
+    """The first words of the command; empty for the whole tool."""
+    answers: int
+
+
+def proposals(journals: Iterable[Iterable[r.Record]]) -> list[Proposal]:
+    """The kinds of calls of which at least `ENOUGH` were asked about here, and each was allowed."""
+    allowed: Counter[tuple[str, tuple[str, ...]]] = Counter()
+    refused: set[tuple[str, tuple[str, ...]]] = set()
+    for journal in journals:
+        records = list(journal)
+        if any(isinstance(record, r.ConversationImported) for record in records):
+            continue  # who answered there is what a file says
+        for kind, is_yes in _answers(records):
+            if is_yes:
+                allowed[kind] += 1
+            else:
+                refused.add(kind)
+    return [
+        Proposal(tool=tool, words=words, answers=count)
+        for (tool, words), count in allowed.most_common()
+        if count >= ENOUGH and (tool, words) not in refused
+    ]
+
+
+def _answers(records: Iterable[r.Record]) -> Iterator[tuple[tuple[str, tuple[str, ...]], bool]]:
+    asked: dict[int, tuple[AskedCall, ...]] = {}
+    for record in records:
+        if isinstance(record, r.ApprovalRequested):
+            asked[record.seq] = record.calls
+        elif isinstance(record, r.ApprovalAnswered) and record.outcome in ("yes", "no"):
+            for call in asked.pop(record.request, ()):
+                if not call.is_exact:
+                    yield from (((call.tool, words), record.outcome == "yes") for words in call.prefixes or ((),))

