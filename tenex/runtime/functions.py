@@ -75,7 +75,7 @@ class FunctionCalls:
         thread.join(TIMEOUT)
         if not ended:
             self._abandoned[question.code] = thread
-            _interrupt(thread)
+            interrupt(thread)
             log.warning("function.abandoned", function=question.function, after=TIMEOUT)
             return question.failed(TimeoutError(f"it took longer than {TIMEOUT:g} s and was given up"))
         if errors and not isinstance(errors[0], UsageError):  # that is for who wrote the message
@@ -84,7 +84,7 @@ class FunctionCalls:
         return question.failed(TypeError(fault)) if fault else ended[0]
 
 
-def _interrupt(thread: threading.Thread) -> None:
+def interrupt(thread: threading.Thread) -> None:
     """Raise `SystemExit` in a thread, so that a loop in Python ends; a call outside Python code goes on."""
     if thread.ident is not None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))

@@ -3,14 +3,18 @@
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
-def beginning(file: Path, most: int) -> str:
-    """The text of a file's first bytes; a link is not followed, and a pipe or device not waited for.
+@contextmanager
+def opened_file(file: Path) -> Iterator[BinaryIO]:
+    """A file that is open for reading; a link is not followed, and a pipe or device not waited for.
 
     Raises:
-        OSError: it is no file, or cannot be read.
+        OSError: it is no file, or cannot be opened.
     """
 
     def opened(path: str, flags: int) -> int:
@@ -19,7 +23,17 @@ def beginning(file: Path, most: int) -> str:
     with open(file, "rb", opener=opened) as one:
         if not stat.S_ISREG(os.fstat(one.fileno()).st_mode):
             raise OSError(errno.EINVAL, "it is a pipe, socket or device")
-        return one.read(most).decode("utf-8", "replace")
+        yield one
+
+
+def beginning(file: Path, most: int) -> str:
+    """The text of a file's first bytes; a link is not followed, and a pipe or device not waited for.
+
+    Raises:
+        OSError: it is no file, or cannot be read.
+    """
+    with opened_file(file) as opened:
+        return opened.read(most).decode("utf-8", "replace")
 
 
 def text_or_nothing(file: Path, most: int) -> str:

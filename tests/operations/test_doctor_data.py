@@ -36,10 +36,11 @@ from tenex.operations.doctor import machine
 from tenex.operations.doctor.conversations import claims, conversations, daemon_journal, index
 from tenex.operations.doctor.daemon import control
 from tenex.operations.doctor.daemon import daemon as holder
-from tenex.operations.doctor.files import folders, is_own_group, keys, permissions
+from tenex.operations.doctor.files import folders, keys, permissions
 from tenex.operations.doctor.findings import Case, Finding, Level
 from tenex.operations.doctor.machine import disk, file_system, git, sandbox
 from tenex.operations.doctor.runner import Check, examine, repair_all
+from tenex.settings.file_rights import is_own_group
 from tenex.store.daemon_journal import DAEMON, LessonLearned
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION

@@ -1,8 +1,6 @@
 """Folders, who may read and change them, and the keys."""
 
-import grp
 import os
-import pwd
 import shlex
 import stat
 from collections.abc import Iterable, Iterator
@@ -15,6 +13,7 @@ from tenex.core.config import AgentKind
 from tenex.core.errors import ConfigurationError, StoreError
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
 from tenex.settings import CONFIG_NAMES, ProjectPaths
+from tenex.settings.file_rights import is_own_group
 from tenex.store import segments
 from tenex.store.atomic import make_folder
 
@@ -134,18 +133,6 @@ def _access(path: Path, owner: int, keys: Path, *, is_private: bool) -> Iterator
         fix=f"run `chmod {f'{wanted:o}' if is_private else 'go-w'} {quoted}`",
         repair=Repair(partial(_set_mode, real, wanted), f"set to {wanted:04o}"),
     )
-
-
-def is_own_group(group: int, user: int) -> bool:
-    """Whether a group is that of one user alone; most systems give each user one, and a umask that lets it write."""
-    try:
-        account = pwd.getpwuid(user)
-        members = set(grp.getgrgid(group).gr_mem)
-    except KeyError:
-        return False
-    if account.pw_gid != group or members - {account.pw_name}:
-        return False
-    return all(other.pw_uid == user for other in pwd.getpwall() if other.pw_gid == group)
 
 
 def _trusted(paths: ProjectPaths) -> Iterator[Path]:

@@ -6,8 +6,8 @@ or takes too long, has changed nothing.
 
 import asyncio
 import inspect
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import fields, replace
 from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, to_json
@@ -52,6 +52,38 @@ async def call_method(
     """
     method = blueprint(type(agent)).methods[name]
     placed = agent_at(agent, agent_state, conversation)
+    changes = ContextChanges()
+    token = CHANGES.set(changes)
+    try:
+        return await call_function(
+            method,
+            arguments,
+            key=key,
+            run=lambda given: _run(method, placed, given),
+            result=lambda value: _returned(method, value, placed, changes),
+        )
+    finally:
+        CHANGES.reset(token)
+
+
+async def call_function(
+    method: Method,
+    arguments: Mapping[str, Any],
+    *,
+    key: str,
+    run: Callable[[dict[str, Any]], Awaitable[Any]],
+    result: Callable[[Any], ToolResult],
+) -> ToolResult:
+    """Call a method or a function as a model asked for it, within its time; whatever it raises is a failed result.
+
+    Args:
+        method: what is called.
+        arguments: as the model sent them.
+        key: given to one with the parameter `idempotency_key`.
+        run: carries it out with its arguments.
+        result: makes the result of what it returned.
+    """
+    name = method.name
     try:
         given = method.parameters.read(arguments)
     except UsageError as fault:
@@ -59,12 +91,10 @@ async def call_method(
     if method.parameters.takes_key:
         given[KEY] = key
     limit = asyncio.timeout(method.timeout)
-    changes = ContextChanges()
-    token = CHANGES.set(changes)
     try:
         async with limit:
-            value = await _run(method, placed, given)
-        return _returned(method, value, placed, changes)
+            value = await run(given)
+        return result(value)
     except TimeoutError as error:
         if not limit.expired():
             return _raised(name, error)
@@ -74,10 +104,8 @@ async def call_method(
         if task is not None and task.cancelling():
             raise
         return _raised(name, error)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a method raises is its failure, and logged there
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it raises is its failure, and logged there
         return _raised(name, error)
-    finally:
-        CHANGES.reset(token)
 
 
 async def _run(method: Method, placed: PhasedAgent, given: dict[str, Any]) -> Any:
@@ -99,16 +127,23 @@ def _returned(method: Method, value: Any, placed: PhasedAgent, changes: ContextC
     route = value if isinstance(value, Handoff | Finish) else None
     if route is not None and not all(isinstance(getattr(route, field.name), str) for field in fields(route)):
         return _failed(f"{method.name} returned a {type(route).__name__} with a field that is no text.")
-    return ToolResult(
-        ok=True,
-        exit_status=0 if method.access is Access.RUN else None,
-        has_outside_effect=method.access in (Access.CHANGE, Access.RUN),
-        content=_text(value),
+    return replace(
+        result_of(method, value),
         values=values,
         moves=tuple(instance.moves_made),
         route=route,
         context=changes.set_,
         removed=tuple(changes.removed),
+    )
+
+
+def result_of(method: Method, value: Any) -> ToolResult:
+    """What a method or a function returned, as a model reads it."""
+    return ToolResult(
+        ok=True,
+        exit_status=0 if method.access is Access.RUN else None,
+        has_outside_effect=method.access in (Access.CHANGE, Access.RUN),
+        content=_text(value),
     )
 
 

@@ -4,6 +4,7 @@ An agent is called after its file; those it calls, after their classes.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +12,7 @@ from typing import Final
 
 from tenex.core.errors import ConfigurationError, UntrustedFolder
 from tenex.core.ids import Slug
-from tenex.workflows.loading import load_script
+from tenex.workflows.loading import load_object, load_script
 
 from .definition import PhasedAgent, subagents_of, with_subagents
 
@@ -79,20 +80,42 @@ def read_agents(path: Path) -> list[PythonAgent]:
     module = load_script(path, "tenex_agents")
     if _is_of_states(module):
         return []
+    return _made(lambda: _main(module), slug, str(path), faults)
+
+
+def read_packaged(slug: Slug, reference: str, source: str) -> list[PythonAgent]:
+    """The agent of a class in an installed package, as `package.module:Class`, first; then those that it calls.
+
+    Raises:
+        ConfigurationError: everything that is wrong, each with the source.
+    """
+    faults = [] if _SLUG.fullmatch(slug) else [f"{slug!r} cannot be the name of an agent."]
+    cls = load_object(reference, _is_agent, "agent")
+    if not (isinstance(cls, type) and issubclass(cls, PhasedAgent)):
+        raise ConfigurationError([f"{source}: {reference} is no class of a BaseAgent."])
+    return _made(lambda: cls, slug, source, faults)
+
+
+def _made(make: Callable[[], type[PhasedAgent]], slug: Slug, source: str, faults: list[str]) -> list[PythonAgent]:
+    """An agent of the class that `make` gives, with those that it calls."""
     try:
-        members = with_subagents(_main(module)(), slug)
+        members = with_subagents(make()(), slug)
     except ConfigurationError as fault:
-        raise ConfigurationError([f"{path}: {sentence}" for sentence in (*faults, *fault.faults)]) from fault
+        raise ConfigurationError([f"{source}: {sentence}" for sentence in (*faults, *fault.faults)]) from fault
     except Exception as fault:  # user code may fail in any way
         what = f"{type(fault).__name__}: {fault}"
-        raise ConfigurationError([f"{path}: its agent cannot be made without arguments: {what}."]) from fault
+        raise ConfigurationError([f"{source}: its agent cannot be made without arguments: {what}."]) from fault
     if faults:
-        raise ConfigurationError([f"{path}: {sentence}" for sentence in faults])
+        raise ConfigurationError([f"{source}: {sentence}" for sentence in faults])
     slugs = {type(member): name for name, member in members.items()}
     return [
-        PythonAgent(slug=name, agent=member, slugs=slugs, source=str(path), is_main=name == slug)
+        PythonAgent(slug=name, agent=member, slugs=slugs, source=source, is_main=name == slug)
         for name, member in members.items()
     ]
+
+
+def _is_agent(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, PhasedAgent)
 
 
 def _is_of_states(module: ModuleType) -> bool:

@@ -81,22 +81,20 @@ _EITHER: Final = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
 class Parameters:
-    """A method's parameters as a model is offered them, and a way back from what it sent."""
+    """Parameters of a function as a model is offered them, and a way back from what it sent."""
 
-    def __init__(self, method: Callable[..., Any]) -> None:
-        """Read a method's signature.
+    def __init__(self, parameters: Sequence[inspect.Parameter], texts: Mapping[str, str] | None = None) -> None:
+        """Read the parameters that a model gives; `texts` describe some of them.
 
         Raises:
-            UsageError: it cannot be called with named values; with all faults, one in a line.
+            UsageError: they cannot be given by name; with all faults, one in a line.
         """
         faults: list[str] = []
         fields: dict[str, Any] = {}
         self.names: dict[str, str] = {}
         self.takes_key = False
-        parameters = _signature(method)
-        if not parameters or parameters[0].kind not in (_POSITIONAL, _EITHER):
-            raise UsageError("it must take `self` first.")
-        for parameter in parameters[1:]:
+        about = texts or {}
+        for parameter in parameters:
             if parameter.name == KEY:
                 self.takes_key = True
                 continue
@@ -108,7 +106,8 @@ class Parameters:
                 default = ... if parameter.default is parameter.empty else parameter.default
                 field = f"p{len(fields)}"  # a name of its own may be one of pydantic's
                 self.names[field] = parameter.name
-                fields[field] = (parameter.annotation, Field(default, alias=parameter.name))
+                text: dict[str, Any] = {"description": about[parameter.name]} if about.get(parameter.name) else {}
+                fields[field] = (parameter.annotation, Field(default, alias=parameter.name, **text))
         if faults:
             raise UsageError("\n".join(faults))
         config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
@@ -134,7 +133,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A method that a model may call."""
+    """A method, or a function, that a model may call."""
 
     name: str
     description: str
@@ -158,8 +157,43 @@ class Method:
         return ToolSpec(name=self.name, description=self.description, parameters=self.parameters.schema)
 
 
-def read_method(name: str, function: Callable[..., Any], mark: ToolMark, faults: list[str]) -> Method | None:
-    """The method that a decorator has marked; what is wrong is added to `faults`, and then there is none."""
+def after_self(method: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a method without `self`.
+
+    Raises:
+        UsageError: it does not take `self` first, or its annotations cannot be read.
+    """
+    parameters = signature_of(method)
+    if not parameters or parameters[0].kind not in (_POSITIONAL, _EITHER):
+        raise UsageError("it must take `self` first.")
+    return parameters[1:]
+
+
+METHOD_ACCESS: Final = tuple(kind for kind in Access if kind is not Access.LEARN)
+"""What a method may do to the world."""
+
+
+def read_method(
+    name: str,
+    function: Callable[..., Any],
+    mark: ToolMark,
+    faults: list[str],
+    *,
+    given_by_model: Callable[[Callable[..., Any]], list[inspect.Parameter]] = after_self,
+    texts: Mapping[str, str] | None = None,
+    access: Sequence[Access] = METHOD_ACCESS,
+) -> Method | None:
+    """The method or function that a decorator has marked; what is wrong is added to `faults`, and then there is none.
+
+    Args:
+        name: of the tool.
+        function: what is called.
+        mark: the arguments of the decorator.
+        faults: grows by a sentence for each fault.
+        given_by_model: takes the function; its parameters without those that the program gives.
+        texts: of its parameters, by their names.
+        access: what may be declared.
+    """
     found = len(faults)
     where = f"the tool {name}"
     if not isinstance(mark.description, str) or not mark.description.strip():
@@ -169,7 +203,7 @@ def read_method(name: str, function: Callable[..., Any], mark: ToolMark, faults:
         faults.extend(faults_of_condition(mark.condition, where))
     if mark.replay not in get_args(ReplayName):
         faults.append(f"{where}: `replay` is {mark.replay!r}; it must be one of {', '.join(get_args(ReplayName))}.")
-    kinds = [str(kind) for kind in Access if kind is not Access.LEARN]
+    kinds = [str(kind) for kind in access]
     if mark.access not in kinds:
         faults.append(f"{where}: `access` is {mark.access!r}; it must be one of {', '.join(kinds)}.")
     is_number = isinstance(mark.timeout, int | float) and not isinstance(mark.timeout, bool)
@@ -178,7 +212,7 @@ def read_method(name: str, function: Callable[..., Any], mark: ToolMark, faults:
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         faults.append(f"{where} yields; it must return its result.")
     try:
-        parameters = Parameters(function)
+        parameters = Parameters(given_by_model(function), texts)
     except UsageError as fault:
         faults.extend(f"{where}: {sentence}" for sentence in str(fault).splitlines())
         return None
@@ -221,7 +255,12 @@ def faults_of_condition(condition: Any, where: str) -> list[str]:
     return []
 
 
-def _signature(method: Callable[..., Any]) -> list[inspect.Parameter]:
+def signature_of(method: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function, their annotations evaluated.
+
+    Raises:
+        UsageError: they cannot be read.
+    """
     try:
         signature = inspect.signature(method, eval_str=True)
     except (NameError, TypeError, ValueError, SyntaxError) as fault:
