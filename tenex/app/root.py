@@ -383,6 +383,7 @@ class Application:
             reloaded=lambda: self.reload.last,
             disabled=lambda: current.now.policy.disabled,
             disabled_agents=lambda: current.now.policy.disabled_agents,
+            own_tools=lambda: current.now.own_tools.report(),  # noqa: PLW0108 - a reload replaces it
             today=self.daily.today,
         )
         rollback_done = Awaited(self.coordinator)

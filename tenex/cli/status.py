@@ -162,6 +162,9 @@ def _head(report: dict[str, Any]) -> Iterator[str]:
         for slug, faults in here.get(f"disabled{what.title()}s", {}).items():
             yield f"  the {what} {slug} is disabled"
             yield from (f"  - {sentence}" for sentence in faults)
+    for one in here.get("ownTools", ()):
+        yield f"  {one['source']}: {', '.join(one['tools']) or 'left out'}"
+        yield from (f"  - {sentence}" for sentence in one["faults"])
 
 
 def _disk(disk: dict[str, Any]) -> str:

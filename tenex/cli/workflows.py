@@ -207,9 +207,10 @@ class _Project:
     @cached_property
     def workflows(self) -> "LoadedWorkflows":
         """The configured workflows, as they are read."""
+        from tenex.configuration.workflows import references
         from tenex.workflows.speakers.definitions import find_workflows
 
-        return find_workflows(self.paths.workflows, self.settings.workflows, self.paths.code_refusal)
+        return find_workflows(self.paths.workflows, references(self.settings), self.paths.code_refusal)
 
     @property
     def own_phases(self) -> dict[str, tuple[str, str]]:

@@ -1,6 +1,6 @@
 """Who works here: the agents' files and the keys they speak with."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -10,11 +10,13 @@ from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug
 from tenex.log import get_logger
 from tenex.nostr.keys import KeyRing, SecretKey
+from tenex.plugins.packages import AgentSource, packaged_agents
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.settings import ProjectPaths, Settings, suggestion
 from tenex.tools.standard import TOOL_NAMES
 from tenex.tools.tool import Tool
 
+from .own_tools import OwnTools
 from .python_agents import read_folder
 
 log = get_logger(__name__)
@@ -25,15 +27,26 @@ OWNER: Final = "owner"
 """The name of the key `tenex init` makes for an owner who has none, for clients on this machine."""
 
 
-def load_agents(where: ProjectPaths, methods: dict[Slug, tuple[Tool, ...]] | None = None) -> PromptLibrary:
+def load_agents(
+    where: ProjectPaths, methods: dict[Slug, tuple[Tool, ...]] | None = None, own: OwnTools | None = None
+) -> PromptLibrary:
     """Read and check the built-in agents and the operator's own; `methods` takes the tools of those in Python.
+
+    With the operator's own tools agents may name them, and have those that are added to them.
 
     An agent with faults is disabled; so is one that would speak with the key of somebody else.
 
     Raises:
         ConfigurationError: with every fault of the built-in files and of the orchestrator, without which nothing runs.
     """
-    library = read_library(where.agents, TOOL_NAMES, methods, code_refusal=where.code_refusal)
+    allowed = () if own is None else own.settings.plugins.allow
+    library = read_library(
+        where.agents,
+        TOOL_NAMES if own is None else own.names,
+        methods,
+        code_refusal=where.code_refusal,
+        packaged=packaged_agents(allowed, _built_in()),
+    )
     library = library.without(
         {
             slug: [f"{agent.source}: {slug} cannot be an agent's slug, for its key is no agent's. Rename the file."]
@@ -45,7 +58,7 @@ def load_agents(where: ProjectPaths, methods: dict[Slug, tuple[Tool, ...]] | Non
         from .output_states import checked_outputs  # a quarter of a second that most do not need
 
         library = library.without(checked_outputs(library, where)[1])
-    return library
+    return library if own is None else library.with_tools(own.added)
 
 
 def read_library(
@@ -54,6 +67,7 @@ def read_library(
     methods: dict[Slug, tuple[Tool, ...]] | None = None,
     *,
     code_refusal: str,
+    packaged: Sequence[AgentSource] = (),
 ) -> PromptLibrary:
     """Read the built-in agents and the operator's own, in Markdown and in Python.
 
@@ -62,12 +76,18 @@ def read_library(
         tools: every tool there is; None leaves the names unchecked.
         methods: takes the tools of those in Python.
         code_refusal: why no Python of the folder may be run; empty where it may.
+        packaged: agents of installed packages.
 
     Raises:
         ConfigurationError: with every fault.
     """
-    python = partial(read_folder, tools=tools, methods=methods, code_refusal=code_refusal)
+    python = partial(read_folder, tools=tools, methods=methods, code_refusal=code_refusal, packaged=packaged)
     return PromptLibrary.load(builtin_prompts(), folder, tools=tools, python=python)
+
+
+def _built_in() -> frozenset[str]:
+    """The slugs of the built-in agents."""
+    return frozenset(path.stem for path in (builtin_prompts() / "agents").glob("*.md"))
 
 
 def only_agent(settings: Settings, library: PromptLibrary) -> Slug:

@@ -18,6 +18,7 @@ from tenex.llm.scripted import Pace
 from tenex.nostr.keys import KeyRing, SecretKey, npub, parse_public_key
 from tenex.nostr.profiles import Identity
 from tenex.output_states.model import OnProgress
+from tenex.prompting import PromptLibrary
 from tenex.prompting.prompter import ConversationPrompter
 from tenex.settings import ProjectPaths, Settings, check_paths, reload_settings
 from tenex.store.daemon_journal import DaemonJournal
@@ -48,7 +49,8 @@ from tenex.workflows.speakers.workflow import Workflow
 
 from .agents import PROJECT, disabled_agents, keys_of, load_agents, only_agent, project_key
 from .models import build_model_client, is_offline, unusable_models
-from .workflows import TAKES_PART, disabled, load_workflows, log_findings
+from .own_tools import Loaded, OwnTools, find_own_tools
+from .workflows import TAKES_PART, disabled, load_workflows, log_findings, references
 
 MOST_OWNERS = 3
 """Owners whom a profile names: more would fill it."""
@@ -87,6 +89,7 @@ class Configuration:
     people: PeerGroup
     policy: Policy
     tools: ToolRegistry
+    own_tools: Loaded
     prompter: ConversationPrompter
     model: Model
     missions: KindRunner
@@ -165,7 +168,8 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     check_paths(settings)
     people = settings.peer_group(parse_public_key)
     methods: dict[Slug, tuple[Tool, ...]] = {}
-    library = load_agents(ground.places, methods)
+    own = find_own_tools(settings, ground.places)
+    library = load_agents(ground.places, methods, own)
     model = ground.model or build_model_client(settings, ground.places, library, ground.pace, ground.on_progress)
     library = library.without(unusable_models(model, library))
     project_secret = project_key(ground.ring)
@@ -187,7 +191,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     check = _check_policy(settings, has_sandbox=ground.has_sandbox, is_offline=only_rules)
     methods = {slug: own for slug, own in methods.items() if slug in library.definitions}
     shadow = shadow_of(settings, ground.places, ground.workspace)
-    tools = _tools(settings, ground, check, roster.get, methods, shadow, is_offline=only_rules)
+    tools, loaded = _tools(settings, ground, check, roster.get, methods, shadow, own, library, is_offline=only_rules)
     project = replace(
         library.orchestrator.agent(keys[PROJECT].public),
         name=settings.project.name,
@@ -237,6 +241,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
             path=program_folders(settings),
         ),
         changes=partial(_changes_of_turn, shadow),
+        skills=own.skill_lines(),
     )
     return Configuration(
         settings=settings,
@@ -244,6 +249,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         people=people,
         policy=policy,
         tools=tools,
+        own_tools=loaded,
         prompter=prompter,
         model=model,
         missions=NodeRunner(
@@ -263,7 +269,11 @@ def reconfigure(known: Configuration, ground: StaticContext) -> tuple[Configurat
     settings, kept = reload_settings(known.settings, keep=AT_START, parse_key=parse_public_key)
     stale = [
         f"workflows: the package {name} has changed; that takes effect after a restart."
-        for name in changed_since(settings.workflows)
+        for name in changed_since(references(settings))
+    ]
+    stale += [
+        f"plugins: the package {name} has changed; that takes effect after a restart."
+        for name in changed_since(known.own_tools.own.plugins.references())
     ]
     found = configure(settings, ground)
     usable = {*rules_of(known.policy).workflows, *missions_of(known.policy)}
@@ -304,9 +314,11 @@ def _tools(
     find_agent: Callable[[Slug], Agent | None],
     methods: Mapping[Slug, tuple[Tool, ...]],
     shadow: Checkpoints | None,
+    own: OwnTools,
+    library: PromptLibrary,
     *,
     is_offline: bool,
-) -> ToolRegistry:
+) -> tuple[ToolRegistry, Loaded]:
     given = settings.tools
     turns = Transactions(ground.workspace, shadow)
     where = ground.places
@@ -318,23 +330,25 @@ def _tools(
         reserve=reserve,
         path=program_folders(settings),
         test=commands_of(settings).test,
+        folders=own.skills.folders,
     )
-    tools = standard_tools(
-        ToolDependencies(
-            workspace=ground.workspace,
-            lessons=ground.book,
-            past_messages=ground.past_messages,
-            check=check,
-            shell=shell,
-            has_sandbox=ground.has_sandbox,
-            transactions=turns,
-            runs=ProjectRuns(where.data),
-            commits=settings.workspace.commit != "never",
-            commit_asks=settings.workspace.commit == "ask",
-            check_asks=check is RunPolicy.UNSANDBOXED and not is_offline,
-        )
+    parts = ToolDependencies(
+        workspace=ground.workspace,
+        lessons=ground.book,
+        past_messages=ground.past_messages,
+        check=check,
+        shell=shell,
+        has_sandbox=ground.has_sandbox,
+        transactions=turns,
+        runs=ProjectRuns(where.data),
+        commits=settings.workspace.commit != "never",
+        commit_asks=settings.workspace.commit == "ask",
+        check_asks=check is RunPolicy.UNSANDBOXED and not is_offline,
+        skills=own.skills,
     )
-    return ToolRegistry(tools, find_agent, turns, methods=methods)
+    loaded = own.load(library, ground.workspace, shell.policy, parts.programs)
+    tools = [*standard_tools(parts), *loaded.tools]
+    return ToolRegistry(tools, find_agent, turns, methods=methods), loaded
 
 
 def _changes_of_turn(shadow: Checkpoints | None, conversation: Conversation, turn: TurnId) -> str:

@@ -1,7 +1,7 @@
 """Agents written in Python, as the daemon has them: how they are described, and their methods as tools."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +13,7 @@ from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext, ToolResult
+from tenex.plugins.packages import AgentSource
 from tenex.prompting.agents import AgentDefinition, OutputDefinition
 from tenex.prompting.frontmatter import OutputTable
 from tenex.prompting.loader import DisabledAgent
@@ -34,14 +35,16 @@ def read_folder(
     tools: Collection[str] | None,
     methods: dict[Slug, tuple[Tool, ...]] | None,
     code_refusal: str,
+    packaged: Sequence[AgentSource] = (),
 ) -> tuple[list[AgentDefinition], list[DisabledAgent]]:
-    """The agents of a folder's Python files, and the files with faults, which give none.
+    """The agents of a folder's Python files and of packages, and what has faults, which gives none.
 
     Args:
         folder: the operator's, which also holds the Markdown agents.
         tools: every tool of the daemon's, which no method or link may be called after; None leaves names unchecked.
         methods: takes the methods of each agent, as tools that only it has.
         code_refusal: why no Python of the folder may be run; empty where it may.
+        packaged: agents of installed packages.
 
     Raises:
         ConfigurationError: there is Python that may not be run: somebody else may have written all of the folder.
@@ -52,9 +55,12 @@ def read_folder(
     known: dict[Slug, PythonAgent] = {}
     found: dict[Slug, AgentDefinition] = {}
     disabled: list[DisabledAgent] = []
-    for path in files:
+    of_files: list[AgentSource] = [
+        (slug_of(path), str(path), partial(agents_of, path, code_refusal=code_refusal)) for path in files
+    ]
+    for slug, place, read in (*of_files, *packaged):
         faults: list[str] = []
-        for one in agents_of(path, faults, code_refusal=code_refusal):
+        for one in read(faults):
             other = known.get(one.slug)
             if other is not None and type(other.agent) is not type(one.agent):  # of a package, several may call one
                 faults.append(f"{one.source}: {one.slug} is an agent of {other.source} too. Rename one of them.")
@@ -71,7 +77,7 @@ def read_folder(
             if methods is not None:
                 methods[one.slug] = tuple(_tool(one, method) for method in blueprint(type(one.agent)).methods.values())
         if faults:
-            disabled.append(DisabledAgent(slug_of(path), str(path), tuple(faults)))
+            disabled.append(DisabledAgent(slug, place, tuple(faults)))
     sources = {one.source for one in disabled}
     return [one for one in found.values() if one.source not in sources], disabled
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from tenex.core.ids import Slug
 from tenex.log import get_logger
+from tenex.plugins.packages import workflow_references
 from tenex.settings import ProjectPaths, Settings
 from tenex.workflows.speakers.config import PERSON
 from tenex.workflows.speakers.definitions import LoadedWorkflow, LoadedWorkflows, find_workflows, is_slug
@@ -28,9 +29,14 @@ def load_workflows(
         agents: the slugs that can take part.
         disabled: those of agents with faults.
     """
-    return find_workflows(where.workflows, settings.workflows, where.code_refusal).without(
+    return find_workflows(where.workflows, references(settings), where.code_refusal).without(
         lambda one: faults_here(one, agents, disabled)
     )
+
+
+def references(settings: Settings) -> list[str]:
+    """The workflows that the settings name, and those of allowed packages."""
+    return [*settings.workflows, *workflow_references(settings.plugins.allow)]
 
 
 def log_findings(read: LoadedWorkflows) -> None:

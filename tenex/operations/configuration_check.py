@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from tenex.configuration.agents import load_agents, only_agent
 from tenex.configuration.models import build_model_client, unusable_models
+from tenex.configuration.own_tools import find_own_tools
 from tenex.configuration.workflows import load_workflows
 from tenex.core.approvals.rules import matches
 from tenex.core.errors import ConfigurationError
@@ -19,9 +20,12 @@ def check_configuration(settings: Settings) -> tuple[list[str], list[str]]:
     where = resolve_paths(settings)
     faults = faults_of(lambda: settings.peer_group(parse_public_key), lambda: check_paths(settings))
     try:
-        library = load_agents(where)
+        own = find_own_tools(settings, where)
+        library = load_agents(where, own=own)
     except ConfigurationError as error:
         return [*faults, *error.faults], []
+    own.plugins.load(own.plugins.names, where.workspace)  # also those that no agent has
+    faults += [*own.faults, *own.plugins.faults(), *own.unknown(library)]
     try:
         library = library.without(unusable_models(build_model_client(settings, where, library), library))
     except ConfigurationError as error:
@@ -40,6 +44,7 @@ def check_configuration(settings: Settings) -> tuple[list[str], list[str]]:
     faults += faults_of(lambda: only_agent(settings, library))
     faults += examples_that_fail(settings)
     remarks = [f"{one.source}: {doubt}" for one in workflows.found for doubt in one.warnings]
+    remarks += [*own.skills.faults, *own.plugins.remarks(), *own.unused(library)]
     remarks += [
         f"models.agents.{slug}: there is no such agent, so this does nothing; {suggestion(slug, map(str, known))}"
         for slug in settings.models.agents

@@ -61,7 +61,8 @@ def _variables(settings: Settings) -> Iterator[str]:
 
 
 def _modules(settings: Settings) -> Iterator[str]:
-    return (f"module {name}" for name in settings.workflows if ":" in name)
+    yield from (f"module {name}" for name in settings.workflows if ":" in name)
+    yield from (f"package {name} (plugins.allow)" for name in settings.plugins.allow)
 
 
 def _sandbox(settings: Settings) -> Iterator[str]:

@@ -14,6 +14,7 @@ from tenex.configuration.agents import load_agents
 from tenex.configuration.build import Configuration, StaticContext, configure
 from tenex.configuration.models import is_offline
 from tenex.configuration.output_states import outputs_of
+from tenex.configuration.own_tools import find_own_tools
 from tenex.core import records as r
 from tenex.core.agent_phases.decide import ask_what_is_offered
 from tenex.core.config import AgentKind, Policy, Role
@@ -88,7 +89,7 @@ async def preview(
         StoreDamaged: a journal that is needed cannot be read.
     """
     where = resolve_paths(settings)
-    library = load_agents(where)
+    library = load_agents(where, own=find_own_tools(settings, where))
     definition = library.definitions.get(Slug(slug))
     if definition is None and (faults := library.faults.get(Slug(slug))):
         raise ConfigurationError(faults)

@@ -91,6 +91,8 @@ class Reporter:
     disabled: Callable[[], Mapping[Slug, tuple[str, ...]]]
     """The workflows that are disabled, with their faults."""
     disabled_agents: Callable[[], Mapping[Slug, tuple[str, ...]]]
+    own_tools: Callable[[], Sequence[Mapping[str, Any]]]
+    """The files and packages that bring tools, and what was left out of them."""
     today: Callable[[], Sequence[DayUse]]
 
     def __post_init__(self) -> None:
@@ -179,6 +181,8 @@ class Reporter:
             shown["disabledWorkflows"] = {slug: list(sentences) for slug, sentences in faults.items()}
         if faults := self.disabled_agents():
             shown["disabledAgents"] = {slug: list(sentences) for slug, sentences in faults.items()}
+        if tools := self.own_tools():
+            shown["ownTools"] = [dict(source) for source in tools]
         return shown
 
     async def _conversations(self, now: Millis) -> tuple[dict[str, Any], Counter[str]]:

@@ -132,6 +132,16 @@ class PromptLibrary:
                 found[one.slug] = (*found.get(one.slug, ()), *one.faults)
         return found
 
+    def with_tools(self, added: Callable[[Slug], Sequence[str]]) -> "PromptLibrary":
+        """The same, where workers and experts have these tools besides those that their files name."""
+        found = {
+            slug: agent
+            if agent.kind is AgentKind.ORCHESTRATOR
+            else replace(agent, tools=tuple(dict.fromkeys([*agent.tools, *added(slug)])))
+            for slug, agent in self.definitions.items()
+        }
+        return replace(self, definitions=MappingProxyType(found))
+
     @property
     def orchestrator(self) -> AgentDefinition:
         """The agent that routes."""
@@ -151,6 +161,7 @@ class PromptLibrary:
         project_name: str,
         lessons: Sequence[str] = (),
         workspace_notes: str | None = None,
+        skills: render.SkillLines = render.NO_SKILLS,
         place: tuple[str, str] = ("phases", ""),
         position: AgentPhaseState | None = None,
     ) -> str:
@@ -170,6 +181,7 @@ class PromptLibrary:
             tools=tools,
             lessons=lessons,
             workspace_notes=workspace_notes,
+            skills=skills,
             project_name=project_name,
             place=place,
         )
@@ -416,6 +428,7 @@ def _agent_samples() -> list[dict[str, Any]]:
             tools=("complete", "ask"),
             lessons=("One.",),
             workspace_notes="Notes.",
+            skills=render.SkillLines(("- `a`: One.",), ("- `b`: Two.",)),
             project_name="sample",
         )
         samples += [{**everything, "place": place, "name": "sample"} for place in render.PLACES]

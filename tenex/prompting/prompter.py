@@ -21,7 +21,7 @@ from tenex.core.subagents.links import agent_state_of, message_to
 
 from .agent_phases import rendered
 from .loader import PromptLibrary
-from .render import fenced
+from .render import NO_SKILLS, SkillLines, fenced
 
 T = TypeVar("T")
 
@@ -33,6 +33,9 @@ SCHEMA: Final = tokens(str(DECISION_SCHEMA))
 
 PATCH: Final = 8_000
 """Characters of a patch of what a turn changed that was not finished."""
+
+READ_SKILL: Final = "read_skill"
+"""The tool by which an agent reads a skill."""
 
 DATA: Final = 0.12
 """Share of the budget for lessons, and as much again for the workspace's notes."""
@@ -51,13 +54,15 @@ class ConversationPrompter:
         workspace_notes: Callable[[], str | None],
         workspace_files: Callable[[bool], str] = lambda _runs: "",
         changes: Callable[[Conversation, TurnId], str] = lambda _conversation, _turn: "",
+        skills: SkillLines = NO_SKILLS,
         project_name: str,
         budget: int = CONTEXT_TOKENS,
     ) -> None:
         """Take the templates and callbacks for the rest.
 
         `workspace_files` describes the workspace in a few lines, for an agent that runs commands with the one for its
-        tests. `changes` gives what a turn changed in files, as a patch. `budget` is in estimated tokens of a whole
+        tests. `changes` gives what a turn changed in files, as a patch. `skills` are listed
+        for an agent that has `read_skill`. `budget` is in estimated tokens of a whole
         request.
         """
         self._library = library
@@ -67,6 +72,7 @@ class ConversationPrompter:
         self._notes = workspace_notes
         self._files = workspace_files
         self._changes = changes
+        self._skills = skills
         self._project_name = project_name
         self._budget = budget
         self._rendered: OrderedDict[tuple[object, ...], Any] = OrderedDict()
@@ -108,6 +114,7 @@ class ConversationPrompter:
                 tools=tools,
                 lessons=lessons,
                 workspace_notes=notes,
+                skills=self._skills if READ_SKILL in tools else NO_SKILLS,
                 project_name=self._project_name,
                 place=place,
                 position=position,

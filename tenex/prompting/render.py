@@ -1,11 +1,13 @@
 """The values and parts of prompts: an agent's system prompt, the note on its phase, and the router's prompt.
 
 Equal input gives equal text, byte for byte, so that providers' prompt caches hit. What changes more often comes later:
-of a system prompt the workspace's notes and, last, the lessons; what depends on the phase is a note after the messages.
+of a system prompt the skills, the workspace's notes and, last, the lessons; what depends on the phase is a note after
+the messages.
 """
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tenex.core.messages import cut
@@ -14,7 +16,7 @@ from tenex.core.phases import PHASE_ACCESS, PHASE_TRANSITIONS, QUALITY_PHASES, A
 from .agents import AgentDefinition
 from .phase_guides import PhaseGuide
 
-PARTS: Final = ("identity", "", "tools", "answer", "workspace", "lessons")
+PARTS: Final = ("identity", "", "tools", "answer", "skills", "workspace", "lessons")
 """An agent's system prompt, in order; "" is the place of one of `PLACES`. An empty part is left out."""
 PLACES: Final = ("phases", "phase", "workflow", "conversation")
 """Where an agent works: each a fragment. `Kind.guide` names the last three; `phases` is the same in every phase."""
@@ -26,10 +28,38 @@ ROUTER: Final = "orchestrator.md.j2"
 
 NOTES_CHARACTERS = 24_000
 """Of a workspace's AGENTS.md: about 6,000 tokens, so that the work keeps most of the context."""
+SKILLS_CHARACTERS: Final = 16_000
+"""Of the lines of all skills: about 4,000 tokens, in every prompt; those that do not fit are listed by name alone."""
 LESSONS_CHARACTERS = 12_000
 """Of all lessons together; the newest are kept."""
 NAME_CHARACTERS = 120
 """Of names within a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillLines:
+    """The skills that can be read, a line for each: its name in backticks, a colon, and what it is for."""
+
+    own: tuple[str, ...] = ()
+    """Of the operator."""
+    of_workspace: tuple[str, ...] = ()
+    """Files of the workspace, which are data."""
+
+    def texts(self) -> tuple[str, str]:
+        """Both lists; of what does not fit only the names."""
+        room = SKILLS_CHARACTERS
+        lists: list[str] = []
+        for lines in (self.own, self.of_workspace):
+            shown: list[str] = []
+            for line in lines:
+                text = line if len(line) <= room else f"{line.partition('`: ')[0]}`"
+                room -= len(text)
+                shown.append(text)
+            lists.append("\n".join(shown))
+        return lists[0], fenced(lists[1]) if lists[1] else ""
+
+
+NO_SKILLS: Final = SkillLines()
 
 
 def fenced(text: str) -> str:
@@ -47,6 +77,7 @@ def agent_values(
     project_name: str,
     lessons: Sequence[str] = (),
     workspace_notes: str | None = None,
+    skills: SkillLines = NO_SKILLS,
     place: tuple[str, str] = ("phases", ""),
 ) -> dict[str, Any]:
     """The variables of an agent's fragments.
@@ -58,15 +89,19 @@ def agent_values(
         project_name: The project's display name.
         lessons: Its lessons, oldest first; the newest that fit are shown.
         workspace_notes: The workspace's AGENTS.md, if there is one.
+        skills: Those that it may read.
         place: One of `PLACES`, and the name that its fragment shows.
     """
     notes = (workspace_notes or "").strip()
     learned = _lessons(lessons)
+    own_skills, workspace_skills = skills.texts()
     return {
         "agent": definition,
         "project_name": _one_line(project_name),
         "workspace_notes": fenced(cut(notes, NOTES_CHARACTERS)) if notes else "",
         "lessons": fenced(learned) if learned else "",
+        "skills": own_skills,
+        "workspace_skills": workspace_skills,
         "phase": str(guide.phase),
         "phase_text": guide.text,
         "own_section": definition.in_phase.get(guide.phase, ""),

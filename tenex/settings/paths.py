@@ -41,6 +41,8 @@ class ProjectPaths:
     workspace: Path
     keys: Path
     agents: Path
+    tools: Path
+    skills: Path
     workflows: Path
     checkpoints: Path
     socket: Path
@@ -192,15 +194,16 @@ def resolve_paths(settings: Settings) -> ProjectPaths:
     folders = {name: _absolute(Path(path), data) for name, path in settings.paths}
     workspace = _real(folders["workspace"])
     refusal = ""
-    if any(_real(folders[name]).is_relative_to(workspace) for name in ("agents", "workflows")):
+    if any(_real(folders[name]).is_relative_to(workspace) for name in ("agents", "tools", "workflows")):
         refusal = f"no code runs from the workspace {folders['workspace']}. Move it out of there"
     return ProjectPaths(data=data, config=settings.file, code_refusal=refusal, **folders)
 
 
 def code_paths(settings: Settings, here: ProjectPaths) -> tuple[Path, ...]:
-    """Where a data folder has its agents and workflows: folders, and files that its settings name."""
+    """Where a data folder has its agents, tools, skills and workflows: folders, and files that its settings name."""
     named = [here.data / name for name in settings.workflows if ":" not in name]
-    return tuple(Path(os.path.abspath(path)) for path in (here.agents, here.workflows, *named))  # noqa: PTH100 as named
+    roots = (here.agents, here.tools, here.skills, here.workflows, *named)
+    return tuple(Path(os.path.abspath(path)) for path in roots)  # noqa: PTH100 as named
 
 
 def places_outside(settings: Settings, here: ProjectPaths) -> dict[str, Path]:
@@ -230,7 +233,8 @@ def check_paths(settings: Settings) -> None:
         ConfigurationError: one sentence for each.
     """
     here = resolve_paths(settings)
-    ours = {name: getattr(here, name) for name in ("conversations", "keys", "agents", "workflows", "checkpoints")}
+    names = ("conversations", "keys", "agents", "tools", "skills", "workflows", "checkpoints")
+    ours = {name: getattr(here, name) for name in names}
     faults = [
         f"paths.{name}: {path} is a file; it must be a folder"
         for name, path in {**ours, "workspace": here.workspace}.items()

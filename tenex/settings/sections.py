@@ -393,13 +393,43 @@ class Shell(Section):
     timeout: Annotated[float, Field(gt=0, le=3600)] = 120
 
 
+class AgentTools(Section):
+    """Tools of one agent."""
+
+    add: list[Name] = []
+
+
+class CommandTool(Section):
+    """A command that agents call as a tool; `tools.command_template` reads the arguments of `run`."""
+
+    run: Annotated[list[Text], Field(min_length=1, max_length=100)]
+    description: Text
+    access: Literal["read", "run"]
+    approve: Literal["ask", "never"] = "never"
+    timeout: Annotated[float, Field(gt=0, le=3600)] | None = None
+
+
 class ToolSettings(Section):
     """Which tools are offered."""
 
+    add: list[Name] = []
     check: Literal["auto", "on", "off"] = "auto"
     checkpoints: bool = True
     disk_reserve_mb: Annotated[int, Field(ge=0, le=1_000_000)] = 1_024
     shell: Shell = Shell()
+    agents: dict[str, AgentTools] = {}
+    commands: dict[str, CommandTool] = {}
+
+    def added(self, slug: str) -> tuple[str, ...]:
+        """The tools that an agent has besides those that its file names."""
+        own = self.agents.get(slug)
+        return tuple(dict.fromkeys([*self.add, *(own.add if own is not None else ())]))
+
+
+class Plugins(Section):
+    """Installed packages whose code may run."""
+
+    allow: list[Name] = []
 
 
 def _steps(given: object) -> object:
@@ -463,6 +493,8 @@ class Paths(Section):
     workspace: Text = "workspace"
     keys: Text = "keys"
     agents: Text = "agents"
+    tools: Text = "tools"
+    skills: Text = "skills"
     workflows: Text = "config/workflows"
     checkpoints: Text = "checkpoints"
     socket: Text = "tenex.sock"
@@ -497,6 +529,7 @@ class Settings(BaseSettings):
     approve: list[ApproveRule] = []
     limits: LimitSettings = LimitSettings()
     tools: ToolSettings = ToolSettings()
+    plugins: Plugins = Plugins()
     workspace: WorkspaceSettings = WorkspaceSettings()
     log: Log = Log()
     metrics: Metrics = Metrics()

@@ -9,6 +9,7 @@ from .project_runs import ProjectRuns
 from .sandbox import RunPolicy
 from .serialized_calls import Transactions
 from .shell_runner import Programs, ShellRules
+from .skills import Skills
 from .stores import Lessons, PastMessages
 from .tool import Tool
 from .workspace import Workspace
@@ -30,6 +31,7 @@ class ToolDependencies:
         commits: agents may commit in the workspace's repository.
         commit_asks: a person allows each commit.
         check_asks: `check` runs what models wrote with all rights of the daemon's user, so a person is asked.
+        skills: what `read_skill` reads.
         runs: where runs of the project's tests are recorded; nowhere unless given.
     """
 
@@ -45,6 +47,7 @@ class ToolDependencies:
     commits: bool = False
     commit_asks: bool = False
     check_asks: bool = False
+    skills: Skills = Skills()
 
     @property
     def checkpoints(self) -> Checkpoints | None:

@@ -58,6 +58,8 @@ class ShellRules:
     """What stays free on disk: none runs below it, and one that comes below it is stopped."""
     path: tuple[Path, ...] = ()
     """Folders of programs, besides the workspace's and the system's."""
+    folders: tuple[Path, ...] = ()
+    """Further folders that are seen, read-only: of skills."""
     test: tuple[Command, ...] = ()
     """The project's test command, whose runs are recorded; without, that which its files name."""
 
@@ -110,17 +112,33 @@ class Programs:
         return {**sandbox.clean_environment(home), **self.project.variables(), **names, **quiet}
 
     async def run(
-        self, command: Sequence[str], context: ExecutionContext, folder: Path, deadline: int, typed: str = ""
+        self,
+        command: Sequence[str],
+        context: ExecutionContext,
+        folder: Path,
+        deadline: int,
+        typed: str = "",
+        *,
+        only_reads: bool = False,
     ) -> ToolResult:
-        """Run a program in a folder of the workspace; `typed` is the line of a shell that it reads."""
+        """Run a program in a folder of the workspace.
+
+        Args:
+            command: the program with its arguments.
+            context: of the call.
+            folder: where it starts.
+            deadline: in seconds.
+            typed: the line of a shell that it is, or reads.
+            only_reads: the workspace is read-only to it in every phase.
+        """
         root = self.workspace.root
-        can_write = self.may_write(context)
+        can_write = not only_reads and self.may_write(context)
         confined = is_confined(context.phase)
         outcome, settled = await self.execute(command, folder, deadline, can_write=can_write, confined=confined)
         if typed and folder == root:
             await asyncio.to_thread(self._record, typed, outcome)
         ended = outcome.ended("The command", deadline)
-        if not can_write:
+        if not can_write and not only_reads:
             ended += " The workspace was read-only to it in this phase."
         if outcome.status and _NO_REPOSITORY in outcome.output and (why := why_no_repository(root)):
             ended += f" {why}"
@@ -199,7 +217,7 @@ class Programs:
             can_write=can_write,
             network=self.rules.network,
             files={f"/etc/{name}": own / name for name in _NAMES},
-            folders=[*folders_elsewhere(root), *self.project.mounts()],
+            folders=[*folders_elsewhere(root), *self.project.mounts(), *filter(Path.is_dir, self.rules.folders)],
             protected=[root / os.fsdecode(path) for path in before.protected()],
         )
         return wrapped, {}

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 from pydantic_ai import exceptions as library
@@ -49,7 +50,7 @@ from tenex.prompting.render import fenced
 from tenex.store import search_words
 from tenex.store.codec import FieldsCodec
 from tenex.store.format import CONVERSATION
-from tenex.tools import files_read, files_write, process
+from tenex.tools import files_read, files_write, process, skills
 from tenex.tools.arguments import Arguments
 from tenex.tools.tool import Refusal
 from tenex.workflows import error_text
@@ -255,6 +256,9 @@ READERS: Final[Mapping[str, Reader]] = {
     "prompting.agents, its front matter": lambda written: _agent(front=f"use_when: b\n{written}"),
     "prompting.markdown": lambda written: sections(written[:LARGEST]),
     "prompting.render.fenced": fenced,
+    "tools.skills": lambda written: skills._read(
+        f"---\n{written}\n---\n".encode("utf-8", "replace"), Path("a"), is_of_workspace=True
+    ),
     "tools.process.plain_text": process.plain_text,
     "tools.files_read": lambda written: files_read._window(written, "a", 1, 2_000),
     "tools.files_read.summed_up": lambda written: files_read.summed_up(written.split(" "), "", 9),

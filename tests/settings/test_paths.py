@@ -71,8 +71,8 @@ def test_a_workspace_that_holds_our_folders_is_refused_for_each_of_them(tmp_path
     (tmp_path / "tenex.toml").touch()
     check_paths(load(None, tmp_path, env={}))
     found = refused(tmp_path, workspace=".")
-    assert len(found) == 7
-    for word in ("conversations", "keys", "agents", "configuration"):
+    assert len(found) == 9
+    for word in ("conversations", "keys", "agents", "tools", "skills", "configuration"):
         assert any(f"contains the {word}" in line for line in found)
 
 

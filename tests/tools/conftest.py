@@ -22,12 +22,15 @@ from tenex.tools.sandbox import RunPolicy
 from tenex.tools.serialized_calls import Transactions
 from tenex.tools.shell import shell_tool
 from tenex.tools.shell_runner import Programs, ShellRules
+from tenex.tools.skills import Skill, Skills
 from tenex.tools.standard import TOOL_NAMES, standard_tools
 from tenex.tools.tool import Body, Tool, object_schema
 from tenex.tools.workspace import Workspace, digest
 from tests.programs import needs_bubblewrap
 
 NAMED = TOOL_NAMES - {"learn", "ask", "complete", "search_conversation"}
+
+SKILLS = Skills((Skill(name="pdf", description="d", folder=Path("/nowhere"), place=Path("/nowhere")),))
 
 SANDBOXED = ShellRules(policy=RunPolicy.SANDBOXED, timeout=30)
 
@@ -130,6 +133,7 @@ def every_tool(
         has_sandbox=True,
         commits=True,
         transactions=turns,
+        skills=SKILLS,
     )
     return Bench(standard_tools(known), turns)
 

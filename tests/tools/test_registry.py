@@ -20,11 +20,12 @@ from tenex.tools.standard import TOOL_NAMES, standard_tools
 from tenex.tools.tool import LARGEST, Refusal, boolean, integer, object_schema, string
 from tenex.tools.workspace import Workspace
 
-from .conftest import ROSTER, Bench, KeptLessons, make_context, make_tool
+from .conftest import ROSTER, SKILLS, Bench, KeptLessons, make_context, make_tool
 
 DESIGNED = {
     "read_file": (Access.READ, Replay.READ),
     "list_files": (Access.READ, Replay.READ),
+    "read_skill": (Access.READ, Replay.READ),
     "search_files": (Access.READ, Replay.READ),
     "git_status": (Access.READ, Replay.READ),
     "git_diff": (Access.READ, Replay.READ),
@@ -119,7 +120,7 @@ def test_rules_name_access_and_replay_of_every_tool(tools: Bench) -> None:
 def test_what_cannot_be_confined_is_offered_only_where_it_is_permitted(
     workspace: Workspace, lessons: KeptLessons, given: dict[str, Any], without: set[str]
 ) -> None:
-    tools = standard_tools(ToolDependencies(workspace=workspace, lessons=lessons, **given))
+    tools = standard_tools(ToolDependencies(workspace=workspace, lessons=lessons, skills=SKILLS, **given))
     assert {tool.name for tool in tools} == ALL - SPEAK - without
     with pytest.raises(InternalError, match="two tools named read_file"):
         Bench([*tools, tools[0]])

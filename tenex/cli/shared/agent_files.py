@@ -23,8 +23,10 @@ def load_agents(settings: Settings) -> "PromptLibrary":
         ConfigurationError: with every fault.
     """
     from tenex.configuration import agents as configuration
+    from tenex.configuration.own_tools import find_own_tools
 
-    return configuration.load_agents(resolve_paths(settings))
+    where = resolve_paths(settings)
+    return configuration.load_agents(where, own=find_own_tools(settings, where))
 
 
 def keyed_agents(library: "PromptLibrary") -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tenex.configuration.agents import read_library
+from tenex.configuration.own_tools import find_own_tools
 from tenex.core.errors import ConfigurationError, TenexError
 from tenex.nostr.keys import parse_public_key
 from tenex.nostr.urls import is_loopback, normalise_url
@@ -63,9 +64,21 @@ def configuration(case: Case) -> Iterator[Finding]:
     for remark in remarks:
         yield warning(*_split(remark), "correct it, or remove it; `tenex config check` repeats this check")
     if not faults:
-        yield ok("users, folders, agents, workflows and models are configured without contradiction")
+        yield ok("users, folders, agents, tools, workflows and models are configured without contradiction")
+    yield from _own_tools(case)
     for location, message, fix in _doubts(case.settings):
         yield warning(message, location, fix)
+
+
+def _own_tools(case: Case) -> Iterator[Finding]:
+    """List the code that runs with all rights of the daemon; what is wrong with it was reported."""
+    try:
+        plugins = find_own_tools(case.settings, case.paths).plugins
+    except ConfigurationError:
+        return
+    for source in plugins.sources:
+        if source.claims:
+            yield ok(f"its code has all rights of the daemon; it brings {', '.join(source.claims)}", source.name)
 
 
 def _split(sentence: str) -> tuple[str, str]:

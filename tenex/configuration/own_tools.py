@@ -1,0 +1,188 @@
+"""The operator's own tools and skills: files, packages and commands of the settings, and who has them.
+
+One with a fault is left out and named, by the log, `tenex status`, `tenex config check` and `tenex doctor`; everything
+else is served.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tenex.core.ids import Slug
+from tenex.log import get_logger
+from tenex.plugins.names import RESERVED, fault_of_name
+from tenex.plugins.sources import Plugins, find_plugins
+from tenex.prompting import PromptLibrary
+from tenex.prompting.render import SkillLines
+from tenex.settings import ProjectPaths, Settings, suggestion
+from tenex.settings.sections import CommandTool
+from tenex.tools.command_template import CommandTemplate, command_tool, read_template, why_not_offered
+from tenex.tools.read_skill import NAME as READ_SKILL
+from tenex.tools.sandbox import RunPolicy
+from tenex.tools.shell_runner import Programs
+from tenex.tools.skills import Skills, find_skills
+from tenex.tools.standard import TOOL_NAMES
+from tenex.tools.tool import Tool
+from tenex.tools.workspace import Workspace
+
+_BUILT_IN: Final = "a tool of the daemon's"
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnTools:
+    """What there is; the code of a tool is loaded once an agent has it."""
+
+    settings: Settings
+    plugins: Plugins
+    commands: Mapping[str, CommandTemplate]
+    skills: Skills
+    faults: tuple[str, ...] = ()
+    """What is wrong with commands, each as a sentence that begins with the setting."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every tool that an agent may name, built in or not; of one that was left out nothing is offered."""
+        return frozenset({*TOOL_NAMES, *self.plugins.names, *self.settings.tools.commands})
+
+    def added(self, agent: Slug) -> tuple[str, ...]:
+        """The tools that an agent has besides those that its file names."""
+        named = [name for name in self.settings.tools.added(agent) if name in self.names]
+        return (*named, READ_SKILL) if self.skills.found else tuple(named)
+
+    def unknown(self, library: PromptLibrary) -> Iterator[str]:
+        """Names in `tools.add` that are no tool, each as a sentence."""
+        tools = self.settings.tools
+        known = sorted(self.names)
+        places: dict[str, Sequence[str]] = {"tools.add": tools.add}
+        places |= {f"tools.agents.{slug}.add": one.add for slug, one in tools.agents.items()}
+        for place, names in places.items():
+            for name in names:
+                if name not in known:
+                    yield f"{place}: there is no tool {name!r}; {suggestion(name, known)}"
+        agents = [*map(str, library.definitions), *map(str, library.faults)]
+        for slug in tools.agents:
+            if slug not in agents:
+                yield f"tools.agents.{slug}: there is no such agent, so this does nothing; {suggestion(slug, agents)}"
+
+    def unused(self, library: PromptLibrary) -> list[str]:
+        """Tools that no agent has, each as a sentence."""
+        had = _named(library)
+        places = {name: source.name for source in self.plugins.sources for name in source.claims}
+        places |= {name: f"tools.commands.{name}" for name in self.commands}
+        return [
+            f"{place}: no agent has the tool {name}; add it to `tools.add`, or to `tools` in an agent's file"
+            for name, place in places.items()
+            if name not in had
+        ]
+
+    def skill_lines(self) -> SkillLines:
+        """The skills as prompts list them."""
+        return SkillLines(
+            tuple(skill.line for skill in self.skills.found if not skill.is_of_workspace),
+            tuple(skill.line for skill in self.skills.found if skill.is_of_workspace),
+        )
+
+    def load(
+        self, library: PromptLibrary, workspace: Workspace, policy: RunPolicy, programs: Programs | None
+    ) -> "Loaded":
+        """Load the tools that agents of the library have; what is wrong is logged.
+
+        Args:
+            library: the agents.
+            workspace: what the tools work on.
+            policy: how programs run.
+            programs: runs them; None where they are switched off.
+
+        Raises:
+            UntrustedFolder: a file has changed since the user trusted its folder.
+        """
+        tools = self.plugins.load(_named(library), workspace.root)
+        reasons = {name: why_not_offered(template, policy) for name, template in self.commands.items()}
+        if programs is not None:
+            tools += [command_tool(self.commands[name], programs) for name, why in reasons.items() if not why]
+        unavailable = (f"tools.commands.{name}: {why}" for name, why in reasons.items() if why)
+        loaded = Loaded(self, tuple(tools), (*self.faults, *unavailable, *self.unknown(library)))
+        loaded.log()
+        return loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The tools of a configuration, and what was left out."""
+
+    own: OwnTools
+    tools: tuple[Tool, ...]
+    faults: tuple[str, ...]
+    """Of the settings, each as a sentence that begins with one."""
+
+    def log(self) -> None:
+        """Log what was loaded and what was not."""
+        for source in self.own.plugins.sources:
+            if source.faults:
+                log.error("plugin.left_out", source=source.name, faults=list(source.faults))
+            if source.tools:
+                log.info("plugin.loaded", source=source.name, tools=sorted(source.tools), remarks=list(source.remarks))
+        for fault in self.faults:
+            log.error("tool.left_out", fault=fault)
+        for fault in self.own.skills.faults:
+            log.warning("skill.left_out", fault=fault)
+
+    def report(self) -> list[dict[str, Any]]:
+        """What `tenex status` shows: files and packages with their tools, and everything that was left out."""
+        shown = [
+            {"source": source.name, "tools": sorted(source.tools), "faults": [*source.faults, *source.blockings()]}
+            for source in self.own.plugins.sources
+            if source.tools or source.faults
+        ]
+        for sentence in (*self.faults, *self.own.skills.faults):
+            place, _, fault = sentence.partition(": ")
+            shown.append({"source": place, "tools": [], "faults": [fault]})
+        return shown
+
+
+def find_own_tools(settings: Settings, where: ProjectPaths) -> OwnTools:
+    """What the operator has; no code of it is run.
+
+    Raises:
+        UntrustedFolder: a file has changed since the user trusted its folder.
+    """
+    faults: list[str] = []
+    built_in = dict.fromkeys({*TOOL_NAMES, *RESERVED}, _BUILT_IN)
+    commands: dict[str, CommandTemplate] = {}
+    for name, given in settings.tools.commands.items():
+        own: list[str] = []
+        template = _template(name, given, own)
+        if template is not None:
+            commands[name] = template
+        faults += [f"tools.commands.{name}: {fault}" for fault in own]
+    taken = {**built_in, **{name: f"the command tools.commands.{name}" for name in commands}}
+    plugins = find_plugins(where.tools, settings.plugins.allow, taken=taken, code_refusal=where.code_refusal)
+    for name in sorted(commands.keys() & plugins.claimed):
+        faults.append(f"tools.commands.{name}: a plugin claims this name too, and neither is used. Rename one of them.")
+        del commands[name]
+    skills = find_skills(where.skills, Workspace(where.workspace))
+    return OwnTools(settings=settings, plugins=plugins, commands=commands, skills=skills, faults=tuple(faults))
+
+
+def _template(name: str, given: CommandTool, faults: list[str]) -> CommandTemplate | None:
+    """The command of a table; None if it has a fault."""
+    if name in TOOL_NAMES:
+        faults.append(f"this is the name of {_BUILT_IN}; choose another.")
+    elif why := fault_of_name(name):
+        faults.append(f"it {why}")
+    template = read_template(
+        name,
+        given.run,
+        description=given.description,
+        access=given.access,
+        faults=faults,
+        asks=given.approve == "ask",
+        timeout=given.timeout,
+    )
+    return None if faults else template
+
+
+def _named(library: PromptLibrary) -> frozenset[str]:
+    return frozenset(name for agent in library.definitions.values() for name in agent.tools)
