@@ -23,12 +23,12 @@ from tenex.core.phases import PHASES
 from tenex.operations.short_ids import conversation_of
 from tenex.operations.transcript import Line
 
-from .init import OWNER, PROJECT
 from .shared import output
 from .shared.activity import HAS_ENDED, NEXT_CYCLE, YOUR_TURN, DaemonWatch, activity_lines, spinner, toolbar
 from .shared.console import Feed, Screen
 from .shared.nostr_client import Activity, ChatClient, ReceivedMessage, connected_client
 from .shared.options import Globals
+from .shared.own_keys import OWNER, PROJECT, user_key
 
 if TYPE_CHECKING:
     from tenex.core.ids import PublicKey
@@ -73,7 +73,7 @@ def chat(
     keys = resolve_paths(settings).keys
     ring = KeyRing(keys)
     try:
-        user = _user_key(ring, keys)
+        user = user_key(ring, keys)
         project = parse_public_key(to) if to else ring.get("project").public
         url = normalise_url(relay or settings.relays.urls[0])
     except ValueError as error:
@@ -88,21 +88,6 @@ def chat(
         asyncio.run(chat.run(url, user, project, wait, known, _agents(ring, project)))
     finally:
         telemetry.close()
-
-
-def _user_key(ring: "KeyRing", folder: Path) -> "SecretKey":
-    """The key that messages are signed with.
-
-    Raises:
-        ConfigurationError: it is missing or cannot be used.
-    """
-    names = ring.names()
-    if names and OWNER not in names:  # a folder without any is one that `init` has to make
-        file = folder / f"{OWNER}.nsec"
-        raise ConfigurationError(
-            [f"{file} is missing. Restore it, or put an owner's nsec there; `tenex init --new-owner` makes another."]
-        )
-    return ring.get(OWNER)
 
 
 def _agents(ring: "KeyRing", project: "PublicKey") -> "list[PublicKey]":

@@ -24,15 +24,11 @@ from .relay import is_here
 from .shared import output
 from .shared.files import make_folder, write_new
 from .shared.options import Globals
+from .shared.own_keys import OWNER, PROJECT
 from .shared.provider import Chosen, Options, ask, build, check, from_options, how_to
 from .shared.questions import prompt
 from .trust import keys_in, report_grants, trust_folder, trusted_files
 from .workspace import proposal
-
-PROJECT = "project"
-"""The name of the project's key, which the orchestrator signs with."""
-OWNER = "owner"
-"""The name of the key made for an owner who has none yet."""
 
 _OFFLINE = """\
 # "offline" follows fixed rules: it lets you try everything without a key, and is no intelligence.

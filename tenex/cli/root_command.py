@@ -40,6 +40,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "workflows": ("tenex.cli.workflows:workflows", "Draw, check, add and run workflows."),
     "workspace": ("tenex.cli.workspace:workspace", "Show and set up the project that agents work on."),
     "eval": ("tenex.cli.evaluate:evaluate", "Run scenarios, and show what failed and what models took."),
+    "mcp": ("tenex.cli.mcp:mcp", "Use MCP: offer the conversations to other programs."),
     "completion": ("tenex.cli.completion:completion", "Install completion for your shell, and the man page."),
     "graph": ("tenex.cli.workflows:workflows", "The same as `workflows`."),
 }

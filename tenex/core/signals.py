@@ -48,6 +48,8 @@ class InboundMessage:
     """Whether it is a reaction (NIP-25) to the event that it replies to: its text is a picture."""
     by_machine: bool = False
     """The event is labelled as not written by a user (NIP-32)."""
+    by_program: bool = False
+    """It is labelled as written by a program for its signer: it is text alone, and decides nothing."""
     expires_at: int | None = None
     """Seconds: from then on it must not be carried out (NIP-40)."""
     address: Mapping[str, Any] = field(default_factory=dict)
@@ -85,7 +87,7 @@ class MessageReceived:
     quotations: tuple[Quotation, ...] | None = None
     """What is known of the events it replies to or quotes beyond its conversation; None before that was looked up."""
     is_plain: bool = False
-    """Whether it is text even if it looks like a command or a mention: a program wrote it."""
+    """Whether it is text even if it looks like a command or a mention: a program wrote it. Then it decides nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

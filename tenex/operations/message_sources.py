@@ -333,7 +333,13 @@ def messages_of_thread(
             received.add(event.id)
             if isinstance(record, MessageRecorded):
                 unanswered.append(
-                    MessageReceived(message=inbound, role=record.role, name=record.name, addressed=record.addressed)
+                    MessageReceived(
+                        message=inbound,
+                        role=record.role,
+                        name=record.name,
+                        addressed=record.addressed,
+                        is_plain=inbound.by_program,
+                    )
                 )
     first = opening.text if opening is not None else ""
     phase = sent[-1].phase if sent else Phase.CHAT
@@ -373,7 +379,7 @@ def _received(
     if inbound is None or role is None or (inbound.by_machine and not inbound.mentions):
         return None
     inbound = replace(inbound, text=participants.without_project(inbound.text))
-    command = parse(inbound.text)
+    command = None if inbound.by_program else parse(inbound.text)
     common: dict[str, Any] = {
         "seq": 0,
         "at": Millis(event.created_at * 1000),

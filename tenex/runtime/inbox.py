@@ -205,7 +205,9 @@ class Inbox:
         addressed = tuple(dict.fromkeys(self._slugs[key] for key in called if key in self._slugs))
         name = self._names.get(message.author) or placeholder(message.author)
         self._remember(message.event_id, conversation)
-        signal = MessageReceived(message=message, role=role, name=name, addressed=addressed)
+        signal = MessageReceived(
+            message=message, role=role, name=name, addressed=addressed, is_plain=message.by_program
+        )
         self._coordinator.deliver(conversation, signal)
         return Admission.ADMITTED
 

@@ -13,13 +13,14 @@ from typing import TypeVar
 
 from tenex.core.errors import StoreError, UsageError
 from tenex.core.ids import ConversationId, EventId
+from tenex.core.port_values import Passage
 
 from . import schema
 from .index import Shown, gather
 from .index_row import Known, Row
 from .repository import ConversationFolder
 from .schema import Batch
-from .search import Filter, Found, listed, search
+from .search import Filter, Found, listed, messages_before, search
 
 NAME = "index.sqlite"
 
@@ -50,6 +51,10 @@ class Catalogue:
     async def search(self, match: str, filter_: Filter, limit: int) -> list[Found]:
         """The conversations with messages that match (`search.search`)."""
         return await self._ask(lambda connection: search(connection, match, filter_, limit))
+
+    async def messages_before(self, conversation: ConversationId, before: int, limit: int) -> list[Passage]:
+        """The last messages of a conversation before a seq, the newest first (`search.messages_before`)."""
+        return await self._ask(lambda connection: messages_before(connection, conversation, before, limit))
 
     async def open(self) -> None:
         """Read the index, and of the journals what it does not know."""

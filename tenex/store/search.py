@@ -12,7 +12,7 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Final
 
-from tenex.core.ids import Millis
+from tenex.core.ids import ConversationId, Millis
 from tenex.core.port_values import Passage
 
 from .index_row import Row
@@ -43,6 +43,12 @@ with hits as (
 select conversation, matches, number, seq, at, name from placed where place <= ?
 order by best, updated desc, id, place
 """
+_MESSAGES: Final = """
+select m.seq, m.at, m.name, m.author, w.text from messages m cross join words w on w.rowid = m.number
+where m.conversation = (select number from conversations where id = ?) and not m.undone and m.name <> ''
+and m.seq < ? order by m.seq desc limit ?
+"""
+
 # `+rowid`: the query runs once, because beginnings of words are slow to look up, and not for each message
 _EXCERPTS: Final = (
     "select rowid, snippet(words, 0, ?, ?, '…', ?) from words "
@@ -127,6 +133,17 @@ def search(
     with closing(connection.execute(_EXCERPTS, (OPEN, CLOSE, words, match, messages))) as rows:
         texts = {message: shown(text) for message, text in rows}
     return [_found(connection, hits, texts) for hits in best]
+
+
+def messages_before(
+    connection: sqlite3.Connection, conversation: ConversationId, before: int, limit: int
+) -> list[Passage]:
+    """The last messages before a seq, the newest first, without those that a rollback undid."""
+    with closing(connection.execute(_MESSAGES, (conversation, before, limit))) as rows:
+        return [
+            Passage(seq=seq, at=Millis(at), name=name, text=shown(text), author=author)
+            for seq, at, name, author, text in rows
+        ]
 
 
 def _which(filter_: Filter) -> tuple[list[str], list[Any]]:

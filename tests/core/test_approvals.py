@@ -92,6 +92,13 @@ def test_an_owner_approves_by_a_command_or_a_clear_yes(text: str, *, by_rule: bo
 
 
 @pytest.mark.parametrize("text", ["yes", "/approve"])
+def test_a_program_approves_no_plan_though_its_signer_is_an_owner(text: str) -> None:
+    scenario = planned().converse(text, by_program=True)
+    assert not is_approved(scenario)
+    assert scenario.records(p.PlanApproved) == []
+
+
+@pytest.mark.parametrize("text", ["yes", "/approve"])
 def test_a_member_approves_the_plan_of_a_conversation_they_began_and_no_other(text: str) -> None:
     assert is_approved(planned(role=Role.MEMBER, author=BOB).converse(text, role=Role.MEMBER, author=BOB))
     assert not is_approved(planned().converse(text, role=Role.MEMBER, author=BOB))

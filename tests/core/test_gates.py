@@ -374,6 +374,13 @@ def test_a_yes_that_replies_to_another_message_waives_nothing() -> None:
     assert scenario.records(p.Waived) == [], "the question is closed"
 
 
+def test_a_yes_of_a_program_waives_nothing_though_its_signer_is_an_owner() -> None:
+    scenario = asked_now()
+    scenario.user_writes("yes", reply_to=question_of(scenario), by_program=True)
+    scenario.user_writes("/skip verification", by_program=True)
+    assert scenario.records(p.Waived) == scenario.records(r.CommandGiven) == []
+
+
 def test_a_yes_to_an_older_question_about_gates_waives_nothing() -> None:
     scenario = asked_now()
     first = question_of(scenario)

@@ -243,8 +243,9 @@ class Scenario:
         author: PublicKey = ALICE,
         name: str = "alice",
         late: int = 0,
+        by_program: bool = False,
     ) -> list[r.Record]:
-        """Someone writes; `late` is by how many seconds their message is older than now."""
+        """Someone writes, or a program of theirs; `late` is by how many seconds the message is older than now."""
         self.count += 1
         event = event_id or f"{self.count:064d}"
         message = InboundMessage(
@@ -255,12 +256,12 @@ class Scenario:
             conversation=ID,
             starts=True,
             reply_to=EventId(reply_to) if reply_to else None,
+            by_program=by_program,
             address={"form": "notes"},
             origin={"id": event, "number": self.count},
         )
-        return self.handle(
-            MessageReceived(message=message, role=role, name=name, addressed=tuple(map(Slug, addressed)))
-        )
+        names = tuple(map(Slug, addressed))
+        return self.handle(MessageReceived(message=message, role=role, name=name, addressed=names, is_plain=by_program))
 
     def perform(self, effect: Effect) -> Signal:
         """Do one piece of work and state how it ended."""

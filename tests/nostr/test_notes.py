@@ -325,3 +325,10 @@ def test_hostile_tags_are_passed_over(tags: list[tuple[str, ...]], kind: int, te
 def test_an_event_labelled_as_ai_is_read_as_by_a_machine() -> None:
     assert read(written(TO_US, ["L", "agent"], ["l", "ai", "agent"])).by_machine
     assert not read(written(TO_US, ["l", "aim", "x"], ["l"])).by_machine
+
+
+def test_an_event_labelled_as_by_a_program_is_read_so() -> None:
+    assert read(written(TO_US, ["L", "tenex"], ["l", "by-program", "tenex"])).by_program
+    assert not read(
+        written(TO_US, ["l", "by-program", "other"], ["l", "by-program"], ["by-program", "tenex"])
+    ).by_program

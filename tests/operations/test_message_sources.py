@@ -99,6 +99,9 @@ def test_commands_mentions_and_replies_are_read_and_unauthorized_users_and_progr
     assert isinstance(last, r.MessageRecorded)
     assert command.command == "stop"
     assert (last.addressed, last.reply_to, last.name, last.role) == (("executor",), answer.id, "alice", Role.OWNER)
+    label = (("L", "tenex"), ("l", "by-program", "tenex"))
+    *_, text = read(ROOT, event(ALICE, "/stop", 102, E, *label)).messages
+    assert isinstance(text, r.MessageRecorded), "a program gives no commands"
 
 
 # ---- files

@@ -82,6 +82,17 @@ async def test_strangers_duplicates_floods_and_machines_are_not_admitted() -> No
 
 
 @virtual_time
+async def test_what_a_program_writes_is_no_command() -> None:
+    world = World(longest_way, worker)
+
+    async with world.daemon() as daemon:
+        assert daemon.write("/status", by_program=True) == "admitted"
+        await daemon.until("waiting")
+        assert [record.text for record in world.records(r.MessageRecorded)] == ["/status"]
+        assert not world.records(r.CommandGiven)
+
+
+@virtual_time
 async def test_conversations_do_not_wait_for_each_other() -> None:
     world = World(one_turn(), worker)
 

@@ -37,6 +37,24 @@ STEPS: Mapping[str, list[tuple[str, dict[str, Any]]]] = {
 }
 
 
+def asks(request: ModelRequest) -> ModelStep:
+    """Ask which colour, and say what the answer was."""
+    answers = results(request)
+    if not answers:
+        return calls("ask", question="Which colour?")
+    return ModelStep(text=f"I paint it {answers[-1].content}.", model="script")
+
+
+def watches(request: ModelRequest) -> ModelStep:
+    """Start a command in the background, look what it prints, and end without stopping it."""
+    seen = results(request)
+    if not seen:
+        return calls("shell_start", command="echo watching; exec sleep 600")
+    if len(seen) == 1:
+        return calls("shell_read", id=seen[0].content.split()[0])
+    return ModelStep(text="I have watched.", model="script")
+
+
 class Household:
     """An executor that has its planner write a plan, goes through its own phases by it, and then the cycle's to END."""
 
@@ -84,7 +102,9 @@ class Stuck(Away):
 MODELS: Mapping[str, Callable[[Path], Model]] = {
     "offline": lambda _: OfflineModel(),
     "editor": lambda _: ScriptedModel(edits, "executor", "execute"),
+    "asker": lambda _: ScriptedModel(asks, "executor", "execute"),
     "household": lambda _: Household(),
+    "watcher": lambda _: ScriptedModel(watches, "executor", "execute"),
     "away": Away,
     "stuck": Stuck,
 }

@@ -47,6 +47,9 @@ MAX_TITLE: Final = 200
 _HINTING: Final = frozenset("eEaApPq")
 """Tags whose third element is a relay (NIP-01, NIP-10, NIP-18, NIP-22)."""
 
+BY_PROGRAM: Final = ("l", "by-program", "tenex")
+"""The label (NIP-32) of a message that a program wrote for its signer: it is text alone, and decides nothing."""
+
 _HEX64: Final = re.compile(r"[0-9a-f]{64}")
 _SECONDS: Final = re.compile(r"[0-9]{1,16}")
 """A time of NIP-01: every JSON reader agrees on integers of 2**53, which has 16 digits."""
@@ -145,6 +148,7 @@ class ThreadingScheme(ABC):
             tagged=tagged,
             quotes=tuple(quote for quote in quotes if quote not in place.references),
             by_machine=any(tag[1] == "ai" for tag in tags_named(event, "l")),
+            by_program=any(tag[:3] == BY_PROGRAM for tag in tags_named(event, "l")),
             expires_at=expiration_of(event),
             title=first_value(event, "title", "subject").strip()[:MAX_TITLE],
             address=address,

@@ -46,7 +46,7 @@ def answered(transaction: Transaction, signal: MessageReceived, wrote: r.Message
     plan = gates.waiting_plan(state, transaction.policy)
     message = signal.message
     permitted = may_decide(Decision.APPROVAL, state, transaction.policy.gates, author=message.author, role=signal.role)
-    if plan is None or not permitted:
+    if plan is None or not permitted or signal.is_plain:
         return False
     if not is_clear_yes(message.text):
         if signal.addressed:

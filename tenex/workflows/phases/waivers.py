@@ -83,7 +83,7 @@ def answered(transaction: Transaction, signal: MessageReceived, wrote: r.Message
     phases = phases_of(state).waiver_asked
     if not phases:
         return False
-    is_theirs = may_decide(
+    is_theirs = not signal.is_plain and may_decide(
         Decision.WAIVER,
         state,
         transaction.policy.gates,

@@ -1,0 +1,32 @@
+"""`tenex mcp serve` where it cannot serve."""
+
+import socket
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tenex.cli.init import prepare
+
+from .conftest import Tenex
+
+
+def test_without_the_package_the_command_that_installs_it_is_named(
+    tenex: Tenex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp.server", None)
+    assert "-m pip install 'tenexd[mcp]'" in tenex("mcp serve", code=2).err
+
+
+def test_a_folder_without_keys_is_refused(tenex: Tenex) -> None:
+    printed = tenex("mcp serve", code=3)
+    assert "`tenex init` makes one" in printed.err
+    assert printed.out == ""
+
+
+def test_a_port_that_is_taken_is_named(tenex: Tenex, data: Path) -> None:
+    prepare(data, None, ["ws://127.0.0.1:1"])
+    with closing(socket.create_server(("127.0.0.1", 0))) as other:
+        port = other.getsockname()[1]
+        assert f"Port {port} on 127.0.0.1 cannot be used" in tenex(f"mcp serve --http {port}", code=2).err
