@@ -221,6 +221,7 @@ class Application:
             has_sandbox=await asyncio.to_thread(probe_bubblewrap),
             ask=lambda question: self.asker(question),  # noqa: PLW0108 it is made in a later step
         )
+        self.stack.push_async_callback(self.static.background.close)
         self.first = configure(self.settings, self.static)
         self.current = LiveConfiguration(self.first)
         self.stack.push_async_callback(self.current.close)
@@ -309,6 +310,7 @@ class Application:
             undo=lambda effect: self.rollbacks.undo(effect.conversation, effect.scope, effect.to),
         )
         self.observers: list[Observer] = [self.daily, self.indicators, self.watch_stream, *observers]
+        self.observers.append(self.static.background)
         self.observers += [*([self.meter] if self.meter else []), *open_spans(self.stack, self.settings)]
         self.coordinator = ConversationCoordinator(
             ActorDependencies(
@@ -385,6 +387,7 @@ class Application:
             disabled_agents=lambda: current.now.policy.disabled_agents,
             own_tools=lambda: current.now.own_tools.report(),  # noqa: PLW0108 - a reload replaces it
             today=self.daily.today,
+            background=self.static.background.running,
         )
         rollback_done = Awaited(self.coordinator)
         approval_orders = ApprovalOrders(self.coordinator, self.clock)

@@ -139,6 +139,8 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         yield from _models(report["models"], now)
     if "tokens" in report.get("today", {}):
         yield from _today(report["today"])
+    if report.get("background"):
+        yield from _background(report["background"])
     yield from _conversations(report["conversations"], now)
 
 
@@ -212,6 +214,13 @@ def _used(use: dict[str, Any]) -> str:
     of_cost = f" of ${limits['cost']:.2f}" if "cost" in limits else ""
     cost = f", ${use['costUsd'] or 0:.2f}{of_cost}" if of_cost or use["costUsd"] is not None else ""
     return f"{use['tokens']:,}{of_tokens} tokens{cost}"
+
+
+def _background(commands: list[dict[str, Any]]) -> Iterator[str]:
+    yield f"background     {count(len(commands), 'command')}"
+    for command in commands:
+        where = f"{command['agent']} in {command['conversation'][:8]}"
+        yield f"  {command['id']:12}{where}, for {duration(command['seconds'])}: {output.shorten(command['command'])}"
 
 
 def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:

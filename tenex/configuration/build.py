@@ -4,7 +4,7 @@ settings + what stays -> a Configuration, or every fault at once
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from tenex.prompting import PromptLibrary
 from tenex.prompting.prompter import ConversationPrompter
 from tenex.settings import ProjectPaths, Settings, check_paths, reload_settings
 from tenex.store.daemon_journal import DaemonJournal
+from tenex.tools.background import BackgroundCommands
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.dependencies import ToolDependencies
 from tenex.tools.overview import overview, workspace_notes
@@ -78,6 +79,8 @@ class StaticContext:
     """Receives what agents write by states, private or not."""
     ask: Ask | None = None
     """Asks an agent or a workflow by its name, for nodes of missions."""
+    background: BackgroundCommands = field(default_factory=BackgroundCommands)
+    """Programs of agents that go on after their calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,7 +323,7 @@ def _tools(
     is_offline: bool,
 ) -> tuple[ToolRegistry, Loaded]:
     given = settings.tools
-    turns = Transactions(ground.workspace, shadow)
+    turns = Transactions(ground.workspace, shadow, ground.background)
     where = ground.places
     reserve = disk_reserve(settings, where)
     shell = ShellRules(
@@ -345,6 +348,7 @@ def _tools(
         commit_asks=settings.workspace.commit == "ask",
         check_asks=check is RunPolicy.UNSANDBOXED and not is_offline,
         skills=own.skills,
+        background=ground.background,
     )
     loaded = own.load(library, ground.workspace, shell.policy, parts.programs)
     tools = [*standard_tools(parts), *loaded.tools]

@@ -93,6 +93,7 @@ def _context(conversation: Conversation, run: Run, call: Call) -> ExecutionConte
         agent=run.agent,
         idempotency_key=f"{conversation.id}:{call.seq}",
         call_id=call.request.id,
+        run=run.id,
         touched=conversation.cycle.touched,
         read=run.read,
         agent_state=conversation.memory.agent_states.get(run.state_key),

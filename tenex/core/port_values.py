@@ -6,7 +6,7 @@ from typing import Any
 
 from tenex.core.agent_phases.program import AgentPhaseState
 from tenex.core.config import Role
-from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug
 from tenex.core.phases import Phase
 from tenex.core.routes import Route
 
@@ -121,6 +121,8 @@ class ExecutionContext:
     agent: Slug
     idempotency_key: str
     call_id: CallId = CallId("")
+    run: RunId = RunId("")
+    """The part of the agent in its turn; "" for a call outside of a conversation's turns."""
     touched: frozenset[str] = frozenset()
     """Paths, relative to the workspace, that this cycle has changed."""
     read: Mapping[str, str] = field(default_factory=dict)
@@ -164,3 +166,5 @@ class ToolResult:
     """The exit status of the program that it ran, negative where a signal ended it; None where it ran none."""
     has_outside_effect: bool = False
     """Whether it may have changed something that `touched` does not name."""
+    background: Mapping[str, str] | None = None
+    """The commands of its run that go on in the background now, by their ids; None where it says nothing of them."""

@@ -1,7 +1,7 @@
 """The report of `tenex status`: by a daemon about itself, or from the files where none runs.
 
     {"state", "at", "process": {...}, "configuration": {...}, "disk": {...}, "clock": {"aheadSeconds"} or {},
-     "relays": [...], "models": {...}, "refusals": [...],
+     "relays": [...], "models": {...}, "refusals": [...], "background": [{"id", "conversation", "agent", ...}],
      "today": {"endsAt", "who", "state", "tokens", "costUsd", "limits", "people": [...]},
      "conversations": {"counts": {kind: n}, "open": [...], "waiting": [...], "suspended": [...], "quarantined": [...]}}
 
@@ -94,6 +94,8 @@ class Reporter:
     own_tools: Callable[[], Sequence[Mapping[str, Any]]]
     """The files and packages that bring tools, and what was left out of them."""
     today: Callable[[], Sequence[DayUse]]
+    background: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+    """The programs of agents that go on after their calls."""
 
     def __post_init__(self) -> None:
         self._started_at = self.clock.now()
@@ -148,6 +150,7 @@ class Reporter:
                 **({"lastFailure": self._failure} if self._failure else {}),
             },
             "today": spending(self.today(), now),
+            "background": [dict(command) for command in self.background()],
             "conversations": conversations,
         }
 

@@ -1,9 +1,10 @@
 """What the built-in tools are made of, and the form of the table in which a module of tools lists its own."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from .background import BackgroundCommands
 from .checkpoints import Checkpoints
 from .project_runs import ProjectRuns
 from .sandbox import RunPolicy
@@ -33,6 +34,7 @@ class ToolDependencies:
         check_asks: `check` runs what models wrote with all rights of the daemon's user, so a person is asked.
         skills: what `read_skill` reads.
         runs: where runs of the project's tests are recorded; nowhere unless given.
+        background: the programs that go on after a call, those of earlier tools too.
     """
 
     workspace: Workspace
@@ -48,6 +50,7 @@ class ToolDependencies:
     commit_asks: bool = False
     check_asks: bool = False
     skills: Skills = Skills()
+    background: BackgroundCommands = field(default_factory=BackgroundCommands)
 
     @property
     def checkpoints(self) -> Checkpoints | None:

@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -125,6 +125,10 @@ class Outcome:
         return ToolResult(ok=self.status == 0, content=f"{ended} {shown}", exit_status=status)
 
 
+def drop(_: bytes) -> None:
+    """Drop a piece of output."""
+
+
 class _Output:
     """Keeps the start and the end of a stream: the start shows what was done, the end the traceback."""
 
@@ -162,6 +166,7 @@ async def run(
     most_output: int,
     limits: ProcessLimits = ProcessLimits(),
     reserve: DiskReserve | None = None,
+    on_output: Callable[[bytes], None] = drop,
 ) -> Outcome:
     """Run a program to its end, or to the deadline.
 
@@ -176,6 +181,7 @@ async def run(
         most_output: bytes kept of what it prints; the rest is read and dropped, so that it never blocks.
         limits: what each of its processes may have.
         reserve: what has to stay free on disk while it runs; nothing unless given.
+        on_output: receives all that it prints, as it comes.
     """
     reading, writing = os.pipe()
     output = _Output(most_output)
@@ -202,7 +208,7 @@ async def run(
             os.close(writing)
         watching = asyncio.create_task(_watch(process, reserve or DiskReserve()), name=f"disk of {process.pid}")
         try:
-            status = await _attend(process, reader, output, deadline)
+            status = await _attend(process, reader, output, deadline, on_output)
         finally:
             watching.cancel()
             await asyncio.wait([watching])
@@ -238,13 +244,18 @@ async def _open_reader(reading: int, writing: int) -> tuple[asyncio.StreamReader
 
 
 async def _attend(
-    process: asyncio.subprocess.Process, reader: asyncio.StreamReader, output: _Output, deadline: float
+    process: asyncio.subprocess.Process,
+    reader: asyncio.StreamReader,
+    output: _Output,
+    deadline: float,
+    on_output: Callable[[bytes], None],
 ) -> int | None:
     try:
         with suppress(TimeoutError):
             async with asyncio.timeout(deadline):
                 while chunk := await reader.read(_CHUNK):
                     output.add(chunk)
+                    on_output(chunk)
                 return await process.wait()
         return None
     finally:

@@ -15,6 +15,7 @@ from tenex.core.phases import PHASES, Access
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.log import get_logger
 
+from .background import BackgroundCommands
 from .checkpoints import Change, Checkpoints, PutBack
 from .pending_revert import PendingRevert
 from .process import decoded, named
@@ -62,12 +63,18 @@ class _Begun:
 
 
 class Transactions:
-    """The turns of one workspace; `checkpoints` is None where they are switched off or git is missing."""
+    """The turns of one workspace; `checkpoints` is None where they are switched off or git is missing.
 
-    def __init__(self, workspace: Workspace, checkpoints: Checkpoints | None = None) -> None:
+    `background` are the programs that may write to it without a turn.
+    """
+
+    def __init__(
+        self, workspace: Workspace, checkpoints: Checkpoints | None = None, background: BackgroundCommands | None = None
+    ) -> None:
         self._turn = workspace.turn
         self._root = workspace.root
         self._checkpoints = checkpoints
+        self._background = background or BackgroundCommands()
         self._can_put_back = False
         self._unreported: _Outcome | None = None
 
@@ -90,9 +97,12 @@ class Transactions:
         if self._turn.locked():
             _log.info("tool.queued", tool=tool.name, **log_fields(context))
         async with self._turn.turn_of(context):
+            await self._background.settled()
             call = self._turn.bounded(call, context)
             checkpoints = self._checkpoints
-            if not tool.leaves_changes or checkpoints is None:
+            # what else writes meanwhile would be put back too, so where that may be necessary the program only reads
+            is_shared = _is_confined(tool, context) and self._background.is_any_running
+            if not tool.leaves_changes or checkpoints is None or is_shared:
                 result = await call()
                 is_unknown = tool.access is Access.RUN and tool.leaves_changes and self.may_write(context)
                 return replace(result, has_outside_effect=result.has_outside_effect or is_unknown)

@@ -39,18 +39,14 @@ _NO_TESTS: Final = 5  # pytest's exit status
 
 def shell_tool(programs: Programs) -> Tool:
     """The tool `shell`."""
-    workspace = programs.workspace
     rules = programs.rules
     most = programs.most
 
     async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         command = checked(arguments["command"], "command")
-        folder = await asyncio.to_thread(workspace.resolve, arguments.get("cwd") or ".")
-        if not folder.is_dir():
-            shown = workspace.relative(folder)
-            raise Refusal(f"There is no folder {shown} to start in; `list_files` shows what there is.")
-        line = [shutil.which("bash", path=os.defpath) or "/bin/sh", "-c", command]
-        return await programs.run(line, context, folder, min(int(arguments.get("timeout", most)), most), command)
+        folder = await asyncio.to_thread(programs.folder, arguments.get("cwd"))
+        deadline = min(int(arguments.get("timeout", most)), most)
+        return await programs.run(shell_line(command), context, folder, deadline, command)
 
     network = "the network can be used" if rules.network else "there is no network"
     confined = (
@@ -70,6 +66,11 @@ def shell_tool(programs: Programs) -> Tool:
         ),
         body,
     )
+
+
+def shell_line(command: str) -> list[str]:
+    """The program and the arguments that carry out a command line."""
+    return [shutil.which("bash", path=os.defpath) or "/bin/sh", "-c", command]
 
 
 def python_tool(programs: Programs) -> Tool:

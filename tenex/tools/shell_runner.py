@@ -95,6 +95,18 @@ class Programs:
             asks=self.reaches_out,
         )
 
+    def folder(self, name: str | None) -> Path:
+        """The folder of the workspace in which a program starts; blocks.
+
+        Raises:
+            Refusal: there is none of that name, or it lies outside.
+        """
+        folder = self.workspace.resolve(name or ".")
+        if not folder.is_dir():
+            shown = self.workspace.relative(folder)
+            raise Refusal(f"There is no folder {shown} to start in; `list_files` shows what there is.")
+        return folder
+
     @property
     def reaches_out(self) -> bool:
         """Whether a program may do something outside the workspace: it has a network, or all rights of the user."""
@@ -142,13 +154,19 @@ class Programs:
             ended += " The workspace was read-only to it in this phase."
         if outcome.status and _NO_REPOSITORY in outcome.output and (why := why_no_repository(root)):
             ended += f" {why}"
+        ended += self.remarks(settled)
+        return replace(outcome.result(ended), has_outside_effect=self.reaches_out)
+
+    def remarks(self, settled: workspace_scan.Settled) -> str:
+        """What was not left as a program had left it, in sentences that each begin with a space."""
+        said = ""
         if settled.removed:
             gone = named(decoded(settled.removed))
-            ended += f" Taken away: {gone}. It is renamed, with `.replaced-` and digits at the end."
-            ended += " Commands make no repositories here and nothing that git runs; a person can."
+            said += f" Taken away: {gone}. It is renamed, with `.replaced-` and digits at the end."
+            said += " Commands make no repositories here and nothing that git runs; a person can."
         if settled.lost:
-            ended += f" Lost, and cannot be restored: {named(decoded(settled.lost))}; name this in your summary."
-        return replace(outcome.result(ended), has_outside_effect=self.reaches_out)
+            said += f" Lost, and cannot be restored: {named(decoded(settled.lost))}; name this in your summary."
+        return said
 
     def _record(self, typed: str, outcome: process.Outcome) -> None:
         """Record a run of the project's tests, if it was one."""
@@ -165,6 +183,7 @@ class Programs:
         can_write: bool,
         confined: bool,
         most_output: int = MOST_OUTPUT,
+        on_output: Callable[[bytes], None] = process.drop,
     ) -> tuple[process.Outcome, workspace_scan.Settled]:
         """Run a program, and take away what it may not leave behind.
 
@@ -188,6 +207,7 @@ class Programs:
                     most_output=most_output,
                     limits=LIMITS,
                     reserve=self.rules.reserve,
+                    on_output=on_output,
                 )
             finally:
                 settle = partial(workspace_scan.settle, root, before, confined=confined)

@@ -31,6 +31,14 @@ PLAIN = [
 ]  # fmt: skip
 
 
+def test_a_rule_about_the_shell_is_about_background_commands_too() -> None:
+    push = rule("refuse", tool="shell", match=("git", "push"))
+    assert judged([push], "git push", tool="shell_start").verdict is Verdict.REFUSE
+    assert judged([STATUS], "git status", tool="shell_start").verdict is Verdict.ALLOW
+    only_background = rule("refuse", tool="shell_start")
+    assert judged([only_background], "ls", tool="shell", asks=False).verdict is Verdict.ALLOW
+
+
 @pytest.mark.parametrize("command", PLAIN)
 def test_an_allow_rule_lets_plain_words_through(command: str) -> None:
     assert judged([STATUS], command).verdict is Verdict.ALLOW

@@ -12,10 +12,13 @@ import pytest
 from tenex.core import records as r
 from tenex.core.config import Role
 from tenex.core.conversation import new_conversation
+from tenex.core.effects import ToolCall
 from tenex.core.ids import Millis
 from tenex.core.inbox.commands import Command, command_names, parse
 from tenex.core.memory.reducers import as_entry
 from tenex.core.phases import Phase
+from tenex.core.ports import ToolResult
+from tenex.core.signals import ToolReturned
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import phases_of
 from tests.fakes.scenario import (
@@ -578,6 +581,19 @@ def test_status_says_nothing_of_costs_without_a_price_and_counts_in_words() -> N
     text = status(scenario)
     assert "Executor: at work for 1 min 1 s, 0 steps" in text
     assert "$" not in text
+
+
+def test_status_names_what_runs_in_the_background_until_a_restart() -> None:
+    worker = model_by_phase(execute=[reply("", ("write_file", {"path": "f", "content": "f"})), reply("ok")])
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS), worker)
+    step_until(scenario, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
+    (call,) = (effect for effect in scenario.running.values() if isinstance(effect, ToolCall))
+    scenario.running.pop(call.key)
+    started = ToolResult(ok=True, content="it runs", background={"bg-7": "npm run \n dev"})
+    scenario.handle(ToolReturned(key=call.key, result=started))
+    assert "; in the background: bg-7 (npm run dev)" in status(scenario)
+    scenario.crash()
+    assert "in the background" not in status(scenario)
 
 
 def test_help_names_whom_a_message_can_call() -> None:

@@ -36,6 +36,9 @@ DESIGNED = {
     "delete_file": (Access.CHANGE, Replay.ONCE),
     "check": (Access.RUN, Replay.IDEMPOTENT),
     "shell": (Access.RUN, Replay.ONCE),
+    "shell_start": (Access.RUN, Replay.ONCE),
+    "shell_read": (Access.READ, Replay.READ),
+    "shell_stop": (Access.RUN, Replay.ONCE),
     "python": (Access.RUN, Replay.ONCE),
     "search_conversation": (Access.SPEAK, Replay.READ),
     "ask": (Access.SPEAK, Replay.READ),
@@ -112,8 +115,8 @@ def test_rules_name_access_and_replay_of_every_tool(tools: Bench) -> None:
 @pytest.mark.parametrize(
     ("given", "without"),
     [
-        ({}, RUN | {"git_status", "git_diff", "git_commit"}),
-        ({"check": RunPolicy.OFF, "has_sandbox": True}, RUN | {"git_commit"}),
+        ({}, RUN | {"git_status", "git_diff", "git_commit", "shell_read"}),
+        ({"check": RunPolicy.OFF, "has_sandbox": True}, RUN | {"git_commit", "shell_read"}),
         ({"shell": ShellRules(policy=RunPolicy.UNSANDBOXED)}, {"check", "git_status", "git_diff", "git_commit"}),
     ],
 )
@@ -122,7 +125,7 @@ def test_what_cannot_be_confined_is_offered_only_where_it_is_permitted(
 ) -> None:
     tools = standard_tools(ToolDependencies(workspace=workspace, lessons=lessons, skills=SKILLS, **given))
     assert {tool.name for tool in tools} == ALL - SPEAK - without
-    with pytest.raises(InternalError, match="two tools named read_file"):
+    with pytest.raises(InternalError, match=f"two tools named {tools[0].name}"):
         Bench([*tools, tools[0]])
 
 

@@ -28,7 +28,7 @@ from tenex.store.repository import NEWEST, ConversationFolder
 from tenex.store.search import Filter
 from tenex.store.view import render
 from tenex.store.view_json import iso
-from tenex.workflows.phases.answers import is_clear_yes
+from tenex.core.clear_answers import is_clear_yes
 from tenex.workflows.phases.gates import is_plan_approved
 from tenex.workflows.phases.state import phases_of
 

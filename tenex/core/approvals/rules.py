@@ -27,6 +27,8 @@ from .shell_text import ShellText, Words, may_run_others, parsed
 
 COMMAND: Final = "command"
 """The argument that holds a command line, whatever the tool."""
+_AS: Final = {"shell_start": "shell"}
+"""Tools that rules about another are about too, since they run the same: by the name, that of the other."""
 PATHS: Final = ("path", "paths", "source", "target", "destination", "file", "cwd")
 """Arguments that hold paths."""
 _URL: Final = re.compile(
@@ -146,7 +148,7 @@ def matches(rule: ApprovalRule, arguments: Mapping[str, Any]) -> bool:
 
 def _is_about(rule: ApprovalRule, tool: str, phase: Phase, agent: str) -> bool:
     return (
-        fnmatchcase(tool, rule.tool)
+        (fnmatchcase(tool, rule.tool) or fnmatchcase(_AS.get(tool, tool), rule.tool))
         and (not rule.phase or rule.phase == phase)
         and (not rule.agent or rule.agent == agent)
     )

@@ -18,6 +18,7 @@ from tenex.core.delivery.outgoing import notify
 from tenex.core.errors import InternalError
 from tenex.core.ids import Millis, RunId
 from tenex.core.kind import KindCommand, all_kinds, kind_of_conversation, refused_name, what_is_refused
+from tenex.core.memory.window import in_a_line
 from tenex.core.messages import cut
 from tenex.core.permissions import Decision
 from tenex.core.port_values import UndoOutcome
@@ -93,6 +94,8 @@ _NAME = re.compile(r"[A-Za-z0-9][\w-]*", re.ASCII)
 _HEX = re.compile(r"[0-9a-f]{64}")
 SHOWN = 30
 """Files that a message names."""
+COMMAND_CHARACTERS = 60
+"""Of a command line that a message names."""
 _WORDS = 3
 """Words of a shown name that a mention may have: `@Project Manager`."""
 
@@ -439,7 +442,11 @@ def _doing(run: RunActivity, activity: Activity, now: Millis) -> str:
             seconds = max(0, round((run.retry.due - now) / 1000))
             return f"its model cannot be used; the next try is in {seconds} s"
         case _:
-            return f"at work for {duration((now - run.began) / 1000)}, {count(run.steps, 'step')}"
+            commands = ", ".join(
+                f"{name} ({in_a_line(line, COMMAND_CHARACTERS)})" for name, line in run.background.items()
+            )
+            beside = f"; in the background: {commands}" if commands else ""
+            return f"at work for {duration((now - run.began) / 1000)}, {count(run.steps, 'step')}{beside}"
 
 
 def _routing(router: RouterActivity) -> str:

@@ -74,6 +74,8 @@ class RunActivity:
     """To users, that are not answered."""
     asks_permission: bool
     """Whether a user has to allow a call."""
+    background: Mapping[str, str]
+    """Its commands that went on in the background when it last looked, by their ids."""
     retry: Retry | None
 
     @property
@@ -221,6 +223,7 @@ def _run(state: State, run: Run) -> RunActivity:
         tools=tools_of(run),
         questions=tuple(_question(state, run, call) for call in open_calls if call.waits_for_user),
         asks_permission=any(call.state is CallState.UNAPPROVED for call in open_calls),
+        background=run.background,
         retry=run.retry,
     )
 

@@ -122,6 +122,8 @@ class ToolCallCompleted(Record):
     """Whether it may have changed something that `touched` does not name."""
     lines: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Of changed files: the lines added and removed since the cycle began; (0, 0) also where that is not known."""
+    background: Mapping[str, str] | None = None
+    """As in `ToolResult`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,8 +77,9 @@ def _stopped(work: Work, record: r.Stopped, _: State) -> Work:
 
 @WORK.on(r.ProcessRestarted)
 def _restarted(work: Work, record: r.ProcessRestarted, _: State) -> Work:
-    """Give the runs back the time in which no process was there."""
-    return replace(work, runs={name: run.spared(record.away) for name, run in work.runs.items()})
+    """Give the runs back the time in which no process was there; what they had in the background ended with it."""
+    runs = {name: replace(run.spared(record.away), background={}) for name, run in work.runs.items()}
+    return replace(work, runs=runs)
 
 
 @WORK.on(r.ClockAdjusted)
@@ -280,6 +281,8 @@ def _returned(run: Run, record: r.ToolCallCompleted, before: State) -> Run:
     result = CallResult(id=record.call, tool=record.tool, ok=record.ok, content=record.content)
     if record.touched and is_new(run, result):
         run = run.progressed()
+    if record.background is not None:
+        run = replace(run, background=record.background)
     run = replace(_given(run, record, result), read={**run.read, **record.read} if record.read else run.read)
     return replace(run.progressed(), is_stale=True) if has_new_values(before, run, record) else run
 

@@ -195,6 +195,8 @@ class Run:
     """The digests of calls that were not allowed: none is asked about again."""
     refusals: int = 0
     """Requests to a person that went without a yes."""
+    background: Mapping[str, str] = field(default_factory=dict)
+    """Its commands that went on in the background after the last call that knew of them, by their ids."""
 
     @property
     def state_key(self) -> str:

@@ -426,6 +426,7 @@ def returned(transaction: Transaction, run_id: RunId, call: Call, result: ToolRe
         exit_status=result.exit_status,
         is_trial=result.exit_status is not None and programs.is_trial(call.request),
         has_outside_effect=result.has_outside_effect and not programs.only_reads(call.request),
+        background=None if result.background is None else dict(result.background),
     )
     after_result(transaction, run.id, result.moves)
 

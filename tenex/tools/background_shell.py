@@ -1,0 +1,235 @@
+"""`shell_start`, `shell_read` and `shell_stop`: a command line that goes on in the background, as `shell` runs one.
+
+Only execute has them. There a program may write to the workspace between calls, so what it changes cannot be
+distinguished from what others change meanwhile: all that differs between its beginning and its end is noted as changed
+in the cycle, and its start counts as an effect, which opens the gates. In the phases that put changes back it could not
+be known what to put back. What it prints is no evidence: a verdict needs a call that has ended. (ADR 62.)
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from tenex.core.config import Replay, Role
+from tenex.core.phases import Access
+from tenex.core.ports import ExecutionContext, ToolResult
+from tenex.log import get_logger
+
+from .background import MOST_RUNNING, BackgroundCommand, BackgroundCommands
+from .checkpoints import Checkpoints
+from .dependencies import ToolDependencies, ToolTable
+from .process import decoded, named, plain_text
+from .serialized_calls import MOST_TOUCHED
+from .shadow_git import CheckpointFailed
+from .shell import checked, shell_line
+from .shell_runner import MOST_OUTPUT, Programs
+from .snapshots import Snapshot
+from .tool import LARGEST, Refusal, Tool, log_fields, object_schema, run_uncancellable, string
+from .write_policy import is_confined
+
+LONGEST: Final = 3_600.0
+"""Seconds: what still runs then was forgotten."""
+
+FIRST_LOOK: Final = 0.5
+"""Seconds in which a program that cannot start has ended."""
+
+LONGEST_WAIT: Final = 30
+"""Seconds that `shell_read` waits for news."""
+
+ENDS_WITHIN: Final = 10.0
+"""Seconds: the supervisor has three, and a look at a large workspace takes some."""
+
+NEWEST: Final = 8 * 1024
+"""Bytes that are shown where no place is asked for."""
+
+_log = get_logger(__name__)
+
+
+def shell_start_tool(programs: Programs, commands: BackgroundCommands, checkpoints: Checkpoints | None) -> Tool:
+    """The tool `shell_start`."""
+
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        line = checked(arguments["command"], "command")
+        if is_confined(context.phase):
+            raise Refusal(
+                f"Nothing was started: in {context.phase} no program may go on after its call. Use `shell`, which ends "
+                "before its call does."
+            )
+        if context.role is Role.GUEST:
+            raise Refusal("Nothing was started: background commands are for owners and members. Use `shell`.")
+        folder = await asyncio.to_thread(programs.folder, arguments.get("cwd"))
+        before = await run_uncancellable(lambda: _snapshot(checkpoints, context))
+
+        async def work(on_output: Callable[[bytes], None]) -> str:
+            return await _run(programs, line, folder, on_output)
+
+        async def changes() -> tuple[str, ...]:
+            return await run_uncancellable(lambda: _changes(checkpoints, before, context))
+
+        command = commands.start(context, line, work, changes)
+        has_ended = await command.wait_for_end(FIRST_LOOK)
+        if command.refusal:
+            raise Refusal(command.refusal)
+        if has_ended:
+            return replace(_result(commands, command, context, 0), has_outside_effect=True)
+        content = f"{_situation(command)} Read on with `shell_read`, end it with `shell_stop`.\n{_output(command, 0)}"
+        return ToolResult(ok=True, content=content, has_outside_effect=True, background=commands.of_run(context))
+
+    reach = "" if programs.rules.network else ", and other commands cannot reach its ports"
+    return Tool(
+        name="shell_start",
+        description=(
+            "Starts a command line in the background, as `shell` runs one, and returns its id at once: for what takes "
+            f"long or does not end, as a watcher. Only in execute; at most {MOST_RUNNING} at once, for at most "
+            f"{LONGEST / 60:g} minutes. They end with your part of the turn{reach}. What they print proves nothing: "
+            "try what you made with `shell`."
+        ),
+        parameters=object_schema(
+            {"command": string(min_length=1)}, {"cwd": string("A folder; the workspace unless given.")}
+        ),
+        access=Access.RUN,
+        replay=Replay.ONCE,
+        body=body,
+        asks=programs.reaches_out,
+    )
+
+
+def shell_read_tool(commands: BackgroundCommands) -> Tool:
+    """The tool `shell_read`."""
+
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        command = commands.find(context, arguments["id"])
+        offset = arguments.get("offset")
+        wait = int(arguments.get("wait", 0))
+        if wait:
+            await command.wait_for_news(command.output.end if offset is None else offset, wait)
+        if not command.is_running:
+            await command.wait_for_end(ENDS_WITHIN)
+        return _result(commands, command, context, offset)
+
+    return Tool(
+        name="shell_read",
+        description=(
+            "Shows whether a background command still runs, how it ended, and what it has printed: from a place on, or "
+            f"the newest. With `wait` it returns as soon as there is more, or after so many seconds ({LONGEST_WAIT} at "
+            "most)."
+        ),
+        parameters=object_schema(
+            {"id": string()},
+            {
+                "offset": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "maximum": LARGEST * 1_000,
+                    "description": "The byte to read from: `next` of the last answer.",
+                },
+                "wait": {"type": "integer", "minimum": 0, "maximum": LONGEST_WAIT, "description": "Seconds."},
+            },
+        ),
+        access=Access.READ,
+        replay=Replay.READ,
+        body=body,
+        time_cap=LONGEST_WAIT + ENDS_WITHIN + 5,
+    )
+
+
+def shell_stop_tool(commands: BackgroundCommands) -> Tool:
+    """The tool `shell_stop`."""
+
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        command = commands.find(context, arguments["id"])
+        await commands.stop(command)
+        return _result(commands, command, context, None)
+
+    return Tool(
+        name="shell_stop",
+        description="Ends a background command, with all it started, and shows what it printed last.",
+        parameters=object_schema({"id": string()}),
+        access=Access.RUN,
+        replay=Replay.ONCE,
+        body=body,
+    )
+
+
+async def _run(programs: Programs, line: str, folder: Path, on_output: Callable[[bytes], None]) -> str:
+    outcome, settled = await programs.execute(
+        shell_line(line),
+        folder,
+        LONGEST,
+        can_write=True,
+        confined=False,
+        most_output=0,
+        on_output=on_output,
+    )
+    ended = outcome.ended("It", LONGEST).removeprefix("It ")
+    return f"{ended}{programs.remarks(settled)}"
+
+
+def _snapshot(checkpoints: Checkpoints | None, context: ExecutionContext) -> Snapshot | None:
+    try:
+        return checkpoints.take() if checkpoints is not None else None
+    except (CheckpointFailed, OSError) as error:
+        _log.error("checkpoint.failed", moment="before", error=str(error), **log_fields(context))
+        return None
+
+
+def _changes(checkpoints: Checkpoints | None, before: Snapshot | None, context: ExecutionContext) -> tuple[str, ...]:
+    """What differs since a snapshot; nothing where that is not known."""
+    if checkpoints is None or before is None:
+        return ()
+    try:
+        changes = checkpoints.changes(before, checkpoints.take())
+    except (CheckpointFailed, OSError) as error:
+        _log.error("checkpoint.failed", moment="after", error=str(error), **log_fields(context))
+        return ()
+    return tuple(decoded(change.path for change in changes))[:MOST_TOUCHED]
+
+
+def _result(
+    commands: BackgroundCommands, command: BackgroundCommand, context: ExecutionContext, offset: int | None
+) -> ToolResult:
+    if offset is None:
+        offset = max(command.output.begin, command.output.end - NEWEST)
+    return ToolResult(
+        ok=True,
+        content=f"{_situation(command)}\n{_output(command, offset)}",
+        touched=command.touched,
+        background=commands.of_run(context),
+    )
+
+
+def _situation(command: BackgroundCommand) -> str:
+    name = f"{command.id} (`{_one_line(command.line)}`)"
+    if command.is_running:
+        return f"{name} is running, for {command.seconds} s."  # equal results in turn would look like a loop
+    changed = f" Changed since its start: {named(command.touched)}." if command.touched else ""
+    return f"{name} {command.ended}{changed}"
+
+
+def _output(command: BackgroundCommand, offset: int) -> str:
+    """What it printed from a place on, with where to read on."""
+    begin, shown = command.output.read(offset, MOST_OUTPUT)
+    end = begin + len(shown)
+    left = f" {begin - offset} bytes before that are not kept." if begin > offset else ""
+    place = f"Bytes {begin} to {end} of {command.output.end}; next: {end}.{left}"
+    text = plain_text(shown.decode("utf-8", "replace"))
+    return f"{place} Output:\n{text}" if text.strip() else f"{place} No output."
+
+
+def _one_line(text: str, most: int = 80) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _start(parts: ToolDependencies) -> Tool | None:
+    programs = parts.programs
+    return shell_start_tool(programs, parts.background, parts.checkpoints) if programs is not None else None
+
+
+TOOLS: Final[ToolTable] = {
+    "shell_start": _start,
+    "shell_read": lambda parts: shell_read_tool(parts.background) if parts.programs is not None else None,
+    "shell_stop": lambda parts: shell_stop_tool(parts.background) if parts.programs is not None else None,
+}
