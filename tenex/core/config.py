@@ -14,6 +14,7 @@ from tenex.core.agent_phases.program import Program
 from tenex.core.approvals.rules import ApprovalRule
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.phases import Access, Phase
+from tenex.core.tool_names import FIND_TOOLS, all_of_server, server_of
 
 
 class LessonSubject(StrEnum):
@@ -96,7 +97,7 @@ class Agent:
     phases: tuple[Phase, ...] = ()
     """The phases it usually works in, as advice to the router; empty means any."""
     tools: frozenset[str] = frozenset()
-    """The tools its definition names; what it gets of them depends on the phase."""
+    """The tools its definition names, `server__*` for all of an MCP server; what it gets depends on the phase."""
     model: str = ""
     program: Program | None = None
     methods: Mapping[str, ToolRule] = field(default_factory=dict)
@@ -105,6 +106,14 @@ class Agent:
     """Whether it answers by output states, whose grammar permits the tools of the phase and no others."""
     is_called_only: bool = False
     """Whether other agents call it and no one routes to it: a class that another agent's Python file links."""
+
+    def has_tool(self, name: str) -> bool:
+        """Whether its definition names a tool, by itself or with all of its MCP server."""
+        if name in self.tools:
+            return True
+        if name == FIND_TOOLS:
+            return any(server_of(tool) for tool in self.tools)
+        return all_of_server(name) in self.tools
 
 
 @dataclass(frozen=True, slots=True)

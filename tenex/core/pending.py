@@ -5,6 +5,8 @@ from tenex.core.effects import Effect, Evaluate, Key, ModelCall, Publish, Route,
 from tenex.core.kind import all_kinds
 from tenex.core.port_values import ExecutionContext
 from tenex.core.signals import ClockJumped, Opened
+from tenex.core.tool_names import server_of
+from tenex.core.tool_questions import answers_to
 from tenex.core.trust import least_trusted
 from tenex.core.work.run import Call, CallState, Run
 
@@ -99,4 +101,5 @@ def _context(conversation: Conversation, run: Run, call: Call) -> ExecutionConte
         agent_state=conversation.memory.agent_states.get(run.state_key),
         author=person.author or None if person else None,
         role=person.role if person else None,
+        answers=answers_to(run.entries, call.request) if server_of(call.request.tool) else (),
     )

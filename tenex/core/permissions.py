@@ -17,7 +17,7 @@ def may_use(tool: ToolRule, phase: Phase, agent: Agent) -> bool:
         return False
     if tool.access is Access.SPEAK:
         return PHASES[phase].may_ask or tool.name == "complete"
-    return tool.access is Access.LEARN or tool.name in agent.tools or tool.name in agent.methods
+    return tool.access is Access.LEARN or agent.has_tool(tool.name) or tool.name in agent.methods
 
 
 class Decision(StrEnum):

@@ -133,6 +133,8 @@ class ExecutionContext:
     """The user on whose behalf it works: of several in the conversation, one who may do least."""
     role: Role | None = None
     """What that user may do; None where no message is known."""
+    answers: tuple[str, ...] = ()
+    """What people have answered to questions of this tool with these arguments, the oldest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,3 +170,5 @@ class ToolResult:
     """Whether it may have changed something that `touched` does not name."""
     background: Mapping[str, str] | None = None
     """The commands of its run that go on in the background now, by their ids; None where it says nothing of them."""
+    question: str = ""
+    """What it asks a person before it can go on; nothing was done. It is called again with the answer."""

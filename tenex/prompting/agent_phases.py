@@ -17,6 +17,7 @@ from tenex.core.agent_phases.program import AgentPhaseState, Link, Program, Scop
 from tenex.core.graph import Edge, TransitionGraph
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
+from tenex.core.tool_names import server_of
 from tenex.log import get_logger
 
 from .frontmatter import FrontMatter, FrontMatterReader, Location, ToolTable, choices
@@ -77,7 +78,7 @@ def read_program(
 
     scopes: dict[str, Scope] = {}
     for at, name, table in _named("tools", front.tools, reader):
-        if tools is not None and name not in tools and name not in always:
+        if tools is not None and name not in tools and name not in always and not server_of(name):
             reader.fault(at, f"there is no tool {name!r}. {choices(name, set(tools) - set(always))}")
         if table.model_fields_set:
             scopes[name] = scope(table, at)

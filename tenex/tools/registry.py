@@ -2,6 +2,9 @@
 
 The gate is checked twice, when tools are listed and when one is called, because an answer of a model may hold two
 calls of which the first changes what the second is permitted. `permissions.may_use` is the rule both times.
+
+Tools of MCP servers come and go while it is in use (`changing.ToolSource`). They are after all others and in a fixed
+order, so an agent that names none of them is offered the same bytes as without servers.
 """
 
 import asyncio
@@ -14,15 +17,19 @@ from typing import Any, Final
 
 from tenex.core.config import Agent, ToolRule
 from tenex.core.errors import InternalError
+from tenex.core.found_tools import are_too_many
 from tenex.core.ids import Slug
 from tenex.core.messages import ToolSpec
 from tenex.core.permissions import may_use
 from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext, ToolResult
+from tenex.core.tool_names import FIND_TOOLS, server_of
 from tenex.log import get_logger
 
 from .arguments import Arguments
 from .ask_complete import ASK, ASK_SPEC, COMPLETE, COMPLETE_SPEC
+from .changing import RuleView, ToolSource
+from .find_tools import find_tools_tool, spec_naming
 from .serialized_calls import Transactions
 from .tool import Refusal, Tool, log_fields
 
@@ -36,7 +43,7 @@ _log = get_logger(__name__)
 
 
 class ToolRegistry:
-    """Implements `core.ports.Tools` over a fixed set of tools."""
+    """Implements `core.ports.Tools` over a fixed set of tools, and those of a source that come and go."""
 
     def __init__(
         self,
@@ -45,13 +52,14 @@ class ToolRegistry:
         transactions: Transactions | None = None,
         *,
         methods: Mapping[Slug, Iterable[Tool]] | None = None,
+        source: ToolSource | None = None,
         time_cap: float = TIME_CAP,
         output_cap: int = OUTPUT_CAP,
     ) -> None:
         """Take the tools, a way to look an agent up as it is configured now, and the turns of their workspace.
 
         Without transactions, calls are not serialized and changes of programs are not recorded: for tests of one tool.
-        `methods` are the tools that only one agent has.
+        `methods` are the tools that only one agent has; `source` has those of MCP servers.
 
         Raises:
             InternalError: two tools of an agent have one name, or a schema is invalid.
@@ -71,6 +79,16 @@ class ToolRegistry:
             for slug, own in {Slug(""): self._tools, **self._methods}.items()
             for name, tool in own.items()
         }
+        self._source = source
+        self._more: dict[str, Tool] = {}
+        """The tools of the source."""
+        self._seen: Mapping[str, Tool] | None = None
+        """What the source gave last."""
+        self._every = self._rules
+        """The rules of all tools but the methods."""
+        self._find = find_tools_tool(self._hidden_from)
+        self._hidden: dict[Slug, tuple[Agent, tuple[ToolSpec, ...]]] = {}
+        """The tools of servers that agents are shown by name first, each as it was configured then."""
         self._specs: dict[tuple[Slug, Phase | None], tuple[Agent, tuple[ToolSpec, ...]]] = {}
         """What agents are offered, each as it was configured then: it is asked for some times a turn."""
         self._find_agent = find_agent
@@ -79,8 +97,13 @@ class ToolRegistry:
         self._output_cap = output_cap
 
     def rules(self) -> Mapping[str, ToolRule]:
-        """What the core goes by, for every tool and the two words."""
-        return dict(self._rules)
+        """What the core goes by, for every tool and the two words; with a source it changes with its tools."""
+        return dict(self._rules) if self._source is None else RuleView(self)
+
+    def current_rules(self) -> Mapping[str, ToolRule]:
+        """The rules of the tools that there are now."""
+        self._refresh()
+        return self._every
 
     def specs(self, phase: Phase | None, agent: Agent | Slug) -> tuple[ToolSpec, ...]:
         """The tools an agent may use in a phase, always in the same order; none for an unknown slug.
@@ -90,13 +113,19 @@ class ToolRegistry:
         known = agent if isinstance(agent, Agent) else self._find_agent(agent)
         if known is None:
             return ()
+        self._refresh()
         as_configured, specs = self._specs.get((known.slug, phase), (None, ()))
         if as_configured is not known:
-            tools = {**self._tools, **self._methods.get(known.slug, {})}
+            tools = {**self._tools, **self._methods.get(known.slug, {}), **self._more}
             named = {ASK.name: ASK_SPEC, COMPLETE.name: COMPLETE_SPEC} | {name: one.spec for name, one in tools.items()}
+            named[FIND_TOOLS] = spec_naming(self._find, self._hidden_specs(known))
             specs = tuple(named[name] for name in self._permitted(known, phase))
             self._specs[known.slug, phase] = known, specs
         return specs
+
+    def may_write(self, context: ExecutionContext) -> bool:
+        """Whether the program of the current call may write to the workspace."""
+        return self._transactions is None or self._transactions.may_write(context)
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         """Check the gate and the arguments, then carry the call out under the caps.
@@ -107,7 +136,7 @@ class ToolRegistry:
         result = self._cut(await self._carry_out(name, arguments, context))
         _log.info(
             "tool.returned",
-            tool=name if self._find(name, context.agent) else "unknown",
+            tool=name if self._tool(name, context.agent) else "unknown",
             ok=result.ok,
             ms=round((time.monotonic() - started) * 1000),
             **log_fields(context),
@@ -115,13 +144,60 @@ class ToolRegistry:
         return result
 
     def _permitted(self, agent: Agent, phase: Phase | None) -> tuple[str, ...]:
-        rules = {**self._rules, **{name: tool.rule for name, tool in self._methods.get(agent.slug, {}).items()}}
+        methods = {name: tool.rule for name, tool in self._methods.get(agent.slug, {}).items()}
+        rules = {**self._rules, **methods, **self.current_rules()}
+        if FIND_TOOLS in rules and not self._hidden_specs(agent):
+            del rules[FIND_TOOLS]
         phases = Phase if phase is None else (phase,)
         return tuple(name for name, rule in rules.items() if any(may_use(rule, one, agent) for one in phases))
 
-    def _find(self, name: str, agent: Slug) -> Tool | None:
+    def _tool(self, name: str, agent: Slug) -> Tool | None:
         """The tool that an agent calls by a name; None for a word, and where there is none."""
-        return self._tools.get(name) or self._methods.get(agent, {}).get(name)
+        if name == FIND_TOOLS and name in self._every:
+            return self._find
+        return self._tools.get(name) or self._methods.get(agent, {}).get(name) or self._more.get(name)
+
+    def _refresh(self) -> None:
+        """Take the tools of the source as they are now; one that has the name of another, or no schema, is left out."""
+        if self._source is None:
+            return
+        tools = self._source.tools()
+        if tools is self._seen:
+            return
+        taken = {*self._rules, *(name for own in self._methods.values() for name in own)}
+        more: dict[str, Tool] = {}
+        for name, tool in tools.items():
+            if name in taken:
+                _log.error("tool.left_out", tool=name, reason="another tool has its name")
+                continue
+            try:
+                self._arguments[Slug(""), name] = Arguments(name, tool.parameters)
+            except InternalError as error:
+                _log.error("tool.left_out", tool=name, reason=str(error))
+                continue
+            more[name] = tool
+        self._more = more
+        self._seen = tools
+        rules = {name: tool.rule for name, tool in more.items()}
+        self._every = {**self._rules, **({FIND_TOOLS: self._find.rule} if rules else {}), **rules}
+        self._arguments[Slug(""), FIND_TOOLS] = Arguments(FIND_TOOLS, self._find.parameters)
+        self._hidden.clear()
+        self._specs.clear()
+
+    def _hidden_from(self, slug: Slug) -> tuple[ToolSpec, ...]:
+        agent = self._find_agent(slug)
+        return self._hidden_specs(agent) if agent is not None else ()
+
+    def _hidden_specs(self, agent: Agent) -> tuple[ToolSpec, ...]:
+        """The tools of servers that an agent is shown by name first; none where they are few enough."""
+        self._refresh()
+        as_configured, hidden = self._hidden.get(agent.slug, (None, ()))
+        if as_configured is not agent:
+            usable = (tool for tool in self._more.values() if any(may_use(tool.rule, phase, agent) for phase in Phase))
+            specs = tuple(tool.spec for tool in usable)
+            hidden = specs if are_too_many(specs) else ()
+            self._hidden[agent.slug] = agent, hidden
+        return hidden
 
     def _gate(self, name: str, context: ExecutionContext) -> str | None:
         agent = self._find_agent(context.agent)
@@ -129,7 +205,9 @@ class ToolRegistry:
             return f"The agent {context.agent} is no longer in the roster; {name[:80]} was not called."
         permitted = self._permitted(agent, context.phase)
         offer = f"You may use: {', '.join(permitted)}." if permitted else "You may use no tools now."
-        if name not in self._rules and name not in self._methods.get(context.agent, {}):
+        if name not in self._every and name not in self._methods.get(context.agent, {}):
+            if server_of(name):
+                return f"There is no tool {name[:80]} now: its server was removed, or does not run. {offer}"
             return f"There is no tool {name[:80]}. {offer}"
         if name not in permitted:
             return (
@@ -139,8 +217,10 @@ class ToolRegistry:
         return None
 
     async def _carry_out(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        if self._source is not None and server_of(name):
+            await self._source.wait_for(name)
         fault = self._gate(name, context)
-        tool = self._find(name, context.agent)
+        tool = self._tool(name, context.agent)
         if fault is None and tool is None:
             fault = f"{name} is carried out by the daemon itself and cannot be called like a tool."
         if fault is not None or tool is None:
@@ -148,7 +228,8 @@ class ToolRegistry:
         given: Any = arguments  # what a model sent may be anything
         try:
             given = dict(given) if isinstance(given, Mapping) else given
-            fault = self._arguments[Slug("") if name in self._tools else context.agent, name].fault(given)
+            own = name in self._methods.get(context.agent, {})
+            fault = self._arguments[context.agent if own else Slug(""), name].fault(given)
             if fault is not None:
                 return ToolResult(ok=False, content=fault)
             call = partial(self._bounded, tool, given, context)

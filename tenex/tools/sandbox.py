@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from enum import StrEnum
 from functools import cache
@@ -72,7 +72,7 @@ def clean_environment(scratch: str) -> dict[str, str]:
 def wrapped(
     root: Path,
     command: Sequence[str],
-    environment: Mapping[str, str],
+    environment: Mapping[str, str] | None,
     *,
     cwd: Path | None = None,
     can_write: bool = False,
@@ -86,7 +86,8 @@ def wrapped(
     Args:
         root: the workspace, its real path.
         command: what runs, and its arguments.
-        environment: all it gets.
+        environment: all it gets; None for that which bubblewrap is started with: a command line can be read by every
+            user of the machine.
         cwd: where it starts; the workspace unless given.
         can_write: whether the workspace may be written to.
         network: whether it shares the machine's network, services on this machine included.
@@ -100,11 +101,8 @@ def wrapped(
     bubblewrap = find_program("bwrap", root)
     if bubblewrap is None:
         raise SandboxMissing("Nothing can be run: the sandbox (bubblewrap) is gone. The operator has to fix that.")
-    line = [bubblewrap, "--die-with-parent", "--unshare-all", "--new-session", "--cap-drop", "ALL", "--clearenv"]
-    if network:
-        line.append("--share-net")
-    for name, value in environment.items():
-        line += ["--setenv", name, value]
+    line = [bubblewrap, "--die-with-parent", "--unshare-all", "--new-session", "--cap-drop", "ALL"]
+    line += [*(["--share-net"] if network else []), *_variables(environment)]
     for folder in SYSTEM:
         if Path(folder).is_symlink():
             line += ["--symlink", str(Path(folder).readlink()), folder]
@@ -129,6 +127,14 @@ def wrapped(
             line += ["--ro-bind-try", str(path), str(path)]
     line += ["--remount-ro", "/", "--chdir", str(cwd or root), "--"]
     return [*line, init, "-I", "-S", "-B", "-c", _init(), str(MOST_PROCESSES), *command]
+
+
+def _variables(environment: Mapping[str, str] | None) -> Iterator[str]:
+    """The options that give a program its environment and nothing else."""
+    if environment is not None:
+        yield "--clearenv"
+        for name, value in environment.items():
+            yield from ("--setenv", name, value)
 
 
 @cache

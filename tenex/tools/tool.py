@@ -62,9 +62,13 @@ _CHECKS: Final = frozenset({
 def without_checks(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A schema as models are sent it: every request has some hundred tokens fewer."""
     said = {name: value for name, value in schema.items() if name not in _CHECKS and (name, value) != ("required", [])}
-    if inner := said.get("properties"):
-        said["properties"] = {name: without_checks(one) for name, one in inner.items()}
-    if items := said.get("items"):
+    inner = said.get("properties")
+    if isinstance(inner, Mapping):
+        said["properties"] = {
+            name: without_checks(one) if isinstance(one, Mapping) else one for name, one in inner.items()
+        }
+    items = said.get("items")
+    if isinstance(items, Mapping):
         said["items"] = without_checks(items)
     return said
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from tenex.core.clear_answers import is_clear_yes
 from tenex.core.conversation import Conversation, fold
 from tenex.core.delivery.records import MessageSent
 from tenex.core.errors import StoreError, UsageError
@@ -28,7 +29,6 @@ from tenex.store.repository import NEWEST, ConversationFolder
 from tenex.store.search import Filter
 from tenex.store.view import render
 from tenex.store.view_json import iso
-from tenex.core.clear_answers import is_clear_yes
 from tenex.workflows.phases.gates import is_plan_approved
 from tenex.workflows.phases.state import phases_of
 

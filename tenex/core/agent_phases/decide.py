@@ -9,6 +9,7 @@ Evaluated after each answer of its model, each result of a call and each sub-age
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from tenex.core import found_tools
 from tenex.core import records as r
 from tenex.core.config import Agent, Policy
 from tenex.core.functions.verdicts import Unanswered
@@ -40,7 +41,7 @@ def is_same_in_all_phases(state: State, run: Run, policy: Policy) -> bool:
 def offered(
     state: State, run: Run, policy: Policy, specs: Callable[[Phase | None, Slug], Sequence[ToolSpec]]
 ) -> tuple[ToolSpec, ...]:
-    """All a run is offered, in a stable order: what its agent has, then the tools of the kind of conversation.
+    """All a run is offered, in a stable order: what its agent has, the tools of the kind, what `find_tools` has found.
 
     A sub-agent's run takes no part in the kind. What depends on a function is offered by its recorded verdict
     (`ask_what_is_offered`); without one, as after a reload, it is offered after the next decision. `specs` gives the
@@ -48,14 +49,18 @@ def offered(
     """
     own = () if run.parent is not None else kind_of_conversation(state).tool_specs(state, run, policy)
     tools = specs(None if is_same_in_all_phases(state, run, policy) else run.phase, run.agent)
-    return (*_there_for(state, run, policy, tools), *own)
+    listed, added = found_tools.split(tools, run.entries)
+    there, also = _there_for(state, run, policy, listed, added)
+    return (*there, *own, *also)
 
 
-def _there_for(state: State, run: Run, policy: Policy, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """Of these tools those the agent's own phase offers, then the calls about itself, then its sub-agents."""
+def _there_for(
+    state: State, run: Run, policy: Policy, listed: Sequence[ToolSpec], added: Sequence[ToolSpec]
+) -> tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]]:
+    """Of these tools those the agent's own phase offers; after the first the calls about itself, and its sub-agents."""
     agent = policy.roster.get(run.agent)
     if agent is None or agent.program is None:
-        return tuple(tools)
+        return tuple(listed), tuple(added)
     program = agent.program
     try:
         agent_state = agent_state_of(state, run, program)
@@ -69,8 +74,9 @@ def _there_for(state: State, run: Run, policy: Policy, tools: Sequence[ToolSpec]
         except Unanswered:
             return False
 
-    there = (tool for tool in tools if is_there(tool))
-    return (*there, *specs(program, agent_state, state.cycle.phase), *link_specs(state, run, policy, is_final=True))
+    there = (tool for tool in listed if is_there(tool))
+    its_own = (*specs(program, agent_state, state.cycle.phase), *link_specs(state, run, policy, is_final=True))
+    return (*there, *its_own), tuple(tool for tool in added if is_there(tool))
 
 
 def sync_agent_state(transaction: Transaction, run: Run) -> None:

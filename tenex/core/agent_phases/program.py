@@ -15,6 +15,7 @@ from tenex.core.functions.verdicts import Verdict, digest
 from tenex.core.graph import Condition, Edge, Predicate, TransitionGraph
 from tenex.core.ids import Millis, Slug
 from tenex.core.phases import Phase
+from tenex.core.tool_names import all_of_server
 from tenex.core.values import replace
 
 HISTORY: Final = 50
@@ -193,10 +194,11 @@ class Program:
     def withheld(self, tool: str, agent_state: AgentPhaseState, conversation: Phase | None, ask: Ask) -> str | None:
         """Why a tool or a sub-agent is not there now, as the end of a sentence; None if it is."""
         link = self.links.get(tool)
-        scope = link.scope if link is not None else self.scopes.get(tool, ALWAYS)
+        named = tool if link is not None or tool in self.scopes else all_of_server(tool)
+        scope = link.scope if link is not None else self.scopes.get(named, ALWAYS)
         if scope.phases and agent_state.phase not in scope.phases:
             return f"it belongs to {', '.join(sorted(scope.phases))}"
-        holds, error = self._holds(scope.when, f"tool {tool}", agent_state, conversation, ask)
+        holds, error = self._holds(scope.when, f"tool {named}", agent_state, conversation, ask)
         if error:
             return f"its condition failed ({error})"
         return None if holds else "its condition does not hold"

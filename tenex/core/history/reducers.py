@@ -13,7 +13,7 @@ from tenex.core.reducers import Reducers
 from tenex.core.rollback.whole import RolledBack
 from tenex.core.state import State
 from tenex.core.values import replace
-from tenex.core.work.run import paid_by_model
+from tenex.core.work.run import ASK, paid_by_model
 
 from .state import (
     CYCLE_PATHS,
@@ -272,7 +272,8 @@ def _answered(state: State, history: History, record: r.QuestionAnswered) -> His
     answer = f"{record.name}: {record.text}"
     run = state.work.runs.get(record.run)
     waited = record.at - run.parked_at if run is not None and run.parked_at is not None else None
-    return _call(state, history, record, record.run, record.call, "ask", outcome="ok", result=answer, waited=waited)
+    tool = run.tool_of(record.call) if run is not None else ASK
+    return _call(state, history, record, record.run, record.call, tool, outcome="ok", result=answer, waited=waited)
 
 
 def _approval_answered(state: State, history: History, record: r.ApprovalAnswered) -> History:

@@ -12,11 +12,12 @@ from tenex.core.memory.window import MESSAGE_CHARACTERS
 from tenex.core.messages import CallResult, UserText, cut, with_context
 from tenex.core.reducers import Reducers
 from tenex.core.state import State
+from tenex.core.tool_questions import answered
 from tenex.core.values import replace
 
 from .evidence import called
 from .loop_detection import is_new
-from .run import CallState, Run, paid_by_model
+from .run import ASK, CallState, Run, paid_by_model
 from .state import Work
 from .turn import Completion, OrchestratorTurn
 
@@ -327,7 +328,10 @@ def _ask_answered(run: Run, record: r.QuestionAnswered) -> Run:
     unseen = run.unseen[:-1] if run.received == record.message else run.unseen
     run = replace(run.answered(record.seq, record.warn_at, record.close_at), unseen=unseen)
     answer = cut(record.text, MESSAGE_CHARACTERS)
-    run = run.returned(CallResult(id=record.call, tool="ask", ok=True, content=answer), record.seq)
+    tool = run.tool_of(record.call)
+    if tool != ASK:
+        answer = answered(tool, answer)
+    run = run.returned(CallResult(id=record.call, tool=tool, ok=True, content=answer), record.seq)
     waits = run.has_parked or run.has_linked  # for another answer, or for a sub-agent
     return replace(run, parked_at=record.at) if waits else run
 

@@ -31,6 +31,8 @@ MODELS: Final = 8
 """Names of models by which the costs of a run are kept apart."""
 MODEL_CHARACTERS: Final = 100
 OTHER_MODELS: Final = "others"
+ASK: Final = "ask"
+"""The tool that asks a person and does nothing else."""
 CALLS_KEPT = 30
 """Calls that are remembered of a run that was not finished, the newest."""
 ARGUMENTS, CALL_LINE, CALL_READ = 120, 240, 600
@@ -256,6 +258,11 @@ class Run:
     def find(self, call: CallId) -> Call | None:
         """The open call of that id."""
         return next((other for other in self.open_calls if other.request.id == call), None)
+
+    def tool_of(self, call: CallId) -> str:
+        """The tool of an open call that asks a person; `ask` where it is not known."""
+        asking = self.find(call)
+        return asking.request.tool if asking is not None else ASK
 
     def receives(self, text: UserText, seq: int) -> "Run":
         """A user wrote while it works: it will see that before its next step."""

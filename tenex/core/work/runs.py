@@ -8,6 +8,7 @@ before it have left them. A call goes through these states (`CallState`):
            ├─ about the agent itself, or its kind's ──► DONE    ToolCallCompleted
            ├─ a tool ───────► PERMITTED ── returns ───► DONE    ToolCallStarted, ToolCallCompleted
            ├─ `ask` ────────► PARKED ── is answered ──► DONE    QuestionAsked, QuestionAnswered
+           │  (also a tool whose server asks a person, from PERMITTED)
            ├─ it asks ──────► UNAPPROVED ── yes ──────► as if ASKED   ApprovalRequested, ApprovalAnswered
            ├─ a sub-agent ──► LINKED ── its run ends ─► DONE    RunStarted, ToolCallCompleted
            └─ a busy one ───► QUEUED ── as if ASKED             ToolCallQueued
@@ -271,7 +272,12 @@ def _park(run: LiveRun, call: Call) -> None:
         return
     options = call.request.arguments.get("options")
     choices = [str(option) for option in options] if isinstance(options, list) else []
-    text = question.strip() + "".join(f"\n- {choice}" for choice in choices)
+    _ask(run, call, question.strip() + "".join(f"\n- {choice}" for choice in choices))
+
+
+def _ask(run: LiveRun, call: Call, text: str) -> None:
+    """Ask a person, and park the call until they answer."""
+    transaction = run.transaction
     transaction.add(
         r.QuestionAsked,
         run=run.id,
@@ -406,8 +412,12 @@ def _lacking(run: Run, text: str, verdict: r.WorkVerdict) -> str:
 
 
 def returned(transaction: Transaction, run_id: RunId, call: Call, result: ToolResult) -> None:
-    """A call gave its result: the next one may start, or the model is wanted again."""
+    """A call gave its result: the next one may start, or the model is wanted again; or it asks a person first."""
     run = LiveRun(transaction, run_id)
+    if result.question and not (result.touched or result.reverted):
+        _ask(run, call, result.question)
+        _schedule(run)
+        return
     result = kind_of_conversation(transaction.state).checked_result(
         transaction, run.now, agent_phases.kept(transaction, run.now, result)
     )
