@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -23,6 +24,7 @@ class Gauges(Collector):
         actors: Callable[[], Iterable[ConversationActor]],
         lines_dropped: Callable[[], int],
         today: Callable[[], Usage],
+        mcp: Callable[[], Iterable[Mapping[str, Any]]] = tuple,
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -30,6 +32,7 @@ class Gauges(Collector):
         self._actors = actors
         self._lines_dropped = lines_dropped
         self._today = today
+        self._mcp = mcp
         self._now = now
 
     def collect(self) -> Iterator[Metric]:
@@ -51,6 +54,21 @@ class Gauges(Collector):
         yield _gauge("queued_signals", "Signals that conversations have not decided yet.", queued)
         about = "Log lines lost because the stream was not read."
         yield CounterMetricFamily("tenex_log_lines_dropped", about, value=self._lines_dropped())
+        yield from self._mcp_servers()
+
+    def _mcp_servers(self) -> Iterator[Metric]:
+        servers = list(self._mcp())
+        ready = {server["name"]: server["state"] == "ready" for server in servers}
+        yield _labelled("mcp_server_ready", "Whether an MCP server runs and answers.", "server", ready)
+        for what, about in (
+            ("calls", "Calls of tools of MCP servers."),
+            ("failures", "Calls of tools of MCP servers without an answer."),
+            ("losses", "Connections to MCP servers that broke, and starts that failed."),
+        ):
+            counted = CounterMetricFamily(f"tenex_mcp_{what}", about, labels=("server",))
+            for server in servers:
+                counted.add_metric((server["name"],), server.get(what, 0))
+            yield counted
 
     def _relays(self) -> Iterator[Metric]:
         relays = self._pool().status()

@@ -5,18 +5,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mappi
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from typing import Final
 
 from tenex.configuration.agents import former_keys
 from tenex.configuration.build import StaticContext, check_people, configure, reconfigure, shadow_of
+from tenex.configuration.mcp import read_mcp
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError, StoreDamaged
 from tenex.core.ids import ConversationId, Millis, PublicKey
-from tenex.core.ports import Journal, Model, Observer
+from tenex.core.ports import ExecutionContext, Journal, Model, Observer
 from tenex.core.records import Record
 from tenex.core.totals.costs import DAY
 from tenex.core.totals.state import SPENDING_DAYS
 from tenex.llm.scripted import Pace
+from tenex.mcp.servers import McpServers
 from tenex.nostr.compose import NostrSealer, Publisher
 from tenex.nostr.deletions import DELETION, deleted_events
 from tenex.nostr.direct import WRAPS
@@ -42,6 +46,7 @@ from tenex.runtime.lifecycle import Runtime, TaskFactory
 from tenex.runtime.outbox import Outbox
 from tenex.service.control import control_socket
 from tenex.settings import Settings, check_paths, resolve_paths
+from tenex.store import atomic
 from tenex.store.daemon_journal import DaemonJournal
 from tenex.store.disk import Disk
 from tenex.store.index import Index, Shown
@@ -60,11 +65,16 @@ from .control import Awaited, orders
 from .direct_messages import DirectMessages
 from .index_updater import IndexUpdater, keep_cursors, oldest_cursor, oldest_new
 from .live_configuration import LiveConfiguration, Reloading
+from .mcp_launch import Launcher
+from .mcp_tools import McpTools
 from .profile_publisher import ProfileAnnouncer
 from .quotations import QuotationFinder
 from .telemetry import make_meter, open_port, open_spans
 from .typing_indicators import TypingIndicators, project_status
 from .watch_stream import WatchStream
+
+MCP_SERVERS_START: Final = 5.0
+"""Seconds a start waits for MCP servers, so that work that goes on finds their tools; most need less than one."""
 
 
 @asynccontextmanager
@@ -102,6 +112,7 @@ async def open_application(
         app._build_runtime(observers)
         await app._catch_up(shown)
         await app._open_control()
+        await app.mcp.settle(MCP_SERVERS_START)
         yield app
 
 
@@ -196,6 +207,7 @@ class Application:
             lambda: self.coordinator,
             lines_dropped,
             lambda: self.daily.today()[0].used,
+            lambda: self.mcp.status(),  # noqa: PLW0108 it is made in a later step
         )
         self.disk = Disk(timed=self.meter.timed if self.meter else None)
         stack.callback(self.disk.close)
@@ -209,16 +221,27 @@ class Application:
     async def _configure(self, pace: Pace | None) -> None:
         """Build what a reload replaces: users, agents, tools, prompts, models."""
         self.watch_stream = WatchStream(self.clock)
+        has_sandbox = await asyncio.to_thread(probe_bubblewrap)
+        workspace = Workspace(self.places.workspace)
+        self.mcp = McpServers(Launcher(workspace.root, self.places.data.resolve(), has_sandbox))
+        self.stack.push_async_callback(self.mcp.close)
+        self.mcp.apply(await asyncio.to_thread(read_mcp, self.settings))
         self.static = StaticContext(
             places=self.places,
             ring=self.ring,
             book=self.daemon_journal,
-            workspace=Workspace(self.places.workspace),
+            workspace=workspace,
             past_messages=PastMessages(self.index, self.folder),
             model=self.model,
             pace=pace,
             on_progress=self.watch_stream.on_output,
-            has_sandbox=await asyncio.to_thread(probe_bubblewrap),
+            has_sandbox=has_sandbox,
+            mcp_tools=McpTools(
+                self.mcp,
+                self._keep_file,
+                workspace.root,
+                lambda context: self.current.now.tools.may_write(context),  # noqa: PLW0108 - a reload replaces them
+            ),
             ask=lambda question: self.asker(question),  # noqa: PLW0108 it is made in a later step
         )
         self.stack.push_async_callback(self.static.background.close)
@@ -388,6 +411,7 @@ class Application:
             own_tools=lambda: current.now.own_tools.report(),  # noqa: PLW0108 - a reload replaces it
             today=self.daily.today,
             background=self.static.background.running,
+            mcp=self.mcp.status,
         )
         rollback_done = Awaited(self.coordinator)
         approval_orders = ApprovalOrders(self.coordinator, self.clock)
@@ -421,7 +445,9 @@ class Application:
 
     async def _reload_configuration(self) -> list[str]:
         changed, needs_restart = await asyncio.to_thread(reconfigure, self.current.now, self.static)
+        servers = await asyncio.to_thread(read_mcp, changed.settings)
         self.current.change(changed)
+        self.mcp.apply(servers)
         self.keys.update({key.public: key for key in changed.keys.values()})
         self.inbox.change(changed.people, changed.named, changed.workflows)
         self.listener.change(list(self.keys), changed.slugs, changed.everybody)
@@ -429,6 +455,17 @@ class Application:
         self.indicators.changed()
         self.coordinator.retry_held()
         return needs_restart
+
+    async def _keep_file(self, context: ExecutionContext, name: str, data: bytes) -> Path:
+        """Keep a file that a tool gave back in the folder of its conversation."""
+        place = self.folder.path(context.conversation_id) / "files" / name
+
+        def write() -> None:
+            atomic.make_folder(place.parent)
+            atomic.replace(place, data)
+
+        await asyncio.to_thread(write)
+        return place
 
     def _on_fork(self, branch: ForkResult) -> None:
         self.index_updater.on_records(branch.state, branch.records)

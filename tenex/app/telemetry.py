@@ -1,8 +1,8 @@
 """Metrics, health endpoints and traces, if the settings ask for them; their libraries are loaded only then."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tenex import __version__
 from tenex.core.errors import ConfigurationError
@@ -25,6 +25,7 @@ def make_meter(
     actors: Callable[[], ConversationCoordinator],
     lines_dropped: Callable[[], int],
     today: Callable[[], Usage],
+    mcp: Callable[[], Iterable[Mapping[str, Any]]],
 ) -> "Meter | None":
     """The metrics if `metrics.port` is set; its sources are read at each scrape."""
     if settings.metrics.port is None:
@@ -33,7 +34,7 @@ def make_meter(
 
     from .gauges import Gauges
 
-    return Meter(Gauges(pool, actors, lines_dropped, today))
+    return Meter(Gauges(pool, actors, lines_dropped, today, mcp))
 
 
 async def open_port(

@@ -72,9 +72,23 @@ def path(given: Globals) -> None:
 
 
 def _without_passwords(values: dict[str, Any]) -> dict[str, Any]:
-    """Hide the query of a relay's address: some paid relays put a key there."""
+    """Hide the query of an address, where some put a key, and what MCP servers are given but names of variables."""
     urls = [re.sub(r"\?.*", "?...", url) for url in values["relays"]["urls"]]
-    return {**values, "relays": {**values["relays"], "urls": urls}}
+    servers = {name: _without_keys(server) for name, server in values["mcp"]["servers"].items()}
+    return {
+        **values,
+        "relays": {**values["relays"], "urls": urls},
+        "mcp": {**values["mcp"], "servers": servers},
+    }
+
+
+def _without_keys(server: Mapping[str, Any]) -> dict[str, Any]:
+    def shown(value: str) -> str:
+        return value if "${" in value and ":-" not in value else "..."
+
+    hidden = {name: {key: shown(value) for key, value in server[name].items()} for name in ("env", "headers")}
+    url = server["url"] and re.sub(r"\?.*", "?...", server["url"])
+    return {**server, **hidden, "url": url}
 
 
 def _toml(values: Mapping[str, Any], origins: Mapping[str, str], at: str = "") -> Iterator[str]:

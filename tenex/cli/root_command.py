@@ -39,8 +39,8 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "config": ("tenex.cli.config:config", "Show and check the settings."),
     "workflows": ("tenex.cli.workflows:workflows", "Draw, check, add and run workflows."),
     "workspace": ("tenex.cli.workspace:workspace", "Show and set up the project that agents work on."),
+    "mcp": ("tenex.cli.mcp:mcp", "Try MCP servers, or offer conversations to MCP clients."),
     "eval": ("tenex.cli.evaluate:evaluate", "Run scenarios, and show what failed and what models took."),
-    "mcp": ("tenex.cli.mcp:mcp", "Use MCP: offer the conversations to other programs."),
     "completion": ("tenex.cli.completion:completion", "Install completion for your shell, and the man page."),
     "graph": ("tenex.cli.workflows:workflows", "The same as `workflows`."),
 }

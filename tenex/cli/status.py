@@ -137,6 +137,8 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         yield f"undelivered    {', '.join(f'{number} for {url}' for url, number in report['undelivered'].items())}"
     if "models" in report:
         yield from _models(report["models"], now)
+    if report.get("mcp"):
+        yield from _mcp(report["mcp"])
     if "tokens" in report.get("today", {}):
         yield from _today(report["today"])
     if report.get("background"):
@@ -200,6 +202,19 @@ def _models(models: dict[str, Any], now: datetime) -> Iterator[str]:
     if last:
         agent = f"{last['who']} in {last['conversation'][:8]}"
         yield f"  last failure {_ago(last['at'], now)}, {agent}: {last['why']}"
+
+
+def _mcp(servers: list[dict[str, Any]]) -> Iterator[str]:
+    ready = sum(server["state"] == "ready" for server in servers)
+    yield f"MCP servers    {ready} of {len(servers)} ready"
+    for server in servers:
+        if server["state"] == "ready":
+            restarts = max(0, server["starts"] - 1)
+            again = f", started again {count(restarts, 'time')}" if restarts else ""
+            yield f"  {_mark('ready')}{server['name']}  {count(server['tools'], 'tool')}{again}"
+        else:
+            why = f": {server['why']}" if server.get("why") else ""
+            yield f"  {_mark(server['state'])}{server['name']}{why}"
 
 
 def _today(today: dict[str, Any]) -> Iterator[str]:
@@ -276,7 +291,7 @@ def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:
 
 
 def _mark(kind: str) -> str:
-    is_loud = kind in ("unresponsive", "away", "suspended", "quarantined", "held", "limited", "reached")
+    is_loud = kind in ("unresponsive", "away", "suspended", "quarantined", "held", "limited", "reached", "refused")
     return f"{kind.upper() if is_loud else kind:12}"
 
 

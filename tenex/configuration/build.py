@@ -23,6 +23,7 @@ from tenex.prompting.prompter import ConversationPrompter
 from tenex.settings import ProjectPaths, Settings, check_paths, reload_settings
 from tenex.store.daemon_journal import DaemonJournal
 from tenex.tools.background import BackgroundCommands
+from tenex.tools.changing import ToolSource
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.dependencies import ToolDependencies
 from tenex.tools.overview import overview, workspace_notes
@@ -81,6 +82,8 @@ class StaticContext:
     """Asks an agent or a workflow by its name, for nodes of missions."""
     background: BackgroundCommands = field(default_factory=BackgroundCommands)
     """Programs of agents that go on after their calls."""
+    mcp_tools: ToolSource | None = None
+    """The tools of MCP servers; None in a preview, which starts none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,7 +355,7 @@ def _tools(
     )
     loaded = own.load(library, ground.workspace, shell.policy, parts.programs)
     tools = [*standard_tools(parts), *loaded.tools]
-    return ToolRegistry(tools, find_agent, turns, methods=methods), loaded
+    return ToolRegistry(tools, find_agent, turns, methods=methods, source=ground.mcp_tools), loaded
 
 
 def _changes_of_turn(shadow: Checkpoints | None, conversation: Conversation, turn: TurnId) -> str:

@@ -13,6 +13,7 @@ from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext, ToolResult
+from tenex.core.tool_names import server_of
 from tenex.plugins.packages import AgentSource
 from tenex.prompting.agents import AgentDefinition, OutputDefinition
 from tenex.prompting.frontmatter import OutputTable
@@ -89,7 +90,7 @@ def _faults_of_names(one: PythonAgent, named: Collection[str], tools: Collection
             if name in tools:
                 yield f"{one.source}: {name} is a tool of the daemon's. Call the {what} by another name."
     for name in named:
-        if name not in tools:
+        if name not in tools and not server_of(name):
             yield f"{one.source}: `tools` names {name!r}. There are: {', '.join(sorted(tools))}."
 
 

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 
 from tenex.configuration.agents import load_agents, only_agent
+from tenex.configuration.mcp import read_mcp, unknown_servers
 from tenex.configuration.models import build_model_client, unusable_models
 from tenex.configuration.own_tools import find_own_tools
 from tenex.configuration.workflows import load_workflows
 from tenex.core.approvals.rules import matches
 from tenex.core.errors import ConfigurationError
+from tenex.mcp.servers import missing_sdk
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import Settings, check_paths, resolve_paths, suggestion
 
@@ -50,6 +52,11 @@ def check_configuration(settings: Settings) -> tuple[list[str], list[str]]:
         for slug in settings.models.agents
         if slug not in known
     ]
+    servers = read_mcp(settings)
+    why = missing_sdk() if servers.servers else ""
+    if why:
+        remarks.append(f"mcp.servers: {why}")
+    remarks += [*servers.faults.values(), *unknown_servers(library.definitions.values(), servers)]
     return faults, remarks
 
 

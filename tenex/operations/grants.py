@@ -23,6 +23,7 @@ def grants_of(settings: Settings) -> dict[str, list[str]]:
         "files outside": [f"{place} ({name})" for name, place in places_outside(settings, here).items()],
         "keys in it": sorted(KeyRing(here.keys).names()),
         "agents and code": [*contents_of(here.data, code_paths(settings, here)), *_modules(settings)],
+        "MCP servers": [*_mcp(settings)],
         "sandbox": [*_sandbox(settings)],
     }
     return {name: values for name, values in found.items() if values}
@@ -63,6 +64,15 @@ def _variables(settings: Settings) -> Iterator[str]:
 def _modules(settings: Settings) -> Iterator[str]:
     yield from (f"module {name}" for name in settings.workflows if ":" in name)
     yield from (f"package {name} (plugins.allow)" for name in settings.plugins.allow)
+
+
+def _mcp(settings: Settings) -> Iterator[str]:
+    """The servers of the settings; the file with others is listed with the agents and code."""
+    for name, server in settings.mcp.servers.items():
+        started = " ".join([server.command or server.url or "", *server.args])
+        freedom = "" if server.sandbox or server.command is None else ", without a sandbox, as you"
+        believed = ", trusted" if server.trust else ""
+        yield f"{name}: {started}{freedom}{believed}"
 
 
 def _sandbox(settings: Settings) -> Iterator[str]:

@@ -3,6 +3,7 @@
     {"state", "at", "process": {...}, "configuration": {...}, "disk": {...}, "clock": {"aheadSeconds"} or {},
      "relays": [...], "models": {...}, "refusals": [...], "background": [{"id", "conversation", "agent", ...}],
      "today": {"endsAt", "who", "state", "tokens", "costUsd", "limits", "people": [...]},
+     "mcp": [{"name", "state", "why", "tools", "protocol", "starts", "losses", "calls", "failures"}],
      "conversations": {"counts": {kind: n}, "open": [...], "waiting": [...], "suspended": [...], "quarantined": [...]}}
 
 Names are spelled as in `conversation.json`; times are ISO 8601 in UTC, ages in seconds.
@@ -96,6 +97,8 @@ class Reporter:
     today: Callable[[], Sequence[DayUse]]
     background: Callable[[], Sequence[Mapping[str, Any]]] = tuple
     """The programs of agents that go on after their calls."""
+    mcp: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+    """The MCP servers, each with its state."""
 
     def __post_init__(self) -> None:
         self._started_at = self.clock.now()
@@ -151,6 +154,7 @@ class Reporter:
             },
             "today": spending(self.today(), now),
             "background": [dict(command) for command in self.background()],
+            "mcp": [dict(server) for server in self.mcp()],
             "conversations": conversations,
         }
 

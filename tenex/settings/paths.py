@@ -200,8 +200,10 @@ def resolve_paths(settings: Settings) -> ProjectPaths:
 
 
 def code_paths(settings: Settings, here: ProjectPaths) -> tuple[Path, ...]:
-    """Where a data folder has its agents, tools, skills and workflows: folders, and files that its settings name."""
+    """Where a data folder has agents, tools, skills, workflows and MCP servers: folders, and files settings name."""
     named = [here.data / name for name in settings.workflows if ":" not in name]
+    if settings.mcp.servers_file is not None:
+        named.append(_absolute(Path(settings.mcp.servers_file), here.data))
     roots = (here.agents, here.tools, here.skills, here.workflows, *named)
     return tuple(Path(os.path.abspath(path)) for path in roots)  # noqa: PTH100 as named
 

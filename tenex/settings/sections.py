@@ -464,6 +464,32 @@ class WorkspaceSettings(Section):
     commit: Literal["never", "ask", "auto"] = "never"
 
 
+class McpServer(Section):
+    """How one MCP server is started or reached, and what its tools may do."""
+
+    command: Text | None = None
+    args: list[str] = []
+    env: dict[str, str] = {}
+    cwd: Text | None = None
+    type: Text | None = None
+    url: Text | None = None
+    headers: dict[str, str] = {}
+    trust: bool = False
+    sandbox: bool = True
+    network: bool = False
+    folders: list[Text] = []
+    tools: list[Text] = []
+    replay: dict[str, Literal["once", "idempotent", "read"]] = {}
+    timeout: Annotated[float, Field(gt=0, le=3600)] = 60
+
+
+class Mcp(Section):
+    """The MCP servers whose tools agents may have."""
+
+    servers_file: Text | None = None
+    servers: dict[str, McpServer] = {}
+
+
 class Metrics(Section):
     """Where health and metrics are served."""
 
@@ -531,6 +557,7 @@ class Settings(BaseSettings):
     tools: ToolSettings = ToolSettings()
     plugins: Plugins = Plugins()
     workspace: WorkspaceSettings = WorkspaceSettings()
+    mcp: Mcp = Mcp()
     log: Log = Log()
     metrics: Metrics = Metrics()
     traces: Traces = Traces()

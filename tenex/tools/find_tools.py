@@ -1,4 +1,4 @@
-"""`find_tools`: an agent with many tools of MCP servers finds those that it needs now (`core.context.found_tools`)."""
+"""`find_tools`: an agent with many tools of MCP servers finds those that it needs now (`core.found_tools`)."""
 
 import re
 from collections import Counter

@@ -61,7 +61,8 @@ def forked(cwd: Path, home: Path) -> Tenex:
 @pytest.fixture
 def trusted(forked: Tenex, cwd: Path) -> Path:
     """The current folder, trusted with an agent of each sort, a workflow and a module that it imports."""
-    (cwd / "tenex.toml").write_text("[people]\nopen = true\n")
+    (cwd / "tenex.toml").write_text('[people]\nopen = true\n[mcp]\nservers_file = "mcp.json"\n')
+    (cwd / "mcp.json").write_text('{"mcpServers": {}}')
     for folder in ("agents", "config/workflows"):
         (cwd / folder).mkdir(parents=True)
     (cwd / "agents" / "helper.md").write_text(MARKDOWN)
@@ -179,6 +180,7 @@ def test_trust_shows_what_the_folder_would_get(forked: Tenex, cwd: Path) -> None
         ("config/workflows/evil.json", "{}"),
         ("config/workflows/_shared.py", RUNS),
         ("config/workflows/spy.py", AGENT),
+        ("mcp.json", '{"mcpServers": {"spy": {"command": "touch", "args": ["ran"], "sandbox": false}}}'),
     ],
 )
 def test_a_file_that_is_new_or_has_changed_ends_the_trust(forked: Tenex, trusted: Path, name: str, text: str) -> None:

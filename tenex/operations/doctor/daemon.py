@@ -100,6 +100,11 @@ def problems_in_status(status: Mapping[str, Any]) -> Iterator[Finding]:
             message = f"the daemon is not served here{_since(relay['unresponsiveSince'])}: {reason}"
             fix = "see what the check `relays` reports; the daemon keeps trying"
             yield fault(message, url_text(relay["url"]), fix, RelayUnavailable)
+    for server in status.get("mcp", ()):
+        if server["state"] != "ready" and server["why"]:
+            message = f"this MCP server does not run: {server['why']}"
+            fix = "correct it, then `tenex mcp test`; the daemon keeps trying one that can be started"
+            yield warning(message, f"mcp.servers.{server['name']}", fix)
     held = [
         {"id": one["id"], "why": status["models"].get("lastFailure", {}).get("why", "")}
         for one in stored["open"]

@@ -1,0 +1,129 @@
+"""What is started for an MCP server: its program in the sandbox of agents' commands, or as it is where that is set.
+
+In the sandbox it may write to the workspace, but to no git repository in it, and sees besides only the system, its own
+installation and the folders that are configured: a virtual environment or a folder of Node's packages, an
+interpreter, a script that is an argument. None of our variables reach it but those that are configured.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tenex.core.errors import ConfigurationError
+from tenex.mcp.config import ServerConfig
+from tenex.mcp.stdio import Program
+from tenex.tools import sandbox, workspace_scan
+from tenex.tools.git_config import folders_elsewhere
+from tenex.tools.project_environment import PARTS, SYSTEM, SYSTEM_PATH
+
+INHERITED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+"""Variables that a program gets without a sandbox, besides those that are configured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """Makes the command line of a server; blocks."""
+
+    root: Path
+    """The workspace, its real path."""
+    data: Path
+    """The data folder, which no server sees."""
+    has_sandbox: bool
+
+    def __call__(self, config: ServerConfig) -> Program:
+        """What is started.
+
+        Raises:
+            ConfigurationError: it may not be, or there is no such program.
+        """
+        folder = Path(config.cwd).expanduser() if config.cwd else self.root
+        folder = self.root / folder
+        if not folder.is_dir():
+            raise ConfigurationError([f"{config.place}.cwd: there is no folder {folder}. Correct it."])
+        program = self._find(config, folder)
+        if config.sandbox:
+            return self._sandboxed(config, program, folder)
+        if Path(os.path.realpath(program)).is_relative_to(self.root):
+            raise ConfigurationError(
+                [f"{config.place}.command: {program} is in the workspace, where agents write. Set sandbox = true."]
+            )
+        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        return Program(command=(str(program), *config.args), environment={**inherited, **config.env}, folder=folder)
+
+    def _find(self, config: ServerConfig, folder: Path) -> Path:
+        named = Path(config.command).expanduser()
+        path = config.env.get("PATH", os.environ.get("PATH", os.defpath))
+        program = shutil.which(str(folder / named) if len(named.parts) > 1 else config.command, path=path)
+        if program is None:
+            raise ConfigurationError(
+                [f"{config.place}.command: there is no program {config.command}. Install it, or give its full path."]
+            )
+        return Path(os.path.abspath(program))  # noqa: PTH100 - links are kept: by its name it finds its installation
+
+    def _sandboxed(self, config: ServerConfig, program: Path, folder: Path) -> Program:
+        if not self.has_sandbox:
+            raise ConfigurationError(
+                [f"{config.place}: there is no sandbox here (bubblewrap). Install it, or set sandbox = false."]
+            )
+        shown = [*self._configured(config), *_installation(program), *folders_elsewhere(self.root)]
+        if not folder.is_relative_to(self.root):
+            shown.append(folder)
+        for place in (program, *map(Path, config.args)):
+            if not place.is_absolute() or not os.path.isfile(place):  # noqa: PTH113 - an argument may be too long
+                continue
+            modules = next((above for above in place.parents if above.name == "node_modules"), None)
+            shown.append(modules or place)
+        places = [place for place in _outermost(shown) if place.exists() and not self._is_seen(place)]
+        before = workspace_scan.take(self.root)
+        environment = {
+            **sandbox.clean_environment(sandbox.HOME),
+            "PATH": os.pathsep.join([str(program.parent), *SYSTEM_PATH]),
+            **config.env,
+        }
+        line = sandbox.wrapped(
+            self.root,
+            [str(program), *config.args],
+            None,
+            cwd=folder,
+            can_write=True,
+            network=config.network,
+            folders=places,
+            protected=[self.root / os.fsdecode(path) for path in before.protected()],
+        )
+        return Program(command=tuple(line), environment=environment, folder=self.root)
+
+    def _configured(self, config: ServerConfig) -> Iterator[Path]:
+        for index, name in enumerate(config.folders):
+            place = self.data / Path(name).expanduser()
+            if self.data.is_relative_to(os.path.realpath(place)):
+                raise ConfigurationError(
+                    [f"{config.place}.folders[{index}]: {place} has the data folder with its keys. Name others."]
+                )
+            yield place
+
+    def _is_seen(self, place: Path) -> bool:
+        real = Path(os.path.realpath(place))
+        is_inside = place.is_relative_to(self.root) or real.is_relative_to(self.root)
+        holds_keys = self.data.is_relative_to(real)
+        return is_inside or holds_keys or any(place.is_relative_to(folder) for folder in SYSTEM)
+
+
+def _outermost(places: Iterable[Path]) -> list[Path]:
+    """The places that are not within another of them: nothing can be mounted on a link that is seen already."""
+    every = list(dict.fromkeys(places))
+    return [place for place in every if not any(place != other and place.is_relative_to(other) for other in every)]
+
+
+def _installation(program: Path) -> Iterator[Path]:
+    """The folders that a program's installation consists of, as far as its place tells."""
+    for place in dict.fromkeys((program, Path(os.path.realpath(program)))):
+        prefix = place.parent.parent
+        if (prefix / "pyvenv.cfg").is_file():
+            yield prefix
+            base = Path(os.path.realpath(prefix / "bin" / "python")).parent.parent
+            yield from (base / name for name in PARTS)
+        elif (prefix / "lib" / "node_modules").is_dir():
+            yield from (prefix / name for name in PARTS)

@@ -1,0 +1,231 @@
+"""The tools of MCP servers as tools of ours: where they may be used, whether a person is asked, what they give back.
+
+A server that is not trusted is believed nothing: its tools run programs, a call is never repeated, and a person is
+asked. Of a trusted one the annotations count: what only reads may be used where reading may, and asks no one.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from tenex.core.config import Replay
+from tenex.core.messages import cut, is_too_deep
+from tenex.core.phases import Access
+from tenex.core.ports import ExecutionContext, ToolResult
+from tenex.core.tool_names import server_of
+from tenex.mcp.connection import READY, Answer, CallFailed, CallTimedOut, ServerLost, ServerUnavailable
+from tenex.mcp.questions import NoAnswer, needs_input, question_in
+from tenex.mcp.results import File, read_result
+from tenex.mcp.servers import McpServers, NamedTool
+from tenex.tools import workspace_scan
+from tenex.tools.process import decoded, plain_text
+from tenex.tools.process import named as taken
+from tenex.tools.tool import Refusal, Tool, run_uncancellable, with_remarks
+from tenex.tools.write_policy import is_confined
+
+MOST_TEXT: Final = 32 * 1024
+"""Characters of a result, as of a command: its beginning and its end."""
+MOST_DESCRIPTION: Final = 2_000
+"""Characters of a description: it is in every request."""
+MOST_SCHEMA: Final = 16 * 1024
+"""Characters of a schema, likewise."""
+
+
+class _Asks(Exception):
+    """A person has to answer first; the text is the question."""
+
+
+class _OutcomeUnknown(Exception):
+    """Whether a call was carried out is not known; the text is for the model."""
+
+
+Keep = Callable[[ExecutionContext, str, bytes], Awaitable[Path]]
+"""Keeps a file of a result under a name, and returns where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What is known of a tool."""
+
+    access: Access
+    replay: Replay
+    asks: bool
+
+
+def traits_of(named: NamedTool) -> Traits:
+    """What a tool may do, by its annotations where its server is trusted, and by the settings."""
+    config = named.config
+    tool = named.tool
+    only_reads = config.trust and tool.reads_only
+    replay = Replay.ONCE
+    if only_reads:
+        replay = Replay.READ
+    elif config.trust and tool.is_idempotent:
+        replay = Replay.IDEMPOTENT
+    said = config.replay.get(tool.name)
+    return Traits(
+        access=Access.READ if only_reads else Access.RUN,
+        replay=Replay(said) if said else replay,
+        asks=not only_reads,
+    )
+
+
+class McpTools:
+    """The tools of all servers: a `tools.changing.ToolSource`."""
+
+    def __init__(
+        self, servers: McpServers, keep: Keep, root: Path, may_write: Callable[[ExecutionContext], bool]
+    ) -> None:
+        """Take the servers, what keeps files, the workspace, and whether it may be written to in a call."""
+        self._servers = servers
+        self._keep = keep
+        self._root = root
+        self._may_write = may_write
+        self._seen: Mapping[str, NamedTool] | None = None
+        self._tools: dict[str, Tool] = {}
+
+    def tools(self) -> Mapping[str, Tool]:
+        """The tools there are now, in order; another mapping once they have changed."""
+        if self._servers.tools is not self._seen:
+            self._seen = self._servers.tools
+            self._tools = {name: self._tool(named) for name, named in self._seen.items()}
+        return self._tools
+
+    async def wait_for(self, name: str) -> None:
+        """Return once a tool is there; at once where its server has a list of tools or is not configured."""
+        server = self._servers.of(server_of(name))
+        if server is None or name in self._servers.tools or server.tools:
+            return
+        try:
+            await server.wait()
+        except ServerUnavailable:
+            return
+
+    def _tool(self, named: NamedTool) -> Tool:
+        traits = traits_of(named)
+        tool = named.tool
+        config = named.config
+        changes = traits.access is Access.RUN
+
+        async def answered(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+            try:
+                result = await self._call(named, traits.replay, arguments)
+                result = await self._answered(named, arguments, context.answers, result)
+            except _OutcomeUnknown as unknown:
+                return ToolResult(ok=False, content=str(unknown), has_outside_effect=changes)
+            except _Asks as asks:
+                return ToolResult(ok=False, content=str(asks), question=str(asks))
+            shown = await self._shown(named, result, context)
+            return replace(shown, has_outside_effect=changes)
+
+        async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+            if changes and config.is_program and config.sandbox:
+                return await self._guarded(lambda: answered(arguments, context), context)
+            return await answered(arguments, context)
+
+        return Tool(
+            name=named.name,
+            description=cut(" ".join(tool.description.split()), MOST_DESCRIPTION) or f"{tool.name} of {config.name}.",
+            parameters=_parameters(tool.schema),
+            access=traits.access,
+            replay=traits.replay,
+            body=body,
+            time_cap=2 * (config.timeout + READY) + 10,  # its own deadlines come first, with a better message
+            leaves_changes=config.is_program,
+            asks=traits.asks,
+        )
+
+    async def _guarded(self, call: Callable[[], Awaitable[ToolResult]], context: ExecutionContext) -> ToolResult:
+        """The result of a call whose program may write to the workspace; what git would run of it is taken away."""
+        confined = is_confined(context.phase)
+        if confined and not self._may_write(context):
+            raise Refusal("It cannot be called in this phase: nothing here could undo what it changes.")
+        before = await asyncio.to_thread(workspace_scan.take, self._root)
+        settled = workspace_scan.Settled()
+        try:
+            result = await call()
+        finally:
+            settled = await run_uncancellable(partial(workspace_scan.settle, self._root, before, confined=confined))
+        remarks = []
+        if settled.removed:
+            remarks.append(
+                f"Taken away: {taken(decoded(settled.removed))}. It is renamed, with `.replaced-` and digits at "
+                "the end. Tools make no repositories here and nothing that git runs; a person can."
+            )
+        if settled.lost:
+            lost = taken(decoded(settled.lost))
+            remarks.append(f"Lost, and cannot be restored: {lost}; name this in your summary.")
+        return replace(result, content=with_remarks(result.content, remarks))
+
+    async def _call(
+        self, named: NamedTool, replay: Replay, arguments: Mapping[str, Any], answer: Answer | None = None
+    ) -> Any:
+        """The answer of the server; a call that was lost is made once more where that does no harm."""
+        connection = named.connection
+        tool = named.tool.name
+        try:
+            return await connection.call(tool, arguments, answer)
+        except ServerLost as lost:
+            if replay is Replay.ONCE:
+                raise _OutcomeUnknown(f"unknown: {lost}; check before repeating") from lost
+        except CallTimedOut as late:
+            raise _OutcomeUnknown(f"unknown: {late}; check before repeating") from late
+        except (ServerUnavailable, CallFailed) as error:
+            raise Refusal(f"{str(error).rstrip('.')}.") from error
+        try:
+            return await connection.call(tool, arguments)
+        except (ServerLost, CallTimedOut) as error:
+            raise _OutcomeUnknown(f"unknown: {error}, and before that too; check before repeating") from error
+        except (ServerUnavailable, CallFailed) as error:
+            raise Refusal(f"{str(error).rstrip('.')}.") from error
+
+    async def _answered(
+        self, named: NamedTool, arguments: Mapping[str, Any], answers: Sequence[str], result: Any
+    ) -> Any:
+        """The result once the server has the answers that it asks for; each answers one question, in order.
+
+        Raises:
+            _Asks: a person has to answer first.
+        """
+        server = named.config.name
+        waiting = list(answers)
+        while needs_input(result):
+            question = question_in(result)
+            if question is None:
+                raise Refusal(f"{server} asks for something that cannot be given here; nothing was done.")
+            if not waiting:
+                raise _Asks(plain_text(question.text(server)))
+            text = waiting.pop(0)
+            try:
+                values = question.read(text)
+            except NoAnswer as fault:
+                if waiting:  # it was asked again
+                    continue
+                raise _Asks(f"That was no answer. {fault}\n{plain_text(question.text(server))}") from fault
+            answer = Answer(key=question.key, values=values, state=result.request_state)
+            result = await self._call(named, Replay.ONCE, arguments, answer)
+        return result
+
+    async def _shown(self, named: NamedTool, result: Any, context: ExecutionContext) -> ToolResult:
+        reply = read_result(result)
+        shown: list[str] = []
+        for index, part in enumerate(reply.parts, 1):
+            if isinstance(part, File):
+                key = context.idempotency_key.rpartition(":")[2]
+                place = await self._keep(context, f"{named.name}-{key}-{index}{part.suffix}", part.data)
+                shown.append(f"[{part.kind} ({part.mime}, {len(part.data):,} bytes) is kept for people: {place}]")
+            else:
+                shown.append(part)
+        text = plain_text("\n".join(shown))
+        return ToolResult(ok=reply.ok, content=cut(text, MOST_TEXT) or "(It answered nothing.)")
+
+
+def _parameters(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A server's schema, or one that takes any object where it is too large for every request."""
+    if is_too_deep(schema) or len(json.dumps(schema)) > MOST_SCHEMA:
+        return {"type": "object"}
+    return {**{name: value for name, value in schema.items() if name != "$schema"}, "type": "object"}

@@ -1,0 +1,37 @@
+"""The MCP servers of the settings and of the file that they name, which may not be in the workspace."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from tenex.core.tool_names import SERVER_MARK, server_of
+from tenex.mcp.config import Configured, prefix_of, read_servers
+from tenex.prompting.agents import AgentDefinition
+from tenex.settings import Settings, resolve_paths
+
+
+def read_mcp(settings: Settings, environment: Mapping[str, str] | None = None) -> Configured:
+    """The servers, and what is wrong with others; blocks."""
+    where = resolve_paths(settings)
+    named = settings.mcp.servers_file
+    file = None if named is None else where.data / Path(named).expanduser()
+    faults: dict[str, str] = {}
+    if file is not None and Path(os.path.realpath(file)).is_relative_to(os.path.realpath(where.workspace)):
+        faults[str(file)] = f"{file}: is in the workspace, where agents write. Move it, and correct mcp.servers_file."
+        file = None
+    tables = {name: server.model_dump(exclude_unset=True) for name, server in settings.mcp.servers.items()}
+    read = read_servers(
+        file, tables, os.environ if environment is None else environment, str(settings.file or settings.data)
+    )
+    return Configured(servers=read.servers, faults={**faults, **read.faults})
+
+
+def unknown_servers(definitions: Iterable[AgentDefinition], configured: Configured) -> Iterator[str]:
+    """A sentence for each agent's tool whose server is not configured."""
+    prefixes = {server.prefix for server in configured.servers} | set(map(prefix_of, configured.faults))
+    for definition in definitions:
+        for name in definition.tools:
+            server = server_of(name)
+            if server and server not in prefixes:
+                there = ", ".join(f"{prefix}{SERVER_MARK}*" for prefix in sorted(prefixes)) or "no servers"
+                yield f"{definition.source}: {name} names no MCP server that is configured; there are: {there}"

@@ -1,0 +1,235 @@
+"""Whole conversations over a real relay in which an agent uses MCP servers: gated by phase, replaced, and found."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.app import Application, open_application
+from tenex.app.gauges import Gauges
+from tenex.cli.init import prepare
+from tenex.cli.status import lines
+from tenex.core import records as r
+from tenex.core.conversation import Conversation
+from tenex.core.ids import CallId
+from tenex.core.messages import NO_USAGE, CallRequest, CallResult, ModelRequest, ModelStep
+from tenex.core.ports import OnText, ignore_text
+from tenex.nostr.embedded import embedded_relay
+from tenex.nostr.keys import SecretKey
+from tenex.operations.doctor.daemon import problems_in_status
+from tenex.service.client import ask
+from tenex.settings import load
+from tests.fakes import mcp_server
+from tests.programs import needs_bubblewrap, needs_git
+from tests.service import person
+
+HISTORIAN = """---
+name: Historian
+role: knows what was done
+kind: worker
+use_when: a question is about the past
+tools: ["{tools}"]
+---
+You look things up.
+"""
+WAITS = {"agents": ["USER"], "reason": "the person has the word"}
+
+
+class Scripted:
+    """A model that routes as it is told, calls what it is told, and reports what it got."""
+
+    def __init__(self, *calls: tuple[str, dict[str, Any]]) -> None:
+        self.calls = calls
+        self.routes: list[dict[str, Any]] = []
+        self.requests: list[ModelRequest] = []
+
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
+        """Answer once."""
+        if request.purpose == "route":
+            return ModelStep(text=json.dumps(self.routes.pop(0) if self.routes else WAITS))
+        self.requests.append(request)
+        results = [entry for entry in request.entries if isinstance(entry, CallResult)]
+        if len(results) < len(self.calls):
+            tool, arguments = self.calls[len(results)]
+            return ModelStep(calls=(CallRequest(id=CallId(f"c{len(results)}"), tool=tool, arguments=arguments),))
+        said = {"response": f"I got: {results[-1].content[:300]}", "summary": "looked it up"}
+        return ModelStep(calls=(CallRequest(id=CallId("end"), tool="complete", arguments=said),))
+
+
+class Recorded:
+    """An observer that keeps all records."""
+
+    def __init__(self) -> None:
+        self.records: list[r.Record] = []
+
+    def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
+        self.records += records
+
+    def of(self, kind: Any) -> list[Any]:
+        return [record for record in self.records if isinstance(record, kind)]
+
+
+class Talk:
+    """A person who talks to a daemon."""
+
+    def __init__(self, app: Application, url: str, friend: SecretKey, model: Scripted, seen: Recorded) -> None:
+        self.app, self.url, self.friend, self.model, self.seen = app, url, friend, model, seen
+        self.root = ""
+
+    async def write(self, text: str) -> None:
+        """Write a message in the thread."""
+        thread = [["e", self.root, "", "root"]] if self.root else []
+        note = person.note(self.friend, text, *thread, ["p", self.app.project.public])
+        self.root = self.root or note["id"]
+        await person.publish(self.url, note)
+
+    async def say(self, text: str, phase: str) -> str:
+        """Write a message, which is routed to the historian in a phase; returns the answer."""
+        self.model.routes.append({"phase": phase, "agents": ["historian"], "reason": "it asks for it"})
+        before = len(self.seen.of(r.RunEnded))
+        await self.write(text)
+        await person.until(lambda: len(self.seen.of(r.RunEnded)) > before)
+        return str(self.seen.of(r.RunEnded)[-1].text)
+
+
+@asynccontextmanager
+async def talking(data: Path, tools: str, settings: str, model: Scripted) -> AsyncIterator[Talk]:
+    friend, seen = SecretKey.generate(), Recorded()
+    async with embedded_relay() as url:
+        prepare(data, None, [url])
+        (data / "agents" / "historian.md").write_text(HISTORIAN.format(tools=tools))
+        file = data / "tenex.toml"
+        text = file.read_text().replace("[people]", f'[people]\nmembers = ["{friend.npub}"]')
+        file.write_text(f"{text}\n[conversations]\nroute_by_rule = false\n{settings}")
+        async with (
+            open_application(load(None, data, env={}), model=model, observers=[seen]) as app,
+            app.serving(),
+        ):
+            yield Talk(app, url, friend, model, seen)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    data = tmp_path.resolve() / "data"
+    (data / "workspace").mkdir(parents=True)
+    return data
+
+
+def make_repository(root: Path) -> None:
+    alone = {"GIT_CONFIG_GLOBAL": "/dev/null", "PATH": os.environ["PATH"]}
+    who = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "The first"]):
+        subprocess.run(["git", "-C", str(root), *who, *words], check=True, env=alone)
+
+
+@needs_git
+@needs_bubblewrap
+async def test_an_agent_uses_the_git_server_in_execute_and_is_refused_in_chat(data: Path) -> None:
+    root = data / "workspace"
+    make_repository(root)
+    server = Path(sys.executable).with_name("mcp-server-git")
+    settings = f'[mcp.servers.git]\ncommand = "{server}"\nargs = ["--repository", "{root}"]\ntrust = true\n'
+    model = Scripted(("git__git_log", {"repo_path": str(root)}))
+    async with talking(data, "git__*", settings, model) as talk:
+        refused = await talk.say("What was done?", "chat")
+        assert "git__git_log may not be used by historian in the chat phase" in refused
+        assert talk.app.mcp.connections[0].counters.calls == 0
+        answered = await talk.say("Look it up.", "execute")
+        assert "The first" in answered
+        (call,) = talk.seen.of(r.ToolCallStarted)
+        assert (call.tool, call.replay) == ("git__git_log", "read")
+        assert await talk.app.reload() == []
+        assert talk.app.mcp.status()[0]["state"] == "ready"
+        names = [spec.name for spec in model.requests[0].tools]
+        assert names.index("git__git_log") > names.index("complete"), "the tools of servers are after the built-in ones"
+        text = (data / "tenex.toml").read_text()
+        (data / "tenex.toml").write_text(text.partition("[mcp.servers.git]")[0])
+        await talk.app.reload()
+        gone = await talk.say("Again.", "execute")
+        assert "There is no tool git__git_log" in gone
+    assert not talk.app.mcp.tools
+
+
+async def test_of_many_tools_the_names_come_first_and_what_is_found_is_added_to_the_next_request(data: Path) -> None:
+    (data / "mcp.json").write_text(
+        json.dumps(
+            {
+                "mcpServers": {
+                    "many": {
+                        "command": sys.executable,
+                        "args": ["-I", "-S", mcp_server.__file__, "--tools", "50"],
+                        "trust": True,
+                        "sandbox": False,
+                    }
+                }
+            }
+        )
+    )
+    calls = (("find_tools", {"query": "echo text"}), ("many__echo", {"text": "found and called"}))
+    model = Scripted(*calls)
+    async with talking(data, "many__*", '[mcp]\nservers_file = "mcp.json"\n', model) as talk:
+        assert await talk.say("Say it.", "execute") == "I got: found and called"
+    first, second, third = (request.tools for request in model.requests)
+    assert not [tool.name for tool in first if "__" in tool.name]
+    assert second[: len(first)] == first
+    assert "many__echo" in {tool.name for tool in second[len(first) :]}
+    assert third == second
+    assert model.requests[0].system == model.requests[1].system
+
+
+@pytest.mark.parametrize("answer", ["7", "decline"])
+async def test_a_question_of_a_server_waits_for_the_person_and_the_next_call_has_the_answer(
+    data: Path, answer: str
+) -> None:
+    arguments = ["-I", "-S", mcp_server.__file__, "--modern"]
+    started = f'command = "{sys.executable}"\nargs = {json.dumps(arguments)}\nsandbox = false\n'
+    settings = f"[mcp.servers.shop]\n{started}trust = true\n"
+    model = Scripted(("shop__order", {"text": "tea"}), ("shop__order", {"text": "tea"}))
+    async with talking(data, "shop__order", settings, model) as talk:
+        ended = asyncio.create_task(talk.say("Order tea.", "execute"))
+        await person.until(lambda: talk.seen.of(r.QuestionAsked))
+        (asked,) = talk.seen.of(r.QuestionAsked)
+        assert asked.question.startswith("The MCP server shop asks: How many?\n- count (integer)")
+        await talk.write(answer)
+        said = {"action": "accept", "content": {"count": 7}} if answer == "7" else {"action": "decline"}
+        got = json.loads((await ended).removeprefix("I got: "))
+        assert got[1] == "open"
+        assert {name: got[0].get(name) for name in said} == said
+    result = model.requests[1].entries[-1]
+    assert isinstance(result, CallResult)
+    assert result.tool == "shop__order"
+    assert result.content.endswith(f"it gets the answer: {answer}")
+
+
+async def test_a_server_that_does_not_run_is_named_and_the_daemon_serves(data: Path) -> None:
+    """In the status, by the doctor and in the metrics, beside one that runs."""
+    arguments = json.dumps(["-I", "-S", mcp_server.__file__])
+    settings = (
+        f'[mcp.servers.good]\ncommand = "{sys.executable}"\nargs = {arguments}\nsandbox = false\ntrust = true\n'
+        '[mcp.servers.gone]\ncommand = "no-such-program-here"\nsandbox = false\n'
+        '[mcp.servers.old]\ntype = "sse"\nurl = "https://x.example"\n'
+    )
+    model = Scripted(("good__echo", {"text": "served"}))
+    async with talking(data, "good__*", settings, model) as talk:
+        assert await talk.say("Say it.", "execute") == "I got: served"
+        status = await ask(data / "tenex.sock", "status")
+        shown = "\n".join(lines(status))
+        assert "MCP servers    1 of 3 ready" in shown
+        assert "good  10 tools" in shown
+        assert "gone: mcp.servers.gone" in shown.replace(str(data / "tenex.toml") + ": ", "")
+        messages = {finding.location: finding.message for finding in problems_in_status(status)}
+        assert "there is no program no-such-program-here" in messages["mcp.servers.gone"]
+        assert 'type "sse" is not supported' in messages["mcp.servers.old"]
+        gauges = Gauges(lambda: talk.app.pool, lambda: (), int, lambda: NO_USAGE, talk.app.mcp.status)
+        every = [sample for family in gauges.collect() for sample in family.samples]
+        samples = {(sample.name, sample.labels.get("server")): sample.value for sample in every}
+        assert samples["tenex_mcp_server_ready", "good"] == 1
+        assert samples["tenex_mcp_server_ready", "gone"] == 0
+        assert samples["tenex_mcp_calls_total", "good"] == 1

@@ -1,0 +1,237 @@
+"""Tools of MCP servers are gated like others, give back text and files, and are not repeated where that may harm."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from tenex.app.mcp_tools import MOST_TEXT, McpTools
+from tenex.core import found_tools
+from tenex.core.config import Agent, AgentKind, Replay
+from tenex.core.ids import CallId, PublicKey, Slug
+from tenex.core.messages import CallResult, ToolSpec
+from tenex.core.phases import Access, Phase
+from tenex.core.ports import ExecutionContext, ToolResult
+from tenex.mcp.config import Configured, ServerConfig
+from tenex.mcp.results import read_result
+from tenex.mcp.servers import McpServers
+from tenex.tools.registry import ToolRegistry
+from tenex.tools.standard import TOOL_NAMES
+from tests.mcp.conftest import config, connection_to, launch
+from tests.tools.conftest import make_context, make_tool
+
+
+def agent(slug: str, *tools: str, kind: AgentKind = AgentKind.WORKER) -> Agent:
+    return Agent(slug=Slug(slug), name=slug, pubkey=PublicKey("0" * 64), kind=kind, tools=frozenset(tools))
+
+
+AGENTS = {
+    member.slug: member
+    for member in (
+        agent("executor", "own", "faulty__*"),
+        agent("picky", "own", "faulty__echo"),
+        agent("bare", "own"),
+        agent("security", "faulty__*", kind=AgentKind.EXPERT),
+    )
+}
+
+
+async def _own(*_: Any) -> ToolResult:
+    return ToolResult(ok=True, content="own")
+
+
+class Bench:
+    """A registry over one tool of ours and those of servers."""
+
+    def __init__(self, servers: McpServers, folder: Path) -> None:
+        self.servers = servers
+        self.folder = folder
+        self.registry = ToolRegistry(
+            [make_tool("own", Access.CHANGE, _own)],
+            AGENTS.get,
+            source=McpTools(servers, self._keep, folder, lambda _: True),
+        )
+
+    async def _keep(self, context: ExecutionContext, name: str, data: bytes) -> Path:
+        place = self.folder / name
+        place.write_bytes(data)
+        return place
+
+    async def do(self, tool: str, phase: Phase = Phase.EXECUTE, slug: str = "executor", **arguments: Any) -> ToolResult:
+        return await self.registry.call(tool, arguments, make_context(phase, slug))
+
+    def names(self, slug: str, phase: Phase | None = None) -> list[str]:
+        return [spec.name for spec in self.registry.specs(phase, Slug(slug))]
+
+
+@asynccontextmanager
+async def bench_with(folder: Path, *servers: ServerConfig) -> AsyncIterator[Bench]:
+    manager = McpServers(
+        lambda server: launch(server, folder),
+        connect=lambda server, _, on_tools: connection_to(server, folder, on_tools),
+    )
+    manager.apply(Configured(servers=servers))
+    await manager.settle(20)
+    try:
+        yield Bench(manager, folder)
+    finally:
+        await manager.close()
+
+
+async def test_an_agent_has_what_it_names_and_the_others_are_offered_the_same_as_without_servers(
+    tmp_path: Path,
+) -> None:
+    async with bench_with(tmp_path, config()) as bench:
+        without = ToolRegistry([make_tool("own", Access.CHANGE, _own)], AGENTS.get)
+        for phase in (None, *Phase):
+            assert bench.registry.specs(phase, Slug("bare")) == without.specs(phase, Slug("bare"))
+        assert bench.names("picky")[-1] == "faulty__echo"
+        assert {"faulty__die", "faulty__echo"} < set(bench.names("executor"))
+        assert not (await bench.do("faulty__pid", slug="picky")).ok
+
+
+async def test_without_trust_a_tool_runs_programs_asks_and_is_never_repeated(tmp_path: Path) -> None:
+    """Whatever its annotations claim; an expert, who runs nothing, has none of them, and chat and plan neither."""
+    async with bench_with(tmp_path, config()) as bench:
+        rule = bench.registry.rules()["faulty__echo"]
+        assert (rule.access, rule.replay, rule.asks) == (Access.RUN, Replay.ONCE, True)
+        assert (await bench.do("faulty__echo", text="hi")).content == "hi"
+        for phase in (Phase.CHAT, Phase.PLAN):
+            refused = await bench.do("faulty__echo", phase, text="hi")
+            assert f"may not be used by executor in the {phase} phase" in refused.content
+        assert not (await bench.do("faulty__echo", slug="security")).ok
+
+
+async def test_the_annotations_of_a_trusted_server_count_and_a_setting_counts_for_any(tmp_path: Path) -> None:
+    server = config(trust=True, replay={"die": "idempotent"})
+    async with bench_with(tmp_path, server) as bench:
+        policy = bench.registry.rules()
+        echo, fail, die = (policy[f"faulty__{name}"] for name in ("echo", "fail", "die"))
+        assert (echo.access, echo.replay, echo.asks) == (Access.READ, Replay.READ, False)
+        assert (fail.access, fail.replay, fail.asks) == (Access.RUN, Replay.IDEMPOTENT, True)
+        assert die.replay is Replay.IDEMPOTENT
+        assert (await bench.do("faulty__echo", Phase.PLAN, "security", text="hi")).ok
+        assert not (await bench.do("faulty__echo", Phase.CHAT, text="hi")).ok
+
+
+async def test_a_lost_call_is_made_again_where_that_does_no_harm_and_else_its_outcome_is_unknown(
+    tmp_path: Path,
+) -> None:
+    async with bench_with(tmp_path, config(trust=True, replay={"die": "read"})) as bench:
+        twice = await bench.do("faulty__die")
+        assert twice.content == "unknown: faulty ended while this ran, and before that too; check before repeating"
+        assert bench.servers.connections[0].counters.starts == 2
+    async with bench_with(tmp_path, config()) as bench:
+        lost = await bench.do("faulty__die")
+        assert not lost.ok
+        assert lost.content == "unknown: faulty ended while this ran; check before repeating"
+        assert (await bench.do("faulty__echo", text="back")).content == "back"
+
+
+async def test_results_are_bounded_and_files_are_kept_for_people(tmp_path: Path) -> None:
+    async with bench_with(tmp_path, config()) as bench:
+        long = await bench.do("faulty__echo", text="x" * 100_000)
+        assert len(long.content) < MOST_TEXT + 100
+        shown = await bench.do("faulty__image")
+        place = tmp_path / "faulty__image-1-2.png"
+        assert shown.content == f"a picture\n[An image (image/png, 15 bytes) is kept for people: {place}]"
+        assert place.read_bytes().startswith(b"\x89PNG")
+        failed = await bench.do("faulty__fail")
+        assert (failed.ok, failed.content) == (False, "it broke")
+
+
+async def test_tools_come_and_go_while_the_registry_is_in_use(tmp_path: Path) -> None:
+    async with bench_with(tmp_path, config()) as bench:
+        policy = bench.registry.rules()
+        assert "faulty__grown" not in policy
+        await bench.do("faulty__grow")
+        while "faulty__grown" not in policy:
+            await bench.servers.connections[0].call("pid", {})
+        assert "faulty__grown" in bench.names("executor")
+        bench.servers.apply(Configured())
+        assert "faulty__echo" not in policy
+        gone = await bench.do("faulty__echo")
+        assert "There is no tool faulty__echo now: its server was removed, or does not run." in gone.content
+
+
+async def test_arguments_are_checked_before_the_server_sees_them(tmp_path: Path) -> None:
+    async with bench_with(tmp_path, config()) as bench:
+        wrong = await bench.do("faulty__echo", text=7)
+        assert "was not called, because its arguments are invalid" in wrong.content
+        assert bench.servers.connections[0].counters.calls == 0
+
+
+# ---- many tools ----
+
+
+def _offered(specs: tuple[ToolSpec, ...], *results: str) -> tuple[ToolSpec, ...]:
+    entries = [
+        CallResult(id=CallId(str(n)), tool="find_tools", ok=True, content=result) for n, result in enumerate(results)
+    ]
+    listed, added = found_tools.split(specs, entries)
+    return (*listed, *added)
+
+
+async def test_fifty_tools_are_named_and_what_is_found_is_added_at_the_end(tmp_path: Path) -> None:
+    async with bench_with(tmp_path, config("faulty", "--tools", "50", trust=True)) as bench:
+        specs = bench.registry.specs(None, Slug("executor"))
+        first = _offered(specs)
+        names = [spec.name for spec in first]
+        assert names[-1] == "find_tools"
+        assert not any("__" in name for name in names)
+        about = first[-1].description
+        assert "- faulty__thing_7: Does the thing with the number 7" in about
+        assert len(about) < 10_000
+        answer = await bench.do("find_tools", query="the thing 7, echo")
+        assert answer.ok
+        assert len(answer.content.splitlines()) == 9
+        later = _offered(specs, answer.content)
+        assert later[: len(first)] == first, "what a provider has in its cache begins with the same bytes"
+        assert {"faulty__thing_7", "faulty__echo"} <= {spec.name for spec in later[len(first) :]}
+        again = await bench.do("find_tools", query="faulty__pid")
+        assert _offered(specs, answer.content, again.content)[: len(later)] == later
+        assert (await bench.do("faulty__thing_8", text="called by its name")).ok
+
+
+async def test_few_tools_are_listed_whole_and_an_agent_without_servers_does_not_have_find_tools(tmp_path: Path) -> None:
+    async with bench_with(tmp_path, config()) as bench:
+        assert "find_tools" not in bench.names("executor")
+    async with bench_with(tmp_path, config("faulty", "--tools", "50")) as bench:
+        assert "find_tools" in bench.names("executor")
+        assert {"find_tools"}.isdisjoint(bench.names("bare") + bench.names("picky"))
+        assert not (await bench.do("find_tools", slug="bare", query="x")).ok
+        missing = await bench.do("find_tools", query="unheard")
+        assert missing.content.startswith("None of the 60 tools of servers has these words.")
+
+
+def test_no_tool_of_ours_looks_like_one_of_a_server() -> None:
+    assert not [name for name in TOOL_NAMES if "__" in name]
+
+
+# ---- results ----
+
+
+def _block(kind: str, **values: Any) -> Any:
+    return SimpleNamespace(type=kind, **values)
+
+
+def test_parts_of_results_become_text_or_files() -> None:
+    result: Any = SimpleNamespace(
+        is_error=False,
+        structured_content={"a": 1},
+        content=[
+            _block("resource", resource=SimpleNamespace(uri="file:///x", text="inside")),
+            _block("resource_link", name="page", uri="https://x.example"),
+            _block("image", mime_type="image/png", data="%%%"),
+            _block("hologram"),
+        ],
+    )
+    assert read_result(result).parts == (
+        "[file:///x]\ninside",
+        "[A link to page: https://x.example]",
+        "[An image (image/png) was left out: it is damaged.]",
+        "[A part of the kind hologram was left out.]",
+    )
+    only = SimpleNamespace(is_error=False, structured_content={"a": "ä"}, content=[])
+    assert read_result(only).parts == ('{"a": "ä"}',)

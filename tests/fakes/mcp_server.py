@@ -1,0 +1,136 @@
+"""An MCP server with faults, over its input and output: a script without packages, so it starts in no time.
+
+    python mcp_server.py [--tools N] [--silent] [--noise] [--state FILE]
+
+It speaks the protocol of 2025-11-25, with `--modern` that of 2026-07-28. Its tools: `echo`, `pid`, `die` (ends in the
+call), `hang` (never answers), `big` (a message of 20 MB), `image`, `fail` (an error of the tool), `grow` (has one tool
+more from then on), `write` (a file), `order` (asks a person how many, in the newer protocol). With `--tools N` it has N
+more. `--silent` never answers, `--noise` prints what is no JSON before each answer. To the file of `--state` each start
+adds a line.
+"""
+
+import argparse
+import base64
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
+
+
+def _tool(name: str, about: str, **hints: bool) -> dict[str, Any]:
+    return {"name": name, "description": about, "inputSchema": TEXT, **({"annotations": hints} if hints else {})}
+
+
+class Server:
+    def __init__(self, more: int, *, modern: bool) -> None:
+        self.modern = modern
+        self.tools = [
+            _tool("echo", "Says the text again. It is loud.", readOnlyHint=True),
+            _tool("pid", "Gives the number of its process.", readOnlyHint=True),
+            _tool("die", "Ends in the call."),
+            _tool("hang", "Never answers."),
+            _tool("big", "Sends 20 MB.", readOnlyHint=True),
+            _tool("image", "Gives an image and a text."),
+            _tool("fail", "Fails.", idempotentHint=True),
+            _tool("grow", "Has one tool more from then on."),
+            _tool("write", "Writes a file into the folder it was started in."),
+            _tool("order", "Asks how many.", readOnlyHint=True),
+        ]
+        for number in range(more):
+            about = f"Does the thing with the number {number} to one of the many objects that this server knows about."
+            self.tools.append(_tool(f"thing_{number}", about))
+
+    def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        """The result of a request; None for none."""
+        if method == "initialize":
+            info = {"name": "faulty", "version": "1"}
+            return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
+        cached = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if self.modern else {}
+        if method == "server/discover":
+            return {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, **cached}
+        if method == "tools/list":
+            return {"tools": self.tools, **cached}
+        if params["name"] == "order":
+            return self.order(params)
+        called = self.call(params["name"], params.get("arguments") or {})
+        return called and {**called, **({"resultType": "complete"} if self.modern else {})}
+
+    def order(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Ask how many, and then say what was answered, and what was to be sent back with it."""
+        answers = params.get("inputResponses")
+        if answers:
+            text = json.dumps([answers["q"], params.get("requestState")])
+            return {"content": [{"type": "text", "text": text}], "resultType": "complete"}
+        schema = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+        asked = {"mode": "form", "message": "How many?", "requestedSchema": schema}
+        question = {"method": "elicitation/create", "params": asked}
+        return {"resultType": "input_required", "inputRequests": {"q": question}, "requestState": "open"}
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
+        text = str(arguments.get("text", ""))
+        match tool:
+            case "die":
+                os._exit(3)
+            case "hang":
+                return None
+            case "big":
+                text = "x" * 20_000_000
+            case "pid":
+                text = str(os.getpid())
+            case "image":
+                data = base64.b64encode(b"\x89PNG not really").decode()
+                image = {"type": "image", "data": data, "mimeType": "image/png"}
+                return {"content": [{"type": "text", "text": "a picture"}, image]}
+            case "fail":
+                return {"content": [{"type": "text", "text": "it broke"}], "isError": True}
+            case "grow":
+                self.tools.append(_tool("grown", "New.", readOnlyHint=True))
+                say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+            case "write":
+                Path("written.txt").write_text(text)
+        return {"content": [{"type": "text", "text": text}]}
+
+
+def say(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--tools", type=int, default=0)
+    options.add_argument("--silent", action="store_true")
+    options.add_argument("--noise", action="store_true")
+    options.add_argument("--modern", action="store_true")
+    options.add_argument("--state")
+    chosen = options.parse_args()
+    if chosen.state:
+        with Path(chosen.state).open("a") as file:
+            file.write(f"{os.getpid()}\n")
+    server = Server(chosen.tools, modern=chosen.modern)
+    methods = {"initialize", "tools/list", "tools/call", *(["server/discover"] if chosen.modern else [])}
+    for line in sys.stdin:
+        if chosen.silent:
+            continue
+        message = json.loads(line)
+        if "id" not in message:
+            continue
+        if chosen.noise:
+            print("Listening on nothing at all")
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
+        name = (message.get("params") or {}).get("name")
+        if message["method"] == "tools/call" and all(tool["name"] != name for tool in server.tools):
+            say({**answer, "error": {"code": -32602, "message": f"there is no tool {name}"}})
+        elif message["method"] in methods:
+            result = server.answer(message["method"], message.get("params") or {})
+            if result is not None:
+                say({**answer, "result": result})
+        else:
+            say({**answer, "error": {"code": -32601, "message": "no such method"}})
+
+
+if __name__ == "__main__":
+    main()
