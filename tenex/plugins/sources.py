@@ -188,19 +188,19 @@ def _files(folder: Path, code_refusal: str) -> Iterator[PluginSource]:
         yield PluginSource(name=str(folder), claims={}, faults=[f"it cannot be read ({error.strerror})."])
         return
     for path in paths:
-        if path.name.startswith((".", "_")):
+        is_special = path.exists() and not path.is_file()
+        if is_special or path.name.startswith((".", "_")):
             continue
+        source = _file(path)
         refusal = code_refusal or why_not_ours(path, folder)
-        if refusal:
-            yield PluginSource(
-                name=str(path), claims={}, names=frozenset({path.stem}), faults=[f"it is not loaded: {refusal}."]
-            )
-            continue
-        yield _file(path)
+        if source.names and refusal:
+            names = source.names | {path.stem}
+            source = PluginSource(name=str(path), claims={}, names=names, faults=[f"it is not loaded: {refusal}."])
+        yield source
 
 
 def _file(path: Path) -> PluginSource:
-    """The tools of a file; one that cannot be read claims its own name, so that agents may name it."""
+    """The tools of a file; of one that cannot be read agents may name a tool that is called like it."""
     try:
         names = tool_names(read_text(path))
     except UntrustedFolder:

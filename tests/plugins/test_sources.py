@@ -1,5 +1,6 @@
 """Files and packages with tools: found without being run, loaded when an agent has one, left out if faulty."""
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -47,6 +48,7 @@ async def test_nothing_runs_before_an_agent_has_it(own: Own) -> None:
     own.put("first.py", f"with open({str(mark)!r}, 'a') as file: file.write('first ')\n" + GOOD.format(name="first"))
     own.put("second.py", f"with open({str(mark)!r}, 'a') as file: file.write('second ')\n" + GOOD.format(name="second"))
     (own.folder / "script.py").write_text(f"with open({str(mark)!r}, 'a') as file: file.write('script ')\n")
+    os.mkfifo(own.folder / "pipe.py")
     (own.folder / "_shared.py").write_text(f"with open({str(mark)!r}, 'a') as file: file.write('shared ')\n")
     plugins = own.find()
     assert plugins.names == {"first", "second"}
@@ -182,7 +184,7 @@ def test_a_file_that_others_may_change_or_that_lies_elsewhere_is_not_loaded(
             fault = "it cannot be read (No such file or directory). Check its rights."
     tools, faults = own.load("sample")
     assert (tools, faults) == ({}, [f"{path}: it is not loaded: {fault}"])
-    assert own.find().names == {"sample"}, "an agent that names it is not disabled"
+    assert "sample" in own.find().names, "an agent that names it is not disabled"
     assert not mark.exists()
 
 
