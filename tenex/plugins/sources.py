@@ -164,8 +164,6 @@ def find_plugins(
         code_refusal: why no Python of the folder may be run; empty where it may.
         env: the environment; None means the process's own.
     """
-    if is_off(env):
-        return Plugins()
     sources = [*_files(folder, code_refusal), *_packages(allowed)]
     for source in sources:
         for name in sorted(source.claimed):
@@ -176,6 +174,8 @@ def find_plugins(
                 source.refuse(name, f"is claimed by {', '.join(others)} too, and neither is used. Remove one of them.")
             elif fault := fault_of_name(name):
                 source.refuse(name, fault)
+    if is_off(env):  # the names stay known, or agents whose files have one would be disabled
+        sources = [PluginSource(name=source.name, claims={}, names=source.names) for source in sources]
     return Plugins(sources=tuple(sources))
 
 

@@ -199,7 +199,9 @@ def test_a_variable_starts_without_any(own: Own, site: Path) -> None:
     package(site, "pack", "from tenex.plugins import tool\n" + GOOD.format(name="f"), {"packed": "f"})
     assert own.load(allowed=("pack",))[0].keys() == {"sample", "packed"}
     for word in ("none", "None"):
-        assert own.load(allowed=("pack",), env={"TENEX_PLUGINS": word}) == ({}, [])
+        off = {"TENEX_PLUGINS": word}
+        assert own.load(allowed=("pack",), env=off) == ({}, [])
+        assert own.find("pack", env=off).names == {"sample", "packed"}, "agents may still name them"
     assert own.load(code_refusal="no code runs from the workspace")[1] == [
         f"{own.folder / 'sample.py'}: it is not loaded: no code runs from the workspace."
     ]
