@@ -177,7 +177,7 @@ def contents_of(folder: Path, roots: Iterable[Path]) -> dict[str, str]:
             found[_name(folder, path)] = _hash_of(path)
             if len(found) > MOST_FILES:
                 raise ConfigurationError(
-                    [f"{root}: more than {MOST_FILES:,} files. Move away what is no agent or workflow."]
+                    [f"{root}: more than {MOST_FILES:,} files. Move away what is no agent, tool, skill or workflow."]
                 )
     return found
 
