@@ -13,7 +13,7 @@ from .kit import Folder, of_kind, ordered
 
 pytestmark = needs_git
 
-SETTINGS = 'shell.sandbox = "none"\n'
+SETTINGS = 'shell.sandbox = "none"\n[[approve]]\ntool = "shell_start"\ndecision = "allow"\n'
 """Where the tests run there may be no sandbox; that it is used where there is one is tested in `tests/tools`."""
 
 
