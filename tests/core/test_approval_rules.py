@@ -199,3 +199,13 @@ def test_the_words_of_a_plain_line_are_those_that_a_shell_reads(line: str) -> No
 def test_any_text_can_be_read(line: str) -> None:
     assert isinstance(parsed(line).is_plain, bool)
     assert isinstance(hosts_of({"a": line}), tuple)
+
+
+def test_characters_beyond_the_tables_of_the_parser_do_not_end_the_process() -> None:
+    for number in range(0x80, 0x110000, 997):
+        for line in ("{%s", "a{1..%s}", "$%s", "${a%s}", "<<%s"):
+            parsed(line % chr(number))
+
+
+def test_words_beyond_ascii_are_whole() -> None:
+    assert parsed("git commit -m 'größer 漢 👍' ß").commands == (("git", "commit", "-m", "größer 漢 👍", "ß"),)

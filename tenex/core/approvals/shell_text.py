@@ -31,6 +31,8 @@ DEPTH: Final = 3
 MOST_WORDS: Final = 64
 """Words of a wrapper in which its command is looked for."""
 
+_NO_ASCII: Final = re.compile(r"[^\x01-\x7f]")
+"""What the parser must not see."""
 _JOINS: Final = frozenset({"&&", "||", ";", "|", "\n"})
 """Tokens between the commands of a plain line."""
 _GROUPS: Final = frozenset({"program", "list", "pipeline"})
@@ -91,9 +93,9 @@ def parsed(line: str) -> ShellText:
     """Read a command line; one that is too long has no commands and is not plain."""
     if len(line) > LONGEST:
         return ShellText((), is_plain=False)
-    root = _root(line)
-    commands = tuple(_commands_of(root))
-    is_plain = _is_plain_text(line) and not root.has_error and bool(commands) and _is_plain(root)
+    reading = _Reading(line)
+    commands = tuple(reading.commands())
+    is_plain = _is_plain_text(line) and bool(commands) and reading.is_plain()
     return ShellText(commands, is_plain, tuple(_others(commands)))
 
 
@@ -108,8 +110,9 @@ def may_run_others(words: Words) -> bool:
     )
 
 
-def _root(line: str) -> Any:
-    return _parser().parse(line.encode("utf-8", "replace")).root_node
+def _is_plain_text(line: str) -> bool:
+    """Whether no character of a line could mean one thing to the parser and another to the shell."""
+    return _ODD.isdisjoint(line) and all(char.isprintable() or char in "\n\t" for char in line)
 
 
 @cache
@@ -120,71 +123,73 @@ def _parser() -> Any:
     return Parser(Language(tree_sitter_bash.language()))
 
 
-# ---- plain lines ----
+class _Reading:
+    """A command line as the parser reads it.
 
+    The parser's scanner looks characters up in tables of C that end at 255: of a line with others it may read memory
+    that is not its own, and end the process. To a shell each of them is a letter, so each is a letter to the parser,
+    and words are cut from the line itself.
+    """
 
-def _is_plain_text(line: str) -> bool:
-    """Whether no character of a line could mean one thing to the parser and another to the shell."""
-    return _ODD.isdisjoint(line) and all(char.isprintable() or char in "\n\t" for char in line)
+    def __init__(self, line: str) -> None:
+        self._line = line
+        self._root = _parser().parse(_NO_ASCII.sub("x", line).encode("ascii")).root_node
 
-
-def _is_plain(root: Any) -> bool:
-    """Whether a line consists of nothing but commands of literal words, one after the other."""
-    left = [root]
-    while left:
-        node = left.pop()
-        if node.type in _GROUPS:
-            left += node.children
-        elif node.type == "command":
-            if not _is_plain_command(node):
-                return False
-        elif node.is_named or node.type not in _JOINS:
+    def is_plain(self) -> bool:
+        """Whether it consists of nothing but commands of literal words, one after the other."""
+        if self._root.has_error:
             return False
-    return True
+        left = [self._root]
+        while left:
+            node = left.pop()
+            if node.type in _GROUPS:
+                left += node.children
+            elif node.type == "command":
+                if not self._is_plain_command(node):
+                    return False
+            elif node.is_named or node.type not in _JOINS:
+                return False
+        return True
 
+    def commands(self) -> Iterator[Words]:
+        """The words of every command at any depth, in the order of the text."""
+        left = [self._root]
+        while left:
+            node = left.pop()
+            if node.type in _COMMANDS:
+                words = tuple(self._word(part) for part in node.children if part.type not in _NO_WORDS)
+                if any(words):
+                    yield words
+            left += reversed(node.children)
 
-def _is_plain_command(command: Any) -> bool:
-    name, *arguments = command.children
-    is_word = name.type == "command_name" and len(name.children) == 1 and name.children[0].type == "word"
-    return is_word and _is_plain_word(name.children[0]) and all(map(_is_plain_word, arguments))
+    def _is_plain_command(self, command: Any) -> bool:
+        name, *arguments = command.children
+        is_word = name.type == "command_name" and len(name.children) == 1 and name.children[0].type == "word"
+        return is_word and self._is_plain_word(name.children[0]) and all(map(self._is_plain_word, arguments))
 
+    def _is_plain_word(self, node: Any) -> bool:
+        match node.type:
+            case "word" | "number":
+                return not node.children and _SPECIAL.search(self._text(node)) is None
+            case "raw_string":
+                return True
+            case "string":
+                return all(child.type in ('"', "string_content") for child in node.children)
+        return False
 
-def _is_plain_word(node: Any) -> bool:
-    match node.type:
-        case "word" | "number":
-            return not node.children and _SPECIAL.search(_text(node)) is None
-        case "raw_string":
-            return True
-        case "string":
-            return all(child.type in ('"', "string_content") for child in node.children)
-    return False
+    def _word(self, part: Any) -> str:
+        """A word without its quotes; one that the shell makes something else of, as far as it can be read."""
+        if part.type == "command_name" and len(part.children) == 1:
+            part = part.children[0]
+        text = self._text(part)
+        if part.type in ("word", "number"):
+            return text.replace("\\", "")
+        if part.type in ("raw_string", "string"):
+            return text[1:-1]
+        return text.replace('"', "").replace("'", "").replace("\\", "")
 
-
-# ---- all commands of a line ----
-
-
-def _commands_of(root: Any) -> Iterator[Words]:
-    """The words of every command at any depth, in the order of the text."""
-    left = [root]
-    while left:
-        node = left.pop()
-        if node.type in _COMMANDS:
-            words = tuple(_word(part) for part in node.children if part.type not in _NO_WORDS)
-            if any(words):
-                yield words
-        left += reversed(node.children)
-
-
-def _word(part: Any) -> str:
-    """A word without its quotes; one that the shell makes something else of, as far as it can be read."""
-    if part.type == "command_name" and len(part.children) == 1:
-        part = part.children[0]
-    text = _text(part)
-    if part.type in ("word", "number"):
-        return text.replace("\\", "")
-    if part.type in ("raw_string", "string"):
-        return text[1:-1]
-    return text.replace('"', "").replace("'", "").replace("\\", "")
+    def _text(self, node: Any) -> str:
+        return self._line[node.start_byte : node.end_byte]
 
 
 def _others(commands: tuple[Words, ...]) -> Iterator[Words]:
@@ -200,7 +205,7 @@ def _others(commands: tuple[Words, ...]) -> Iterator[Words]:
         for start in range(1, min(len(words), MOST_WORDS)):
             yield _bare(words[start:])
             if depth and " " in words[start].strip():
-                inner = tuple(_commands_of(_root(words[start][:LONGEST])))
+                inner = tuple(_Reading(words[start]).commands())
                 left += [(command, depth - 1) for command in inner]
                 yield from inner
 
@@ -212,7 +217,3 @@ def _bare(words: Words) -> Words:
         while rest and rest[0].startswith("-"):
             del rest[: 2 if rest[0] in _GIT_VALUES else 1]
     return (program, *rest)
-
-
-def _text(node: Any) -> str:
-    return bytes(node.text or b"").decode("utf-8", "replace")
