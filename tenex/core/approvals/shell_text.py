@@ -24,7 +24,7 @@ from tenex.core.programs import base_of, words_of
 Words = tuple[str, ...]
 """A program and its arguments."""
 
-LONGEST: Final = 20_000
+LONGEST: Final = 4_000
 """Characters that are parsed: a longer line is a script, and never plain."""
 DEPTH: Final = 3
 """Lines within words that are read: `bash -c "bash -c '...'"`."""
