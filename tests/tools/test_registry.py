@@ -248,3 +248,23 @@ def test_an_invalid_schema_is_an_internal_error() -> None:
         Arguments("t", {"type": "nonsense"})
     with pytest.raises(InternalError, match="of type object"):
         Arguments("t", {"type": "string"})
+
+
+SANDBOXED = ShellRules(policy=RunPolicy.SANDBOXED)
+
+
+@pytest.mark.parametrize(
+    ("given", "asking"),
+    [
+        ({"shell": SANDBOXED, "has_sandbox": True, "check": RunPolicy.SANDBOXED, "commits": True}, set()),
+        ({"shell": ShellRules(policy=RunPolicy.SANDBOXED, network=True)}, {"shell", "python"}),
+        ({"shell": ShellRules(policy=RunPolicy.UNSANDBOXED)}, {"shell", "python"}),
+        ({"check": RunPolicy.UNSANDBOXED, "check_asks": True}, {"check"}),
+        ({"has_sandbox": True, "commits": True, "commit_asks": True}, {"git_commit"}),
+    ],
+)
+def test_what_may_have_an_effect_outside_asks(
+    workspace: Workspace, lessons: KeptLessons, given: dict[str, Any], asking: set[str]
+) -> None:
+    tools = standard_tools(ToolDependencies(workspace=workspace, lessons=lessons, **given))
+    assert {tool.name for tool in tools if tool.rule.asks} == asking
