@@ -327,6 +327,30 @@ class ConversationMachine(RuleBasedStateMachine):
         said = {"response": "as it should be", "verdict": verdict, "issues": "there is no screen"}
         self.ends(effect, ModelAnswered(key=effect.key, step=reply("", ("complete", said))))
 
+    def builders(self) -> list[Effect]:
+        """The model calls of agents who may change something."""
+        runs = self.scenario.conversation.work.runs
+        calls = [effect for effect in self.ready(ModelCall) if isinstance(effect, ModelCall)]
+        return [call for call in calls if runs[call.run].phase is Phase.EXECUTE and runs[call.run].agent != "security"]
+
+    @precondition(lambda self: self.builders())
+    @rule(count=st.integers(1, 2), writes=st.booleans(), version=st.sampled_from("ab"))
+    def an_agent_wants_what_asks(self, count: int, version: str, *, writes: bool) -> None:
+        effect = self.builders()[0]
+        calls = [("deploy", {"version": f"{version}{number}"}) for number in range(count)]
+        step = reply("", *([("write_file", {"path": "a"})] if writes else []), *calls)
+        self.ends(effect, ModelAnswered(key=effect.key, step=step))
+
+    @precondition(lambda self: self.scenario.conversation.approvals.open)
+    @rule(
+        text=st.sampled_from(["yes", "yes", "no: later", "always", "20 min", "hm"]),
+        role=st.sampled_from([Role.OWNER, Role.OWNER, Role.MEMBER, Role.GUEST]),
+        author=st.sampled_from([ALICE, BOB]),
+    )
+    def somebody_answers_what_asks(self, text: str, role: Role, author: PublicKey) -> None:
+        request = next(iter(self.scenario.conversation.approvals.open.values()))
+        self.scenario.user_writes(text, reply_to=request.events[0], role=role, author=author)
+
     @precondition(lambda self: any(not isinstance(effect, Timer) for effect in self.scenario.running.values()))
     @rule(steps=st.integers(1, 30), seed=st.integers(0, 9))
     def work_goes_on(self, steps: int, seed: int) -> None:
@@ -533,17 +557,20 @@ class ConversationMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_asks_was_allowed_by_an_owner(self) -> None:
-        """A call that asks begins after an owner's yes to exactly it, and once; a no begins nothing."""
+        """A call that asks begins after an owner's yes to exactly it, once, or to its like; a no begins nothing."""
         roles = {one.event_id: one.role for one in self.scenario.records(r.CommandGiven)}
         allowed: set[tuple[str, str]] = set()
+        lasting = 0
         for record in self.scenario.records():
             match record:
                 case r.ApprovalAnswered(outcome="yes"):
                     assert roles[record.event_id] is Role.OWNER
                     allowed |= {(record.run, call) for call in record.calls}
+                    if record.remember:
+                        lasting = max(lasting, record.until or 10**18)
                 case r.ToolCallStarted() if record.tool in ASKING:
-                    assert (record.run, record.call) in allowed
-                    allowed.remove((record.run, record.call))
+                    assert (record.run, record.call) in allowed or record.at < lasting
+                    allowed.discard((record.run, record.call))
 
     def before(self, seq: int) -> Any:
         records = [record for decision in self.scenario.journal for record in decision if record.seq < seq]
