@@ -252,6 +252,13 @@ def test_what_a_text_answers(text: str, answer: Answer | None) -> None:
     assert read_answer(text) == answer
 
 
+@pytest.mark.parametrize("text", ["@executor yes", f"nostr:npub1{'q' * 58} yes", "@Executor  no: later"])
+def test_the_names_that_clients_put_before_a_reply_are_no_part_of_it(text: str) -> None:
+    scenario = asked()
+    scenario.user_writes(text, reply_to=request_event(scenario), addressed=("executor",))
+    assert outcomes(scenario) == ["no" if "no:" in text else "yes"]
+
+
 def test_a_no_gives_the_agent_the_reason() -> None:
     scenario = asked()
     scenario.user_writes("no: the branch is frozen", reply_to=request_event(scenario))

@@ -1,12 +1,18 @@
 """Which kinds of calls have always been allowed, so that a rule is proposed."""
 
+from pathlib import Path
 from typing import Any
 
+from tenex.cli.init import prepare
 from tenex.core import records as r
 from tenex.core.approvals.state import AskedCall, Outcome
 from tenex.core.config import Replay
-from tenex.core.ids import CallId, Millis, RunId
+from tenex.core.ids import CallId, ConversationId, Millis, PublicKey, RunId
 from tenex.operations.approvals import ENOUGH, Proposal, proposals
+from tenex.operations.doctor.approvals import approvals
+from tenex.store.format import CONVERSATION
+
+from .doctor_kit import case_of, found_by
 
 RUN, CALL = RunId("turn-1.executor"), CallId("k")
 
@@ -46,3 +52,21 @@ def test_a_tool_without_commands_is_proposed_as_a_whole() -> None:
     assert proposals([journal(ENOUGH, "yes", tool="mail__send")]) == [
         Proposal(tool="mail__send", words=(), answers=ENOUGH)
     ]
+
+
+async def test_the_doctor_proposes_the_rule_unless_there_is_one(tmp_path: Path) -> None:
+    data = prepare(tmp_path / "data", None, ["ws://127.0.0.1:1"]).data
+    name = ConversationId("c" * 64)
+    began = r.ConversationStarted(seq=1, at=Millis(0), id=name, title="t", starter=PublicKey("a" * 64), address={})
+    records = [record for number in range(ENOUGH) for record in answered(2 * number + 2, "yes", "git", "push")]
+    folder = data / "conversations" / name
+    folder.mkdir(parents=True)
+    lines = CONVERSATION.encode_decisions([[began], *([record] for record in records)])
+    (folder / "journal.jsonl").write_bytes(lines)
+    (finding,) = await found_by(approvals, case_of(data))
+    assert finding.message == f"`shell git push` was allowed {ENOUGH} times and never refused"
+    assert finding.fix.endswith('{ tool = "shell", match = ["git", "push"], decision = "allow" } to `approve`')
+    file = data / "tenex.toml"
+    rule = '[[approve]]\ntool = "shell"\nmatch = ["git", "push"]\ndecision = "allow"\n'
+    file.write_text(f"{file.read_text()}\n{rule}")
+    assert await found_by(approvals, case_of(data)) == []
