@@ -77,6 +77,21 @@ class Household:
         return calls(tool, **arguments, **({"path": f"{request.agent}.txt"} if tool == "write_file" else {}))
 
 
+class Appender:
+    """An executor that runs one command and reports its result, whatever that is; nothing else is asked of it."""
+
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
+        if request.purpose == "route":
+            question = json.loads(next(entry.text for entry in request.entries if isinstance(entry, Note)))
+            is_first = question["phase"] == "chat"
+            way = {"agents": ["executor"], "phase": "execute"} if is_first else {"agents": ["USER"]}
+            return ModelStep(text=json.dumps({**way, "reason": "it is next"}), model="script")
+        seen = results(request)
+        if not seen:
+            return calls("shell", command="echo ran >> ran.txt")
+        return ModelStep(text=f"It gave: {seen[-1].content}", model="script")
+
+
 class Away(OfflineModel):
     """Cannot be reached until there is a file `go`."""
 
@@ -105,6 +120,7 @@ MODELS: Mapping[str, Callable[[Path], Model]] = {
     "asker": lambda _: ScriptedModel(asks, "executor", "execute"),
     "household": lambda _: Household(),
     "watcher": lambda _: ScriptedModel(watches, "executor", "execute"),
+    "appender": lambda _: Appender(),
     "away": Away,
     "stuck": Stuck,
 }

@@ -1,6 +1,7 @@
 """A real daemon, a real relay, an agent that wants to run a command without a sandbox: who may allow it, and when."""
 
 import json
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,14 +11,16 @@ import nostr_sdk as sdk
 import pytest
 
 from tenex.core import records as r
+from tenex.core.work.runs import UNKNOWN
 from tenex.nostr.keys import KeyRing, SecretKey
 from tests.fakes.modelprotocol import Reply
 from tests.fakes.modelscripts import Asked, Team, brisk, calls, complete
 from tests.fakes.modelserver import ModelServer, model_server
 
 from . import person
-from .kit import Folder, of_kind
+from .kit import Folder, of_kind, ordered
 from .loopback import at_work, folder_with_model, serving
+from .moments import Moment
 
 COMMAND = "echo ran >> ran.txt"
 UNCONFINED = '\n[tools.shell]\nsandbox = "none"\n'
@@ -156,6 +159,24 @@ async def test_an_answer_given_while_the_daemon_was_killed_runs_it_once(tmp_path
             )
         assert times(folder) == 1
         assert [one.outcome for one in answers(folder, name)] == ["yes"]
+
+
+@pytest.mark.parametrize(("moment", "ran"), [("tool", 0), ("tool done", 1)])
+async def test_a_death_after_the_answer_neither_repeats_it_nor_asks_again(
+    tmp_path: Path, relay: str, moment: Moment, ran: int
+) -> None:
+    folder = Folder(tmp_path / "data", relay, UNCONFINED)
+    async with ordered(folder, moment, tool="shell", model="appender") as first:
+        name = await folder.write("Publish it")
+        await react(folder, await request(folder, name), "👍")
+        assert await first.ended() == -signal.SIGKILL
+    async with ordered(folder, model="appender"):
+        assert await ended(folder, name) == "finished"
+    assert times(folder) == ran
+    assert [one.outcome for one in answers(folder, name)] == ["yes"]
+    assert len(of_kind(folder.records(name), r.ApprovalRequested)) == 1
+    (result,) = of_kind(folder.records(name), r.ToolCallCompleted, lambda one: one.tool == "shell")
+    assert result.content == UNKNOWN, "the agent knows that it may have run"
 
 
 async def test_it_expires_over_a_restart(tmp_path: Path, relay: str) -> None:
