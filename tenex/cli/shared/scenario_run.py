@@ -25,7 +25,7 @@ from tenex.operations.evaluation.scenario import Message, Scenario, Script
 from tenex.operations.evaluation.scripted import Held, Paced, ScriptedModel
 from tenex.operations.evaluation.workspace import prepare_workspace
 from tenex.settings import KEY_SUFFIX, Settings, resolve_paths
-from tenex.settings.sections import Metrics, Models, Paths, People, Relays, Traces
+from tenex.settings.sections import ApproveRule, Metrics, Models, Paths, People, Relays, Traces
 from tenex.tools.sandbox import RunPolicy, probe_bubblewrap
 
 from .nostr_client import ChatClient, connected_client
@@ -233,16 +233,18 @@ def _isolated(settings: Settings, models: Models, data: Path, url: str, *, is_tr
         else one.model_copy(update={"api_key_file": str(theirs.data / one.api_key_file)})
         for name, one in models.providers.items()
     }
-    own = {
+    own: dict[str, Any] = {
         "paths": paths,
         "relays": Relays(urls=[url], typing_indicators="off"),
         "people": People(owners=[KeyRing(keys).get_or_create("owner").npub]),
         "models": models.model_copy(update={"providers": providers}),
         "metrics": Metrics(),
         "traces": Traces(),
+        "approvals": settings.approvals.model_copy(update={"unattended": True}),
     }
     if is_trusted:
         own["tools"] = settings.tools.model_copy(update={"check": "on"})
+        own["approve"] = [*settings.approve, ApproveRule(tool="check", decision="allow")]
     copy = settings.model_copy(update=own)
     copy._data = data
     return copy
