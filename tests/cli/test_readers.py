@@ -11,12 +11,12 @@ from typing import Any, Final
 import pytest
 
 from tenex.cli import verify as replaying
-from tenex.cli.shared import list_search
 from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.inbox.commands import status as chat_status
 from tenex.core.records import Record
 from tenex.core.transaction import Transaction
 from tenex.operations.conversation_status import status_with_usage
+from tenex.operations.listing import row_json
 from tenex.store.archive import plain
 from tenex.store.index_row import summarise
 from tenex.store.journal_reader import JOURNAL, VIEW
@@ -63,7 +63,7 @@ def shown(conversation: Conversation, record: Record, last: int) -> dict[str, Sh
     """What each reader shows after a record; the names are those of the columns below."""
     everywhere = {
         "view": json.loads(render(conversation)),
-        "list": list_search._row(summarise(conversation, 0)),
+        "list": row_json(summarise(conversation, 0)),
         "status": status_with_usage(conversation, conversation.identity.updated_at),
         "replay": replaying._state(conversation, record, last),
         "chat": in_chat(conversation),

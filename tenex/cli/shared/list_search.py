@@ -1,93 +1,37 @@
 """What `tenex conversations list` and `search` find, as rows, JSON and text."""
 
 from collections.abc import Iterator
-from typing import Any, Final, get_args
+from typing import Any, Final
 
-from tenex.core.cycle.state import Status
-from tenex.core.errors import StoreDamaged
-from tenex.core.ids import ConversationId
 from tenex.core.port_values import Passage
 from tenex.core.projection import partner
-from tenex.store.index_reader import Catalogue, open_catalogue
-from tenex.store.index_row import Row
-from tenex.store.journal_reader import VIEW
+from tenex.operations.listing import STATUSES, list_rows, row_json, search_conversations
 from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter, Found
-from tenex.store.search_words import CLOSE, OPEN, match_of
+from tenex.store.search_words import CLOSE, OPEN
 from tenex.store.view_json import iso
-from tenex.store.view_reader import read_view
 
 from . import output
 from .times import local_time
 
-QUARANTINED: Final = "quarantined"
-UNREAD: Final = "unread"
-STATUSES: Final = (*get_args(Status), QUARANTINED, UNREAD)
+__all__ = ["MARKS", "STATUSES", "as_json", "as_text", "rows", "search", "table"]
 
 MARKS: Final = ("«", "»")
 """Around what matched, in text."""
 
 
 async def rows(folder: ConversationFolder, wanted: Filter, limit: int = -1) -> list[dict[str, Any]]:
-    """The conversations that match a filter, last updated first.
-
-    Those that cannot be read are among them where nothing but their status is asked for.
-    """
-    marks = await folder.quarantined()
-    wants_unreadable = wanted.status in (QUARANTINED, UNREAD)
-    async with open_catalogue(folder, output.progress) as catalogue:
-        found = [] if wants_unreadable else await catalogue.rows(wanted)
-        _report_index_fault(catalogue)
-        faults = {name: (UNREAD, why) for name, why in catalogue.unread.items()}
-    faults |= {name: (QUARANTINED, why) for name, why in marks.items()}
-    listed = [_row(row) for row in found if row.id not in faults]
-    skipped = 0
-    for name, (status, why) in faults.items():
-        if wanted in (Filter(), Filter(status=status)):
-            listed.append(_unreadable_row(folder, name, status, why))
-        elif wanted.status == status or not wants_unreadable:
-            skipped += 1
-    if skipped:
-        output.message(f"tenex: skipped {skipped} unreadable conversations; `tenex conversations list` shows them")
-    if faults:
-        listed.sort(key=lambda row: str(row["updated"]), reverse=True)
-    return listed if limit < 0 else listed[:limit]
+    """The conversations that match a filter, as `list_rows` gives them; a terminal is shown how far it is."""
+    return await list_rows(folder, wanted, limit, notice=_notice, shown=output.progress)
 
 
-def _row(row: Row) -> dict[str, Any]:
-    name = partner(row.place)
-    return {
-        "id": row.id,
-        "status": row.status,
-        "phase": None if name else row.place,
-        **({"with": name} if name else {}),
-        "cycle": row.cycle,
-        "title": row.title,
-        **({"imported": True} if row.imported else {}),
-        "created": iso(row.started, "milliseconds") if row.seq else "",  # no record was written yet
-        "updated": iso(row.updated, "milliseconds") if row.seq else "",
-    }
+async def search(folder: ConversationFolder, query: str, wanted: Filter, limit: int) -> list[Found]:
+    """The conversations that match a query, as `search_conversations` gives them, likewise."""
+    return await search_conversations(folder, query, wanted, limit, notice=_notice, shown=output.progress)
 
 
-def _unreadable_row(folder: ConversationFolder, name: ConversationId, status: str, why: str) -> dict[str, Any]:
-    """A conversation by its newest view, where that is not damaged too."""
-    try:
-        view = read_view(folder.path(name) / VIEW)
-    except StoreDamaged:
-        view = {}
-    workflow = view.get("workflow")
-    partner = view.get("agent") or (workflow.get("name") if isinstance(workflow, dict) else None)
-    return {
-        "id": name,
-        "status": status,
-        "phase": None if partner else view.get("phase"),
-        **({"with": partner} if partner else {}),
-        "cycle": view.get("cycle"),
-        "title": view.get("title"),
-        **({"imported": True} if view.get("imported") else {}),
-        "updated": str(view.get("updatedAt", "")),
-        "fault": why,
-    }
+def _notice(sentence: str) -> None:
+    output.message(f"tenex: {sentence}")
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -112,33 +56,11 @@ def _cell(row: dict[str, Any], name: str) -> str:
     return value[:19].replace("T", " ") if name == "updated" else output.shorten(value)
 
 
-async def search(folder: ConversationFolder, query: str, wanted: Filter, limit: int) -> list[Found]:
-    """The conversations that match a query, the best first.
-
-    Raises:
-        UsageError: the query is empty or too long.
-    """
-    match = match_of(query)
-    async with open_catalogue(folder, output.progress) as catalogue:
-        found = await catalogue.search(match, wanted, limit)
-        _report_index_fault(catalogue)
-        for name, why in sorted(catalogue.unread.items()):
-            output.message(f"tenex: skipped {name[:12]}: {why}")
-    return found
-
-
-def _report_index_fault(catalogue: Catalogue) -> None:
-    if catalogue.fault:
-        output.message(
-            f"tenex: {catalogue.fault}; the journals are read instead. The daemon rebuilds the index when it starts."
-        )
-
-
 def as_json(found: list[Found]) -> list[dict[str, Any]]:
     """The matches as JSON."""
     return [
         {
-            **_row(one.row),
+            **row_json(one.row),
             "matches": one.matches,
             "messages": [
                 {"seq": each.seq, "time": iso(each.at, "milliseconds"), "from": each.name, "excerpt": _excerpt(each)}
