@@ -147,8 +147,8 @@ class Codec:
             raise InternalError(f"{type(record).__name__} of seq {record.seq} cannot be stored: {fault}") from fault
         return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
 
-    def decode_lines(self, data: bytes) -> tuple[list[Record], int, Fault | None]:
-        """Read a whole journal.
+    def decode_lines(self, data: bytes, first: int = 1) -> tuple[list[Record], int, Fault | None]:
+        """Read a whole journal, or what was appended to one, whose first line has the seq `first`.
 
         Returns:
             The records of every whole decision up to the first fault, the length in bytes of their lines, and the
@@ -156,7 +156,6 @@ class Codec:
         """
         records: list[Record] = []
         whole, length, position = 0, 0, 0  # records and bytes up to the last whole decision, bytes read
-        first = 1
         lines = data.split(b"\n")
         unfinished = lines.pop()
         expected_remaining: int | None = None

@@ -159,6 +159,22 @@ def peek(path: Path, codec: Codec, since: int = 0) -> list[Record]:
     return records
 
 
+def peek_file(path: Path, codec: Codec, holding: int) -> list[Record]:
+    """The records of the file of a journal that holds the record `holding`; of the newest where that is to come.
+
+    They begin with a snapshot unless it is the first file. A part of a long journal costs no more than of a short one.
+
+    Raises:
+        StoreDamaged: it holds what we did not write.
+        OSError: it cannot be read.
+    """
+    numbers = segments.numbers(path.parent) or [1]
+    files = {number: path.with_name(segments.name_of(number)) for number in numbers}
+    holds = (number for number in reversed(numbers) if number == numbers[0] or _first_seq(files[number]) < holding)
+    number = next(holds)
+    return _peeked(files[number], codec, number)
+
+
 def read_surviving(path: Path, codec: Codec, since: int = 0) -> tuple[list[Record], str]:
     """The same from the newest file back to a file that is missing: what is left of a journal that lost its past.
 
@@ -406,6 +422,13 @@ def _last_seq(path: Path) -> int | None:
         lines = stream.read().rstrip().splitlines()
     match = _SEQ.match(lines[-1]) if lines else None
     return int(match[1]) if match else None
+
+
+def _first_seq(path: Path) -> int:
+    """The seq of the first line of a file; 0 where a copy has changed how it begins."""
+    with path.open("rb") as stream:
+        match = _SEQ.match(stream.read(HEAD))
+    return int(match[1]) if match else 0
 
 
 def views_ahead(folder: Path) -> list[Path]:

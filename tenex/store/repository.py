@@ -3,8 +3,8 @@
 import asyncio
 import os
 import re
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
@@ -24,7 +24,7 @@ from . import atomic, segments
 from .disk import Disk
 from .format import CONVERSATION
 from .journal import FILE_BYTES, FileJournal
-from .journal_reader import JOURNAL, MARK, NEWEST, VIEW, mark_of, read_surviving
+from .journal_reader import JOURNAL, MARK, NEWEST, VIEW, mark_of, peek_file, read_surviving
 
 __all__ = ["NEWEST", "REBUILD", "RENAME", "ConversationFolder", "misnamed"]
 
@@ -120,9 +120,32 @@ class ConversationFolder:
             UsageError: there is no such conversation.
         """
         path = self.path(conversation) / JOURNAL
-        remedy = REBUILD.replace("ID", conversation[:12])
-        try:
+        with self._explained(path):
             records, loss = await self._disk.run(read_surviving, path, CONVERSATION, since)
+        _refuse_misnamed(path, conversation, records)
+        return records, loss
+
+    async def read_file(self, conversation: ConversationId, holding: int) -> list[Record]:
+        """The records of the file of a journal that holds the record `holding`; `NEWEST` is in the newest.
+
+        They begin with a snapshot unless it is the first file.
+
+        Raises:
+            StoreDamaged: the file holds what we did not write.
+            UsageError: there is no such conversation.
+        """
+        path = self.path(conversation) / JOURNAL
+        with self._explained(path):
+            records = await self._disk.run(peek_file, path, CONVERSATION, holding)
+        _refuse_misnamed(path, conversation, records)
+        return records
+
+    @contextmanager
+    def _explained(self, path: Path) -> Iterator[None]:
+        """Say of a journal that cannot be read what can be done."""
+        remedy = REBUILD.replace("ID", path.parent.name[:12])
+        try:
+            yield
         except FileNotFoundError as fault:
             raise UsageError(f"There is no conversation {path.parent.name} in {self.root}.") from fault
         except OSError as fault:
@@ -132,9 +155,6 @@ class ConversationFolder:
             raise
         except StoreDamaged as fault:
             raise StoreDamaged(f"{fault} {remedy}") from fault
-        if what := misnamed(conversation, records):
-            raise StoreDamaged(f"{path}: {what}. Nothing was changed. {RENAME}")
-        return records, loss
 
     async def rotate(self, conversation: Conversation) -> bool:
         """Have a journal that is open here, and long, go on in a new file; else do nothing.
@@ -197,6 +217,11 @@ def misnamed(conversation: ConversationId, records: Sequence[Record]) -> str:
         ):
             return f"this is the journal of the conversation {named[:64]}, in the folder of another one"
     return ""
+
+
+def _refuse_misnamed(path: Path, conversation: ConversationId, records: Sequence[Record]) -> None:
+    if what := misnamed(conversation, records):
+        raise StoreDamaged(f"{path}: {what}. Nothing was changed. {RENAME}")
 
 
 def _ids(root: Path) -> list[ConversationId]:
