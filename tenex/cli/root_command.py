@@ -25,6 +25,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "stop": ("tenex.cli.stop_reload:stop", "Stop the daemon, and wait until it has ended."),
     "reload": ("tenex.cli.stop_reload:reload", "Have the daemon read settings, agents and keys again."),
     "chat": ("tenex.cli.chat:chat", "Talk to the agents from this terminal."),
+    "web": ("tenex.cli.web:web", "Serve pages that show conversations and take answers."),
     "relay": ("tenex.cli.relay:relay", "Run the embedded relay alone."),
     "init": ("tenex.cli.init:init", "Make the configuration, the keys and the folders."),
     "trust": ("tenex.cli.trust:trust", "Trust the current folder, if you neither made nor named it."),
@@ -48,7 +49,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
 ALIASES: Final = frozenset({"graph"})
 """Commands that are not listed in the help."""
 
-TALKING: Final = frozenset({"demo", "run", "chat", "relay"})
+TALKING: Final = frozenset({"demo", "run", "chat", "web", "relay"})
 """Commands that hold a conversation or serve, and print no facts."""
 
 

@@ -13,7 +13,7 @@ from tenex.core.amounts import count
 from tenex.core.conversation import fold
 from tenex.core.errors import StoreDamaged, StoreError, UsageError
 from tenex.core.ids import ConversationId, Slug
-from tenex.core.records import ConversationImported
+from tenex.core.records import ConversationImported, Record
 from tenex.runtime.clock import SystemClock
 from tenex.settings import Settings, resolve_paths
 from tenex.store.archive import Carried, is_packed, packed, plain, unpacked
@@ -39,6 +39,7 @@ _ID: Final = re.compile(r"[0-9a-f]{64}")
 OutOption = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to this file; default: standard output.")
 ]
+HtmlOption = Annotated[bool, typer.Option("--html", help="Write a page to read in a browser, without scripts.")]
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="An exported conversation, or the <id>.json of an older program.")
 ]
@@ -56,12 +57,14 @@ async def export(
     folder: ConversationFolder,
     id: NewestIdArgument = "",  # noqa: A002
     out: OutOption = None,
+    html: HtmlOption = False,
 ) -> None:
     """Write all records of a conversation to one file with a checksum; it holds no keys."""
     if given.as_json and out is None:
         raise UsageError("--json describes the file written by --out; add --out FILE.")
     name = await find(folder, id)
-    content = packed(name, await read_records(folder, name), SystemClock().now())
+    records = await read_records(folder, name)
+    content = _as_page(name, records) if html else packed(name, records, SystemClock().now())
     if out is None:
         sys.stdout.buffer.write(content)
         return
@@ -71,8 +74,15 @@ async def export(
         replace(out.absolute(), content)
     except OSError as error:
         raise UsageError(f"{out} cannot be written: {error.strerror}.") from error
-    note = f"{out}: {len(content):,} bytes. `tenex conversations import {out}` reads it."
+    use = "Open it in a browser." if html else f"`tenex conversations import {out}` reads it."
+    note = f"{out}: {len(content):,} bytes. {use}"
     given.show({"id": name, "file": str(out), "bytes": len(content)}, "", note)
+
+
+def _as_page(name: ConversationId, records: list[Record]) -> bytes:
+    from tenex.web.export import as_html  # templates and Markdown take a while to load
+
+    return as_html(name, records).encode()
 
 
 def import_(given: Globals, file: FileArgument) -> None:

@@ -35,6 +35,8 @@ from .trust import Trust
 
 EMBEDDED_RELAY_PORT: Final = 7447
 """Default port of `tenex relay`: away from the 7777 and 8080 of other relays."""
+WEB_PORT: Final = 7448
+"""Default port of `tenex web`, beside that of the relay."""
 NO_USERS: Final = "no one may talk here"
 """The fault of settings without users."""
 _YEAR = 366 * 24 * 3600
@@ -498,6 +500,14 @@ class Metrics(Section):
     hosts: list[Text] = []
 
 
+class Web(Section):
+    """The pages of `tenex web`."""
+
+    port: Annotated[int, Field(ge=1, le=65_535)] = WEB_PORT
+    hosts: list[Text] = []
+    answers: Literal["auto", "on", "off"] = "auto"
+
+
 class Traces(Section):
     """Where OpenTelemetry spans go."""
 
@@ -561,6 +571,7 @@ class Settings(BaseSettings):
     log: Log = Log()
     metrics: Metrics = Metrics()
     traces: Traces = Traces()
+    web: Web = Web()
     paths: Paths = Paths()
     shutdown: Shutdown = Shutdown()
 

@@ -13,7 +13,7 @@ from tenex.cli.root_command import COMMANDS, load_command
 from .conftest import Tenex
 from .journals import ONE, worked, write_conversations
 
-TALKING = {"demo", "run", "chat", "relay", "graph run", "workflows run", "mcp serve"}
+TALKING = {"demo", "run", "chat", "relay", "web", "graph run", "workflows run", "mcp serve"}
 """Those that hold a conversation or serve until they are stopped."""
 
 

@@ -1,0 +1,57 @@
+"""`tenex web`: pages to watch conversations, to answer questions and to understand what happened."""
+
+import asyncio
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tenex.core.errors import UsageError
+from tenex.core.installation import pip_install
+
+from .shared import output
+from .shared.options import Globals
+
+
+def web(
+    given: Globals,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="The port on 127.0.0.1; default: web.port of the settings.")
+    ] = None,
+    socket: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Listen at this Unix socket, for a reverse proxy, not at a port."),
+    ] = None,
+) -> None:
+    """Serve pages that show conversations, on this machine only, until interrupted.
+
+    It prints a link that logs one browser in, once. It only reads what the daemon writes, and needs none.
+    """
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        raise UsageError(f"The pages are not installed. Run: {pip_install(extra='web')}")
+    if port is not None and socket is not None:
+        raise UsageError("Name --port or --socket, not both.")
+    from tenex.operations.doctor.findings import Case
+    from tenex.settings import resolve_paths
+    from tenex.telemetry import configure
+    from tenex.web.server import serve
+
+    settings = given.settings()
+
+    def case() -> Case:
+        return Case(data=given.folder(), config=given.config, env=dict(os.environ), trust=given.trust())
+
+    def on_ready(link: str) -> None:
+        output.result(link)
+        sys.stdout.flush()  # it may be a pipe
+        output.message("Open the link in a browser; it is good once. Ctrl-C stops the pages, and never the daemon.")
+
+    telemetry = configure("error", "auto")
+    try:
+        listens_at = settings.web.port if port is None else port
+        asyncio.run(serve(settings, resolve_paths(settings), case, port=listens_at, path=socket, on_ready=on_ready))
+    finally:
+        telemetry.close()

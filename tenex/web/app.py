@@ -1,0 +1,116 @@
+"""The application: login, files, the pages, and the guard around all of them."""
+
+from collections.abc import Collection
+from http import HTTPStatus
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import ASGIApp
+
+from tenex.core.errors import TenexError
+
+from .conversation_pages import ConversationPages
+from .daemon_pages import DaemonPages
+from .guard import COOKIE, Guard, fields_of
+from .rendering import STATIC, page
+from .site import Site
+from .time_pages import TimePages
+
+ICON: Final = "icon.svg"
+FILES: Final = {
+    "tenex.css": "text/css",
+    "live.js": "text/javascript",
+    "login.js": "text/javascript",
+    ICON: "image/svg+xml",
+}
+"""What `static/` holds, with its type; nothing else is served from the disk."""
+
+
+def application(site: Site, hosts: Collection[str]) -> ASGIApp:
+    """The pages of a site behind the guard; `hosts` are the names by which they may be asked."""
+    routes: list[BaseRoute] = [
+        Route("/login", _Login(site).answer, methods=["GET", "POST"]),
+        Route("/logout", _Logout(site).answer, methods=["POST"]),
+        Route("/link", _Link(site).answer, methods=["POST"]),
+        Route("/static/{name}", _static),
+        *ConversationPages(site).routes(),
+        *TimePages(site).routes(),
+        *DaemonPages(site).routes(),
+    ]
+    pages = Starlette(
+        routes=[Mount(site.base, routes=routes), Route("/favicon.ico", _icon)],
+        exception_handlers={TenexError: site.on_error, HTTPStatus.NOT_FOUND: site.on_missing},
+    )
+    return Guard(pages, base=site.base, hosts=hosts, logins=site.logins)
+
+
+class _Login:
+    """The page that a printed link leads to, and its form."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    async def answer(self, request: Request) -> Response:
+        """Show the form, or log in with its token."""
+        if request.method != "POST":
+            return self._form("")
+        fields = await fields_of(request) or {}
+        cookie = self._site.logins.login(fields.get("token", "").strip())
+        if cookie is None:
+            return self._form("This link was used before, or is too old.", HTTPStatus.FORBIDDEN)
+        answer = RedirectResponse(f"{self._site.base}/", HTTPStatus.SEE_OTHER)
+        answer.set_cookie(
+            COOKIE,
+            cookie,
+            path=self._site.base,
+            httponly=True,
+            samesite="strict",
+            secure=request.headers.get("origin", "").startswith("https:"),
+        )
+        return answer
+
+    def _form(self, fault: str, status: int = HTTPStatus.OK) -> Response:
+        return HTMLResponse(page("login.html", {"base": self._site.base, "fault": fault}), status)
+
+
+class _Logout:
+    """Ends the session of a browser."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    async def answer(self, request: Request) -> Response:
+        """Log out."""
+        await self._site.posted(request, "logout")
+        self._site.logins.logout(request.cookies.get(COOKIE, ""))
+        answer = self._site.to("/login")
+        answer.delete_cookie(COOKIE, path=self._site.base)
+        return answer
+
+
+class _Link:
+    """Makes a link for another browser."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    async def answer(self, request: Request) -> Response:
+        """Show a new link, which is good once."""
+        await self._site.posted(request, "link")
+        origin = request.headers.get("origin") or f"http://{request.headers['host']}"
+        link = f"{origin}{self._site.base}/login#{self._site.logins.new_token()}"
+        return await self._site.show(request, "link.html", {"link": link})
+
+
+async def _static(request: Request) -> Response:
+    name = str(request.path_params["name"])
+    if name not in FILES:
+        return PlainTextResponse("There is no such file.\n", HTTPStatus.NOT_FOUND)
+    return FileResponse(STATIC / name, media_type=FILES[name])
+
+
+async def _icon(_: Request) -> Response:
+    return FileResponse(STATIC / ICON, media_type=FILES[ICON])

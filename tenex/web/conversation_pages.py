@@ -1,0 +1,254 @@
+"""The pages of conversations: what waits, the list, one story, and what belongs to it."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from tenex.core.errors import TenexError, UsageError
+from tenex.core.ids import ConversationId, Millis
+from tenex.core.messages import AgentText, CallResult, ModelStep, Note, UserText
+from tenex.core.phases import Phase
+from tenex.core.records import Record, ToolCallCompleted, ToolCallStarted
+from tenex.nostr.keys import parse_public_key
+from tenex.operations.listing import STATUSES, row_json
+from tenex.store.search import Filter
+from tenex.store.stats import as_json
+from tenex.tools.shadow_git import CheckpointFailed
+
+from .asks import ORDER, Ask
+from .charts import tables_of
+from .site import Site, id_of, number_of, stream
+from .story import shortened
+from .timeline import timeline_of
+
+ROWS: Final = 50
+"""Conversations on a page; another press shows as many more."""
+MOST_ROWS: Final = 1_000
+WAITING: Final = 50
+"""Conversations that are looked into for what waits."""
+GIT_PATIENCE: Final = 10.0
+"""Seconds for a diff."""
+
+
+@dataclass(frozen=True)
+class ConversationPages:
+    """The pages, with what they share."""
+
+    site: Site
+
+    def routes(self) -> list[BaseRoute]:
+        """The addresses below that of the site."""
+        return [
+            Route("/", self.waiting),
+            Route("/events", self.events),
+            Route("/conversations", self.listed),
+            Route("/c/{id}", self.story),
+            Route("/c/{id}/events", self.story_events),
+            Route("/c/{id}/usage", self.usage),
+            Route("/c/{id}/sent/{seq:int}", self.sent),
+            Route("/c/{id}/diff/{seq:int}", self.diff),
+            Route("/c/{id}/reply/{seq:int}", self.reply, methods=["POST"]),
+        ]
+
+    # ---- what waits ---------------------------------------------------------------------------------------------
+
+    async def waiting(self, request: Request) -> Response:
+        """What waits for a user, in all conversations."""
+        source = self.site.source
+        rows, notices = await source.rows(Filter(status="waiting"), WAITING)
+        asks: list[Ask] = []
+        for row in rows:
+            try:
+                asks += (await source.asks(ConversationId(row["id"])))[0]
+            except TenexError as fault:
+                notices.append(f"{row['id'][:12]}: {fault}")
+        asks.sort(key=lambda ask: (ORDER[ask.kind], -ask.since))
+        values = {
+            "here": "waiting",
+            "decisions": [ask for ask in asks if ORDER[ask.kind] == 0],
+            "turns": [ask for ask in asks if ORDER[ask.kind]],
+            "notices": notices,
+            "why_not": self.site.writer.why_not(),
+            "is_cut": len(rows) == WAITING,
+        }
+        if request.query_params.get("part"):
+            return await self.site.show(request, "waiting_part.html", values)
+        return await self.site.show(request, "waiting.html", values)
+
+    async def reply(self, request: Request) -> Response:
+        """Send an answer to a message."""
+        name, seq = id_of(request), int(request.path_params["seq"])
+        fields = await self.site.posted(request, f"reply {name} {seq}")
+        asks, newest = await self.site.source.asks(name)
+        replied = newest if seq == 0 else next((ask.replied for ask in asks if ask.seq == seq), None)
+        if replied is None:
+            raise UsageError("This was answered meanwhile, or there is no message to reply to. Nothing was sent.")
+        await self.site.writer.write(replied, fields.get("text", ""))
+        return self.site.to("/?sent=1" if fields.get("from") == "waiting" else f"/c/{name}?sent=1#newest")
+
+    async def events(self, _: Request) -> Response:
+        """The stream of pages that show several conversations."""
+        if self.site.streams.is_full:
+            return PlainTextResponse("Too many pages are open.\n", HTTPStatus.SERVICE_UNAVAILABLE)
+        return stream(self.site.streams.of_all())
+
+    # ---- the list -----------------------------------------------------------------------------------------------
+
+    async def listed(self, request: Request) -> Response:
+        """The conversations that a filter lets through, or that match a query."""
+        query = request.query_params
+        wanted = _filter_of(query)
+        limit = min(MOST_ROWS, number_of(request, "limit") or ROWS)
+        words = query.get("q", "").strip()
+        rows: list[dict[str, Any]] = []
+        fault = ""
+        notices: list[str] = []
+        try:
+            if words:
+                matches, notices = await self.site.source.search(words, wanted, limit)
+                rows = [
+                    {**row_json(match.row), "matches": match.matches, "excerpts": match.excerpts} for match in matches
+                ]
+            else:
+                rows, notices = await self.site.source.rows(wanted, limit)
+        except UsageError as error:
+            fault = str(error)
+        for row in rows:
+            row["glimpse"] = await self.site.source.glimpse(row["id"])
+        chosen = {name: query.get(name, "") for name in ("q", "status", "phase", "agent", "since", "until")}
+        values = {
+            "here": "conversations",
+            "rows": rows,
+            "notices": notices,
+            "fault": fault,
+            "chosen": chosen,
+            "statuses": STATUSES,
+            "phases": list(map(str, Phase)),
+            "more": limit + ROWS if len(rows) == limit and limit < MOST_ROWS else 0,
+        }
+        return await self.site.show(request, "rows.html" if query.get("part") else "conversations.html", values)
+
+    # ---- one conversation ---------------------------------------------------------------------------------------
+
+    async def story(self, request: Request) -> Response:
+        """What happened in a conversation."""
+        name = id_of(request)
+        source = self.site.source
+        part = await source.story(name, before=number_of(request, "before"), around=number_of(request, "around"))
+        values: dict[str, Any] = {"id": name, "part": part, "shown": part.projection}
+        if request.query_params.get("part"):
+            return await self.site.show(request, "story_part.html", values)
+        asks, newest = await source.asks(name) if part.is_newest else ([], None)
+        values |= {
+            "here": "conversations",
+            "timeline": timeline_of(part.projection),
+            "entry_seqs": {entry.seq for entry in part.entries},
+            "asks": [ask for ask in asks if ask.kind != "turn"],
+            "can_write": newest is not None,
+            "why_not": self.site.writer.why_not(),
+        }
+        return await self.site.show(request, "story.html", values)
+
+    async def story_events(self, request: Request) -> Response:
+        """The stream of a conversation's page; a browser that connects again names the last event it has seen."""
+        if self.site.streams.is_full:
+            return PlainTextResponse("Too many pages are open.\n", HTTPStatus.SERVICE_UNAVAILABLE)
+        last = request.headers.get("last-event-id", "")
+        after = int(last) if last.isascii() and last.isdecimal() and len(last) < 16 else number_of(request, "after")
+        name = id_of(request)
+        self.site.source.folder.path(name)  # raises where it is not an id
+        return stream(self.site.streams.of_conversation(name, after))
+
+    async def usage(self, request: Request) -> Response:
+        """What a conversation has taken."""
+        name = id_of(request)
+        figures = as_json(await self.site.source.stats(name))
+        shown = await self.site.source.state(name)
+        values = {"here": "conversations", "id": name, "title": shown.identity.title, "taken": figures}
+        return await self.site.show(request, "usage.html", {**values, "tables": tables_of(figures)})
+
+    async def sent(self, request: Request) -> Response:
+        """What an agent was sent."""
+        name = id_of(request)
+        sent = await self.site.source.sent(name, int(request.path_params["seq"]))
+        if sent is None:
+            raise UsageError("No agent began to work with that record.")
+        values = {"here": "conversations", "id": name, "sent": sent, "texts": list(_texts(sent.entries))}
+        return await self.site.show(request, "sent.html", values)
+
+    async def diff(self, request: Request) -> Response:
+        """How a call changed files."""
+        name, seq = id_of(request), int(request.path_params["seq"])
+        ended = _end_of(await self.site.source.records(name, seq), seq)
+        if ended is None:
+            raise UsageError("No call that has ended began with that record.")
+        checkpoints = self.site.checkpoints()
+        patch = ""
+        if checkpoints is not None:
+            belongs = {"key": f"{name}:{seq}"}
+            with suppress(CheckpointFailed):
+                patch = await asyncio.to_thread(
+                    checkpoints.diff_of, name, belongs, ended.touched, patience=GIT_PATIENCE
+                )
+        values = {"here": "conversations", "id": name, "call": ended, "lines": shortened(patch).splitlines()}
+        return await self.site.show(request, "diff.html", values)
+
+
+def _filter_of(query: Mapping[str, str]) -> Filter:
+    """The fields of the list's form as a filter; what is none is not asked for."""
+    status = query.get("status", "")
+    phase = Phase.parse(query.get("phase", ""))
+    agent = query.get("agent", "").strip().removeprefix("@").lower()
+    with suppress(ValueError):
+        agent = parse_public_key(agent)
+    since, until = _midnight(query.get("since", "")), _midnight(query.get("until", ""), days=1)
+    return Filter(
+        status=status if status in STATUSES else "",
+        phase="" if phase is None else str(phase),
+        agent=agent,
+        since=since,
+        until=until,
+    )
+
+
+def _midnight(day: str, days: int = 0) -> Millis | None:
+    """The beginning of a day in the zone of this machine, so many days later; None where it is no day."""
+    try:
+        begin = datetime.strptime(day, "%Y-%m-%d") + timedelta(days=days)  # noqa: DTZ007 local, as it was typed
+        return Millis(int(begin.astimezone().timestamp() * 1000))
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _end_of(records: list[Record], seq: int) -> ToolCallCompleted | None:
+    """The result of the call that began with a record."""
+    began = next((record for record in records if record.seq == seq), None)
+    if not isinstance(began, ToolCallStarted):
+        return None
+    ends = (record for record in records if isinstance(record, ToolCallCompleted) and record.seq > seq)
+    return next((record for record in ends if (record.run, record.call) == (began.run, began.call)), None)
+
+
+def _texts(entries: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
+    """Title and text of what was sent."""
+    for entry in entries:
+        match entry:
+            case UserText():
+                yield f"{entry.author}, {entry.role or 'a user'}", shortened(entry.text)
+            case AgentText():
+                yield entry.author, shortened(entry.text)
+            case Note():
+                yield f"note: {entry.title}", shortened(entry.text)
+            case ModelStep():
+                calls = "\n".join(f"{call.tool}({', '.join(call.arguments)})" for call in entry.calls)
+                yield f"answered ({entry.model or 'model'})", shortened("\n".join(filter(None, (entry.text, calls))))
+            case CallResult():
+                yield f"result of {entry.tool}{'' if entry.ok else ', which failed'}", shortened(entry.content)

@@ -1,0 +1,227 @@
+"""Who may see the pages: what every request is checked for before a page is made, and what every answer says.
+
+    host      names this machine as we print it, or by a configured name: else a page in a browser may have given its
+              own name our address (DNS rebinding)
+    place     all pages are below a path that is drawn at each start. Cookies know no port: a browser shows the cookies
+              of 127.0.0.1 to every server there, also to one of another user, but only below the path of the cookie
+    origin    what changes something comes from a page of ours, by `Origin` and `Sec-Fetch-Site` (CSRF)
+    session   a cookie that only this process knows, for a token that was printed, and is good for one login
+    form      what changes something carries a number that was drawn for that form, and is good once
+
+Nothing is loaded from elsewhere, and no script or style but our own files runs: the policy has no exception.
+"""
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+COOKIE: Final = "tenex_session"
+BODY_BYTES: Final = 256 * 1024
+"""Of what a form sends; a message over relays is smaller."""
+FIELDS: Final = 20
+TOKENS: Final = 20
+"""Unused links that are good at a time."""
+TOKEN_SECONDS: Final = 24 * 3_600
+"""For how long an unused link is good."""
+SESSIONS: Final = 50
+"""Browsers that are logged in at a time; the one that has asked for nothing for longest is logged out."""
+FORMS: Final = 10_000
+"""Forms of one browser that may still be sent: those of the newest pages."""
+
+OPEN: Final = ("/login", "/static/", "/favicon.ico")
+"""What is answered without a session, below the path of the pages."""
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+HEADERS: Final[Mapping[str, str]] = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    # with `no-referrer` a browser would send `Origin: null` with our own forms
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+}
+
+
+@dataclass(slots=True)
+class Session:
+    """A browser that is logged in."""
+
+    forms: OrderedDict[str, str] = field(default_factory=OrderedDict)
+    """What each form that was shown is for, by its number."""
+
+    def form(self, purpose: str) -> str:
+        """The number of a new form."""
+        number = secrets.token_urlsafe(16)
+        self.forms[number] = purpose
+        if len(self.forms) > FORMS:
+            self.forms.popitem(last=False)
+        return number
+
+    def take(self, number: str, purpose: str) -> bool:
+        """Whether a form with that number was shown for that purpose, and is sent for the first time."""
+        return hmac.compare_digest(self.forms.pop(number, ""), purpose) if number else False
+
+
+class Logins:
+    """The tokens of printed links, and the sessions; only digests are kept."""
+
+    def __init__(self) -> None:
+        self._tokens: OrderedDict[str, float] = OrderedDict()
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+
+    def new_token(self) -> str:
+        """A token that is good for one login."""
+        token = secrets.token_urlsafe(32)
+        self._tokens[_digest(token)] = time.monotonic()
+        if len(self._tokens) > TOKENS:
+            self._tokens.popitem(last=False)
+        return token
+
+    def login(self, token: str) -> str | None:
+        """The cookie of a new session for a token, which is good no more; None where it is not good."""
+        made = self._tokens.pop(_digest(token), None)
+        if made is None or time.monotonic() - made > TOKEN_SECONDS:
+            return None
+        cookie = secrets.token_urlsafe(32)
+        self._sessions[_digest(cookie)] = Session()
+        if len(self._sessions) > SESSIONS:
+            self._sessions.popitem(last=False)
+        return cookie
+
+    def session(self, cookie: str) -> Session | None:
+        """The session of a cookie."""
+        name = _digest(cookie)
+        session = self._sessions.get(name)
+        if session is not None:
+            self._sessions.move_to_end(name)
+        return session
+
+    def logout(self, cookie: str) -> None:
+        """End the session of a cookie."""
+        self._sessions.pop(_digest(cookie), None)
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+class Guard:
+    """Lets through to the pages what passes every check; an ASGI application around theirs."""
+
+    def __init__(self, pages: ASGIApp, *, base: str, hosts: Collection[str], logins: Logins) -> None:
+        """Guard the pages below the path `base`; `hosts` are the names by which they may be asked, without a port."""
+        self._pages = pages
+        self._base = base
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._logins = logins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; anything but HTTP is not answered."""
+        if scope["type"] != "http":
+            return
+        request = Request(scope)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        answer = self._refusal(request)
+        await (answer or self._pages)(scope, receive, send_with_headers)
+
+    def _refusal(self, request: Request) -> Response | None:
+        """The answer to a request that is not let through; None where it is."""
+        headers = request.headers
+        if host_of(headers) not in self._hosts:
+            return _refused(HTTPStatus.MISDIRECTED_REQUEST, "The pages have another name. Use the link as printed.")
+        if request.method not in ("GET", "HEAD", "POST"):
+            return _refused(HTTPStatus.METHOD_NOT_ALLOWED, "Only GET and POST are known here.")
+        path = request.url.path
+        if path == "/favicon.ico":
+            return None
+        if not path.startswith(f"{self._base}/"):
+            return _refused(HTTPStatus.NOT_FOUND, "There is nothing here. `tenex web` prints the link.")
+        if request.method == "POST" and not is_own_page(headers):
+            return _refused(HTTPStatus.FORBIDDEN, "This did not come from a page of tenex. Nothing was done.")
+        rest = path.removeprefix(self._base)
+        session = self._logins.session(request.cookies.get(COOKIE, ""))
+        request.scope["tenex.session"] = session
+        if session is not None or rest.startswith(OPEN):
+            return None
+        if request.method == "GET" and "text/html" in headers.get("accept", ""):
+            return RedirectResponse(f"{self._base}/login", HTTPStatus.SEE_OTHER)
+        return _refused(HTTPStatus.UNAUTHORIZED, "Log in with a link of `tenex web`.")
+
+
+def host_of(headers: Headers) -> str:
+    """The name in the `Host` header, without its port; empty where there is none."""
+    hosts = headers.getlist("host")
+    if len(hosts) != 1:
+        return ""
+    try:
+        parts = urlsplit(f"//{hosts[0]}")
+        return (parts.hostname or "").lower() if parts.netloc == hosts[0] and "@" not in hosts[0] else ""
+    except ValueError:
+        return ""
+
+
+def is_own_page(headers: Headers) -> bool:
+    """Whether a browser says that a request comes from a page of this server."""
+    origin = headers.get("origin")
+    site = headers.get("sec-fetch-site")
+    if origin is None:
+        return site == "same-origin"
+    host = headers.get("host", "")
+    return origin in (f"http://{host}", f"https://{host}") and site in (None, "same-origin")
+
+
+def session_of(request: Request) -> Session:
+    """The session of a request that was let through.
+
+    Raises:
+        LookupError: it needs none.
+    """
+    session: Session | None = request.scope.get("tenex.session")
+    if session is None:
+        raise LookupError("no session")
+    return session
+
+
+async def fields_of(request: Request) -> dict[str, str] | None:
+    """The fields of a form; None where it is too large, or none."""
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > BODY_BYTES:
+            return None
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
+        return None
+    try:
+        fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=FIELDS, errors="replace")
+    except ValueError:
+        return None
+    return {name: values[0] for name, values in fields.items()}
+
+
+def _refused(status: HTTPStatus, sentence: str) -> Response:
+    return PlainTextResponse(f"{sentence}\n", status)

@@ -1,0 +1,175 @@
+"""Serves the pages at a port of this machine, or at a Unix socket, until it is asked to stop."""
+
+import asyncio
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+
+from tenex.core.errors import ConfigurationError
+from tenex.operations.doctor.findings import Case
+from tenex.runtime.clock import SystemClock
+from tenex.settings import ProjectPaths, Settings
+from tenex.store.disk import Disk
+from tenex.store.repository import ConversationFolder
+from tenex.tools.checkpoints import Checkpoints
+from tenex.tools.shadow_git import has_git
+from tenex.tools.workspace import Workspace
+
+from .app import application
+from .guard import Logins
+from .reply import Writer
+from .site import Site
+from .source import Source
+
+LOOPBACK: Final = "127.0.0.1"
+OWN_NAMES: Final = (LOOPBACK, "localhost", "::1")
+"""Names of this machine that no page of another can claim."""
+GRACE: Final = 2
+"""Seconds in which requests may end when the server stops."""
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves the signals to us."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+def site_of(
+    settings: Settings, places: ProjectPaths, case: Callable[[], Case], disk: Disk, *, is_loopback: bool
+) -> Site:
+    """The pages of a data folder, below a path that no one else knows."""
+    clock = SystemClock()
+    folder = ConversationFolder(places.conversations, disk, clock)
+    return Site(
+        source=Source(places=places, folder=folder, clock=clock),
+        writer=Writer(settings, places, is_loopback=is_loopback),
+        logins=Logins(),
+        base=f"/{secrets.token_urlsafe(12)}",
+        name=settings.project.name,
+        case=case,
+        checkpoints=lambda: _checkpoints(settings, places),
+    )
+
+
+def server_of(site: Site, hosts: Collection[str]) -> uvicorn.Server:
+    """A server of the pages; `hosts` are names by which it may be asked, beside those of this machine."""
+    config = uvicorn.Config(
+        application(site, (*OWN_NAMES, *hosts)),
+        http="h11",
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE,
+    )
+    return _Server(config)
+
+
+async def serve(
+    settings: Settings,
+    places: ProjectPaths,
+    case: Callable[[], Case],
+    *,
+    port: int,
+    path: Path | None,
+    on_ready: Callable[[str], None],
+) -> None:
+    """Serve the pages of a data folder; with `path` at a Unix socket, else at a port of the loopback interface.
+
+    Args:
+        settings: of the data folder.
+        places: its folders.
+        case: makes what the doctor examines.
+        port: 0 lets the system choose.
+        path: of the Unix socket.
+        on_ready: is given the link by which one browser can log in.
+
+    Raises:
+        ConfigurationError: the port or the socket cannot be used.
+    """
+    listening = _at_socket(path) if path is not None else _at_port(port)
+    disk = Disk()
+    site = site_of(settings, places, case, disk, is_loopback=path is None)
+    server = server_of(site, settings.web.hosts)
+
+    def stop() -> None:
+        site.streams.close()
+        server.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    name = settings.web.hosts[0] if path is not None and settings.web.hosts else _address(listening, path)
+    on_ready(f"http{'s' if path is not None else ''}://{name}{site.base}/login#{site.logins.new_token()}")
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+        listening.close()
+        if path is not None:
+            path.unlink(missing_ok=True)  # noqa: ASYNC240 at the end
+        disk.close()
+
+
+def _address(listening: socket.socket, path: Path | None) -> str:
+    """What a browser has to ask; behind a socket that is the name of the server before it."""
+    return "localhost" if path is not None else f"{LOOPBACK}:{listening.getsockname()[1]}"
+
+
+def _at_port(port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((LOOPBACK, port))
+    except OSError as fault:
+        listening.close()
+        raise ConfigurationError(
+            [f"web.port: {LOOPBACK}:{port} cannot be used ({fault.strerror}); name another with --port"]
+        ) from fault
+    listening.listen()  # before the link is printed
+    return listening
+
+
+def _at_socket(path: Path) -> socket.socket:
+    """Listen where no other process does; only this user can connect."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        _clear(path)
+        listening.bind(os.fspath(path))
+        path.chmod(0o600)  # before `listen` no one can connect
+    except OSError as fault:
+        listening.close()
+        raise ConfigurationError([f"{path}: no socket can be made there ({fault.strerror or fault})"]) from fault
+    listening.listen()
+    return listening
+
+
+def _clear(path: Path) -> None:
+    """Remove the socket of a server that was killed, and nothing else."""
+    if not path.is_socket():
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(os.fspath(path))
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+
+
+def _checkpoints(settings: Settings, places: ProjectPaths) -> Checkpoints | None:
+    """The checkpoints of the workspace, to be read; None where there are none."""
+    workspace = Workspace(places.workspace)
+    is_there = settings.tools.checkpoints and places.checkpoints.is_dir() and has_git(workspace.root)
+    return Checkpoints(places.checkpoints, workspace.root) if is_there else None

@@ -1,0 +1,135 @@
+"""What all pages share: the values of their frame, forms that count once, and errors as pages."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+
+from tenex import __version__
+from tenex.core.errors import StoreError, TenexError, TransientError, UsageError
+from tenex.core.ids import ConversationId
+from tenex.core.projection import Projection
+from tenex.operations.doctor.findings import Case
+from tenex.tools.checkpoints import Checkpoints
+
+from .guard import Logins, fields_of, session_of
+from .live import Streams
+from .rendering import entry_html, page
+from .reply import Writer
+from .source import Source
+from .story import Entry
+
+PAGES: Final = (
+    ("waiting", "/", "Waiting"),
+    ("conversations", "/conversations", "Conversations"),
+    ("daemon", "/daemon", "Daemon"),
+    ("usage", "/usage", "Usage"),
+    ("agents", "/agents", "Agents"),
+)
+"""Name, address and title of what the menu lists."""
+_STATUS: Final[tuple[tuple[type[TenexError], HTTPStatus], ...]] = (
+    (UsageError, HTTPStatus.NOT_FOUND),
+    (StoreError, HTTPStatus.INTERNAL_SERVER_ERROR),
+    (TransientError, HTTPStatus.BAD_GATEWAY),
+)
+
+
+class FormRefused(UsageError):
+    """A form that was not shown here, or was sent before."""
+
+
+@dataclass(kw_only=True)
+class Site:
+    """The pages of one data folder."""
+
+    source: Source
+    writer: Writer
+    logins: Logins
+    base: str
+    """The path below which all pages are."""
+    name: str
+    """Of the project."""
+    case: Callable[[], Case]
+    """Makes what the doctor examines."""
+    checkpoints: Callable[[], Checkpoints | None]
+    """Gives None where there are none."""
+    streams: Streams = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.streams = Streams(self.source, self._fragment, self._head)
+
+    def _fragment(self, name: ConversationId, entry: Entry) -> str:
+        return entry_html(entry, {"base": self.base, "id": name, "is_file": False})
+
+    def _head(self, projection: Projection) -> str:
+        return page("head.html", {"base": self.base, "shown": projection})
+
+    async def show(
+        self, request: Request, template: str, values: Mapping[str, Any], status: int = HTTPStatus.OK
+    ) -> Response:
+        """A page."""
+        session = session_of(request)
+        frame = {
+            "base": self.base,
+            "form": session.form,
+            "here": "",
+            "id": "",
+            "is_file": False,
+            "menu": PAGES,
+            "project": self.name,
+            "version": __version__,
+            "sent": request.query_params.get("sent") == "1",
+        }
+        return HTMLResponse(await asyncio.to_thread(page, template, {**frame, **values}), status)
+
+    async def posted(self, request: Request, purpose: str) -> dict[str, str]:
+        """The fields of a form that was shown for that purpose.
+
+        Raises:
+            FormRefused: it was not, or was sent before, or is too large.
+        """
+        fields = await fields_of(request)
+        if fields is None:
+            raise FormRefused("The form is too large, or none. Nothing was done.")
+        if not session_of(request).take(fields.get("form", ""), purpose):
+            raise FormRefused("This form was sent before, or its page is too old. Nothing was done; load it again.")
+        return fields
+
+    def to(self, path: str) -> Response:
+        """Go to another page after a form."""
+        return RedirectResponse(f"{self.base}{path}", HTTPStatus.SEE_OTHER)
+
+    async def on_error(self, request: Request, error: Exception) -> Response:
+        """The page for an error."""
+        status = next((code for kind, code in _STATUS if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
+        if isinstance(error, FormRefused):
+            status = HTTPStatus.FORBIDDEN
+        elif request.method == "POST" and isinstance(error, UsageError):
+            status = HTTPStatus.BAD_REQUEST
+        return await self.show(request, "error.html", {"sentence": str(error)}, status)
+
+    async def on_missing(self, request: Request, _: Exception) -> Response:
+        """The page for an address that there is not."""
+        if request.scope.get("tenex.session") is None:
+            return PlainTextResponse("There is no such page.\n", HTTPStatus.NOT_FOUND)
+        return await self.show(request, "error.html", {"sentence": "There is no such page."}, HTTPStatus.NOT_FOUND)
+
+
+def id_of(request: Request) -> ConversationId:
+    """The conversation that an address names; whether there is one is seen when it is read."""
+    return ConversationId(str(request.path_params["id"]))
+
+
+def number_of(request: Request, name: str) -> int:
+    """A number of the query; 0 where there is none."""
+    text = request.query_params.get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else 0
+
+
+def stream(events: Any) -> Response:
+    """An answer of Server-Sent Events."""
+    return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})

@@ -1,0 +1,305 @@
+"""What pages show, read from the store and asked of the daemon; nothing is changed."""
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tenex.core.conversation import Conversation, fold
+from tenex.core.errors import StoreDamaged, TenexError, UsageError
+from tenex.core.ids import ConversationId
+from tenex.core.ports import Clock
+from tenex.core.projection import Projection, project
+from tenex.core.records import Record
+from tenex.core.snapshot import SnapshotRecord
+from tenex.operations.listing import list_rows, search_conversations
+from tenex.operations.status import report_from_files
+from tenex.service.client import ask, reachable
+from tenex.settings import ProjectPaths
+from tenex.store.journal_reader import VIEW
+from tenex.store.repository import NEWEST, ConversationFolder
+from tenex.store.search import Filter, Found
+from tenex.store.segments import stat_all
+from tenex.store.stats import Stats, total
+
+from .asks import Ask, Replied, asks_of, newest_message, replied_by
+from .story import Entry, Sent, Story, sent_to
+
+ENTRIES: Final = 100
+"""Of a story on a page: more would take longer to lay out than to read."""
+PATIENCE: Final = 5.0
+"""Seconds for an answer of the daemon, which needs some ms."""
+FILES: Final = 2
+"""Files before the newest that are remembered: of the conversations that are looked at, some MiB each."""
+STATES: Final = 100
+"""Newest states of conversations that are remembered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoryPage:
+    """A part of a story, and where the conversation is."""
+
+    projection: Projection
+    """Of the end of the file that the part is in: the newest where the part is the newest."""
+    entries: Sequence[Entry]
+    last: int
+    """The last record on the page, for what follows."""
+    earlier: int
+    """What is before this record is on the page before; 0 where there is none."""
+    is_newest: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glimpse:
+    """What a list shows beside a row of the index: what the readable file says."""
+
+    usage: Mapping[str, Any]
+    speaker: str
+    words: str
+
+
+@dataclass(kw_only=True)
+class Source:
+    """Reads one data folder beside a running daemon, or without one."""
+
+    places: ProjectPaths
+    folder: ConversationFolder
+    clock: Clock
+    _states: OrderedDict[ConversationId, tuple[int, Conversation]] = field(default_factory=OrderedDict)
+    """With the bytes of the journal that each was read from."""
+    _stats: dict[ConversationId, tuple[int, Stats]] = field(default_factory=dict)
+    _glimpses: dict[str, tuple[int, Glimpse]] = field(default_factory=dict)
+    """With the time of the file that each was read from, in ns."""
+    _asks: dict[ConversationId, tuple[int, list[Ask], Replied | None]] = field(default_factory=dict)
+    _files_before: OrderedDict[tuple[ConversationId, int], list[Record]] = field(default_factory=OrderedDict)
+    """By the record with which each ends."""
+    _adding: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    # ---- conversations ------------------------------------------------------------------------------------------
+
+    async def rows(self, wanted: Filter, limit: int) -> tuple[list[dict[str, Any]], list[str]]:
+        """The conversations that a filter lets through, the newest first, and sentences about what was left out."""
+        notices: list[str] = []
+        rows = await list_rows(self.folder, wanted, limit, notice=notices.append)
+        return rows, notices
+
+    async def search(self, query: str, wanted: Filter, limit: int) -> tuple[list[Found], list[str]]:
+        """The conversations that match a query, the best first, and sentences likewise.
+
+        Raises:
+            UsageError: the query is empty or too long.
+        """
+        notices: list[str] = []
+        matches = await search_conversations(self.folder, query, wanted, limit, notice=notices.append)
+        return matches, notices
+
+    async def glimpse(self, name: str) -> Glimpse | None:
+        """The last words and the usage of a conversation, by its readable file; None where that cannot be read."""
+        path = self.folder.path(name) / VIEW
+        try:
+            changed = path.stat().st_mtime_ns
+            cached = self._glimpses.get(name)
+            if cached is None or cached[0] != changed:
+                cached = self._glimpses[name] = (changed, await asyncio.to_thread(_glimpse, path))
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            return None
+        return cached[1]
+
+    async def state(self, name: ConversationId) -> Conversation:
+        """The newest state of a conversation; it is shared, so only look at it.
+
+        Raises:
+            TenexError: it cannot be read, or there is none.
+        """
+        length = self._length(name)
+        cached = self._states.get(name)
+        if cached is None or cached[0] != length:
+            records = await self.folder.read_file(name, NEWEST)
+            cached = self._states[name] = (length, await asyncio.to_thread(folded, name, records))
+            if len(self._states) > STATES:
+                self._states.popitem(last=False)
+        return cached[1]
+
+    async def story(self, name: ConversationId, *, before: int = 0, around: int = 0) -> StoryPage:
+        """The newest part of a story, that before a record, or that around one.
+
+        One file of the journal is read, and the one before where that has little to show: so a part of a long story
+        costs as much as of a short one.
+
+        Raises:
+            TenexError: it cannot be read, or there is none.
+        """
+        records = await self.folder.read_file(name, around or (before - 1 if before else NEWEST))
+        is_newest_file = not before and not around
+        if not is_newest_file:
+            newest = await self.state(name)
+            is_newest_file = bool(records) and records[-1].seq == newest.next_seq - 1
+        part = await asyncio.to_thread(_part, name, records, before, around, is_newest_file)
+        if len(part.entries) < ENTRIES // 2 and part.earlier:
+            records = await self._with_file_before(name, records)
+            part = await asyncio.to_thread(_part, name, records, before, around, is_newest_file)
+        return part
+
+    async def _with_file_before(self, name: ConversationId, records: list[Record]) -> list[Record]:
+        """The records of a file, after those of the file before it, which never changes."""
+        snapshot, *others = records
+        key = (name, snapshot.seq)
+        if key not in self._files_before:
+            self._files_before[key] = await self.folder.read_file(name, snapshot.seq)
+            if len(self._files_before) > FILES:
+                self._files_before.popitem(last=False)
+        return [*self._files_before[key], *others]
+
+    async def asks(self, name: ConversationId) -> tuple[list[Ask], Replied | None]:
+        """What a conversation waits for from a user, and the message that what they write next replies to.
+
+        Raises:
+            TenexError: it cannot be read, or there is none.
+        """
+        length = self._length(name)
+        cached = self._asks.get(name)
+        if cached is None or cached[0] != length:
+            records = await self.folder.read_file(name, NEWEST)
+            state = await asyncio.to_thread(folded, name, records)
+            asks = asks_of(state, records)
+            if records and isinstance(records[0], SnapshotRecord) and _lacks_message(asks, records):
+                records = await self._with_file_before(name, records)
+                asks = asks_of(state, records)
+            cached = self._asks[name] = (length, asks, replied_by(state, newest_message(records)))
+        return cached[1], cached[2]
+
+    async def records(self, name: ConversationId, holding: int) -> list[Record]:
+        """The records of the file that holds a record.
+
+        Raises:
+            TenexError: it cannot be read, or there is none.
+        """
+        return await self.folder.read_file(name, holding)
+
+    async def sent(self, name: ConversationId, seq: int) -> Sent | None:
+        """What the run was sent that the record `seq` began; None where that record began none.
+
+        Raises:
+            TenexError: it cannot be read, or there is none.
+        """
+        records = await self.folder.read_file(name, seq)
+        run = next((str(getattr(record, "run", "")) for record in records if record.seq == seq), "")
+        return await asyncio.to_thread(sent_to, name, records, run) if run else None
+
+    async def stats(self, name: ConversationId) -> Stats:
+        """What a conversation has taken; its whole journal is read, once while it does not change.
+
+        Raises:
+            TenexError: it cannot be read, or there is none.
+        """
+        length = self._length(name)
+        cached = self._stats.get(name)
+        if cached is None or cached[0] != length:
+            records, _ = await self.folder.read_left(name)
+            cached = self._stats[name] = (length, await asyncio.to_thread(Stats.of, name, records))
+        return cached[1]
+
+    async def all_stats(self) -> tuple[Stats, list[str]]:
+        """What all conversations have taken together, and the names of those that cannot be read."""
+        each: list[Stats] = []
+        unread: list[str] = []
+        async with self._adding:  # a second page waits for what the first has read
+            for name in await self.folder.lengths():
+                try:
+                    each.append(await self.stats(name))
+                except TenexError:
+                    unread.append(name)
+        return total(each), unread
+
+    def _length(self, name: ConversationId) -> int:
+        """The bytes of a journal; 0 where there is none."""
+        try:
+            return stat_all(str(self.folder.path(name)))[0]
+        except OSError:
+            return 0
+
+    # ---- the daemon ---------------------------------------------------------------------------------------------
+
+    async def status(self) -> dict[str, Any]:
+        """The report of `tenex status`: the daemon's own, else one made of the files, with the reason."""
+        try:
+            report: dict[str, Any] = await ask(self.places.socket, "status", patience=PATIENCE)
+        except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+            state, fault = "stopped", f"no daemon listens at {self.places.socket}"
+        except TimeoutError:
+            state, fault = "unresponsive", f"no answer from {self.places.socket} within {PATIENCE:g} s"
+        except (OSError, TenexError) as error:
+            state, fault = "unknown", str(error)
+        else:
+            return report
+        report = await report_from_files(self.places, self.folder, self.clock.now())
+        return {**report, "state": state, "fault": fault}
+
+    async def is_daemon_there(self) -> bool:
+        """Whether a daemon accepts connections at its control socket."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                with reachable(self.places.socket) as address:
+                    _, writer = await asyncio.open_unix_connection(address)
+        except OSError:
+            return False
+        writer.close()
+        return True
+
+
+def folded(name: ConversationId, records: Sequence[Record]) -> Conversation:
+    """The state after some records.
+
+    Raises:
+        StoreDamaged: they do not follow one another.
+    """
+    try:
+        return fold(name, records)
+    except (ValueError, LookupError) as fault:
+        raise StoreDamaged(f"The journal of {name[:12]} cannot be read: {fault}") from fault
+
+
+def _lacks_message(asks: Sequence[Ask], records: Sequence[Record]) -> bool:
+    """Whether a message that can be answered is in an earlier file."""
+    return newest_message(records) is None or any(ask.replied is None for ask in asks)
+
+
+def _part(name: ConversationId, records: Sequence[Record], before: int, around: int, is_newest_file: bool) -> StoryPage:
+    story = Story(name)
+    try:
+        entries = [entry for record in records for entry in story.take(record)]
+    except (ValueError, LookupError) as fault:
+        raise StoreDamaged(f"The journal of {name[:12]} cannot be read: {fault}") from fault
+    if not records:
+        raise UsageError(f"Conversation {name[:12]} has no record yet.")
+    begins_later = isinstance(records[0], SnapshotRecord)
+    if before:
+        entries = [entry for entry in entries if entry.seq < before]
+    first, end = max(0, len(entries) - ENTRIES), len(entries)
+    if around:
+        middle = next((place for place, entry in enumerate(entries) if entry.seq >= around), len(entries))
+        first = max(0, middle - ENTRIES // 2)
+        end = first + ENTRIES
+    while first > 0 and entries[first - 1].seq == entries[first].seq:  # several entries of one record stay together
+        first -= 1
+    chosen = entries[first:end]
+    is_whole_end = end >= len(entries) and not before
+    has_earlier = first > 0 or begins_later
+    start = chosen[0].seq if chosen and first > 0 else records[0].seq + 1
+    return StoryPage(
+        projection=project(story.state),
+        entries=chosen,
+        last=story.state.next_seq - 1 if is_whole_end else chosen[-1].seq if chosen else start,
+        earlier=start if has_earlier else 0,
+        is_newest=is_newest_file and is_whole_end,
+    )
+
+
+def _glimpse(path: Path) -> Glimpse:
+    view = json.loads(path.read_bytes())
+    messages = view["messages"]
+    last = messages[-1] if messages else {}
+    return Glimpse(usage=view["usage"], speaker=str(last.get("from", "")), words=str(last.get("text", ""))[:300])

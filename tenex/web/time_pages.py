@@ -1,0 +1,123 @@
+"""The pages of a conversation's past: the state after any record, what changed between two, and going back to one."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from tenex.core.conversation import Conversation
+from tenex.core.errors import UsageError
+from tenex.core.ids import ConversationId
+from tenex.core.projection import project
+from tenex.core.records import Record
+from tenex.operations.rollback import plan_of
+from tenex.service.client import ask
+from tenex.store.view_json import render
+
+from .site import Site, id_of, number_of
+from .source import folded
+
+PATIENCE: Final = 90.0
+"""Seconds for a rollback: it waits for running tools, and restores files."""
+LINES: Final = 2_000
+"""Of what changed between two states that are shown."""
+REASON_CHARACTERS: Final = 500
+
+
+@dataclass(frozen=True)
+class TimePages:
+    """The pages, with what they share."""
+
+    site: Site
+
+    def routes(self) -> list[BaseRoute]:
+        """The addresses below that of the site."""
+        return [
+            Route("/c/{id}/at", self.at),
+            Route("/c/{id}/back/{seq:int}", self.plan),
+            Route("/c/{id}/back/{seq:int}/rollback", self.roll_back, methods=["POST"]),
+            Route("/c/{id}/back/{seq:int}/fork", self.fork, methods=["POST"]),
+        ]
+
+    async def at(self, request: Request) -> Response:
+        """The state after a record, and how it differs from that after another."""
+        name = id_of(request)
+        newest = await self.site.source.state(name)
+        last = newest.next_seq - 1
+        seq = min(last, number_of(request, "seq") or last)
+        other = min(last, number_of(request, "than") or max(1, seq - 1))
+        records, state = await self._state(name, seq)
+        _, before = await self._state(name, other)
+        record = next(record for record in records if record.seq == seq)
+        values = {
+            "here": "conversations",
+            "id": name,
+            "title": newest.identity.title,
+            "seq": seq,
+            "than": other,
+            "last": last,
+            "record": type(record).__name__,
+            "time": record.at,
+            "shown": project(state),
+            "lines": await asyncio.to_thread(_difference, before, state),
+        }
+        return await self.site.show(request, "at.html", values)
+
+    async def _state(self, name: ConversationId, seq: int) -> tuple[Sequence[Record], Conversation]:
+        records = [record for record in await self.site.source.records(name, seq) if record.seq <= seq]
+        if not records or records[-1].seq != seq:
+            raise UsageError(f"There is no record {seq} in conversation {name[:12]}.")
+        return records, await asyncio.to_thread(folded, name, records)
+
+    async def plan(self, request: Request) -> Response:
+        """What going back to a record would undo; nothing is done."""
+        name, seq = id_of(request), int(request.path_params["seq"])
+        plan = await plan_of(self.site.source.folder, name, seq)
+        values = {"here": "conversations", "id": name, "seq": seq, "plan": plan, "shown": project(plan.then)}
+        return await self.site.show(request, "back.html", values)
+
+    async def roll_back(self, request: Request) -> Response:
+        """Have the daemon undo what came after a record."""
+        name, seq = id_of(request), int(request.path_params["seq"])
+        fields = await self.site.posted(request, f"rollback {name} {seq}")
+        files = fields.get("files") == "yes"
+        reason = fields.get("reason", "")[:REASON_CHARACTERS]
+        await self._ask("rollback", id=name, to=seq, reason=reason, files=files)
+        return self.site.to(f"/c/{name}#newest")
+
+    async def fork(self, request: Request) -> Response:
+        """Have the daemon begin a conversation from the state after a record."""
+        name, seq = id_of(request), int(request.path_params["seq"])
+        await self.site.posted(request, f"fork {name} {seq}")
+        made = await self._ask("fork", id=name, at=seq)
+        return self.site.to(f"/c/{ConversationId(str(made['id']))}")
+
+    async def _ask(self, do: str, **words: object) -> dict[str, object]:
+        try:
+            answer: dict[str, object] = await ask(self.site.source.places.socket, do, patience=PATIENCE, **words)
+        except OSError as fault:
+            raise UsageError(
+                f"Only a running daemon does this here, and none has answered ({str(fault) or 'it took too long'}). "
+                "Without one use `tenex conversations rollback` or `tenex conversations fork`."
+            ) from fault
+        return answer
+
+
+def _difference(before: Conversation, after: Conversation) -> list[str]:
+    """How two states differ, as lines of their readable file."""
+    old, new = render(before).splitlines(), render(after).splitlines()
+    return list(_first(unified_diff(old, new, "before", "after", lineterm="", n=2)))
+
+
+def _first(lines: Iterator[str]) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        if number == LINES:
+            yield "… more is different"
+            return
+        if number > 1:  # after the names of the two
+            yield line[:LINES]

@@ -1,0 +1,27 @@
+"""A data folder with conversations, and its pages."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tenex.cli.init import prepare
+from tests.cli.journals import ONE, TWO, renamed, worked, write_conversations
+
+from .kit import Served, asking, served
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder as `tenex init` makes it, with one conversation through all phases, and one that waits for an answer."""
+    data = tmp_path / "data"
+    prepare(data, None, ["ws://127.0.0.1:1"])
+    write_conversations(data, {ONE: worked(ONE), TWO: renamed(TWO, asking().journal)})
+    return data
+
+
+@pytest.fixture
+async def pages(data: Path) -> AsyncIterator[Served]:
+    """The pages, in a browser that is logged in."""
+    async with served(data) as pages:
+        yield pages

@@ -1,0 +1,251 @@
+"""The pages in a real Chromium: nothing in its console, no request but to us, readable on a phone, usable by keyboard.
+
+Where there is no Chromium the tests are skipped; `SHOTS=<folder>` keeps the screenshots.
+"""
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, async_playwright
+
+from tenex.core.text import well_formed
+from tests.cli.journals import ONE, TWO
+from tests.interop.scripts import HERE, install
+
+from .hostile import CORPUS
+from .kit import Served, append, asking, rewrite, served
+from .test_hostile import harmless, poisoned_all
+from .test_live import split
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+SIZES = {"phone": (390, 844), "wide": (1280, 900)}
+PATHS = {
+    "waiting": "/",
+    "conversations": "/conversations",
+    "search": "/conversations?q=think&status=waiting",
+    "story": f"/c/{ONE}",
+    "asked": f"/c/{TWO}",
+    "usage": f"/c/{ONE}/usage",
+    "totals": "/usage",
+    "daemon": "/daemon",
+    "agents": "/agents",
+    "past": f"/c/{ONE}/at?seq=57&than=20",
+    "back": f"/c/{ONE}/back/20",
+    "missing": "/c/nothing",
+}
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+
+
+@dataclass
+class Seen:
+    """What a browser reports while a page is open."""
+
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    arguments = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@asynccontextmanager
+async def tab(
+    browser: Browser, pages: Served, size: str = "wide", scheme: Any = "light", **more: Any
+) -> AsyncIterator[tuple[Page, Seen]]:
+    """A tab that is logged in by a link, and what the browser complains about in it."""
+    width, height = SIZES[size]
+    context = await browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce", **more
+    )
+    seen = Seen()
+    page = await context.new_page()
+    page.on("console", lambda message: seen.complaints.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: seen.complaints.append(f"error: {error}"))
+    page.on("dialog", lambda dialog: seen.complaints.append(f"dialog: {dialog.message}"))
+    page.on("request", lambda request: seen.requests.append(request.url))
+    await page.add_init_script(
+        "addEventListener('securitypolicyviolation', (event) => console.error('violation', event.violatedDirective))"
+    )
+    try:
+        await page.goto(f"{pages.base}/login#{pages.site.logins.new_token()}")
+        await page.wait_for_url(f"{pages.base}/")
+        yield page, seen
+    finally:
+        await context.close()
+
+
+def check(seen: Seen, pages: Served) -> None:
+    assert seen.complaints == []
+    assert [url for url in seen.requests if not url.startswith(f"{pages.url}/")] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+async def test_every_page_is_laid_out_and_complains_about_nothing(
+    pages: Served, browser: Browser, tmp_path: Path, size: str, scheme: str
+) -> None:
+    shots = Path(os.environ.get("SHOTS", tmp_path))
+    async with tab(browser, pages, size, scheme) as (page, seen):
+        assert "#" not in page.url
+        for name, path in PATHS.items():
+            await page.goto(f"{pages.base}{path}")
+            await page.locator("main > h1").wait_for()
+            is_wider = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
+            assert not is_wider, f"{name} has to be scrolled sideways"
+            await page.screenshot(path=shots / f"{name}-{size}-{scheme}.png", full_page=name not in ("story", "asked"))
+        seen.complaints = [text for text in seen.complaints if "404" not in text]  # the page that is not there
+        check(seen, pages)
+
+
+@pytest.fixture
+def axe() -> str:
+    """The script of axe-core, which looks for faults of accessibility; without npm the test is skipped."""
+    install()
+    return (HERE / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_no_page_has_a_fault_of_accessibility(pages: Served, browser: Browser, axe: str, scheme: str) -> None:
+    async with tab(browser, pages, scheme=scheme, bypass_csp=True) as (page, _):
+        for path in (*PATHS.values(), "/login", f"/c/{TWO}/sent/7"):
+            await page.goto(f"{pages.base}{path}")
+            await page.locator("main > h1").wait_for()
+            await page.add_script_tag(content=axe)
+            result = await page.evaluate("axe.run()")
+            faults = [(fault["id"], [node["html"] for node in fault["nodes"]]) for fault in result["violations"]]
+            assert faults == [], path
+
+
+async def test_a_page_goes_on_by_itself(data: Path, browser: Browser) -> None:
+    async with served(data) as pages, tab(browser, pages) as (page, seen):
+        await page.goto(f"{pages.base}/c/{TWO}")
+        await page.locator("#connection").get_by_text("No daemon is running").wait_for()
+        await append(data, TWO, *split(TWO)[1])
+        await page.locator(".entry.tone-person").filter(has_text="blue").wait_for()
+        await page.locator("#head").get_by_text("ended").wait_for()
+        assert await page.locator(".entry.tone-person").filter(has_text="blue").count() == 1
+        check(seen, pages)
+
+
+async def test_a_list_goes_on_by_itself_but_not_over_what_is_being_written(data: Path, browser: Browser) -> None:
+    async with served(data) as pages, tab(browser, pages) as (page, seen), tab(browser, pages) as (list_, _):
+        await page.goto(f"{pages.base}/")
+        await page.locator("textarea").fill("I am still thinking")
+        await list_.goto(f"{pages.base}/conversations")
+        await list_.locator(".rows .chip").first.wait_for()
+        await page.locator("#connection").get_by_text("No daemon is running").wait_for()
+        await list_.locator("#connection").get_by_text("No daemon is running").wait_for()
+        write_more = split(TWO)[1]
+        await append(data, TWO, *write_more)
+        await list_.locator(".rows li").filter(has_text="ended").nth(1).or_(list_.locator(".rows li")).first.wait_for()
+        assert await page.locator("textarea").input_value() == "I am still thinking"
+        check(seen, pages)
+
+
+async def test_the_pages_are_used_by_keyboard_alone(pages: Served, browser: Browser) -> None:
+    async with tab(browser, pages) as (page, seen):
+        await page.keyboard.press("Tab")
+        assert await page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        await page.keyboard.press("Enter")
+        await page.keyboard.press("Tab")
+        inside = "document.activeElement.closest('main') !== null"
+        assert await page.evaluate(inside)
+        outline = await page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline == "solid"
+        while await page.evaluate("document.activeElement.tagName") != "TEXTAREA":
+            assert await page.evaluate(inside)
+            await page.keyboard.press("Tab")
+        await page.keyboard.type("Green")
+        await page.keyboard.press("Tab")
+        assert await page.evaluate("document.activeElement.textContent") == "Send"
+        check(seen, pages)
+
+
+async def test_earlier_entries_come_in_front_and_the_reader_stays(
+    data: Path, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tenex.web import source
+
+    monkeypatch.setattr(source, "ENTRIES", 20)
+    async with served(data) as pages, tab(browser, pages) as (page, seen):
+        await page.goto(f"{pages.base}/c/{ONE}")
+        first = await page.locator("[data-seq]").first.get_attribute("data-seq")
+        assert await page.locator(".entry").count() < 30
+        await page.locator("#earlier").click()
+        await page.locator(".entry").nth(30).wait_for()
+        numbers = await page.locator("[data-seq]").evaluate_all("all => all.map(one => Number(one.dataset.seq))")
+        assert numbers == sorted(numbers)
+        assert int(str(first)) in numbers
+        check(seen, pages)
+
+
+async def test_the_pages_are_read_and_answered_without_scripts(pages: Served, browser: Browser) -> None:
+    context = await browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 844})
+    page = await context.new_page()
+    await page.goto(f"{pages.base}/login")
+    await page.locator("#token").fill(pages.site.logins.new_token())
+    await page.get_by_role("button").click()
+    await page.locator(".ask textarea").wait_for()
+    await page.goto(f"{pages.base}/c/{ONE}")
+    assert await page.locator(".entry").count() > 50
+    assert await page.locator("svg.timeline rect").count() > 10
+    await page.goto(f"{pages.base}/conversations?q=think")
+    assert await page.locator("mark").count() == 1
+    await context.close()
+
+
+def texts() -> Iterator[str]:
+    """The corpus, again and again, from different beginnings."""
+    while True:
+        yield from map(well_formed, CORPUS)
+
+
+async def test_hostile_texts_run_nowhere_and_fetch_nothing(data: Path, browser: Browser) -> None:
+    every = texts()
+    await rewrite(data, {ONE: poisoned_all(ONE, harmless(), every), TWO: poisoned_all(TWO, asking().journal, every)})
+    async with served(data) as pages, tab(browser, pages) as (page, seen):
+        for path in ("/", "/conversations", f"/c/{ONE}", f"/c/{TWO}", f"/c/{ONE}/usage"):
+            await page.goto(f"{pages.base}{path}")
+            await page.locator("main > h1").wait_for()
+            await page.locator("main details").evaluate_all("all => all.forEach((each) => { each.open = true; })")
+            assert await page.locator("script").count() == 1
+            assert await page.locator("img, iframe, object, embed, base, style").count() == 0
+        check(seen, pages)
+
+
+async def test_an_exported_page_opens_as_a_file(data: Path, browser: Browser, tmp_path: Path) -> None:
+    from tenex.core.ids import ConversationId
+    from tenex.store.format import CONVERSATION
+    from tenex.store.journal_reader import peek
+    from tenex.web.export import as_html
+
+    records = peek(data / "conversations" / ONE / "journal.jsonl", CONVERSATION)
+    file = tmp_path / "story.html"
+    file.write_text(as_html(ConversationId(ONE), records), "utf-8")
+    context = await browser.new_context(viewport={"width": 390, "height": 844})
+    page = await context.new_page()
+    seen = Seen()
+    page.on("console", lambda message: seen.complaints.append(message.text))
+    page.on("request", lambda request: seen.requests.append(request.url))
+    await page.goto(file.as_uri())
+    assert await page.locator(".entry").count() > 50
+    paper = await page.locator(".tone-person").first.evaluate("one => getComputedStyle(one).borderLeftWidth")
+    assert paper == "3px"  # the style is in force
+    assert seen.complaints == []
+    assert seen.requests == [file.as_uri()]
+    await page.screenshot(path=Path(os.environ.get("SHOTS", tmp_path)) / "exported-phone.png")
+    await context.close()

@@ -1,0 +1,202 @@
+"""No text of others becomes a part of a page: not a message, a name of a file, a result, a model or an agent."""
+
+import dataclasses
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.core.conversation import fold
+from tenex.core.ids import ConversationId
+from tenex.core.messages import ModelStep
+from tenex.core.projection import project
+from tenex.core.records import Record
+from tenex.core.text import well_formed
+from tenex.core.values import replace
+from tenex.web.export import as_html
+from tenex.web.rendering import markdown, matched, page
+from tenex.web.story import Story
+from tenex.web.timeline import timeline_of
+from tests.cli.journals import ONE, TWO, renamed
+from tests.store.test_stats import lived
+
+from .hostile import CORPUS
+from .kit import Page, Served, asking, rewrite, served
+
+OURS = """
+    html head meta title link script body a header nav ul li main p form input button footer span h1 h2 section div
+    label textarea details summary svg rect text polyline table caption thead tbody tr th td dl dt dd ol time b pre
+    code mark select option style
+"""
+KNOWN = frozenset(OURS.split()) | {"h3", "h4", "h5", "h6", "em", "strong", "blockquote", "hr", "br"}
+ATTRIBUTES = """
+    lang charset name content href rel type src class id aria-label aria-current aria-labelledby aria-hidden role
+    tabindex method action value for rows cols maxlength required placeholder selected open data-stream data-part
+    data-seq scope width height x y rx viewbox points title autocomplete spellcheck http-equiv start
+"""
+FOREIGN = """
+    text title name agent_name reason summary message sentence content answer error question by argument detail
+    model
+"""
+"""Fields of records that others fill, or models."""
+
+
+def test_the_corpus_is_as_large_as_it_claims() -> None:
+    assert len(CORPUS) >= 200
+
+
+def check(html: str, base: str) -> Page:
+    """Refuse what no page of ours has."""
+    made = Page(html)
+    for element in made.elements:
+        assert element.name in KNOWN, element
+        assert set(element.attributes) <= set(ATTRIBUTES.split()), element
+        target = element.attributes.get("href", element.attributes.get("action", base))
+        is_of_message = element.attributes.get("rel") == "noreferrer noopener nofollow"
+        starts = ("https://", "http://", "nostr:") if is_of_message else (f"{base}/", "#", base)
+        assert target.startswith(starts), element
+        if element.name == "script":
+            assert element.attributes["src"].startswith(f"{base}/static/")
+            assert not element.text
+    return made
+
+
+def poisoned(record: Record, text: str) -> Record:
+    """A record in which every text of others is this one."""
+    fields: dict[str, Any] = {name: text for name in FOREIGN.split() if isinstance(getattr(record, name, None), str)}
+    if hasattr(record, "model"):
+        fields["model"] = text
+    if getattr(record, "touched", None):
+        fields["touched"] = (text,)
+    step = getattr(record, "step", None)
+    if isinstance(step, ModelStep):
+        calls = tuple(replace(call, arguments=dict.fromkeys((*call.arguments, text), text)) for call in step.calls)
+        fields["step"] = replace(step, text=text, thinking=text, model=text, calls=calls)
+    return dataclasses.replace(record, **{name: value for name, value in fields.items() if hasattr(record, name)})
+
+
+@cache
+def harmless() -> tuple[tuple[Record, ...], ...]:
+    """Some of the longest conversation: all kinds of records, as few of each as there are."""
+    counts: dict[type, int] = {}
+    decisions = [*lived(0).journal]
+    for decision in decisions:
+        for record in decision:
+            counts[type(record)] = counts.get(type(record), 0) + 1
+    assert len(counts) > 15
+    return tuple(decisions)
+
+
+def story_html(name: ConversationId, text: str) -> str:
+    """The story of a poisoned conversation, and all that is shown beside it."""
+    story = Story(name)
+    entries = []
+    for decision in harmless():
+        for record in decision:
+            entries += story.take(poisoned(record, text))
+    shown = project(story.state)
+    values = {"base": "/b", "id": name, "is_file": False, "shown": shown, "entry_seqs": set[int]()}
+    drawn = timeline_of(shown)
+    parts = [page("head.html", values), page("turns.html", values)]
+    parts.append(page("entries.html", {**values, "entries": entries}))
+    parts.append(page("timeline.html", {**values, "timeline": drawn}))
+    return "".join(parts)
+
+
+def name_of_lived() -> ConversationId:
+    return lived(0).conversation.id
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_no_text_of_others_becomes_part_of_a_story(part: int) -> None:
+    """Through notes, answers, names, reasons, refusals, arguments, results, file names, errors and models."""
+    for text in CORPUS[part::10]:
+        made = check(story_html(name_of_lived(), well_formed(text)), "/b")
+        assert len(made.of_class("entry")) > 50
+
+
+@pytest.mark.parametrize("text", CORPUS[::4])
+def test_messages_and_excerpts_are_only_text_links_and_form(text: str) -> None:
+    check(str(markdown(text)), "/b")
+    check(str(matched(f"a \x02{text}\x03 b {text}")), "/b")
+    assert "\u202e" not in str(markdown(text))
+
+
+def test_an_exported_page_has_no_script_and_forbids_all_but_its_style() -> None:
+    for text in CORPUS[::25]:
+        records = [poisoned(record, well_formed(text)) for decision in harmless() for record in decision]
+        html = as_html(name_of_lived(), records)
+        made = Page(html)
+        assert not made.all("script")
+        (policy,) = made.all("meta", **{"http-equiv": "Content-Security-Policy"})
+        assert policy.attributes["content"].startswith("default-src 'none'; style-src 'sha256-")
+        for element in made.elements:
+            assert element.name in KNOWN, element
+            assert not [name for name in element.attributes if name.startswith("on")], element
+            assert element.attributes.get("href", "#").startswith(("#", "http://", "https://", "nostr:")), element
+
+
+def poisoned_all(name: ConversationId, decisions: Any, texts: Iterator[str]) -> Any:
+    """Each record with the next text."""
+    return renamed(name, [tuple(poisoned(record, next(texts)) for record in decision) for decision in decisions])
+
+
+async def test_whole_pages_with_hostile_texts_everywhere(data: Path, tmp_path: Path) -> None:
+    """What is in titles, lists, forms, addresses and streams too."""
+    texts = (well_formed(text) for _ in range(20) for text in CORPUS)
+    conversations = {ONE: poisoned_all(ONE, harmless(), texts), TWO: poisoned_all(TWO, asking().journal, texts)}
+    await rewrite(data, conversations)
+    async with served(data) as pages:
+        base = pages.site.base
+        paths = [
+            "/",
+            "/conversations",
+            "/conversations?q=script",
+            f"/c/{ONE}",
+            f"/c/{TWO}",
+            f"/c/{ONE}/usage",
+            "/usage",
+        ]
+        for path in (*paths, "/daemon", "/agents"):
+            answer = await pages.client.get(f"{pages.base}{path}", headers={"accept": "text/html"})
+            assert answer.status_code == 200, answer.text
+            check(answer.text, base)
+        for text in CORPUS[::10]:
+            fields = {"q": text, "agent": text, "status": text, "since": text}
+            answer = await pages.client.get(f"{pages.base}/conversations", params=fields)
+            check(answer.text, base)
+            answer = await pages.client.get(f"{pages.base}/c/{text.encode('utf-8', 'replace').hex()}x")
+            assert answer.status_code == 404
+            check(answer.text, base)
+
+
+SECRET = "nsec1vl029mgpspedva04g90vltkh6fvh240zqtv9k0t9af8935ke9laqsnlfe5"
+
+
+def test_what_looks_like_a_secret_key_is_on_no_page() -> None:
+    text = f"my key is {SECRET} and sk-abcdefghijklmnop0123"
+    assert SECRET not in story_html(name_of_lived(), text)
+    assert "sk-abcdefghij" not in story_html(name_of_lived(), text)
+    records = [poisoned(record, text) for decision in harmless() for record in decision]
+    html = as_html(name_of_lived(), records)
+    assert SECRET not in html
+    assert "[redacted]" in html
+
+
+def test_a_hostile_story_is_the_same_conversation() -> None:
+    """The corpus is shown, and not dropped."""
+    state = fold(name_of_lived(), [poisoned(record, "<b>x</b>") for decision in harmless() for record in decision])
+    assert state.identity.title == "<b>x</b>"
+    assert "&lt;b&gt;x&lt;/b&gt;" in story_html(name_of_lived(), "<b>x</b>")
+
+
+async def test_a_name_in_the_settings_is_a_text_too(data: Path) -> None:
+    file = next(path for path in (data / "tenex.toml", data / "config" / "tenex.toml") if path.exists())
+    file.write_text(file.read_text() + '\n[project]\nname = "<img src=x onerror=alert(1)>"\n')
+    async with served(data) as pages:
+        made: Served = pages
+        answer = await made.client.get(f"{made.base}/conversations")
+        assert "&lt;img src=x" in answer.text
+        check(answer.text, made.site.base)

@@ -1,0 +1,159 @@
+"""What changes while a page is open reaches it, in order and once, also after the connection was lost."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tenex.core.ids import ConversationId
+from tenex.web import live
+from tests.cli.journals import ONE, TWO, Decisions, renamed
+
+from .kit import Page, Received, Served, append, asking, events, served
+
+
+class Stream:
+    """A stream, and what was received of it."""
+
+    def __init__(self, received: AsyncIterator[Received]) -> None:
+        self._received = received
+        self.all: list[Received] = []
+
+    async def until(self, name: str) -> Received:
+        """The next event of that name."""
+        async for item in self._received:
+            self.all.append(item)
+            if item.name == name:
+                return item
+        raise AssertionError(f"the stream ended without {name}: {self.all}")
+
+    def ids(self) -> list[int | None]:
+        return [item.id for item in self.all if item.name == "entry"]
+
+
+@asynccontextmanager
+async def opened(pages: Served, path: str, last: int = 0) -> AsyncIterator[Stream]:
+    """A tab's stream while the context lasts; `last` is the id that the browser has seen."""
+    headers = {"last-event-id": str(last)} if last else {}
+    async with asyncio.timeout(60), pages.client.stream("GET", f"{pages.base}{path}", headers=headers) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        yield Stream(events(answer))
+
+
+def split(name: ConversationId) -> tuple[Decisions, Decisions]:
+    """A conversation until its question, and how it goes on with the answer."""
+    scenario = asking()
+    count = len(scenario.journal)
+    scenario.converse("blue", reply_to=next(iter(scenario.conversation.work.asks)))
+    decisions = renamed(name, scenario.journal)
+    return decisions[:count], decisions[count:]
+
+
+@pytest.fixture
+def before_and_after(data: Path) -> tuple[Decisions, Decisions]:
+    """The second conversation as it is on disk, and how it goes on."""
+    return split(TWO)
+
+
+async def test_what_is_appended_reaches_the_page_with_its_seq(
+    pages: Served, before_and_after: tuple[Decisions, Decisions]
+) -> None:
+    before, after = before_and_after
+    page = await pages.get(f"/c/{TWO}")
+    address = page.all("body")[0].attributes["data-stream"].removeprefix(pages.site.base)
+    last = before[-1][-1].seq
+    assert address == f"/c/{TWO}/events?after={last}"
+    async with opened(pages, address) as stream:
+        await stream.until("daemon")  # the journal is followed
+        await append(pages.data, TWO, *after)
+        first = await stream.until("entry")
+        head = await stream.until("head")
+    assert "blue" in first.data
+    assert head.id == after[-1][-1].seq
+    assert 'id="head"' in head.data
+    whole = await pages.get(f"/c/{TWO}")
+    shown = [seq for seq in whole.seqs if seq > last]
+    assert stream.ids() == shown
+    assert Page(f"<ol>{first.data}</ol>").of_class("entry")[0].text.strip() in whole.all("ol", id="story")[0].text
+    async with opened(pages, address, last=shown[0]) as again:  # a browser that was away, and has seen the first
+        await again.until("daemon")
+        assert again.ids() == [seq for seq in shown if seq > shown[0]]
+
+
+async def test_an_append_in_two_pieces_is_one_event(
+    pages: Served, before_and_after: tuple[Decisions, Decisions]
+) -> None:
+    """A decision is shown once its last line is there."""
+    path = pages.data / "conversations" / TWO / "journal.jsonl"
+    old = path.read_bytes()
+    await append(pages.data, TWO, before_and_after[1][0])
+    new = path.read_bytes()
+    path.write_bytes(old)
+    async with opened(pages, f"/c/{TWO}/events?after={before_and_after[0][-1][-1].seq}") as stream:
+        await stream.until("daemon")
+        with path.open("ab") as file:
+            file.write(new[len(old) : -20])
+        assert not stream.ids()
+        with path.open("ab") as file:
+            file.write(new[-20:])
+        assert "blue" in (await stream.until("entry")).data
+
+
+async def test_a_tab_that_missed_more_than_is_kept_loads_again(pages: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "KEPT", 3)
+    async with opened(pages, f"/c/{TWO}/events?after=1") as stream:
+        await stream.until("reload")
+
+
+async def test_lists_are_informed_of_changes_and_whether_a_daemon_runs(
+    pages: Served, before_and_after: tuple[Decisions, Decisions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "LOOK_AT_ALL", 0.05)
+    async with opened(pages, "/events") as stream:
+        assert (await stream.until("daemon")).data == "stopped"
+        await append(pages.data, TWO, *before_and_after[1])
+        await stream.until("changed")
+    page = await pages.get("/conversations?part=1")
+    assert not page.all("body")
+    shown = next(item.text for item in page.all("li") if TWO[:12] in item.text)
+    assert "waiting" not in shown.split()
+
+
+async def test_the_stream_of_a_conversation_that_is_not_there_says_so(pages: Served) -> None:
+    async with opened(pages, f"/c/{'9' * 64}/events") as stream:
+        assert "no conversation" in (await stream.until("fault")).data
+    answer = await pages.client.get(f"{pages.base}/c/nothing/events")
+    assert answer.status_code == 404
+
+
+async def test_a_tab_that_reads_nothing_is_let_go() -> None:
+    tab = live.Subscriber()
+    for number in range(live.QUEUE + 50):
+        tab.send(live.event("entry", str(number), number))
+    got = [item async for item in tab.events()]
+    assert len(got) == live.QUEUE + 1
+    assert b"id: 0\n" in got[1]
+
+
+async def test_more_streams_than_are_served_are_refused(pages: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "STREAMS", 0)
+    for path in ("/events", f"/c/{ONE}/events"):
+        assert (await pages.client.get(f"{pages.base}{path}")).status_code == 503
+
+
+async def test_nothing_is_followed_once_no_tab_shows_it(data: Path) -> None:
+    async with served(data) as pages:
+        for _ in range(2):
+            async with opened(pages, f"/c/{TWO}/events") as stream:
+                await stream.until("daemon")
+        names = {task.get_name() for task in asyncio.all_tasks()}
+    assert len([name for name in names if name == "story"]) <= 1
+    assert "story" not in {task.get_name() for task in asyncio.all_tasks()}
+
+
+def test_no_text_can_forge_an_event() -> None:
+    made = live.event("entry", "one\n\nevent: reload\ndata: x\r\rid: 9\u2028data: y", 3).decode()
+    heads = [line.partition(":")[0] for line in made.splitlines() if line and not line.startswith("data:")]
+    assert heads == ["id", "event"]
