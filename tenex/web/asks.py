@@ -51,6 +51,11 @@ def asks_of(state: Conversation, records: Iterable[r.Record]) -> list[Ask]:
     by_event = {event.id: record for record in sent for event in record.events}
     asks: list[Ask] = []
     asked: set[tuple[RunId, CallId]] = set()
+    requests = state.approvals.open.values()
+    for request in requests:
+        message = next((by_event[EventId(event)] for event in request.events if EventId(event) in by_event), None)
+        asks.append(_ask(state, "approval", message, who=request.name, text="" if message else request.line))
+        asked.update((request.run, call.call) for call in request.calls)
     for event, question in state.work.asks.items():
         if question not in asked:  # a long question is several events
             asked.add(question)
