@@ -85,7 +85,7 @@ def check_moves(name: ConversationId, records: Sequence[Record], edges: Containe
     then = new_conversation(name)
     reasons: set[str] = set()
     for rec in records:
-        if isinstance(rec, r.ModelResponded | r.ToolCallCompleted | r.QuestionAnswered):
+        if isinstance(rec, r.ModelResponded | r.ToolCallCompleted | r.QuestionAnswered | r.ApprovalAnswered):
             reasons.add(rec.run)
         elif isinstance(rec, r.AgentPhaseChanged):
             assert (rec.agent, rec.source, rec.target) in edges, f"there is no such edge: {rec}"
