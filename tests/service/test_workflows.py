@@ -68,7 +68,7 @@ async def test_a_mention_begins_it_and_every_message_and_the_end_are_delivered(f
     assert code == 0
     assert "turn-2 · line" in out
     code, out, _ = await tenex_here("conversations", "replay", name, "--data", folder.data)
-    assert (code, "  workflow Line: ended, done\n" in out) == (0, True), out
+    assert (code, "  Line: ended, done\n" in out) == (0, True), out
 
 
 @pytest.mark.parametrize(

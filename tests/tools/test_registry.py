@@ -257,8 +257,8 @@ SANDBOXED = ShellRules(policy=RunPolicy.SANDBOXED)
     ("given", "asking"),
     [
         ({"shell": SANDBOXED, "has_sandbox": True, "check": RunPolicy.SANDBOXED, "commits": True}, set()),
-        ({"shell": ShellRules(policy=RunPolicy.SANDBOXED, network=True)}, {"shell", "python"}),
-        ({"shell": ShellRules(policy=RunPolicy.UNSANDBOXED)}, {"shell", "python"}),
+        ({"shell": ShellRules(policy=RunPolicy.SANDBOXED, network=True)}, {"shell", "shell_start", "python"}),
+        ({"shell": ShellRules(policy=RunPolicy.UNSANDBOXED)}, {"shell", "shell_start", "python"}),
         ({"check": RunPolicy.UNSANDBOXED, "check_asks": True}, {"check"}),
         ({"has_sandbox": True, "commits": True, "commit_asks": True}, {"git_commit"}),
     ],
