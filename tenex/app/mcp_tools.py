@@ -228,4 +228,18 @@ def _parameters(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A server's schema, or one that takes any object where it is too large for every request."""
     if is_too_deep(schema) or len(json.dumps(schema)) > MOST_SCHEMA:
         return {"type": "object"}
-    return {**{name: value for name, value in schema.items() if name != "$schema"}, "type": "object"}
+    return {**_without_patterns(schema), "type": "object"}
+
+
+def _without_patterns(value: Any) -> Any:
+    """A schema without expressions of the server's, which may take for ever on a text; the server checks them."""
+    if isinstance(value, list):
+        return [_without_patterns(part) for part in value]
+    if not isinstance(value, Mapping):
+        return value
+    left_out = ("$schema", "pattern", "patternProperties")
+    return {
+        name: _without_patterns(part)
+        for name, part in value.items()
+        if name not in left_out or (name == "pattern" and isinstance(part, Mapping))  # a property of that name
+    }

@@ -178,7 +178,7 @@ def _template(name: str, given: CommandTool, faults: list[str]) -> CommandTempla
         description=given.description,
         access=given.access,
         faults=faults,
-        asks=given.approve == "ask",
+        asks=None if given.approve == "auto" else given.approve == "ask",
         timeout=given.timeout,
     )
     return None if faults else template

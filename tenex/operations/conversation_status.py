@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+import tenex.workflows  # noqa: F401 - registers the kinds of conversation, each with what it shows
 from tenex.core.conversation import Conversation
 from tenex.core.ids import Millis
 from tenex.core.lines import shorten

@@ -6,6 +6,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Final
 
+import tenex.workflows  # noqa: F401 - registers the kinds of conversation, each with what it shows
 from tenex.core import records as r
 from tenex.core.approvals.message import ENDINGS
 from tenex.core.ids import RunId

@@ -407,7 +407,7 @@ class CommandTool(Section):
     run: Annotated[list[Text], Field(min_length=1, max_length=100)]
     description: Text
     access: Literal["read", "run"]
-    approve: Literal["ask", "never"] = "never"
+    approve: Literal["auto", "ask", "never"] = "auto"
     timeout: Annotated[float, Field(gt=0, le=3600)] | None = None
 
 

@@ -84,7 +84,8 @@ class CommandTemplate:
     """The parts of each argument."""
     description: str
     access: Access
-    asks: bool = False
+    asks: bool | None = None
+    """None: where programs reach beyond the sandbox, as `shell` does."""
     timeout: float | None = None
     """Seconds it may take; None is the limit of `shell`."""
 
@@ -114,7 +115,7 @@ def read_template(
     description: str,
     access: str,
     faults: list[str],
-    asks: bool = False,
+    asks: bool | None = None,
     timeout: float | None = None,
 ) -> CommandTemplate | None:
     """The command that a table of the settings describes; what is wrong is added to `faults`, and gives none."""
@@ -203,7 +204,7 @@ def command_tool(template: CommandTemplate, programs: Programs) -> Tool:
         access=template.access,
         replay=Replay.READ if reads else Replay.ONCE,
         time_cap=seconds + process.GRACE + 5,  # its own deadline comes first, with a better message
-        asks=template.asks,
+        asks=programs.reaches_out if template.asks is None else template.asks,
     )
 
 

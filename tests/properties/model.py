@@ -98,7 +98,7 @@ class Model:
         ways = [phase for phase in sorted(WAYS) if phase not in WAYS[self.phase] | {self.phase}]
         ways += [phase for gate, phase in GATED if gate == self.phase not in self.met]
         barred = [(phase, ["planner"]) for phase in ways]
-        # all may have reflected in a turn that was stopped: then the gate is no longer in the way, though nothing met it
+        # all may have reflected in a turn that was stopped: then the gate is not in the way, though nothing met it
         left = set(GATES) - self.met - ({"reflection"} if self.participants <= self.reflected else set())
         if self.executed and left:
             barred.append(("", ["END"]))

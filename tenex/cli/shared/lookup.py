@@ -6,6 +6,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
+import tenex.workflows  # noqa: F401 - registers the kinds of conversation: what is looked up is folded and shown
 from tenex.core.errors import StoreError, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.records import Record

@@ -135,8 +135,8 @@ def _in_the_thread(transaction: Transaction, signal: MessageReceived) -> bool:
     is_to_thread = written.reply_to in (None, state.id, state.identity.address.get("root"))
     answer = read_answer(written.text)
     requests = tuple(state.approvals.open.values())
-    if not requests or not is_to_thread or answer is None or signal.addressed:
-        return False
+    if not requests or not is_to_thread or answer is None or answer.remember or signal.addressed:
+        return False  # "2 hours" in a thread may be about anything: what is remembered needs a reply
     if not permissions.may_allow_calls(transaction.policy, author=written.author, role=signal.role):
         return False
     if _is_misdated(transaction, written, max(request.at for request in requests)):
@@ -256,7 +256,7 @@ def command(transaction: Transaction, argument: str, signal: MessageReceived) ->
     may_answer = permissions.may_allow_calls(transaction.policy, author=signal.message.author, role=signal.role)
     if not word:
         notify(transaction, "\n".join(_list(transaction)))
-    elif not may_answer:
+    elif not may_answer or signal.message.by_machine:
         notify(transaction, _who(transaction))
     elif word == "revoke":
         _revoke(transaction, rest, signal)

@@ -22,6 +22,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from tenex.core.phases import Phase
+from tenex.core.programs import words_of
 
 from .shell_text import ShellText, Words, may_run_others, parsed
 
@@ -29,11 +30,11 @@ COMMAND: Final = "command"
 """The argument that holds a command line, whatever the tool."""
 _AS: Final = {"shell_start": "shell"}
 """Tools that rules about another are about too, since they run the same: by the name, that of the other."""
-PATHS: Final = ("path", "paths", "source", "target", "destination", "file", "cwd")
-"""Arguments that hold paths."""
-_URL: Final = re.compile(
-    r"\b[a-z][a-z0-9+.-]{0,20}://(?:[^/@\s'\"]{0,200}@)?(\[[0-9a-f:.]{2,50}\]|[^\s/:?#'\"]{1,300})", re.IGNORECASE
-)
+PATHS: Final = words_of("""
+    cwd destination dir directory file file_path file_paths filename files folder from path paths root source target to
+    """)
+"""Arguments that hold paths, at any depth."""
+_URL: Final = re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://([^\s/?#\\'\"]{0,2000})(\\?)", re.IGNORECASE)
 _NESTED: Final = 8
 """Levels of an argument in which addresses are looked for."""
 
@@ -176,7 +177,8 @@ def _has_command(subject: Subject, match: Words) -> bool:
         return False
     if any(_begins(command, match) for command in (*text.commands, *text.others)):
         return True
-    return not text.is_plain and _holds(str(subject.arguments[COMMAND]), match)
+    is_clear = text.is_plain and not any(map(may_run_others, text.commands))
+    return not is_clear and _holds(str(subject.arguments[COMMAND]), match)
 
 
 def _holds(line: str, match: Words) -> bool:
@@ -238,15 +240,33 @@ def _is_all(fits: Iterable[bool]) -> bool:
 
 def paths_of(arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """The paths that arguments name."""
-    values = [arguments[name] for name in PATHS if name in arguments]
-    each = (part for value in values for part in (value if isinstance(value, list | tuple) else [value]))
-    return tuple(part for part in each if isinstance(part, str))
+    return tuple(dict.fromkeys(_paths(arguments)))
+
+
+def _paths(value: Any, name: str = "", depth: int = _NESTED) -> Iterator[str]:
+    if isinstance(value, str) and name in PATHS:
+        yield value
+    elif isinstance(value, Mapping) and depth:
+        for inner, part in value.items():
+            yield from _paths(part, str(inner), depth - 1)
+    elif isinstance(value, list | tuple) and depth:
+        for part in value:
+            yield from _paths(part, name, depth - 1)
 
 
 def hosts_of(arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """The hosts of all addresses in arguments, in lower case."""
-    named = (address[1].lower().rstrip(".") for text in _texts(arguments) for address in _URL.finditer(text))
+    """The hosts of all addresses in arguments, in lower case; "" besides where programs read one in several ways."""
+    named = (host for text in _texts(arguments) for address in _URL.finditer(text) for host in _hosts(address))
     return tuple(dict.fromkeys(named))
+
+
+def _hosts(address: re.Match[str]) -> Iterator[str]:
+    authority = address[1].lower()
+    host = authority.rpartition("@")[2]
+    host = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
+    yield host.rstrip(".")
+    if address[2] or authority.count("@") > 1 or "%" in authority:
+        yield ""
 
 
 def _texts(value: Any, depth: int = _NESTED) -> Iterator[str]:
@@ -272,7 +292,11 @@ def _normal(path: str) -> str:
 
 
 def _fits_path(pattern: str, path: str) -> bool:
-    return fnmatchcase(_normal(path), pattern) or fnmatchcase(path, pattern)
+    """Whether a path may be one of the pattern; of an absolute one the workspace's folder is not known here."""
+    normal = _normal(path)
+    parts = normal.strip("/").split("/")
+    inner = ["/".join(parts[start:]) for start in range(len(parts))] if path.startswith("/") else []
+    return any(fnmatchcase(each, pattern) for each in (normal, path, *inner))
 
 
 def _allows_path(pattern: str, path: str) -> bool:

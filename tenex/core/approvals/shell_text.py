@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Any, Final
 
 from tenex.core.programs import base_of, words_of
@@ -30,6 +31,8 @@ DEPTH: Final = 3
 """Lines within words that are read: `bash -c "bash -c '...'"`."""
 MOST_WORDS: Final = 64
 """Words of a wrapper in which its command is looked for."""
+MOST_OTHERS: Final = 500
+"""Commands within words that are looked at: a line of nested substitutions has more than any memory holds."""
 
 _NO_ASCII: Final = re.compile(r"[^\x01-\x7f]")
 """What the parser must not see."""
@@ -51,12 +54,15 @@ _RUNS_OTHERS: Final = words_of("""
     node nodejs nohup npx nsenter parallel perl php pkexec podman psql pypy pypy3 rsync ruby runuser script sed setpriv
     setsid sh socat source sqlite3 ssh stdbuf strace su sudo systemd-run tar taskset tclsh tcsh time timeout tmux
     unbuffer unshare uvx vi view vim watch xargs xvfb-run yash zsh
+    fakeroot fd fdfind hatch ltrace pdm pipenv pipx poetry prlimit scp setarch sftp split trap tox uv
     """)
 """Programs that run what their arguments say: an allow rule matches such a command only if it names all its words."""
+_GIT_RUNS_OTHERS: Final = words_of("bisect config difftool filter-branch for-each-repo mergetool rebase submodule")
+"""Verbs of git that run what their arguments say."""
 _INTERPRETERS: Final = ("python", "ruby", "perl", "lua", "node")
 """The same, with a version behind the name."""
-_NAMES_PROGRAM: Final = ("--checkpoint-action", "--exec", "--receive-pack", "--rsh", "--to-command", "--upload-pack",
-                         "--use-compress-program")  # fmt: skip
+_NAMES_PROGRAM: Final = ("--checkpoint-action", "--compress-program", "--exec", "--filter", "--pre", "--receive-pack",
+                         "--rsh", "--to-command", "--upload-pack", "--use-compress-program")  # fmt: skip
 """Beginnings of words that name a program to run."""
 _NAMES_PROGRAM_IN_GIT: Final = (
     *_NAMES_PROGRAM,
@@ -74,7 +80,9 @@ _NAMES_PROGRAM_IN_GIT: Final = (
     ),
     *("--textconv", "--tool", "ext::"),
 )
-_GIT_VALUES: Final = words_of("-C -c --exec-path --git-dir --work-tree --namespace --super-prefix --config-env")
+_GIT_VALUES: Final = words_of(
+    "-C -c --exec-path --git-dir --work-tree --namespace --super-prefix --config-env --shallow-file --attr-source"
+)
 """Options of git itself whose value may be the next word."""
 
 
@@ -96,7 +104,8 @@ def parsed(line: str) -> ShellText:
     reading = _Reading(line)
     commands = tuple(reading.commands())
     is_plain = _is_plain_text(line) and bool(commands) and reading.is_plain()
-    return ShellText(commands, is_plain, tuple(_others(commands)))
+    others = tuple(islice(_others(commands), MOST_OTHERS + 1))
+    return ShellText(commands, is_plain and len(others) <= MOST_OTHERS, others[:MOST_OTHERS])
 
 
 def may_run_others(words: Words) -> bool:
@@ -106,8 +115,18 @@ def may_run_others(words: Words) -> bool:
     return (
         program in _RUNS_OTHERS
         or program.startswith(_INTERPRETERS)
-        or any(word.startswith(naming) for word in words[1:])
+        or (program == "git" and not _GIT_RUNS_OTHERS.isdisjoint(words[1:]))
+        or any(_names_program(word, naming) for word in words[1:])
     )
+
+
+def _names_program(word: str, options: tuple[str, ...]) -> bool:
+    """Whether a word is one of these options, also cut: `--upload-pa` is read as `--upload-pack` by many programs."""
+    if word.startswith(options):
+        return True
+    name = word.partition("=")[0]
+    is_cut = name.startswith("--") and len(name) > len("--")
+    return is_cut and any(option.startswith(name) for option in options)
 
 
 def _is_plain_text(line: str) -> bool:

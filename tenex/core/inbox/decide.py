@@ -19,7 +19,7 @@ from tenex.core.port_values import Quotation
 from tenex.core.signals import InboundMessage, MessageDeleted, MessageReceived
 from tenex.core.transaction import Transaction
 from tenex.core.trust import is_outside
-from tenex.core.work.run import Call, CallState, Run
+from tenex.core.work.run import ASK, Call, CallState, Run
 from tenex.core.work.runs import after_result
 
 from .commands import Command, commands_of_kinds, counts_as_last_line, execute_command, parse, read, split_last_line
@@ -268,16 +268,19 @@ def _start(transaction: Transaction, signal: MessageReceived) -> None:
     )
 
 
-def answers_question(transaction: Transaction, wrote: r.MessageRecorded) -> bool:
+def answers_question(transaction: Transaction, wrote: r.MessageRecorded, *, is_plain: bool = False) -> bool:
     """A reply to a question answers it, and so does a mention of who asked.
 
     Other text answers the only question there is, while all else is parked. What someone writes who may not answer is a
-    message like any.
+    message like any. What a program sends (`is_plain`) answers agents, and not what a server asks a person by a tool.
     """
     state = transaction.state
     named = state.work.asks.get(wrote.reply_to) if wrote.reply_to else None
     parked = [
-        (run, call) for run in state.work.runs.values() for call in run.open_calls if call.state is CallState.PARKED
+        (run, call)
+        for run in state.work.runs.values()
+        for call in run.open_calls
+        if call.state is CallState.PARKED and (call.request.tool == ASK or not is_plain)
     ]
     if named is not None:
         open_ = [pair for pair in parked if (pair[0].id, pair[1].request.id) == named]

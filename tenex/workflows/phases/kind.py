@@ -108,7 +108,7 @@ class PhasesKind(Kind):
         if (
             waivers.answered(transaction, signal, wrote, is_only=is_only)
             or approvals.answered(transaction, signal, wrote, is_only=is_only)
-            or answers_question(transaction, wrote)
+            or answers_question(transaction, wrote, is_plain=signal.is_plain)
         ):
             return
         if called:

@@ -41,7 +41,7 @@ class SingleKind(Kind):
         ):  # it was to begin, and nothing else
             transaction.add(r.Waiting, reason="user")
             return
-        if not answers_question(transaction, wrote):
+        if not answers_question(transaction, wrote, is_plain=signal.is_plain):
             advance(transaction)
 
     def next(self, transaction: Transaction) -> None:

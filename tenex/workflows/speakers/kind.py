@@ -83,7 +83,7 @@ class SpeakersKind(Kind):
             return
         if not called:
             report_disabled(transaction, signal)
-        if not answers_question(transaction, wrote):
+        if not answers_question(transaction, wrote, is_plain=signal.is_plain):
             decide.on_message(transaction, wrote, signal.role)
             advance(transaction)
 

@@ -48,7 +48,7 @@ class RoundKind(Kind):
         elif called:
             report_elsewhere(transaction, called)
         wrote = record_message(transaction, signal)
-        if not answers_question(transaction, wrote):
+        if not answers_question(transaction, wrote, is_plain=signal.is_plain):
             advance(transaction)
 
     def next(self, transaction: Transaction) -> None:
