@@ -39,19 +39,38 @@ class Launcher:
         Raises:
             ConfigurationError: it may not be, or there is no such program.
         """
-        folder = Path(config.cwd).expanduser() if config.cwd else self.root
-        folder = self.root / folder
+        folder = self._folder(config)
         if not folder.is_dir():
             raise ConfigurationError([f"{config.place}.cwd: there is no folder {folder}. Correct it."])
         program = self._find(config, folder)
         if config.sandbox:
             return self._sandboxed(config, program, folder)
-        if Path(os.path.realpath(program)).is_relative_to(self.root):
-            raise ConfigurationError(
-                [f"{config.place}.command: {program} is in the workspace, where agents write. Set sandbox = true."]
-            )
+        scripts = [("args", folder / word) for word in config.args if self._is_file(folder / word)]
+        for what, place in (("command", program), ("cwd", folder), *scripts):
+            if self._is_in_workspace(place):
+                raise ConfigurationError(
+                    [f"{config.place}.{what}: {place} is in the workspace, where agents write. Set sandbox = true."]
+                )
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         return Program(command=(str(program), *config.args), environment={**inherited, **config.env}, folder=folder)
+
+    def _folder(self, config: ServerConfig) -> Path:
+        """Where it starts: the workspace, or without a sandbox an empty folder: programs load what lies there."""
+        if config.cwd or config.sandbox:
+            return self.root / Path(config.cwd or "").expanduser()
+        folder = self.data / "mcp"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
+
+    def _is_in_workspace(self, place: Path) -> bool:
+        return Path(os.path.realpath(place)).is_relative_to(self.root)
+
+    @staticmethod
+    def _is_file(place: Path) -> bool:
+        try:
+            return place.is_file()
+        except (OSError, ValueError):  # an argument may be too long, or hold a NUL
+            return False
 
     def _find(self, config: ServerConfig, folder: Path) -> Path:
         named = Path(config.command).expanduser()

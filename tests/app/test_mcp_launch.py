@@ -148,8 +148,20 @@ def test_without_a_sandbox_it_gets_a_few_variables_and_those_that_are_configured
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_API_KEY", "x")
-    program = launcher(data)(config(env={"K": "v"}, cwd="."))
+    program = launcher(data)(config(env={"K": "v"}))
     assert program.environment["K"] == "v"
+    assert program.folder.name == "mcp", "no program loads what agents write"
     assert program.environment["PATH"] == os.environ["PATH"]
     assert "SECRET_API_KEY" not in program.environment
     assert program.command[0] == sys.executable
+
+
+@pytest.mark.parametrize("given", [{"cwd": "."}, {"args": ["{workspace}/server.py"]}], ids=str)
+def test_without_a_sandbox_nothing_of_the_workspace_is_run(data: Path, given: dict[str, Any]) -> None:
+    start = launcher(data)
+    (start.root / "server.py").write_text("print()")
+    settled: dict[str, Any] = dict(given)
+    if "args" in settled:
+        settled["args"] = [word.format(workspace=start.root) for word in settled["args"]]
+    with pytest.raises(ConfigurationError, match="is in the workspace, where agents write"):
+        start(config(**settled))

@@ -1,4 +1,4 @@
-"""What a command needs is there in a process that has imported nothing else: tests share one that has imported it all."""
+"""What a command needs is there in a process that has imported nothing else; the tests share one that has."""
 
 import subprocess
 import sys

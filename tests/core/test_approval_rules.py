@@ -209,3 +209,68 @@ def test_characters_beyond_the_tables_of_the_parser_do_not_end_the_process() -> 
 
 def test_words_beyond_ascii_are_whole() -> None:
     assert parsed("git commit -m 'größer 漢 👍' ß").commands == (("git", "commit", "-m", "größer 漢 👍", "ß"),)
+
+
+def nested(levels: int) -> str:
+    return "sh $(" * levels + "a b c d e f" + ")" * levels
+
+
+def test_a_line_of_nested_substitutions_is_read_up_to_a_bound() -> None:
+    text = parsed(nested(60))
+    assert not text.is_plain
+    assert len(text.others) <= 500
+    assert judged([rule("refuse", tool="shell", match=("sh",))], nested(60)).verdict is Verdict.REFUSE
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git -c alias.p=push p origin", "git --shallow-file f push", "git bisect run git push", "uv run git push",
+        "git submodule foreach git push", "trap 'git push' EXIT", "prlimit git push", "poetry run git push",
+    ],
+)  # fmt: skip
+def test_a_refused_command_is_found_behind_what_runs_it(command: str) -> None:
+    refused = [rule("refuse", tool="shell", match=("git", "push")), rule("allow", tool="shell")]
+    assert judged(refused, command).verdict is Verdict.REFUSE
+
+
+@pytest.mark.parametrize(
+    ("allowed", "command"),
+    [
+        (("git", "fetch"), "git fetch '--upload-pa=touch X; git-upload-pack' ."),
+        (("git", "rebase"), "git rebase --exe 'rm x'"),
+        (("git", "bisect"), "git bisect run rm x"),
+        (("sort",), "sort --compress-program=./z.sh f"),
+        (("rg",), "rg --pre ./z.sh x"),
+    ],
+    ids=str,
+)
+def test_an_allowed_program_with_an_option_that_runs_another_asks(allowed: tuple[str, ...], command: str) -> None:
+    assert judged([rule("allow", tool="shell", match=allowed)], command).verdict is Verdict.ASK
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"path": "a.tf", "to": "infra/a.tf"},
+        {"path": "/srv/work/infra/a.tf"},
+        {"file_path": "infra/a.tf"},
+        {"edits": [{"path": "infra/a.tf"}]},
+    ],
+    ids=str,
+)
+def test_a_refused_path_is_found_wherever_it_is_named(arguments: dict[str, Any]) -> None:
+    refused = rule("refuse", path="infra/*")
+    said: dict[str, Any] = {"tool": "write_file", "phase": Phase.EXECUTE, "agent": "executor", "asks": False}
+    assert judge([refused], arguments=arguments, **said).verdict is Verdict.REFUSE
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["https://a@b@evil.com/", "https://" + "u" * 300 + "@evil.com/", "https://evil.com#@ok.org/", "https://evil.com?@ok.org/",
+     "https://evil.com\\@ok.org/"],
+)  # fmt: skip
+def test_the_host_of_an_odd_address_is_the_one_that_programs_go_to(address: str) -> None:
+    assert "evil.com" in hosts_of({"url": address})
+    said: dict[str, Any] = {"tool": "web__fetch", "phase": Phase.EXECUTE, "agent": "executor", "asks": True}
+    assert judge([rule("allow", host="ok.org")], arguments={"url": address}, **said).verdict is Verdict.ASK

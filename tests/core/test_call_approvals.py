@@ -352,6 +352,15 @@ def test_what_a_program_writes_is_no_answer() -> None:
     machine = dataclasses.replace(signal.message, event_id=EventId("e" * 64), by_machine=True)
     scenario.handle(dataclasses.replace(signal, message=machine))
     assert outcomes(scenario) == []
+    command = dataclasses.replace(machine, event_id=EventId("f" * 64), text="/approvals yes", reply_to=None)
+    scenario.handle(dataclasses.replace(signal, message=command))
+    assert outcomes(scenario) == []
+
+
+def test_a_time_in_the_thread_is_no_answer_for_it_may_be_about_anything() -> None:
+    scenario = asked()
+    scenario.user_writes("2 hours")
+    assert outcomes(scenario) == []
 
 
 def test_a_yes_in_the_thread_counts_where_nothing_else_is_asked() -> None:

@@ -61,6 +61,8 @@ def test_the_call_waits_over_a_restart_and_the_next_one_has_the_answer() -> None
     scenario.crash()
     scenario.settle()
     assert len(answers) == 2, "the model is not asked before the person has answered"
+    scenario.user_writes("8", by_program=True)
+    assert scenario.records(r.QuestionAnswered) == [], "a server asks a person, and no program answers for them"
     scenario.user_writes("7, please")
     again = until_called(scenario)
     assert again.context.answers == ("7, please",)

@@ -121,6 +121,9 @@ def test_a_command_is_offered_with_its_access_and_where_it_can_be_confined(works
     assert (runs.access, runs.replay, runs.asks) == (Access.RUN, Replay.ONCE, True)
     assert runs.time_cap is not None
     assert runs.time_cap > 90
+    unconfined = Programs(workspace, ShellRules(policy=RunPolicy.UNSANDBOXED, timeout=30))
+    assert [command_tool(template("a"), each).asks for each in (programs, unconfined)] == [False, True]
+    assert not command_tool(template("a", asks=False), unconfined).asks
     assert runs.spec.parameters["required"] == ["path", "n"]
     reads = template("a", access="read")
     assert (command_tool(reads, programs).access, command_tool(reads, programs).replay) == (Access.READ, Replay.READ)
