@@ -52,6 +52,7 @@ add = ["lines"]
 run = ["python3", "-c", "import sys; print(len(open(sys.argv[1]).readlines()), 'lines')", "{path}"]
 description = "Counts the lines of a file."
 access = "run"
+approve = "never"
 """
 SKILL = "---\nname: poems\ndescription: Use it for poems.\n---\nCount words and lines of a poem.\n"
 POEM = "Roses are red,\nviolets are blue.\n"
