@@ -43,7 +43,7 @@ WAITS = {"agents": ["USER"], "reason": "the person has the word"}
 
 
 class Scripted:
-    """A model that routes as it is told, calls what it is told, and reports what it got."""
+    """A model that routes and calls as scripted, and reports the results."""
 
     def __init__(self, *calls: tuple[str, dict[str, Any]]) -> None:
         self.calls = calls

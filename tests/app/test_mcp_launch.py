@@ -1,4 +1,4 @@
-"""Servers that nobody here wrote run in the sandbox: they see the workspace and themselves, and nothing of ours."""
+"""Servers of others run in the sandbox: they see the workspace and themselves, and nothing of ours."""
 
 import os
 import subprocess

@@ -193,7 +193,7 @@ async def test_what_is_faulty_is_left_out_and_named_by_check_and_doctor(data: Pa
     (tools / "other.py").write_text(COUNT.replace("word_count", "twice"))
     (data / "skills" / "bad").mkdir()
     (data / "skills" / "bad" / "SKILL.md").write_text("no front matter")
-    more = '[tools.agents.nobody]\nadd = ["nothing"]\n'
+    more = '[tools.agents.unknown]\nadd = ["nothing"]\n'
     more += '[tools.commands.twice]\nrun = ["a"]\ndescription = "d"\naccess = "run"\n'
     more += '[tools.commands.shell]\nrun = ["a", "{what}"]\ndescription = "d"\naccess = "run"\n'
     more += '[plugins]\nallow = ["no-such-package"]\n'
@@ -209,8 +209,8 @@ async def test_what_is_faulty_is_left_out_and_named_by_check_and_doctor(data: Pa
         "tools.commands.shell: this is the name of a tool of the daemon's; choose another.",
         "tools.commands.shell: {what} has no type; write {what:word}",
         "plugins.allow no-such-package: no package of this name is installed here.",
-        "tools.agents.nobody.add: there is no tool 'nothing'",
-        "tools.agents.nobody: there is no such agent",
+        "tools.agents.unknown.add: there is no tool 'nothing'",
+        "tools.agents.unknown: there is no such agent",
     ):
         assert wanted in text
     noted = "\n".join(remarks)

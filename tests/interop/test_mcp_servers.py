@@ -1,4 +1,4 @@
-"""MCP servers of npm that nobody here wrote, in the sandbox: files and images, in the protocol of 2025-11-25."""
+"""MCP servers of others from npm, in the sandbox: files and images, in the protocol of 2025-11-25."""
 
 import shutil
 from collections.abc import AsyncIterator
