@@ -147,8 +147,8 @@ class ThreadingScheme(ABC):
             mentions=_with_slugs(named, event.content, slugs),
             tagged=tagged,
             quotes=tuple(quote for quote in quotes if quote not in place.references),
-            by_machine=any(tag[1] == "ai" for tag in tags_named(event, "l")),
-            by_program=any(tag[:3] == BY_PROGRAM for tag in tags_named(event, "l")),
+            by_machine=is_by_machine(event),
+            by_program=is_by_program(event),
             expires_at=expiration_of(event),
             title=first_value(event, "title", "subject").strip()[:MAX_TITLE],
             address=address,
@@ -279,3 +279,13 @@ def _slug_pattern(slugs: tuple[str, ...]) -> re.Pattern[str]:
     before = r"(?<![A-Za-z0-9_.@/+-])_{0,3}"
     after = r"(?![A-Za-z0-9]|_+[A-Za-z0-9]|[-./@][A-Za-z0-9])"
     return re.compile(rf"{before}@({names}){after}", re.IGNORECASE | re.ASCII)
+
+
+def is_by_machine(event: Event) -> bool:
+    """Whether its label says that an agent wrote it, also one of another daemon."""
+    return any(tag[1] == "ai" for tag in tags_named(event, "l"))
+
+
+def is_by_program(event: Event) -> bool:
+    """Whether its label says that a program of a user wrote it with their key."""
+    return any(tag[:3] == BY_PROGRAM for tag in tags_named(event, "l"))
