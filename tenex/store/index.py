@@ -65,7 +65,8 @@ class Index:
         self._is_foreign = is_foreign
         self._tables = Tables(path, self._lose, self._start_rebuild)
         self._folder: ConversationFolder | None = None
-        self._latest_seq: dict[ConversationId, int] = {}
+        self._latest: dict[ConversationId, Row] = {}
+        """What was noted during a rebuild."""
         self._partly: set[ConversationId] = set()
         self._whole: set[ConversationId] | None = None
         """While an empty file is being filled: whose whole journal is in it; None: everybody's."""
@@ -183,7 +184,7 @@ class Index:
     def update(self, row: Row, news: News) -> None:
         """Record a conversation's row and news, written soon; never blocks or raises."""
         if self._rebuilding is not None:
-            self._latest_seq[row.id] = row.seq
+            self._latest[row.id] = row
         if self._knows_in_part(row.id):
             row = replace(row, bytes=UNKNOWN_LENGTH)
         unclaimed: list[str] = []
@@ -247,15 +248,17 @@ class Index:
             except (StoreError, UsageError, ValueError, LookupError):
                 self._partly.add(name)
                 return False
-            went_on = self._latest_seq.get(name, 0) > found.row.seq  # and that would be forgotten
+            latest = self._latest.get(name, found.row)
+            went_on = latest.seq > found.row.seq  # and that would be forgotten
             if not went_on and (found.is_complete or self._whole is None):
                 break
+        row = replace(found.row, bytes=latest.bytes) if latest.seq == found.row.seq else found.row
         if found.is_complete:
             self._partly.discard(name)
             if self._whole is not None:
                 self._whole.add(name)
-        self._add(found.row, found.news, replaces=found.replaces)
-        return found.row.settled
+        self._add(row, found.news, replaces=found.replaces)
+        return row.settled
 
     def _knows_in_part(self, conversation: ConversationId) -> bool:
         return conversation in self._partly or (self._whole is not None and conversation not in self._whole)
@@ -287,7 +290,7 @@ class Index:
             self._whole = None
         finally:
             self._rebuilding = None
-            self._latest_seq = {}
+            self._latest = {}
 
     def _add(self, row: Row, news: News, *, replaces: bool = False) -> None:
         self._waiting.add(row, news, replaces=replaces)

@@ -177,8 +177,9 @@ async def test_an_index_lost_while_it_runs_is_rebuilt(
     assert seen == []
 
 
+@pytest.mark.parametrize("when", ["before it is read", "after it was read"])
 async def test_a_record_during_a_rebuild_is_kept(
-    caught_up: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
+    caught_up: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     index = caught_up
     journal, records = await folder.open(OTHER)
@@ -187,11 +188,12 @@ async def test_a_record_during_a_rebuild_is_kept(
 
     async def read(conversation: ConversationId, since: int = 0) -> Any:
         reads.append(conversation)
-        found = await look(conversation, since)
+        if when.startswith("after"):
+            found = await look(conversation, since)
         if reads.count(OTHER) == 1 and reads[-1] == OTHER:
             await journal.append([[more]])
             index.update(summarise(fold(OTHER, [*records, more]), journal.length), news_of([more]))
-        return found
+        return found if when.startswith("after") else await look(conversation, since)
 
     monkeypatch.setattr(folder, "read_left", read)
     (folder.root / "index.sqlite").unlink()
@@ -200,8 +202,11 @@ async def test_a_record_during_a_rebuild_is_kept(
     await settles(lambda: len(reads) > 0 and index.is_whole)
     await written(index)
     assert index.conversation_of("new") == OTHER
-    assert sorted(reads) == [CONVERSATION_ID, OTHER, OTHER]
+    assert sorted(reads) == [CONVERSATION_ID, OTHER, *[OTHER] * when.startswith("after")]
     assert indexed_texts(index) == ["a title", "a title", "hello", "hello", "hello"]
+    seen = Seen()
+    await index.catch_up(folder, seen)
+    assert seen == [], "the index knows how long each journal is"
 
 
 async def test_events_an_older_journal_does_not_hold_are_forgotten(
