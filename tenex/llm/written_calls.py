@@ -68,7 +68,7 @@ _GEMMA: Final = re.compile(
     re.DOTALL,
 )
 _GEMMA_VALUE: Final = re.compile(
-    r"\s*,?\s*([\w-]{1,64}):(?:(?P<mark><escape>|<\|\"\|>)(?P<text>.*?)(?P=mark)|(?P<plain>[^,{}<>]*))", re.DOTALL
+    r"([\w-]{1,64}):(?:(?P<mark><escape>|<\|\"\|>)(?P<text>.*?)(?P=mark)|(?P<plain>[^,{}<>]*))", re.DOTALL
 )
 _BETWEEN: Final = rf"(?:\[ARGS\]|\[CALL_ID\]\w+|```json|json\b|code\b|Action Input:|{SPECIAL}|\s)*"
 """What is between the name of a tool and its arguments."""
@@ -82,7 +82,7 @@ HEADER: Final = 200
 _AROUND: Final = re.compile(rf"\A(?:\s*(?:{SPECIAL}|</?\w*(?:call|tool)\w*>|\[TOOL_CALLS\]))+", re.IGNORECASE)
 _AFTER: Final = re.compile(rf"(?:\s|{SPECIAL}|</\w+>)+\Z")
 """Marks around an expression of Python."""
-_PYTHON: Final = re.compile(r"\s*\[?\s*(?:print\(\s*)?[A-Za-z_][\w.]{0,80}\(")
+_PYTHON: Final = re.compile(r"\s*+\[?\s*+(?:print\(\s*+)?[A-Za-z_][\w.]{0,80}\(")
 LONGEST_PYTHON: Final = 256 * 1024
 """Characters: a file that a call writes, and its escapes."""
 
@@ -302,7 +302,7 @@ def _arguments_of(text: str, start: int, schema: Mapping[str, Any]) -> tuple[dic
     return {name: _value(value, known.get(name, {})) for name, value in parameters}, end
 
 
-_BEFORE_JSON: Final = re.compile(r"\s*(?:```json)?\s*\(?\s*\{")
+_BEFORE_JSON: Final = re.compile(r"\s*+(?:```json)?\s*+\(?\s*+\{")
 
 
 def _end_of_function(text: str, start: int) -> int:

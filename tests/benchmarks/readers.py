@@ -154,6 +154,15 @@ READERS: Final[Mapping[str, Reader]] = {
     "llm.written_calls, of Gemma": lambda written: written_calls.written_calls(
         f"<start_function_call>call:write_file{{path:{written}", (_TOOL,)
     ),
+    "llm.written_calls, of a whole call of Gemma": lambda written: written_calls.written_calls(
+        f"<start_function_call>call:write_file{{{written}}}<end_function_call>", (_TOOL,)
+    ),
+    "llm.written_calls, of values in tags": lambda written: written_calls.written_calls(
+        f"<tool_call>write_file<arg_key>a</arg_key><arg_value>{written}", (_TOOL,)
+    ),
+    "llm.written_calls, of a parameter": lambda written: written_calls.written_calls(
+        f"<function=write_file><parameter=path>{written}", (_TOOL,)
+    ),
     "llm.written_calls, in Python": lambda written: written_calls.written_calls(
         f'write_file(path="{written}', (_TOOL,)
     ),
@@ -385,6 +394,7 @@ HUNG: Final = (
     ("llm.thoughts, in pieces", "a"),
     ("llm.written_calls", '{"name":"write_file","arguments":{}},'),
     ("llm.written_calls", "```tool_code\n"),
+    ("llm.written_calls, of a function", " "),
     ("llm.written_calls", "<start_function_call>call:write_file{"),
     ("llm.response.step_of, of arguments", "<|start|>"),
     ("llm.response.step_of, of arguments", '{"path": "a"}'),
