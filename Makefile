@@ -36,7 +36,8 @@ demo: $(BASE)  ## talk to the agents on this machine: embedded relay, daemon, ch
 test: $(DEV)  ## run the tests
 	@[ -e tests/interop/node_modules/.installed ] || ! command -v npm >/dev/null || \
 		echo "Tests with clients in JavaScript install their npm packages into tests/interop: about a minute, once."
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(ARGS)
+	@# tests start hundreds of programs: where compiled modules are not kept, each would compile all of ours again
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(ARGS)
 
 lint: $(DEV)  ## check style, types and layers
 	$(BIN)/ruff check .
