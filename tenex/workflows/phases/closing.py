@@ -113,7 +113,7 @@ def _checks(state: State) -> Iterator[str]:
         yield _checked(turn)
     tidied = [turn for turn in state.cycle.turns if turn.phase is Phase.CHORES and turn.has_effect]
     for turn in tidied[-1:]:
-        yield "Tidied: " + " ".join(_line(done.summary or done.text) + "." for done in turn.completions)
+        yield "Tidied: " + " ".join(_line(done.text or done.summary) + "." for done in turn.completions)
 
 
 def _name(state: State, waiver: Waived, you: str) -> str:
@@ -126,7 +126,7 @@ def _name(state: State, waiver: Waived, you: str) -> str:
 
 
 def _checked(turn: OrchestratorTurn) -> str:
-    words = [_line(done.summary or done.text) for done in turn.completions if done.verdict == "verified"]
+    words = [_line(done.text or done.summary) for done in turn.completions if done.verdict == "verified"]
     latest: dict[str, int | None] = {}
     for program in turn.ran:
         if program.is_trial:
@@ -138,6 +138,8 @@ def _checked(turn: OrchestratorTurn) -> str:
     how = [f"{', '.join(passed)} ended without an error"] if passed else []
     how += hidden[-COMMANDS:]
     said = "; ".join(words)
+    if not how and said:
+        return f"Checked by reading: {said}."
     if len(passed) == 1 and not hidden and passed[0] in said:
         return f"Checked: {said}."
     return f"Checked: {said} ({'; '.join(how) or 'it was read'})."
