@@ -19,6 +19,7 @@ from tests.fakes.scenario import (
     ID,
     VERIFIES,
     WAITS,
+    Router,
     Scenario,
     model_by_phase,
     policy,
@@ -35,6 +36,8 @@ BUILDS = reply("", ("write_file", {"path": "a"}), ("complete", {"response": "bui
 TIDIES = reply("", ("complete", {"response": "tidy", "summary": "nothing to do"}))
 LEARNS = (reply("", ("learn", {"lesson": "test early"})), reply("", ("complete", {"response": "learnt"})))
 ONWARD = {"execute": "verification", "verification": "chores", "chores": "reflection"}
+
+ANSWERS = model_by_phase(execute=[TIDIES], chat=[reply("you are welcome")])
 
 Writes = Callable[[Scenario], Any]
 
@@ -260,6 +263,22 @@ def test_only_what_the_router_has_read_is_acknowledged() -> None:
     scenario.converse("build it")
     assert acknowledged == ["enough"]
     assert works_again(scenario, REQUEST)
+
+
+def test_bare_thanks_after_an_end_get_no_answer_and_no_turn() -> None:
+    thanks = {**ENDS, "acknowledged": True}
+    scenario = Scenario(Router(route("execute", "executor"), ENDS, thanks), ANSWERS).converse("where is it?")
+    before = (len(scenario.records(r.TurnOpened)), len(scenario.sent_texts()))
+    scenario.converse("thanks!")
+    assert (scenario.conversation.cycle.status, scenario.conversation.requests) == ("ended", ())
+    assert (len(scenario.records(r.TurnOpened)), len(scenario.sent_texts())) == before
+
+
+def test_a_first_message_is_answered_whatever_the_router_takes_it_for() -> None:
+    thanks = {**ENDS, "acknowledged": True}
+    scenario = Scenario(Router(thanks, route("chat", "executor"), WAITS), ANSWERS).converse("thanks!")
+    assert scenario.records(r.RouteRejected)[0].sentence.startswith("END is refused")
+    assert len(scenario.records(r.TurnOpened)) == 1
 
 
 def test_thanks_that_were_acknowledged_survive_a_restart() -> None:

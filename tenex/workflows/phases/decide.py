@@ -102,7 +102,8 @@ def accept(
     rejections = question.rejections if question else ()
     agents = accepted.agents or (("END",) if accepted.end else ("USER",))
     phase = accepted.way[-1] if accepted.way else None
-    is_settled = accepted.acknowledged and question is not None and transaction.state.cycle.phase in AFTER_WORK
+    is_after_work = transaction.state.cycle.phase in AFTER_WORK or (accepted.end and not transaction.state.cycle.turns)
+    is_settled = accepted.acknowledged and question is not None and is_after_work
     transaction.add(
         r.Routed,
         agents=agents,

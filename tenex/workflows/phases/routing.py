@@ -113,7 +113,8 @@ def _check_end(conversation: Conversation, decision: RoutingDecision, policy: Po
     if wrong:
         still_open = ", ".join(gates.open_gates(conversation, policy))
         return Rejected(sentence=wrong, plain=f"wanted to end although {still_open} is still to do")
-    if not conversation.cycle.turns:
+    is_thanks = decision.acknowledged and conversation.cycle.number > 1
+    if not conversation.cycle.turns and not is_thanks:
         sentence = "END is refused: the person's message has had no answer yet; name an agent."
         return Rejected(sentence=sentence, plain="wanted to end before your message was answered")
     return Accepted(end=True, reason=decision.reason)
