@@ -1,13 +1,16 @@
 """`/undo`: what was changed is listed first, and put back only as it was listed."""
 
 import dataclasses
+import json
 
 import pytest
 
 from tenex.core import records as r
 from tenex.core.effects import Undo, Work
+from tenex.core.messages import Note
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.port_values import UndoOutcome
+from tenex.workflows.phases.router_prompt import question_for
 from tests.fakes.scenario import (
     ENDS,
     VERIFIES,
@@ -58,6 +61,12 @@ def test_what_was_listed_is_put_back_after_a_yes() -> None:
     )
     scenario.converse("/undo")
     assert scenario.sent_texts()[-1] == "There is nothing to undo."
+    decision = "a person had `/undo` put files back to what they were before turn-1 (execute): a.py, b.py"
+    assert {"decision": decision} in json.loads(question_for(scenario.conversation, scenario.policy).text)["history"]
+    scenario.router = Router(route(None, "executor"), WAITS)
+    scenario.converse("now do it otherwise")
+    (run,) = scenario.records(r.RunStarted)[-1:]
+    assert decision in [entry.text for entry in run.entries if isinstance(entry, Note)]
     assert asked == [("turn", 0), ("turn", 9), ("turn", 0)]
     assert scenario.conversation.cycle.status == "waiting"
 

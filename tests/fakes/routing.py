@@ -12,6 +12,6 @@ def read_question(text: str) -> dict[str, Any]:
     for item in question["history"]:
         if "turn" in item:
             turns.append(item)
-        else:
+        elif "decision" not in item:
             messages.append({**item, "after_turn": turns[-1]["turn"] if turns else None})
     return {**question, "turns": turns, "messages": messages}

@@ -150,6 +150,16 @@ def _answered(memory: Memory, record: r.QuestionAnswered, before: State) -> Memo
     return decided(memory, UserDecision(seq=record.message, text=text))
 
 
+@MEMORY.on(r.FilesUndone)
+def _files_undone(memory: Memory, record: r.FilesUndone, _: State) -> Memory:
+    """A user had files put back."""
+    if not record.restored_tree:
+        return memory
+    named = in_a_line(", ".join(record.files), QUOTE)
+    text = f"a person had `/undo` put files back to what they were before {record.since}: {named}"
+    return decided(memory, UserDecision(seq=record.seq, text=text, is_command=True))
+
+
 # ---- what a run is shown ---------------------------------------------------------------------------------------------
 
 

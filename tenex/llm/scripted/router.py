@@ -29,6 +29,7 @@ def _decide(request: ModelRequest) -> Decision:
     notes = [entry.text for entry in request.entries if isinstance(entry, Note) and entry.title == "routing"]
     try:
         question: Question = json.loads(notes[-1])
+        question["history"] = [item for item in question["history"] if "decision" not in item]
         for item in question["history"]:
             if "turn" not in item:
                 item["text"] = without_context(item["text"])

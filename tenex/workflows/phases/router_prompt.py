@@ -54,7 +54,7 @@ def question_for(
     document = _filled(empty, conversation, messages, done)
     room = budget * BYTES_PER_TOKEN - FRAME
     if weight(document) > room:
-        room -= weight(empty)
+        room -= weight(empty) + _sizes(text for _, text in _commands(conversation))
         messages = _shorter_messages(conversation.cycle.messages, max(room // 2, room - _sizes(done)))
         done = _shorter_turns(conversation.cycle.turns, done, room - _sizes(messages))
         document = _filled(empty, conversation, messages, done)
@@ -69,10 +69,18 @@ def _filled(empty: str, conversation: Conversation, messages: Sequence[str], don
     texts = [
         *zip((message.seq for message in conversation.cycle.messages), messages, strict=True),
         *zip((turn.seq for turn in conversation.cycle.turns), done, strict=True),
+        *_commands(conversation),
     ]
     history = ", ".join(text for _, text in sorted(texts))
     # no one's words can look like the place: in JSON a quote within a text is escaped
     return empty.replace(_PLACE, f'"history": [{history}]', 1)
+
+
+def _commands(conversation: Conversation) -> list[tuple[int, str]]:
+    """What users decided by commands since the cycle's first message, with the seq of each."""
+    begin = min((message.seq for message in conversation.cycle.messages), default=0)
+    decisions = (item for item in conversation.memory.user_decisions if item.is_command and item.seq > begin)
+    return [(item.seq, _json({"decision": item.text})) for item in decisions]
 
 
 def _fixed(conversation: Conversation, policy: Policy) -> dict[str, Any]:
