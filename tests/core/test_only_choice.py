@@ -171,24 +171,22 @@ def test_issues_go_back_to_who_built_it_twice_and_then_the_router_is_asked() -> 
 
 
 SAYS = reply("", ("read_file", {"path": "a"}), ("complete", {"response": "it is in a", "summary": "read a"}))
+SAYS_ALONE = reply("", ("complete", {"response": "it is in a"}))
 
 
-def test_an_answer_in_execute_that_changed_nothing_ends_there() -> None:
+@pytest.mark.parametrize("says", [SAYS, SAYS_ALONE], ids=["with a summary", "without"])
+def test_an_answer_in_execute_that_changed_nothing_ends_there(says: Any) -> None:
     router = Router(route("execute", "executor"), WAITS)
-    scenario = Scenario(router, model_by_phase(execute=[SAYS]), config=team()).converse("where is the parser?")
+    scenario = Scenario(router, model_by_phase(execute=[says]), config=team()).converse("where is the parser?")
     assert routed(scenario) == [("orchestrator", ("executor",), "execute"), ("rule", ("END",), "")]
     assert (scenario.conversation.cycle.status, scenario.conversation.unmet_gates) == ("ended", ())
     assert scenario.records(r.Ended)[0].reason == "it is answered, and nothing was changed"
 
 
-@pytest.mark.parametrize(
-    "first",
-    [reply("I shall do it."), reply("", ("complete", {"response": "nothing was to do"}))],
-    ids=["without complete", "without a summary"],
-)
-def test_the_router_judges_work_that_changed_nothing_and_was_not_completed(first: Any) -> None:
+def test_the_router_judges_work_that_changed_nothing_and_was_not_completed() -> None:
     router = Router(route("execute", "executor"), WAITS)
-    scenario = Scenario(router, model_by_phase(execute=[first]), config=team()).converse("do it")
+    steps = {"execute": [reply("I shall do it.")]}
+    scenario = Scenario(router, model_by_phase(**steps), config=team()).converse("do it")
     assert len(router.asked) == 2
     assert scenario.phases() == [Phase.EXECUTE]
 

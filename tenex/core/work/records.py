@@ -223,6 +223,8 @@ class RunEnded(Record):
     """Where its agent wants the work to go on; it was permitted when the run ended."""
     untried: str = ""
     """Why the work could not be tried, with that verdict."""
+    completed: bool = False
+    """Whether its agent called `complete`; else it only stopped to call tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -210,6 +210,7 @@ def _with_completion(turn: OrchestratorTurn, run: Run, record: r.RunEnded) -> Or
         hand_over=record.hand_over,
         untried=record.untried,
         calls=() if record.outcome == "finished" else run.called(),
+        completed=record.completed or bool(record.summary),  # older records have the summary alone
     )
     return replace(turn, completions=(*turn.completions, completion))
 

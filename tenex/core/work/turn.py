@@ -45,6 +45,8 @@ class Completion:
     """Why the work could not be tried, with that verdict."""
     calls: tuple[str, ...] = ()
     """What was called, a line each, where it was not finished."""
+    completed: bool = False
+    """Whether its agent called `complete`: what it stopped at without that may be an announcement."""
 
     @property
     def is_finished(self) -> bool:

@@ -223,6 +223,7 @@ def finish_run(
         usage=usage,
         model=model,
         hand_over=hand_over,
+        completed=completed,
     )
     if run.parent is not None:
         _hand_back(transaction, run, outcome, f"[{verdict}] {text}" if verdict else text or error)

@@ -81,7 +81,7 @@ def _is_to_be_judged(conversation: Conversation) -> bool:
 def _answered(conversation: Conversation, last: OrchestratorTurn) -> RoutingDecision | None:
     """The end, where all that was wanted is said: nothing was planned, and each agent has called `complete`."""
     is_planned = any(turn.phase is Phase.PLAN for turn in conversation.cycle.turns)
-    if is_planned or not all(done.summary for done in last.completions):
+    if is_planned or not all(done.completed for done in last.completions):
         return None
     return RoutingDecision(agents=(END,), reason="it is answered, and nothing was changed")
 
