@@ -215,12 +215,24 @@ def test_quick_after_a_passed_verification_warns_of_nothing() -> None:
     """It said that no one would have tried whether it works."""
     scenario = at_chores()
     scenario.user_writes("/quick")
-    assert notes(scenario)[-1] == "As you wish, I skip chores and reflection. The work has been verified."
+    assert notes(scenario)[-2] == "As you wish, I skip chores and reflection. The work has been verified."
     (waived,) = scenario.records(p.Waived)
     assert waived.phases == (Phase.CHORES, Phase.REFLECTION)
-    scenario.settle()
     assert "Checked: it works" in notes(scenario)[-1]
     assert "left the verification out" not in notes(scenario)[-1]
+
+
+def test_a_gate_that_is_left_out_while_it_is_under_way_ends_at_once() -> None:
+    """Its agent could still have changed files after the message that it is skipped."""
+    scenario = at_chores()
+    asked = len(scenario.router.asked)
+    scenario.user_writes("/skip chores")
+    (chores,) = [turn for turn in scenario.conversation.cycle.turns if turn.phase is Phase.CHORES]
+    assert [(done.outcome, done.error) for done in chores.completions] == [("stopped", "alice left chores out")]
+    assert scenario.conversation.cycle.phase is Phase.REFLECTION
+    scenario.user_writes("/skip reflection")
+    assert scenario.conversation.cycle.status == "ended"
+    assert len(scenario.router.asked) == asked, "what is left has one choice"
 
 
 def test_a_gate_that_is_passed_or_skipped_already_is_not_skipped_again() -> None:
@@ -233,9 +245,7 @@ def test_a_gate_that_is_passed_or_skipped_already_is_not_skipped_again() -> None
     assert notes(scenario)[-1] == "There is nothing to skip: chores will be skipped already."
     scenario.user_writes("/quick")
     scenario.user_writes("/quick")
-    assert notes(scenario)[-1] == (
-        "There is nothing to skip: verification is done, and chores and reflection will be skipped already."
-    )
+    assert notes(scenario)[-1].startswith("This cycle has ended: there is nothing to skip.")
     assert [waived.phases for waived in scenario.records(p.Waived)] == [(Phase.CHORES,), (Phase.REFLECTION,)]
 
 

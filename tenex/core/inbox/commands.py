@@ -28,7 +28,7 @@ from tenex.core.signals import MessageReceived
 from tenex.core.text import plain, trimmed
 from tenex.core.transaction import Transaction
 from tenex.core.work import holds
-from tenex.core.work.turns import STOPPED, advance, close_calls, close_turn, finish_run
+from tenex.core.work.turns import advance, stop_turn
 
 HELP = """Write what you want in your own words. I also understand these commands:
 @NAME  goes straight to that agent{agents}{begun}
@@ -277,13 +277,7 @@ def stop(transaction: Transaction, name: str, *, quiet: bool = False) -> None:
     running = list(dict.fromkeys(run.name for run in transaction.state.work.runs.values()))
     asked = transaction.state.router.question is not None
     transaction.add(r.Stopped, name=name)
-    for run in transaction.state.work.own_runs:
-        close_calls(transaction, run, STOPPED)
-        finish_run(
-            transaction, transaction.state.work.runs[run.id], "stopped", error=f"stopped by {name}", announce=False
-        )
-    if transaction.state.work.turn is not None:
-        close_turn(transaction)
+    stop_turn(transaction, f"stopped by {name}")
     then = "Write to go on, or `/retry`."
     if stopped := kind_of_conversation(transaction.state).on_stop(transaction, name):
         running.append(stopped)
@@ -333,8 +327,9 @@ def report_undo(transaction: Transaction, outcome: UndoOutcome) -> None:
     elif not outcome.files:
         text = f"Nothing since {outcome.since} can be undone.{more}" if more else "There is nothing to undo."
     else:
+        pronoun = "it" if len(outcome.files) == 1 else "them"
         text = f"{count(len(outcome.files), 'file')} changed since before {outcome.since}: {_some(outcome.files)}."
-        text += f"{more} `/undo yes` puts them back."
+        text += f"{more} `/undo yes` puts {pronoun} back."
     notify(transaction, text)
 
 

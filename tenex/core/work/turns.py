@@ -255,6 +255,14 @@ def close_calls(transaction: Transaction, run: Run, sentence: str, *, only: Repl
             transaction.add_result(run, call, ok=False, content=sentence, has_outside_effect=may_have_changed)
 
 
+def stop_turn(transaction: Transaction, reason: str) -> None:
+    """End the runs of the open turn, with the reason as their error, and close it."""
+    for run in transaction.state.work.own_runs:
+        close_calls(transaction, run, STOPPED)
+        finish_run(transaction, transaction.state.work.runs[run.id], "stopped", error=reason, announce=False)
+    close_turn(transaction)
+
+
 def close_turn(transaction: Transaction) -> None:
     """Close the open turn, whose runs have all ended."""
     turn = transaction.state.work.turn

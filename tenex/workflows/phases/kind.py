@@ -22,7 +22,7 @@ from tenex.core.transaction import Transaction
 from tenex.core.work import holds, runs
 from tenex.core.work.run import Call, Run
 from tenex.core.work.turn import OrchestratorTurn
-from tenex.core.work.turns import advance, open_turn
+from tenex.core.work.turns import advance, open_turn, stop_turn
 from tenex.workflows.missions.state import mission_of
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.reducers import PHASES
@@ -246,7 +246,11 @@ class PhasesKind(Kind):
             notify(transaction, waivers.nothing_to_skip(transaction.state, phases))
             return
         waivers.waive(transaction, wanted, signal)
-        if transaction.state.cycle.status == "waiting" and transaction.state.cycle.messages:
+        turn = transaction.state.work.turn
+        if turn is not None and turn.phase in wanted:
+            stop_turn(transaction, f"{signal.name} left {turn.phase} out")
+            advance(transaction)
+        elif transaction.state.cycle.status == "waiting" and transaction.state.cycle.messages:
             advance(transaction)
 
     def _retry(self, transaction: Transaction, decider: Decider) -> bool:

@@ -43,7 +43,9 @@ def only_choice(conversation: Conversation, policy: Policy) -> Accepted | None:
 def _decision(conversation: Conversation, policy: Policy) -> RoutingDecision | None:
     here = conversation.cycle.phase
     last = conversation.cycle.turns[-1]
-    if last.phase is not here or any(done.outcome != "finished" for done in last.completions):
+    has_ended = all(done.outcome == "finished" for done in last.completions)
+    is_left_out = last.phase in phases_of(conversation).waived  # and may have been stopped for that
+    if last.phase is not here or not (has_ended or is_left_out):
         return None
     handed_over = next((done.hand_over for done in last.completions if done.hand_over is not None), None)
     if any(not message.is_answer for message in conversation.unanswered):
@@ -87,7 +89,7 @@ def _answered(conversation: Conversation, last: OrchestratorTurn) -> RoutingDeci
 
 
 def _is_done(conversation: Conversation, last: OrchestratorTurn) -> bool:
-    """Whether each agent has called `complete`, whose summary says how to try it, and a repair changed something."""
+    """Whether each agent has called `complete` with a summary, which says how to try it; a repair changed something."""
     verified = [turn for turn in conversation.cycle.turns if turn.phase is Phase.VERIFICATION]
     is_repair = any(done.verdict == "issues" for turn in verified[-1:] for done in turn.completions)
     return all(done.summary for done in last.completions) and (last.has_effect or not is_repair)

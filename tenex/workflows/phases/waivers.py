@@ -94,7 +94,7 @@ def answered(transaction: Transaction, signal: MessageReceived, wrote: r.Message
     why_not = why_no_answer(transaction, message, phases_of(state).waiver_question, is_only=is_only)
     if is_theirs and is_clear_yes(message.text):
         if not why_not:
-            waive(transaction, phases, signal)
+            waive(transaction, phases, signal, is_answer=True)
             advance(transaction)
             return True
         skips = " and ".join(f"`/skip {phase}`" for phase in phases)
@@ -109,8 +109,10 @@ def answered(transaction: Transaction, signal: MessageReceived, wrote: r.Message
     return False
 
 
-def waive(transaction: Transaction, phases: Sequence[Phase], signal: MessageReceived) -> None:
-    """Record that a user gave up gates with this message, and report what that means."""
+def waive(
+    transaction: Transaction, phases: Sequence[Phase], signal: MessageReceived, *, is_answer: bool = False
+) -> None:
+    """Record that a user gave up gates with this message; report what that means unless they were asked just that."""
     message = signal.message
     untried = phases_of(transaction.state).waiver_untried
     is_accepted = bool(untried) and tuple(phases) == phases_of(transaction.state).waiver_asked
@@ -123,8 +125,8 @@ def waive(transaction: Transaction, phases: Sequence[Phase], signal: MessageRece
         message_id=message.event_id,
         untried=untried if is_accepted else "",
     )
-    if is_accepted:
-        return  # who has just accepted it knows what that means
+    if is_accepted or is_answer:
+        return
     if Phase.VERIFICATION in phases_of(transaction.state).gates_met:
         notify(transaction, f"As you wish, I skip {_listed(phases)}. The work has been verified.")
         return
