@@ -44,6 +44,8 @@ class InboundMessage:
     quotes: tuple[EventId, ...] = ()
     """Events that it quotes without answering them."""
     title: str = ""
+    about: str = ""
+    """What it comments on beyond events: an address or a page of the web."""
     is_reaction: bool = False
     """Whether it is a reaction (NIP-25) to the event that it replies to: its text is a picture."""
     by_machine: bool = False

@@ -15,6 +15,7 @@ from .keys import SecretKey
 from .pool import RelayPool
 from .threading import base, scheme_named, scheme_of
 from .threading.base import Tag
+from .threading.chats import CHATS
 from .threading.comments import THREAD, scope_tags
 from .threading.notes import NOTES
 from .threading.split import in_parts
@@ -58,7 +59,8 @@ class NostrSealer(Sealer):
         """Make the first event of a new conversation, whose id is the conversation's, and its address.
 
         It uses the scheme of the conversation that `draft` names, because its readers use a client that shows that
-        scheme: a note (kind 1) or a thread (kind 11, NIP-7D). It quotes the root of that conversation (NIP-18).
+        scheme: a note (kind 1), a thread (kind 11, NIP-7D) or a message of a chat (kind 9). It quotes the root of that
+        conversation (NIP-18).
 
         Raises:
             InternalError: the address names an unknown threading scheme.
@@ -68,10 +70,12 @@ class NostrSealer(Sealer):
         quote = base.short_tag("q", str(old["root"]), relay, str(old.get("root_author", "")))
         called: tuple[Tag, ...] = tuple(("p", key) for key in dict.fromkeys(people) if key and key != draft.speaker)
         tags = (quote, *called, *base.group_tags(old), *draft.tags, *self._marks)
-        kind = scheme_named(old.get("form")).root_kind
+        opened = scheme_named(old.get("form"))
+        scheme = opened if opened in (THREADS, CHATS) else NOTES
+        kind = scheme.root_kind
         (event, *_) = in_parts(draft, kind, (("title", title), *tags) if kind == THREAD else tags)
         address = {
-            "form": THREADS.name if kind == THREAD else NOTES.name,
+            "form": scheme.name,
             "root": event.id,
             "root_kind": kind,
             "root_author": event.pubkey,
@@ -87,20 +91,25 @@ class NostrSealer(Sealer):
     def relays(self, draft: OutgoingMessage) -> tuple[str, ...]:
         """List where the conversation was opened, where the asker wrote, then the configured relays; each once.
 
-        What belongs to a group (NIP-29) goes to the group's relay only.
+        What belongs to a group (NIP-29) or a chat goes to its relay only.
         """
         opened_on = tuple(draft.address.get("relays", ()))
-        if draft.address.get("group"):
+        if _stays_on_relay(draft.address):
             return opened_on or tuple(draft.reply_to.get("relays", ()))
         asked_on = tuple(draft.reply_to.get("relays", ()))
         return tuple(dict.fromkeys((*opened_on, *asked_on, *self._relays)))
 
     def others(self, draft: OutgoingMessage) -> tuple[str, ...]:
-        """List the relays that the message itself hints at, without those of `relays`; none within a group."""
-        if draft.address.get("group"):
+        """List the relays that the message itself hints at, without those of `relays`; none for a group or a chat."""
+        if _stays_on_relay(draft.address):
             return ()
         known = self.relays(draft)
         return tuple(relay for relay in draft.reply_to.get("hints", ()) if relay not in known)
+
+
+def _stays_on_relay(address: Mapping[str, Any]) -> bool:
+    """Whether messages of a conversation go to no other relay than its own."""
+    return bool(address.get("group")) or address.get("form") == CHATS.name
 
 
 class Publisher:

@@ -16,9 +16,8 @@ from typing import Any, Final
 
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.ports import UnsignedEvent
+from tenex.nostr.threading import SCHEMES
 from tenex.nostr.threading.base import MAX_PEOPLE, Tag, group_tags, short_tag
-from tenex.nostr.threading.comments import COMMENTS
-from tenex.nostr.threading.notes import NOTES
 from tenex.nostr.threading.split import clean_text, clip
 from tenex.nostr.threading.threads import THREADS
 
@@ -52,7 +51,7 @@ class EphemeralPublisher:
 
 def is_public_address(address: Mapping[str, Any]) -> bool:
     """Whether ephemeral events may be published for a conversation: not if it is encrypted or its scheme is unknown."""
-    return address.get("form") in (NOTES.name, COMMENTS.name, THREADS.name)
+    return any(address.get("form") == scheme.name for scheme in SCHEMES)
 
 
 def typing_event(who: EphemeralPublisher, doing: str, at: int) -> UnsignedEvent:

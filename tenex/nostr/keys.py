@@ -19,7 +19,7 @@ import coincurve
 from pynostr import bech32
 
 from tenex.core.errors import ConfigurationError
-from tenex.core.ids import PublicKey
+from tenex.core.ids import EventId, PublicKey
 from tenex.core.names import MENTION
 from tenex.core.prose import folded, readings
 from tenex.core.text import decode, plain
@@ -111,6 +111,14 @@ class SecretKey:
 def npub(pubkey: PublicKey) -> str:
     """Write a public key as npub1 text (NIP-19)."""
     return _bech32("npub", bytes.fromhex(pubkey))
+
+
+def nevent(event_id: EventId, relay: str, author: PublicKey, kind: int) -> str:
+    """Write an event's id as nevent1 text (NIP-19), with where it was received, who wrote it and its kind."""
+    entries = [(0, bytes.fromhex(event_id)), (2, bytes.fromhex(author)), (3, kind.to_bytes(4, "big"))]
+    if relay.isascii() and 0 < len(relay) < 256:
+        entries.insert(1, (1, relay.encode()))
+    return _bech32("nevent", b"".join(bytes([number, len(value)]) + value for number, value in entries))
 
 
 def parse_public_key(text: str) -> PublicKey:

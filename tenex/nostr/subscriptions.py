@@ -16,11 +16,12 @@ from .filters import DIRECT_KINDS, Filter
 from .pool import RelayPool
 from .reactions import REACTION, read_reaction
 from .threading import read_event
+from .threading.chats import CHAT
 from .threading.comments import COMMENT, THREAD
 from .threading.notes import NOTE
 
-KINDS: Final = (NOTE, THREAD, COMMENT)
-"""Notes, threads and comments."""
+KINDS: Final = (NOTE, THREAD, COMMENT, CHAT)
+"""Notes, threads, comments and messages of chats."""
 FOLLOWED: Final = 500
 """Roots followed at most, the newest active ones: five REQs of a hundred; relays allow ten to a connection."""
 PER_REQ: Final = 100
@@ -100,7 +101,7 @@ class Listener:
             filters.append({"kinds": [THREAD], "#a": [self._project]})
         if self._people:
             people = sorted(self._people)
-            filters.append({"kinds": [NOTE, THREAD], "authors": people})
+            filters.append({"kinds": [NOTE, THREAD, CHAT], "authors": people})
             filters.append({"kinds": [COMMENT], "authors": people})
             filters.append({"kinds": [DELETION], "authors": people})
             filters.append({"kinds": [REACTION], "authors": people, "#p": own_keys})

@@ -121,6 +121,28 @@ async def test_a_comment_on_a_note_is_answered_by_comments_and_a_note_in_between
             assert (output["nip10"]["root"]["id"], output["nip10"]["reply"]["id"]) == (root, note["id"])
 
 
+async def test_comments_on_a_page_and_on_an_article_are_answered_under_the_same_root(
+    relay: str, tmp_path: Path
+) -> None:
+    async with owned(in_process, relay, tmp_path / "data", CLIENT) as (daemon, alice):
+        await alice.listen(kinds=[1111], _p=[alice.pubkey])
+        url = "https://example.com/herons"
+        to_us = ["p", daemon.project]
+        on_page = await alice.write("Hello there", ["I", url], ["K", "web"], ["i", url], ["k", "web"], to_us, kind=1111)
+        await alice.until(len)
+        address = f"30023:{alice.pubkey}:herons"
+        scope = (["A", address, relay], ["K", "30023"], ["P", alice.pubkey])
+        on_article = await alice.write("Hello there", *scope, ["a", address], ["k", "30023"], to_us, kind=1111)
+        await alice.until(lambda received: len(received) == 2)
+        page, article = (output["nip22"] for output in alice.outputs)
+        assert page["root"]["value"] == url
+        assert (article["root"]["kind"], article["root"]["identifier"]) == (30023, "herons")
+        for parsed, asked in ((page, on_page), (article, on_article)):
+            assert parsed["reply"] == {"id": asked["id"], "relays": [relay], "author": alice.pubkey}
+            assert parsed["replyKind"] == 1111
+        assert all(output["verified"] for output in alice.outputs)
+
+
 def _is_a_child_of_the_root(output: Output, root: str, person: str, relay: str) -> None:
     """A genuine comment, whose root and parent are the kind 11, for the one who asked."""
     answer, parsed = output["heard"], output["nip22"]

@@ -97,7 +97,7 @@ def test_notes_of_our_people_are_read_for_who_they_name_in_their_text() -> None:
     asked = Asked()
     subscriber = listener(asked, people=[ALICE])
     subscriber.start(None)
-    assert {"kinds": [1, 11], "authors": [ALICE.public]} in asked.calls[0][1]
+    assert {"kinds": [1, 11, 9], "authors": [ALICE.public]} in asked.calls[0][1]
     for _ in range(2):  # the second change is none
         subscriber.change([BOB.public], {}, [])
         assert len(asked.calls) == 2

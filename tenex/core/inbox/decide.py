@@ -177,7 +177,7 @@ def _context(transaction: Transaction, signal: MessageReceived) -> str:
     message = signal.message
     newest = _newest(state)
     quoted = {quotation.event_id: quotation for quotation in signal.quotations or ()}
-    sentences: list[str] = []
+    sentences = [f"It comments on {_quotation(message.about)}"] if message.about else []
     answered = newest.get(message.reply_to or "")
     if answered is not None and answered is not state.memory.recent[-1] and str(message.reply_to) != str(state.id):
         sentences.append(f"It replies to {answered.name}: {_quotation(answered.text)}")

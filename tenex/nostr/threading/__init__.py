@@ -5,6 +5,8 @@
     notes       kind 1 with NIP-10 tags, which every client has
     comments    kind 1111 (NIP-22) under a note
     threads     kind 11 (NIP-7D) with comments (NIP-22)
+    other_comments  kind 1111 (NIP-22) under anything else: articles, pages of the web, issues
+    chats       kind 9 (NIP-C7), in groups (NIP-29) too
 
 A conversation under a note is answered in the form of the message that is answered: a note by a note, a comment by a
 comment. One under a thread is always answered by comments.
@@ -22,11 +24,13 @@ from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event
 
 from .base import ThreadingScheme
+from .chats import CHATS
 from .comments import COMMENTS
 from .notes import NOTES
+from .other_comments import OTHER_COMMENTS
 from .threads import THREADS
 
-SCHEMES: Final[tuple[ThreadingScheme, ...]] = (NOTES, THREADS, COMMENTS)
+SCHEMES: Final[tuple[ThreadingScheme, ...]] = (NOTES, THREADS, COMMENTS, OTHER_COMMENTS, CHATS)
 """Tried in this order; no two read the same event."""
 
 

@@ -71,6 +71,8 @@ class Place:
     """Members of the origin, likewise."""
     may_start: bool = True
     """Whether its tags name enough for a conversation to start with it."""
+    about: str = ""
+    """What it is about beyond events: an address or a page of the web (NIP-22)."""
 
 
 class ThreadingScheme(ABC):
@@ -81,10 +83,18 @@ class ThreadingScheme(ABC):
     root_kind: ClassVar[int]
     starts_by_project: ClassVar[bool]
     """Whether the project's `a` tag starts a conversation."""
+    answers_by_quoting: ClassVar[bool] = False
+    """Whether a message answers another by quoting it (NIP-C7)."""
+    stays_on_relay: ClassVar[bool] = False
+    """Whether its messages belong to the relay they were received on."""
 
     @abstractmethod
     def place(self, event: Event, own_keys: Collection[PublicKey], here: str) -> Place | None:
         """Place an event; None if it does not belong to this scheme. `here` is the relay it came from, as a hint."""
+
+    def words(self, event: Event) -> str:
+        """What its author says: all of it, unless clients put something else before it."""
+        return event.content
 
     @abstractmethod
     def seal(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[UnsignedEvent, ...]:
@@ -105,7 +115,7 @@ class ThreadingScheme(ABC):
             return None
         group = group_of(event)
         relays = received_on(relay)
-        if group and not relays:  # an answer must not leave the group's relay
+        if (group or self.stays_on_relay) and not relays:  # an answer must not leave that relay
             return None
         address: dict[str, Any] = {
             "form": self.name,
@@ -132,13 +142,15 @@ class ThreadingScheme(ABC):
         tagged = tuple(dict.fromkeys(PublicKey(tag[1]) for tag in tags_named(event, "p") if tag[1] in own_keys))
         named = find_mentions(event.content, own_keys)  # a bare `@slug` may mean another project's agent
         quotes = quotes_of(event)
+        if self.answers_by_quoting:
+            quotes = tuple(quote for quote in quotes if quote not in place.references)
         # clients tag the author of what is quoted: that alone addresses no one
         is_addressed = bool(named or (tagged and not quotes))
         by_project = self.starts_by_project and any(tag[1] == project for tag in tags_named(event, "a"))
         return InboundMessage(
             event_id=event.id,
             author=event.pubkey,
-            text=event.content,
+            text=self.words(event),
             created_at=event.created_at,
             conversation=ConversationId(place.root),
             starts=place.may_start and (is_addressed or by_project),
@@ -151,6 +163,7 @@ class ThreadingScheme(ABC):
             by_program=is_by_program(event),
             expires_at=expiration_of(event),
             title=first_value(event, "title", "subject").strip()[:MAX_TITLE],
+            about=place.about,
             address=address,
             origin=origin,
         )
