@@ -30,6 +30,7 @@ from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS
 from tenex.nostr.subscriptions import KINDS, Listener
+from tenex.nostr.unread_kinds import UNREAD_KINDS
 from tenex.operations.doctor.files import access
 from tenex.operations.doctor.findings import Level
 from tenex.operations.imports import closing_of, comes_from_elsewhere
@@ -71,6 +72,7 @@ from .profile_publisher import ProfileAnnouncer
 from .quotations import QuotationFinder
 from .telemetry import make_meter, open_port, open_spans
 from .typing_indicators import TypingIndicators, project_status
+from .unread_kinds import UnreadKinds
 from .watch_stream import WatchStream
 
 MCP_SERVERS_START: Final = 5.0
@@ -158,6 +160,7 @@ class Application:
             "cursors": lambda: keep_cursors(self.pool, self.index, self.clock, unjournaled_since=since),
             "profiles": self.profiles.run,
             "direct messages": self.direct_messages.run,
+            "unread kinds": self.unread_kinds.run,
         }
         return await self.runtime.serve(services, self._unfinished, ready)
 
@@ -278,6 +281,15 @@ class Application:
             npub=lambda: self.project.npub,
             relays=urls,
         )
+        self.unread_kinds = UnreadKinds(
+            self.pool,
+            self.keys,
+            self.daemon_journal,
+            self.clock,
+            role=lambda author: self.current.now.people.role(author),  # noqa: PLW0108 - a reload replaces them
+            npub=lambda: self.project.npub,
+            relays=urls,
+        )
         self.indicators = TypingIndicators(
             self.pool,
             self.keys,
@@ -298,12 +310,14 @@ class Application:
             self.listener.on_new_event(event, relay)
 
     def _is_handled(self, event: Event, relay: str) -> bool:
-        """Handle a profile, a deletion or a direct message; whether it was one."""
+        """Handle a profile, a deletion, a direct message or an event of a kind that is not read; whether it was one."""
         for deleted in deleted_events(event):
             self.inbox.delete(deleted, event.pubkey)
         if event.kind in DIRECT_KINDS:
             self.direct_messages.on_event(event, relay)
-        return event.kind in (DELETION, *DIRECT_KINDS) or self.profiles.on_event(event)
+        if event.kind in UNREAD_KINDS:
+            self.unread_kinds.on_event(event, relay)
+        return event.kind in (DELETION, *DIRECT_KINDS, *UNREAD_KINDS) or self.profiles.on_event(event)
 
     def _build_runtime(self, observers: Sequence[Observer]) -> None:
         first = self.first

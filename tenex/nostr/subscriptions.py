@@ -19,6 +19,7 @@ from .threading import read_event
 from .threading.chats import CHAT
 from .threading.comments import COMMENT, THREAD
 from .threading.notes import NOTE
+from .unread_kinds import UNREAD_KINDS
 
 KINDS: Final = (NOTE, THREAD, COMMENT, CHAT)
 """Notes, threads, comments and messages of chats."""
@@ -94,7 +95,7 @@ class Listener:
     def _subscribe_addressed(self, since: int) -> None:
         own_keys = sorted(self._own_keys)
         filters: list[Filter] = [
-            {"kinds": list(KINDS), "#p": own_keys},
+            {"kinds": [*KINDS, *sorted(UNREAD_KINDS)], "#p": own_keys},
             {"kinds": [COMMENT], "#P": own_keys},  # comments under our own notes, also those that answer others
         ]
         if self._project:

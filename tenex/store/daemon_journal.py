@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from tenex.core.config import LessonSubject, Role
 from tenex.core.errors import AppendFailed, StoreDamaged, TenexError
@@ -116,6 +116,14 @@ class DirectMessageAnswered(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadAnswered(Record):
+    """An event of this author, of a kind that is not read, is answered by what is understood."""
+
+    author: PublicKey
+    event_id: EventId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonSnapshot(SnapshotRecord):
     """The daemon's state after the record `seq`.
 
@@ -130,6 +138,8 @@ class DaemonSnapshot(SnapshotRecord):
     notices: tuple[Notice, ...]
     answered: tuple[DirectMessageAnswered, ...] = ()
     """The newest of each author, oldest first."""
+    unread_answered: tuple[UnreadAnswered, ...] = ()
+    """Likewise."""
 
 
 DAEMON: Final = Codec(
@@ -143,6 +153,7 @@ DAEMON: Final = Codec(
             FailureNotified,
             FailureCleared,
             DirectMessageAnswered,
+            UnreadAnswered,
             DaemonSnapshot,
         )
     }
@@ -313,6 +324,16 @@ class DaemonJournal:
             journal = await self._opened()
             await self._append(journal, partial(DirectMessageAnswered, author=author, event_id=event_id))
 
+    def unread_answered(self) -> Mapping[PublicKey, UnreadAnswered]:
+        """The last answer to an event of a kind that is not read, of each author; at most `ANSWERED_KEPT`."""
+        return self._unread_answered
+
+    async def add_unread_answered(self, author: PublicKey, event_id: EventId) -> None:
+        """Remember that such an event is answered, before the answer is sent."""
+        async with self._turn:
+            journal = await self._opened()
+            await self._append(journal, partial(UnreadAnswered, author=author, event_id=event_id))
+
     async def close(self) -> None:
         """Close the file; the next record opens it again."""
         async with self._turn:
@@ -356,6 +377,7 @@ class DaemonJournal:
             keys=tuple(self._keys),
             notices=self.open_notices(),
             answered=tuple(self._answered.values()),
+            unread_answered=tuple(self._unread_answered.values()),
         )
         try:
             await journal.rotate(snapshot)
@@ -368,6 +390,7 @@ class DaemonJournal:
         self._keys: dict[str, None] = {}
         self._notices: dict[tuple[ConversationId, PublicKey, str], Notice] = {}
         self._answered: dict[PublicKey, DirectMessageAnswered] = {}
+        self._unread_answered: dict[PublicKey, UnreadAnswered] = {}
 
     def _without(self, numbers: Collection[int]) -> None:
         for agent, kept in self._lessons.items():
@@ -397,15 +420,15 @@ class DaemonJournal:
                 self._keys = dict.fromkeys(record.keys)
                 self._notices = {notice.key: notice for notice in record.notices}
                 self._answered = {answer.author: answer for answer in record.answered}
+                self._unread_answered = {answer.author: answer for answer in record.unread_answered}
             case LessonLearned() | LessonEdited() | LessonRemoved():
                 self._fold_lesson(record)
             case ProfilePublished():
                 self._profiles[record.pubkey, record.kind] = record
             case DirectMessageAnswered():
-                self._answered.pop(record.author, None)  # to the end, as the newest
-                self._answered[record.author] = record
-                if len(self._answered) > ANSWERED_KEPT:
-                    del self._answered[next(iter(self._answered))]
+                _remember(self._answered, record)
+            case UnreadAnswered():
+                _remember(self._unread_answered, record)
             case FailureNotified(notice=notice):
                 self._notices[notice.key] = notice
             case FailureCleared():
@@ -414,3 +437,14 @@ class DaemonJournal:
 
 def _edited(lesson: LessonLearned, edit: LessonEdited) -> LessonLearned:
     return replace(lesson, title=edit.title, lesson=edit.text) if lesson.number == edit.lesson else lesson
+
+
+_Answer = TypeVar("_Answer", DirectMessageAnswered, UnreadAnswered)
+
+
+def _remember(answers: dict[PublicKey, _Answer], answer: _Answer) -> None:
+    """Put the newest answer of its author to the end, and forget the oldest beyond `ANSWERED_KEPT`."""
+    answers.pop(answer.author, None)
+    answers[answer.author] = answer
+    if len(answers) > ANSWERED_KEPT:
+        del answers[next(iter(answers))]
