@@ -38,6 +38,8 @@ class OutgoingMessage:
     """Where the conversation lives, as the form that opened it wrote it down (`ConversationStarted.address`)."""
     reply_to: Mapping[str, Any]
     """The message that is answered, as its form wrote it down (`MessageRecorded.origin`)."""
+    is_markdown: bool = False
+    """Whether a model wrote the text: clients that show no Markdown get it without its marks."""
 
 
 class Sealer(Protocol):

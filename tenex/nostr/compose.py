@@ -4,6 +4,7 @@ The same message always becomes the same events, so a journal may hold them befo
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from tenex.core.errors import ConfigurationError
@@ -18,6 +19,7 @@ from .threading.base import Tag
 from .threading.chats import CHATS
 from .threading.comments import THREAD, scope_tags
 from .threading.notes import NOTES
+from .threading.plain_text import plain_text
 from .threading.split import in_parts
 from .threading.threads import THREADS
 from .urls import normalise_url
@@ -53,7 +55,10 @@ class NostrSealer(Sealer):
         Raises:
             InternalError: the address names an unknown threading scheme, or the tags alone are too large.
         """
-        return scheme_of(draft).seal(draft, self._marks)
+        scheme = scheme_of(draft)
+        if draft.is_markdown and scheme.is_plain:
+            draft = replace(draft, text=plain_text(draft.text))
+        return scheme.seal(draft, self._marks)
 
     def begin(self, draft: OutgoingMessage, title: str, people: Sequence[str]) -> tuple[UnsignedEvent, dict[str, Any]]:
         """Make the first event of a new conversation, whose id is the conversation's, and its address.

@@ -34,8 +34,18 @@ def sealed(state: Conversation, record: r.MessageSent, sealer: Sealer) -> r.Mess
         created_at=dated(state, record),
         address=state.identity.address,
         reply_to=state.delivery.command_origin or state.delivery.origin,
+        is_markdown=is_of_model(state, record),
     )
     return replace(record, events=sealer.seal(draft), relays=sealer.relays(draft), others=sealer.others(draft))
+
+
+def is_of_model(state: Conversation, record: r.MessageSent) -> bool:
+    """Whether an agent's model wrote the words: not where they show a call that a person is to allow."""
+    if record.purpose != "question":
+        return record.purpose == "completion"
+    if record.run is None or record.call is None:
+        return False
+    return state.approvals.asked(record.run, record.call) is None
 
 
 def prompted(

@@ -37,7 +37,7 @@ from tenex.llm.scripted import requests
 from tenex.llm.thoughts import ThoughtSplitter
 from tenex.nostr import direct, keys, profiles, retry, urls, wire
 from tenex.nostr.events import event_fields, sign, unsigned_event
-from tenex.nostr.threading import base, split
+from tenex.nostr.threading import base, plain_text, split
 from tenex.output_states import content, json_values
 from tenex.output_states.machine import AgentStateMachine
 from tenex.output_states.parser import OutputParser
@@ -251,6 +251,7 @@ READERS: Final[Mapping[str, Reader]] = {
     "nostr.threading.split, in a block of code": lambda written: split.split_text(f"```py\n{written}", 1024),
     "nostr.threading.split, in a table": lambda written: split.split_text(f"|a|b|\n|-|-|\n{written}", 1024),
     "nostr.threading.split.clip": split.clip,
+    "nostr.threading.plain_text": lambda written: plain_text.plain_text(written[: plain_text.LONGEST]),
     "nostr.profiles.name_in": lambda written: profiles.name_in(_Event(json.dumps({"name": written}))),  # type: ignore[arg-type]
     "nostr.threading.base": lambda written: base._with_slugs((), f"@{written}", {"executor": _KEY}),
     "core.clear_answers.is_clear_yes": clear_answers.is_clear_yes,

@@ -240,3 +240,16 @@ def test_what_belongs_to_a_group_stays_in_it() -> None:
     event, address = begun("notes", group="ours")
     assert ("h", "ours") in event.tags
     assert address["group"] == "ours"
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [(1, "Title\n\nbold, a.md (b)"), (11, "# Title\n\n**bold**, [a.md](b)"), (9, "Title\n\nbold, a.md (b)")],
+)
+def test_markdown_of_a_model_is_plain_where_clients_show_it_as_it_is_written(kind: int, shown: str) -> None:
+    markdown = "# Title\n\n**bold**, [a.md](b)"
+    message = draft(markdown, kind=kind)
+    (ours,) = NostrSealer(RELAYS).seal(message)
+    (of_model,) = NostrSealer(RELAYS).seal(replace(message, is_markdown=True))
+    quoted = ours.content.removesuffix(markdown)
+    assert of_model.content == quoted + shown

@@ -7,6 +7,7 @@
     threads     kind 11 (NIP-7D) with comments (NIP-22)
     other_comments  kind 1111 (NIP-22) under anything else: articles, pages of the web, issues
     chats       kind 9 (NIP-C7), in groups (NIP-29) too
+    plain_text  Markdown as clients show it that know none
 
 A conversation under a note is answered in the form of the message that is answered: a note by a note, a comment by a
 comment. One under a thread is always answered by comments.

@@ -87,6 +87,8 @@ class ThreadingScheme(ABC):
     """Whether a message answers another by quoting it (NIP-C7)."""
     stays_on_relay: ClassVar[bool] = False
     """Whether its messages belong to the relay they were received on."""
+    is_plain: ClassVar[bool] = True
+    """Whether clients show its text as it is written; else as Markdown."""
 
     @abstractmethod
     def place(self, event: Event, own_keys: Collection[PublicKey], here: str) -> Place | None:

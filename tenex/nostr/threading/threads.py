@@ -26,6 +26,7 @@ class Threads(ThreadingScheme):
     name = "threads"
     root_kind = THREAD
     starts_by_project = True
+    is_plain = False  # TENEX clients, for which threads are answered, show Markdown
 
     def place(self, event: Event, own_keys: Collection[PublicKey], here: str) -> base.Place | None:  # noqa: ARG002
         """Place a thread or a comment; a comment in an unknown thread belongs to the conversation of that thread."""
