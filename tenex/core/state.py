@@ -112,6 +112,11 @@ class KindState:
         return False
 
     @property
+    def question_events(self) -> tuple[EventId, ...]:
+        """The messages by which a user is asked to decide something now."""
+        return ()
+
+    @property
     def last_transition(self) -> r.PhaseTransition | r.HandedOff | None:
         """How the work came to where it is, for the agents who are next."""
         return None

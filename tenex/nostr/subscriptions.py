@@ -91,6 +91,8 @@ class Listener:
         self._own_keys, self._slugs, self._people = frozenset(own_keys), slugs, frozenset(people)
         if is_new:
             self._subscribe_addressed(int(self._now()) - FIRST)
+            for batch in self._batches:  # whose reactions are read
+                self._subscribe(batch, int(self._now()) - FIRST)
 
     def _subscribe_addressed(self, since: int) -> None:
         own_keys = sorted(self._own_keys)
@@ -135,7 +137,9 @@ class Listener:
 
     def _subscribe(self, batch: int, since: int) -> None:
         roots = sorted(self._batches[batch])
-        filters = [{"kinds": [*KINDS, DELETION], "#e": roots}, {"kinds": [COMMENT], "#E": roots}]
+        filters: list[Filter] = [{"kinds": [*KINDS, DELETION], "#e": roots}, {"kinds": [COMMENT], "#E": roots}]
+        if self._people:  # of anyone they would be the likes of a whole network
+            filters.append({"kinds": [REACTION], "authors": sorted(self._people), "#e": roots})
         self._pool.subscribe(f"threads {batch}", filters, since)
 
     def on_event(self, event: Event, relay: str) -> None:

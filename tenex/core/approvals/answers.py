@@ -13,10 +13,11 @@ from typing import Final
 
 from tenex.core import permissions
 from tenex.core import records as r
-from tenex.core.clear_answers import is_clear_no, is_clear_yes, is_no_word, without_skin_tone
+from tenex.core.clear_answers import is_clear_no, is_clear_yes, is_no_word
 from tenex.core.delivery.outgoing import notify
 from tenex.core.ids import EventId, Millis, PublicKey
 from tenex.core.names import is_key, is_mention
+from tenex.core.pictures import NO, YES, plain_picture
 from tenex.core.signals import ApprovalDecided, InboundMessage, MessageReceived
 from tenex.core.text import plain
 from tenex.core.transaction import Transaction
@@ -37,8 +38,6 @@ COMMAND: Final = "approvals"
 """The command as which answers are recorded."""
 HOW: Final = "Reply “yes”, “no”, “no: REASON”, “always” or “20 min”."
 
-_YES_REACTIONS: Final = frozenset(["+", "👍", "✅", "🤙"])
-_NO_REACTIONS: Final = frozenset(["-", "👎", "❌", "🛑"])
 _TIME: Final = re.compile(
     r"(?:(?:yes|ok|okay|ja)[\s,]+)?(?:for\s+)?(\d{1,4})\s*(m|min|mins|minutes?|h|hours?)[\s.!,👍🙏]*"
 )
@@ -80,10 +79,10 @@ def read_answer(text: str) -> Answer | None:
 
 def read_reaction(content: str) -> Answer | None:
     """What a reaction (NIP-25) answers; None for every picture that is not on the lists."""
-    picture = without_skin_tone(content.strip()).replace("\ufe0f", "")
-    if picture in _YES_REACTIONS:
+    picture = plain_picture(content)
+    if picture in YES:
         return Answer(is_yes=True, is_written=False)
-    return Answer(is_yes=False, is_written=False) if picture in _NO_REACTIONS else None
+    return Answer(is_yes=False, is_written=False) if picture in NO else None
 
 
 def on_message(transaction: Transaction, signal: MessageReceived) -> bool:

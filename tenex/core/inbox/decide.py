@@ -24,6 +24,7 @@ from tenex.core.work.runs import after_result
 
 from .commands import Command, commands_of_kinds, counts_as_last_line, execute_command, parse, read, split_last_line
 from .message import DELETED, Message
+from .reactions import said_by
 
 QUOTES = 3
 """Quoted notes that a message's context names."""
@@ -40,7 +41,7 @@ def on_message(transaction: Transaction, signal: MessageReceived) -> None:
     if message.event_id in state.identity.seen:
         return
     if message.is_reaction:
-        approvals.on_message(transaction, signal)
+        _on_reaction(transaction, signal)
         return
     if not signal.is_plain:
         project = transaction.policy.project
@@ -73,6 +74,22 @@ def on_message(transaction: Transaction, signal: MessageReceived) -> None:
             transaction,
             f"I read the last line, /{last.name}, as text. To give that command, send it as a message of its own.",
         )
+
+
+def _on_reaction(transaction: Transaction, signal: MessageReceived) -> None:
+    """Take a reaction as the answer, the reply or the command that it stands for; most stand for nothing."""
+    is_asked = transaction.state.approvals.asked_by(signal.message.reply_to or "") is not None
+    said = "" if is_asked else said_by(transaction, signal)
+    if not isinstance(said, Command) and approvals.on_message(transaction, signal):
+        return
+    origin = transaction.state.delivery.origin
+    # a reaction cannot be answered in a thread: what is answered is the message before it
+    answered = origin if origin.get("author") == signal.message.author else {}
+    if isinstance(said, Command):
+        _give(transaction, said, replace(signal, message=replace(signal.message, origin={})))
+    elif said:
+        reply = replace(signal.message, text=said, is_reaction=False, origin=answered)
+        on_message(transaction, replace(signal, message=reply))
 
 
 def _counts_in_opening(command: Command) -> bool:

@@ -39,6 +39,12 @@ ARGUMENTS, CALL_LINE, CALL_READ = 120, 240, 600
 """Characters of a call's arguments, of its line, and of what is read for it."""
 
 
+def choices_of(arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a call of `ask` gives a person to choose from."""
+    options = arguments.get("options")
+    return tuple(str(option) for option in options) if isinstance(options, list) else ()
+
+
 class CallState(StrEnum):
     """How far a call has come."""
 

@@ -39,6 +39,7 @@ from tenex.core.kind import kind_of_conversation
 from tenex.core.memory.window import in_a_line
 from tenex.core.messages import NO_USAGE, CallRequest, CallResult, ModelStep
 from tenex.core.phases import PHASES
+from tenex.core.pictures import NUMBERS
 from tenex.core.port_values import ToolResult
 from tenex.core.signals import ModelFailed
 from tenex.core.subagents import decide as subagents
@@ -47,7 +48,7 @@ from tenex.core.transaction import Transaction
 
 from . import loop_detection
 from .live_run import LiveRun
-from .run import Call, CallState, Run
+from .run import Call, CallState, Run, choices_of
 from .turns import LIFETIME, STOPPED, advance, close_calls, finish_run, limit_reached, spent, stop_at_run_limit
 
 NUDGES = 2
@@ -270,9 +271,13 @@ def _park(run: LiveRun, call: Call) -> None:
         sentence = "`ask` needs `question`, a text that is not empty."
         transaction.refuse(run.now, call, sentence)
         return
-    options = call.request.arguments.get("options")
-    choices = [str(option) for option in options] if isinstance(options, list) else []
-    _ask(run, call, question.strip() + "".join(f"\n- {choice}" for choice in choices))
+    _ask(run, call, "\n".join([question.strip(), *_listed(choices_of(call.request.arguments))]))
+
+
+def _listed(choices: tuple[str, ...]) -> list[str]:
+    """A line each; with pictures of numbers, where there is one for each, so that a reaction can choose."""
+    marks = NUMBERS if len(choices) <= len(NUMBERS) else ("-",) * len(choices)
+    return [f"{mark} {choice}" for mark, choice in zip(marks, choices, strict=False)]
 
 
 def _ask(run: LiveRun, call: Call, text: str) -> None:

@@ -71,6 +71,12 @@ class Phases(KindState):
         return self.waiver_question is not None or self.plan_question is not None
 
     @property
+    def question_events(self) -> tuple[EventId, ...]:
+        """The messages that ask whether gates are skipped, or present a plan that no user has approved."""
+        plan = self.plan_question if not self.approved_turn else None
+        return tuple(event for asked in (self.waiver_question, plan) if asked is not None for event in asked.events)
+
+    @property
     def unannounced_from(self) -> Phase | None:
         """The phase that was left, as long as no message has shown it."""
         return self.unannounced.from_ if self.unannounced is not None else None

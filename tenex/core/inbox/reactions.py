@@ -1,0 +1,108 @@
+"""What a person says by a reaction (NIP-25) alone, beside the answers to requests for permission (`core/approvals`).
+
+    🛑 ✋             to a message of the work under way: stops it, as `/stop`
+    1️⃣ 2️⃣ ... 🔟      to a question of an agent with choices: that one
+    👍 👎 (and alike) to a question for a yes or no: of an agent, whether a plan is approved, gates skipped
+
+A reaction is read as the reply that it stands for, so who may give it, and when, is decided where replies are. One of
+somebody who may not is ignored: a picture is often only thanks.
+"""
+
+import re
+from typing import Final
+
+from tenex.core.clear_answers import is_clear_no, is_clear_yes
+from tenex.core.ids import PublicKey
+from tenex.core.permissions import Decision, may_decide
+from tenex.core.pictures import NO, STOP, YES, number_in, plain_picture
+from tenex.core.signals import MessageReceived
+from tenex.core.transaction import Transaction
+from tenex.core.work.run import ASK, Call, CallState, choices_of
+
+from .commands import Command
+
+CLOCKS_DIFFER: Final = 60
+"""Seconds by which a person's clock may differ from ours."""
+_SENTENCES: Final = re.compile(r"(?<=[.!?])\s+|\n+")
+_ASKS_YES_OR_NO: Final = re.compile(
+    r"(?:am|are|can|could|did|do|does|had|has|have|is|may|might|must|shall|should|was|were|will|would)\b", re.IGNORECASE
+)
+_OR: Final = re.compile(r"\bor\b", re.IGNORECASE)
+
+
+def said_by(transaction: Transaction, signal: MessageReceived) -> Command | str:
+    """The command or the reply that a reaction stands for; "" for none."""
+    picture = plain_picture(signal.message.text)
+    if picture in STOP and _is_of_work_under_way(transaction, signal):
+        return Command("stop", "")
+    asked = transaction.state.work.asks.get(signal.message.reply_to or "")
+    if asked is None:
+        return _decision(transaction, signal, picture)
+    run = transaction.state.work.runs.get(asked[0])
+    call = run.find(asked[1]) if run is not None else None
+    if call is None or call.state is not CallState.PARKED or call.request.tool != ASK:
+        return ""
+    of = call.asked_of or transaction.state.on_behalf_of
+    return _answer(call, picture) if _may(transaction, signal, Decision.ANSWER, of) else ""
+
+
+def _is_of_work_under_way(transaction: Transaction, signal: MessageReceived) -> bool:
+    """Whether its author may stop the work, and means it: no message of an earlier cycle, no sign given before."""
+    state = transaction.state
+    written = signal.message
+    is_running = state.work.turn is not None or state.router.question is not None or state.has_open_kind
+    if not is_running or not _may(transaction, signal, Decision.COMMAND):
+        return False
+    messages = (*state.memory.recent, *state.cycle.messages)
+    cycles = [message.cycle for message in messages if written.reply_to in (message.event_id, message.sent_as)]
+    began = min((message.at for message in state.cycle.messages), default=0)
+    is_dated = written.created_at + CLOCKS_DIFFER >= began // 1000
+    return is_dated and max(cycles, default=state.cycle.number) >= state.cycle.number
+
+
+def _decision(transaction: Transaction, signal: MessageReceived, picture: str) -> str:
+    """The reply to what only a user decides."""
+    events = [event for kind in transaction.state.kinds.values() for event in kind.question_events]
+    if signal.message.reply_to not in events or not _may(transaction, signal, Decision.APPROVAL):
+        return ""
+    return _yes_or_no(picture)
+
+
+def _answer(call: Call, picture: str) -> str:
+    """The choice that a picture means, or a yes or no where the question asks for that."""
+    choices = choices_of(call.request.arguments)
+    number = number_in(picture)
+    if number:
+        return choices[number - 1] if number <= len(choices) else ""
+    said = _yes_or_no(picture)
+    if not said:
+        return ""
+    if choices:
+        is_meant = is_clear_yes if is_clear_yes(said) else is_clear_no
+        fitting = [choice for choice in choices if is_meant(choice)]
+        return fitting[0] if len(fitting) == 1 and len(choices) == 2 else ""
+    question = call.request.arguments.get("question")
+    return said if isinstance(question, str) and asks_yes_or_no(question) else ""
+
+
+def asks_yes_or_no(question: str) -> bool:
+    """Whether the last sentence of a text is answered by yes or no, as far as its first word shows."""
+    last = _SENTENCES.split(question.strip())[-1]
+    return last.endswith("?") and _ASKS_YES_OR_NO.match(last) is not None and _OR.search(last) is None
+
+
+def _yes_or_no(picture: str) -> str:
+    if picture in YES:
+        return "👍"
+    return "👎" if picture in NO else ""
+
+
+def _may(transaction: Transaction, signal: MessageReceived, decision: Decision, asked: PublicKey | None = None) -> bool:
+    return may_decide(
+        decision,
+        transaction.state,
+        transaction.policy.gates,
+        author=signal.message.author,
+        role=signal.role,
+        asked=asked,
+    )

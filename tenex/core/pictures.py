@@ -1,0 +1,26 @@
+"""What a picture alone says, as people send it in a reaction (NIP-25): yes, no, stop, or the number of a choice.
+
+Only fixed lists count: a heart, and most other pictures, are thanks.
+"""
+
+from typing import Final
+
+from tenex.core.clear_answers import without_skin_tone
+
+YES: Final = frozenset(["+", "👍", "✅", "🤙"])
+NO: Final = frozenset(["-", "👎", "❌", "🛑"])
+STOP: Final = frozenset(["🛑", "✋"])
+_KEYCAP: Final = "\u20e3"
+NUMBERS: Final = (*(f"{number}\ufe0f{_KEYCAP}" for number in range(1, 10)), "🔟")
+"""The pictures of 1 to 10."""
+_BARE_NUMBERS: Final = tuple(number.replace("\ufe0f", "") for number in NUMBERS)
+
+
+def plain_picture(content: str) -> str:
+    """A picture as the lists have it: without the tone of a skin and the mark of a picture."""
+    return without_skin_tone(content.strip()).replace("\ufe0f", "")
+
+
+def number_in(picture: str) -> int:
+    """The number of a plain picture; 0 where it shows none."""
+    return _BARE_NUMBERS.index(picture) + 1 if picture in _BARE_NUMBERS else 0

@@ -1,0 +1,210 @@
+"""Reactions that stand for a reply or a command: a stop sign, a choice, a yes or no."""
+
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.config import GateRules, Role
+from tenex.core.ids import ConversationId, EventId, PublicKey
+from tenex.core.inbox.reactions import asks_yes_or_no
+from tenex.core.phases import Phase
+from tenex.core.signals import InboundMessage, MessageReceived
+from tenex.workflows.phases import records as p
+from tests.fakes.scenario import (
+    ALICE,
+    ID,
+    WAITS,
+    Router,
+    Scenario,
+    check_invariants,
+    model_by_phase,
+    policy,
+    reply,
+    route,
+    scenario_at,
+    step_until,
+)
+
+BOB = PublicKey("b" * 64)
+
+
+def react(scenario: Scenario, picture: str, to: str, late: int = 0, **more: Any) -> list[r.Record]:
+    scenario.count += 1
+    who: dict[str, Any] = {"author": ALICE, "role": Role.OWNER, "name": "alice", **more}
+    message = InboundMessage(
+        event_id=EventId(f"{scenario.count:064d}"),
+        author=who["author"],
+        text=picture,
+        created_at=scenario.now // 1000 - late,
+        conversation=ConversationId(ID),
+        starts=False,
+        references=(EventId(to),),
+        reply_to=EventId(to),
+        is_reaction=True,
+        origin={"relays": ["ws://relay"]},
+    )
+    return scenario.handle(MessageReceived(message=message, role=who["role"], name=who["name"]))
+
+
+def asking(question: str = "Which colour?", options: list[str] | None = None) -> Scenario:
+    """A scenario whose agent has asked a person."""
+    arguments = {"question": question, **({"options": options} if options is not None else {})}
+    script = [reply("", ("ask", arguments)), reply("done")]
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=script))
+    step_until(scenario, lambda it: bool(it.records(r.QuestionAsked)))
+    while scenario.step():
+        pass
+    return scenario
+
+
+def question(scenario: Scenario) -> str:
+    sent = [record for record in scenario.records(r.MessageSent) if record.purpose == "question"]
+    return str(sent[-1].events[0].id)
+
+
+def answers(scenario: Scenario) -> list[str]:
+    return [record.text for record in scenario.records(r.QuestionAnswered)]
+
+
+def request(scenario: Scenario) -> str:
+    """The message that began the work."""
+    return str(scenario.records(r.MessageRecorded)[0].event_id)
+
+
+# ---- choices ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("picture", "choice"), [("1️⃣", "red"), ("2️⃣", "blue"), ("2⃣", "blue")])
+def test_the_picture_of_a_number_chooses(picture: str, choice: str) -> None:
+    scenario = asking(options=["red", "blue"])
+    sent = [record for record in scenario.records(r.MessageSent) if record.purpose == "question"]
+    assert sent[-1].text == "Which colour?\n1️⃣ red\n2️⃣ blue"
+    react(scenario, picture, question(scenario))
+    assert answers(scenario) == [choice]
+    check_invariants(scenario)
+
+
+def test_of_more_than_ten_choices_none_has_a_picture() -> None:
+    scenario = asking(options=[str(number) for number in range(11)])
+    sent = [record for record in scenario.records(r.MessageSent) if record.purpose == "question"]
+    assert sent[-1].text.startswith("Which colour?\n- 0\n- 1")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "picture", "answer"),
+    [
+        ("Shall I delete it?", None, "👍", "👍"),
+        ("Shall I delete it?", None, "👎🏽", "👎"),
+        ("It is there. May I go on?", None, "✅", "👍"),
+        ("Delete it?", ["Yes", "No"], "👍", "Yes"),
+        ("Delete it?", ["Yes", "No"], "-", "No"),
+    ],
+)
+def test_a_thumb_answers_what_is_answered_by_yes_or_no(
+    text: str, options: list[str] | None, picture: str, answer: str
+) -> None:
+    scenario = asking(text, options)
+    react(scenario, picture, question(scenario))
+    assert answers(scenario) == [answer]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "picture"),
+    [
+        ("Which colour?", None, "👍"),
+        ("Shall it be red or blue?", None, "👍"),
+        ("Which colour?", ["red", "blue"], "👍"),
+        ("Which colour?", ["red", "blue"], "3️⃣"),
+        ("Which colour?", None, "1️⃣"),
+        ("Shall I delete it?", None, "❤️"),
+        ("Shall I delete it?", None, "👀"),
+    ],
+)
+def test_any_other_picture_is_thanks(text: str, options: list[str] | None, picture: str) -> None:
+    scenario = asking(text, options)
+    assert react(scenario, picture, question(scenario)) == []
+    assert answers(scenario) == []
+
+
+def test_a_picture_of_who_was_not_asked_or_to_another_message_answers_nothing() -> None:
+    scenario = asking("Shall I delete it?")
+    assert react(scenario, "👍", question(scenario), author=BOB, role=Role.MEMBER, name="bob") == []
+    assert react(scenario, "👍", request(scenario)) == []
+    react(scenario, "👍", question(scenario))
+    assert answers(scenario) == ["👍"]
+    assert react(scenario, "👎", question(scenario)) == [], "it has been answered"
+
+
+def test_yes_or_no_is_seen_by_the_first_word_of_the_last_sentence() -> None:
+    assert asks_yes_or_no("I am done.\nShould I commit?")
+    assert not any(map(asks_yes_or_no, ("", "Commit it", "How should I?", "Candy?", "Is it a or b?", "May I? Why?")))
+
+
+# ---- decisions -------------------------------------------------------------------------------------------------------
+
+
+def plans(question: dict[str, Any]) -> dict[str, Any]:
+    if question["phase"] == "chat":
+        return route("plan", "planner")
+    if question["phase"] == "plan":
+        return route("execute", "executor") if "execute" in question["permitted"] else WAITS
+    return WAITS
+
+
+def test_a_thumb_on_the_plan_approves_it_and_only_for_who_may() -> None:
+    scenario = Scenario(plans, model_by_phase(), config=policy(gates=GateRules(plan_approval="person")))
+    scenario.now = type(scenario.now)(36_000_000_000)
+    scenario.converse("design it")
+    plan = next(one for one in reversed(scenario.records(r.MessageSent)) if one.purpose == "completion")
+    shown = str(plan.events[0].id)
+    assert react(scenario, "👍", shown, author=BOB, role=Role.MEMBER, name="bob") == []
+    assert react(scenario, "❤️", shown) == []
+    react(scenario, "👍", shown)
+    assert len(scenario.records(p.PlanApproved)) == 1
+    assert react(scenario, "👍", shown) == [], "a second thumb is thanks"
+
+
+# ---- stop signs ------------------------------------------------------------------------------------------------------
+
+
+def at_work() -> Scenario:
+    scenario = scenario_at(
+        Phase.CHAT, Router(route("execute", "executor"), WAITS), model_by_phase(execute=[reply("done")])
+    )
+    step_until(scenario, lambda it: it.conversation.work.turn is not None)
+    return scenario
+
+
+@pytest.mark.parametrize("picture", ["🛑", "✋", "✋🏿"])
+def test_a_stop_sign_on_the_request_stops_the_work(picture: str) -> None:
+    scenario = at_work()
+    react(scenario, picture, request(scenario))
+    assert scenario.conversation.work.turn is None
+    assert [record.command for record in scenario.records(r.CommandGiven)] == ["stop"]
+    assert len(scenario.records(r.Stopped)) == 1
+    assert scenario.sent_texts()[-1].startswith("Stopped: ")
+    check_invariants(scenario)
+
+
+def test_a_stop_sign_on_a_question_stops_too() -> None:
+    scenario = asking("Shall I delete it?")
+    react(scenario, "🛑", question(scenario))
+    assert answers(scenario) == []
+    assert len(scenario.records(r.Stopped)) == 1
+
+
+def test_a_stop_sign_of_who_may_not_stop_or_of_before_is_none() -> None:
+    scenario = at_work()
+    scenario.now = type(scenario.now)(scenario.now + 3_600_000)
+    assert react(scenario, "🛑", request(scenario), author=BOB, role=Role.MEMBER, name="bob") == []
+    assert react(scenario, "🛑", request(scenario), author=BOB, role=Role.GUEST, name="bob") == []
+    assert react(scenario, "🛑", request(scenario), late=7_200) == []
+    assert scenario.conversation.work.turn is not None
+
+
+def test_where_nothing_runs_a_stop_sign_says_nothing() -> None:
+    scenario = at_work()
+    while scenario.step():
+        pass
+    assert react(scenario, "🛑", request(scenario)) == []
