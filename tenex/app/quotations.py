@@ -8,10 +8,12 @@ from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.names import placeholder
 from tenex.core.port_values import Quotation
 from tenex.core.ports import Clock
+from tenex.core.signals import InboundMessage
 from tenex.log import get_logger
 from tenex.nostr.events import Event
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.subscriptions import KINDS
+from tenex.nostr.thread_history import before, filters_of
 from tenex.nostr.threading.base import expiration_of, group_of
 from tenex.store.index import Index
 from tenex.store.past_messages import QUOTED, PastMessages
@@ -26,7 +28,7 @@ TIMEOUT: Final = 2.0
 
 
 class QuotationFinder:
-    """`Quotations` over the index and the relays of the settings. No relay is asked that only a message names."""
+    """`Quotations` over the index and the relays of the settings; for a thread, also those that the message names."""
 
     def __init__(
         self,
@@ -49,6 +51,8 @@ class QuotationFinder:
 
         What belongs to a conversation is shown where `reading_rights` permits it, and never read from relays.
         """
+        if not events:
+            return ()
         try:
             found = await self._past.quoted(events, here, person)
         except StoreError as error:
@@ -59,6 +63,22 @@ class QuotationFinder:
         hidden = [Quotation(event_id=event) for event, owner in owners.items() if owner not in (None, here)]
         foreign = [event for event, owner in owners.items() if owner is None]
         return (*found, *hidden, *(await self._fetched(foreign) if foreign else ()))
+
+    async def thread(
+        self, message: InboundMessage, here: ConversationId, *, asks_hinted: bool
+    ) -> tuple[Quotation, ...]:
+        """What others wrote before a message in its thread, the oldest first. Never raises.
+
+        What belongs to a conversation here is left out, except to this one: `find` knows who may read it.
+        """
+        wanted = filters_of(message)
+        if not wanted or message.address.get("group"):
+            return ()
+        others = message.origin.get("hints", ()) if asks_hinted else ()
+        stored = await self._pool.fetch(wanted, TIMEOUT, others=others)
+        foreign = [event for event in stored if self._index.conversation_of(event.id) in (None, here)]
+        notes = (self._public(event) for event in before(message, foreign))
+        return tuple(note for note in notes if note.text)
 
     async def _fetched(self, events: Sequence[EventId]) -> tuple[Quotation, ...]:
         wanted = {"ids": list(events), "kinds": [*KINDS, ARTICLE]}

@@ -11,7 +11,7 @@ from tenex.core.messages import ModelRequest, ModelStep, StartEntry, ToolSpec
 from tenex.core.phases import Phase
 from tenex.core.port_values import ExecutionContext, Handoff, PublishOutcome, Quotation, ToolResult, UnsignedEvent
 from tenex.core.records import Record
-from tenex.core.signals import Signal
+from tenex.core.signals import InboundMessage, Signal
 
 
 class Clock(Protocol):
@@ -228,6 +228,14 @@ class Quotations(Protocol):
 
     async def find(self, events: Sequence[EventId], here: ConversationId, person: PublicKey) -> tuple[Quotation, ...]:
         """What may be shown of these events in the conversation `here`, to which `person` writes. Never raises."""
+
+    async def thread(
+        self, message: InboundMessage, here: ConversationId, *, asks_hinted: bool
+    ) -> tuple[Quotation, ...]:
+        """What others wrote before a message in its thread, the oldest first; bounded, and never raises.
+
+        `asks_hinted` is whether relays that the message names are asked too, at public addresses only.
+        """
 
 
 class Observer(Protocol):

@@ -88,6 +88,8 @@ class MessageReceived:
     """The agents the text itself mentions."""
     quotations: tuple[Quotation, ...] | None = None
     """What is known of the events it replies to or quotes beyond its conversation; None before that was looked up."""
+    thread: tuple[Quotation, ...] = ()
+    """What was written before it in a thread that it calls us into, the oldest first."""
     is_plain: bool = False
     """Whether it is text even if it looks like a command or a mention: a program wrote it. Then it decides nothing."""
 

@@ -175,6 +175,7 @@ class RelayPool:
         filters: Sequence[Filter],
         timeout: float,  # noqa: ASYNC109  (part of the port)
         unread: list[str] | None = None,
+        others: Sequence[str] = (),
     ) -> list[Event]:
         """Fetch stored events from all connected relays: genuine ones, each once, newest first.
 
@@ -185,6 +186,7 @@ class RelayPool:
             filters: what is wanted.
             timeout: seconds.
             unread: receives the URLs of relays that have not sent everything: away, too slow, or refusing.
+            others: further relays to ask; with `others_must_be_public` only at public addresses.
         """
         found: dict[str, Event] = {}
         read: set[str] = set()
@@ -197,7 +199,8 @@ class RelayPool:
             async with asyncio.timeout(timeout):
                 await self._any_connected()
                 asked = [relay for relay in self._relays.values() if relay.connected.is_set()]
-                await asyncio.gather(*map(ask, asked))
+                named = [self._relay(url) for url in others]
+                await asyncio.gather(*map(ask, dict.fromkeys((*asked, *named))))
         except TimeoutError:
             log.info("relays.fetch_incomplete", found=len(found), waited=timeout)
         if unread is not None:

@@ -19,13 +19,13 @@ from itertools import islice
 
 from tenex.core import records as r
 from tenex.core.backoff import Backoff
-from tenex.core.config import Policy
+from tenex.core.config import Policy, Role
 from tenex.core.conversation import Conversation, fold
 from tenex.core.dispatch import cost_of_call, decide, unwanted_cost
 from tenex.core.effects import Effect, Key
 from tenex.core.errors import AppendFailed, StoreError, StoreOtherVersion
-from tenex.core.ids import ConversationId, Millis
-from tenex.core.inbox.decide import quotations_wanted
+from tenex.core.ids import ConversationId, EventId, Millis
+from tenex.core.inbox.decide import begins_within_a_thread, quotations_wanted
 from tenex.core.pending import pending
 from tenex.core.ports import Clock, Journal, Journals, Notices, Observer, Prompter, Quotations, Sealer
 from tenex.core.signals import (
@@ -329,9 +329,25 @@ class ConversationActor:
             if not isinstance(signal, MessageReceived) or signal.quotations is not None:
                 continue
             wanted = quotations_wanted(state, signal.message)
-            if wanted:
-                quotations = await find.find(wanted, self.id, signal.message.author)
-                self._signals[position] = well_formed_value(replace(signal, quotations=quotations))
+            is_called_in = begins_within_a_thread(state, signal.message)
+            if wanted or is_called_in:
+                self._signals[position] = await self._with_context(find, signal, wanted, is_called_in=is_called_in)
+
+    async def _with_context(
+        self, find: Quotations, signal: MessageReceived, wanted: Sequence[EventId], *, is_called_in: bool
+    ) -> Signal:
+        """The message with what it replies to or quotes, and with the thread that it calls us into."""
+        message = signal.message
+        async with asyncio.TaskGroup() as group:
+            quoted = group.create_task(find.find(wanted, self.id, message.author), name="quotations")
+            asks_hinted = signal.role is not Role.GUEST
+            thread = (
+                group.create_task(find.thread(message, self.id, asks_hinted=asks_hinted), name="thread")
+                if is_called_in
+                else None
+            )
+        earlier = thread.result() if thread is not None else ()
+        return well_formed_value(replace(signal, quotations=quoted.result(), thread=earlier))
 
     def _acknowledge(self, signal: Signal) -> None:
         """Discard the task that ended in this signal: its records are durable."""

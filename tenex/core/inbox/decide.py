@@ -1,6 +1,6 @@
 """What a user's message leads to: an answer to a question, a command, or work."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tenex.core import permissions
@@ -188,6 +188,12 @@ def quotations_wanted(state: Conversation, message: InboundMessage) -> tuple[Eve
     return tuple(event for event in dict.fromkeys(wanted) if event not in newest)
 
 
+def begins_within_a_thread(state: Conversation, message: InboundMessage) -> bool:
+    """Whether a message calls us into a thread of others, which no message of the conversation shows."""
+    is_first = state.cycle.status == "new" and not message.is_reaction
+    return is_first and bool(message.reply_to or message.about)
+
+
 def _context(transaction: Transaction, signal: MessageReceived) -> str:
     """What a message replies to or quotes, where agents would not know it: neither the newest message nor the root."""
     state = transaction.state
@@ -203,6 +209,10 @@ def _context(transaction: Transaction, signal: MessageReceived) -> str:
     root = quoted.get(EventId(state.id))
     if root is not None and root.text and root.event_id != message.reply_to:
         sentences.append(f"The thread begins with {_described(root, state.id)}")
+    others = [note for note in signal.thread if note.text and not _is_shown(note.event_id, quoted)]
+    if others:
+        notes = "; ".join(f"{note.name}: {_quotation(note.text)}" for note in others)
+        sentences.append(f"Before it in the thread, the oldest first: {notes}")
     for event in message.quotes[:QUOTES]:
         if event in newest:
             sentences.append(f"It quotes {newest[event].name}: {_quotation(newest[event].text)}")
@@ -211,6 +221,10 @@ def _context(transaction: Transaction, signal: MessageReceived) -> str:
         else:
             sentences.append("It quotes a note that is not known here")
     return with_names(". ".join(sentences), _slugs(transaction))
+
+
+def _is_shown(event: EventId, quoted: Mapping[EventId, Quotation]) -> bool:
+    return event in quoted and bool(quoted[event].text)
 
 
 def _slugs(transaction: Transaction) -> dict[PublicKey, Slug]:
