@@ -190,6 +190,20 @@ async def test_fetch_gives_what_came_when_a_relay_is_silent() -> None:
             await silent.until(lambda: closes(silent))
 
 
+async def test_fetch_asks_further_relays_and_none_at_a_private_address_that_others_have_named() -> None:
+    async with FaultRelay() as own, FaultRelay() as other:
+        event = note()
+        other.stored.append(to_wire(event))
+        async with running(pool(own.url)) as relays:
+            await own.until(lambda: own.peers)
+            assert await relays.fetch(NOTES, timeout=5, others=[other.url, own.url]) == [event]
+        connections = other.connections
+        async with running(pool(own.url, others_must_be_public=True)) as relays:
+            await own.until(lambda: len(own.peers) > 0)
+            assert await relays.fetch(NOTES, timeout=0.5, others=[other.url]) == []
+        assert other.connections == connections
+
+
 async def test_a_req_the_relay_closes_right_after_its_eose_is_complete(fault: FaultRelay) -> None:
     """nostr-sdk's relay does so with a REQ for ids, for nothing more can come."""
     event = note()
