@@ -1,4 +1,4 @@
-"""Publishes the profiles of our keys, and reads those of users: kinds 0 and 10002 out, kind 0 in."""
+"""Publishes the profiles of our keys, and reads those of users: kinds 0, 10002 and 10050 out, kind 0 in."""
 
 import asyncio
 import hashlib
@@ -11,7 +11,7 @@ from tenex.log import get_logger
 from tenex.nostr.compose import Publisher
 from tenex.nostr.events import Event
 from tenex.nostr.pool import RelayPool
-from tenex.nostr.profiles import METADATA, RELAY_LIST, Identity, name_in, profile_events
+from tenex.nostr.profiles import METADATA, PROFILE_KINDS, Identity, name_in, profile_events
 from tenex.store.daemon_journal import DaemonJournal
 
 log = get_logger(__name__)
@@ -91,11 +91,11 @@ class ProfileAnnouncer:
 
     async def _publish_all(self) -> None:
         ours = [identity.pubkey for identity in self._identities]
-        known = await self._pool.fetch([{"kinds": [METADATA, RELAY_LIST], "authors": ours}], PATIENCE)
+        known = await self._pool.fetch([{"kinds": list(PROFILE_KINDS), "authors": ours}], PATIENCE)
         await self._publish({(e.pubkey, e.kind): e for e in reversed(known)})
 
     async def _publish(self, known: Mapping[tuple[PublicKey, int], Event]) -> None:
-        ours = [self._book.profile(one.pubkey, kind) for one in self._identities for kind in (METADATA, RELAY_LIST)]
+        ours = [self._book.profile(one.pubkey, kind) for one in self._identities for kind in PROFILE_KINDS]
         last = max((profile.created_at for profile in ours if profile is not None), default=0)
         # also where no relay has, or has yet, what we published
         now = max(self._clock.now() // 1000, last + 1, self._dated + 1)

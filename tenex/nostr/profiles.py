@@ -1,4 +1,7 @@
-"""Profiles of the project's keys: kind 0 (name and description) and kind 10002 (relays, NIP-65)."""
+"""Profiles: kind 0 (name and description), kind 10002 (relays, NIP-65) and kind 10050 (inbox relays, NIP-17).
+
+Those of our keys are made here, and those of users are read.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,6 +11,7 @@ from typing import Any, Final
 from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
 from tenex.core.text import INVISIBLE
+from tenex.nostr.threading.base import tags_named
 from tenex.nostr.threading.split import clean_text, clip
 
 from .events import Event, unsigned_event
@@ -15,7 +19,11 @@ from .urls import normalise_url
 
 METADATA: Final = 0
 RELAY_LIST: Final = 10002
-PROFILE_KINDS: Final = (METADATA, RELAY_LIST)
+"""Where someone reads and writes."""
+INBOX_RELAYS: Final = 10050
+"""Where someone wants private messages sent."""
+PROFILE_KINDS: Final = (METADATA, RELAY_LIST, INBOX_RELAYS)
+_TAG_OF: Final = {RELAY_LIST: "r", INBOX_RELAYS: "relay"}
 AGENT: Final = "agent"
 """The tag by which a project lists its agents, here and in its status (kind 24010)."""
 MAX_NAME_BYTES: Final = 256
@@ -62,7 +70,7 @@ def profile_events(
     Raises:
         ValueError: one of the relays is not a relay URL.
     """
-    listed = tuple(("r", url) for url in dict.fromkeys(normalise_url(relay) for relay in relays))
+    urls = list(dict.fromkeys(normalise_url(relay) for relay in relays))
     events: list[UnsignedEvent] = []
     for identity in identities:
         last = known.get((identity.pubkey, METADATA))
@@ -78,9 +86,11 @@ def profile_events(
         if wanted != fields or tags != before or last is None:
             content = json.dumps(wanted, ensure_ascii=False, separators=(",", ":"))
             events.append(unsigned_event(identity.pubkey, _later(now, last), METADATA, tags, content))
-        last = known.get((identity.pubkey, RELAY_LIST))
-        if listed and (last is None or {tag for tag in last.tags if tag and tag[0] == "r"} != set(listed)):
-            events.append(unsigned_event(identity.pubkey, _later(now, last), RELAY_LIST, listed, ""))
+        for kind, tag_name in _TAG_OF.items():
+            last = known.get((identity.pubkey, kind))
+            listed = tuple((tag_name, url) for url in urls)
+            if listed and (last is None or {tag for tag in last.tags if tag and tag[0] == tag_name} != set(listed)):
+                events.append(unsigned_event(identity.pubkey, _later(now, last), kind, listed, ""))
     return events
 
 
@@ -97,6 +107,15 @@ def _fields(last: PublishedProfile | None) -> dict[str, Any]:
 
 def _later(now: int, last: PublishedProfile | None) -> int:
     return now if last is None else max(now, last.created_at + 1)
+
+
+def inbox_relays(event: Event) -> list[str]:
+    """The relays of a kind 10050, or those of a kind 10002 that its author reads."""
+    if event.kind == INBOX_RELAYS:
+        listed = (tag[1] for tag in tags_named(event, "relay"))
+    else:
+        listed = (tag[1] for tag in tags_named(event, "r") if len(tag) < 3 or tag[2] in ("", "read"))
+    return list(dict.fromkeys(listed))
 
 
 def agents_in(event: PublishedProfile) -> list[PublicKey]:

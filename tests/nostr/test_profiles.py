@@ -23,13 +23,14 @@ def known(*events: UnsignedEvent | Event) -> dict[tuple[PublicKey, int], Publish
 
 
 def test_every_key_has_a_profile_and_a_relay_list() -> None:
-    """Kind 0 with `bot: true` (NIP-24) and kind 10002 with each relay once, canonical."""
+    """Kind 0 with `bot: true` (NIP-24), and kinds 10002 and 10050 with each relay once, canonical."""
     events = profile_events(WHO, RELAYS, 1000, {})
-    pairs = [(key.public, kind) for key in (PROJECT, PLANNER) for kind in (0, 10002)]
+    pairs = [(key.public, kind) for key in (PROJECT, PLANNER) for kind in (0, 10002, 10050)]
     assert [(event.pubkey, event.kind) for event in events] == pairs
     assert json.loads(events[0].content) == {"name": "Demo", "about": "Builds things", "bot": True}
-    assert json.loads(events[2].content) == {"name": "Planner", "about": "", "bot": True}
+    assert json.loads(events[3].content) == {"name": "Planner", "about": "", "bot": True}
     assert events[1].tags == (("r", "wss://one.example"), ("r", "wss://two.example"))
+    assert events[2].tags == (("relay", "wss://one.example"), ("relay", "wss://two.example"))
     for event in events:
         assert event.created_at == 1000
         assert event.id == event_id(event.pubkey, event.created_at, event.kind, event.tags, event.content)
@@ -50,7 +51,7 @@ def test_a_change_makes_one_event_later_than_the_last() -> None:
     (event,) = profile_events(renamed, RELAYS, 1000, before)
     assert (event.pubkey, event.kind, event.created_at) == (PLANNER.public, 0, 5001)
     relisted = profile_events(WHO, RELAYS[:1], 9000, before)
-    assert {(event.kind, event.created_at) for event in relisted} == {(10002, 9000)}
+    assert {(event.kind, event.created_at) for event in relisted} == {(10002, 9000), (10050, 9000)}
 
 
 def test_what_others_wrote_into_a_profile_stays() -> None:
