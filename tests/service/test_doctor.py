@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from tenex.nostr.keys import SecretKey, npub
 from tests.programs import BUBBLEWRAP_WORKS
 
+from . import person
 from .kit import PATIENCE, ROOT, TENEX, Folder, daemon, environment, tenex, tenex_here
 
 Found = dict[str, Any]
@@ -143,3 +145,17 @@ async def test_a_user_without_permission_gets_faults_and_no_traceback(folder: Fo
     text = json.dumps(wrong(report))
     assert "Permission denied" in text or "may not" in text
     assert "this is a bug in tenex" not in text
+
+
+async def test_an_owner_without_inbox_relays_is_named(folder: Folder) -> None:
+    phone = SecretKey.generate()
+    folder.edit("owners = [", f'owners = ["{npub(phone.public)}", ')
+
+    def of_inboxes(report: Found) -> list[Found]:
+        return [finding for finding in report["findings"] if finding["check"] == "inboxes"]
+
+    (finding,) = of_inboxes((await examined(folder.data))[1])
+    assert (finding["level"], finding["location"]) == ("warning", npub(phone.public))
+    await person.publish(folder.url, person.note(phone, "", ["relay", folder.url], kind=10050))
+    (finding,) = of_inboxes((await examined(folder.data))[1])
+    assert (finding["level"], finding["message"]) == ("ok", "1 owner with inbox relays for direct messages")

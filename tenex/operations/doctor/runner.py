@@ -17,7 +17,7 @@ from tenex.runtime.functions import in_thread
 from tenex.store.lock import FolderLock
 from tenex.telemetry import redact
 
-from . import approvals, configuration, conversations, daemon, files, machine, relays
+from . import approvals, configuration, conversations, daemon, files, inboxes, machine, relays
 from .findings import Case, Finding, Level, Repair, fault, warning
 
 
@@ -53,6 +53,7 @@ CHECKS: Final = (
     Check("journal", conversations.daemon_journal, 30),
     Check("index", conversations.index, 60),
     Check("relays", relays.relays, 30),
+    Check("inboxes", inboxes.inboxes, 15),
     Check("models", configuration.models, 90),
     Check("sandbox", machine.sandbox, 20),
     Check("git", machine.git, 45),
