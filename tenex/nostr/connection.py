@@ -3,8 +3,9 @@
 import asyncio
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final
 
 from websockets.exceptions import ConnectionClosed
@@ -43,6 +44,9 @@ MOST_DROPPED: Final = 10_000
 """Messages of one connection that may be dropped: what is on its way when a subscription is closed, and far more."""
 
 AUTH_KIND: Final = 22242
+
+MOST_IDENTITIES: Final = 20
+"""Keys that are shown to a relay beside the first: as many as a large project has agents."""
 _TOO_BIG: Final = 1009  # RFC 6455: the frame was more than the other side takes
 
 
@@ -98,10 +102,12 @@ class ClientConnection:
         identity: SecretKey | None,
         timeouts: RelayTimeouts,
         now: Callable[[], float],
+        more_identities: Callable[[], Iterable[SecretKey]] = tuple,
     ) -> None:
         self._ws = socket_
         self._url = url
         self._identity = identity
+        self._more_identities = more_identities
         self._timeouts = timeouts
         self._now = now
         self._loop = asyncio.get_running_loop()
@@ -249,6 +255,8 @@ class ClientConnection:
             is_old = self._loop.time() - at > self._timeouts.auth_timeout
             if challenge != answered or (why and is_old):
                 why = await self._authenticate(self._identity, challenge)
+                if not why:
+                    await self._show_more_identities(self._identity, challenge)
                 self._authenticated = (challenge, why, self._loop.time())
             return why
 
@@ -260,6 +268,17 @@ class ClientConnection:
     def abort(self) -> None:
         """Drop the connection without a close frame."""
         self._ws.transport.abort()
+
+    async def _show_more_identities(self, identity: SecretKey, challenge: str) -> None:
+        """Authenticate our other keys too, as NIP-42 permits: a relay gives private messages to their readers only.
+
+        Where a relay keeps the last key alone, that is the first one again.
+        """
+        others = (key for key in self._more_identities() if key != identity)
+        more = list(islice(others, MOST_IDENTITIES))
+        if more:
+            await asyncio.gather(*(self._authenticate(key, challenge) for key in more))
+            await self._authenticate(identity, challenge)
 
     async def _authenticate(self, identity: SecretKey, challenge: str) -> str:
         tags = (("relay", self._url), ("challenge", challenge))

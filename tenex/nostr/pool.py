@@ -73,6 +73,7 @@ class RelayPool:
         is_wanted: Callable[[PublicKey], bool] = lambda _: True,
         of_anyone: Collection[int] = (),
         identity: SecretKey | None = None,
+        more_identities: Callable[[], Iterable[SecretKey]] = tuple,
         timeouts: RelayTimeouts | None = None,
         rng: Random | None = None,
         now: Callable[[], float] = time.time,
@@ -88,6 +89,7 @@ class RelayPool:
             is_wanted: whether events of an author are wanted; others are dropped before verification.
             of_anyone: kinds of events that are wanted by any author, such as gift wraps, whose keys are used once.
             identity: the key shown to relays that ask.
+            more_identities: keys shown to those of `urls` that ask, besides: some hand messages to their readers only.
             timeouts: the durations.
             rng: for jitter.
             now: the wall clock, in seconds.
@@ -102,6 +104,7 @@ class RelayPool:
         self._is_wanted = is_wanted
         self._of_anyone = frozenset(of_anyone)
         self._identity = identity
+        self._more_identities = more_identities
         self._timeouts = timeouts or RelayTimeouts()
         self._rng = rng or Random()  # noqa: S311  (jitter, not secrecy)
         self._now = now
@@ -341,6 +344,7 @@ class RelayPool:
             now=self._now,
             connected=self._check_clock,
             must_be_public=must_be_public,
+            more_identities=tuple if must_be_public else self._more_identities,
         )
 
     @property

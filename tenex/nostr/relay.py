@@ -7,7 +7,7 @@ import asyncio
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -88,6 +88,7 @@ class RelayConnection:
         now: Callable[[], float] = time.time,
         connected: Callable[[], None] = lambda: None,
         must_be_public: bool = False,
+        more_identities: Callable[[], Iterable[SecretKey]] = tuple,
     ) -> None:
         """Prepare; nothing is opened before `run`.
 
@@ -102,6 +103,7 @@ class RelayConnection:
             now: the wall clock, in seconds.
             connected: called after each connection is made.
             must_be_public: connect to public addresses only, and ask for no document: others have named the relay.
+            more_identities: our other keys, which may read here too.
 
         Raises:
             ValueError: the URL is not a relay URL.
@@ -112,6 +114,7 @@ class RelayConnection:
         """Publishes and fetches under way."""
         self.idle_since = now()
         self._identity = identity
+        self._more_identities = more_identities
         self._timeouts = timeouts or RelayTimeouts()
         self._rng = rng or Random()  # noqa: S311  (jitter, not secrecy)
         self._now = now
@@ -213,6 +216,7 @@ class RelayConnection:
             identity=self._identity,
             timeouts=self._timeouts,
             now=self._now,
+            more_identities=self._more_identities,
         )
         why = ""
         try:

@@ -27,6 +27,7 @@ from .kit import (
     ids,
     listening,
     note,
+    pool,
     running,
     serve_unless,
     settle,
@@ -408,6 +409,30 @@ async def test_auth_is_answered_once_per_connection(fault: FaultRelay, received:
         await settle(relay, "notes")
     assert [number for number, _ in auths(fault)] == [1, 2]
     assert {event["pubkey"] for _, event in auths(fault)} == {BOB.public}
+
+
+async def test_a_relay_that_gives_private_messages_to_their_readers_alone_is_shown_every_key(
+    fault: FaultRelay, received: Received
+) -> None:
+    shown: set[str] = set()
+
+    async def challenge(peer: Peer) -> None:
+        await peer.send("AUTH", "who are you")
+
+    async def on_auth(peer: Peer, event: dict[str, Any]) -> None:
+        assert is_genuine(parse_event(event))
+        shown.add(event["pubkey"])
+        await peer.send("OK", event["id"], True, "")
+
+    fault.on_connect, fault.on_auth = challenge, on_auth
+    serve_unless(fault, lambda wanted: not shown.issuperset(wanted["#p"]), "auth-required: only to their readers")
+    wrap = note(at=NOW - 5, kind=1059, tags=[["p", ALICE.public]])
+    fault.stored.append(to_wire(wrap))
+    readers = pool(fault.url, on_event=received, identity=BOB, more_identities=lambda: [BOB, ALICE])
+    async with running(readers, LONG_AGO, direct=[{"kinds": [1059], "#p": [ALICE.public, BOB.public]}]):
+        await received.has(wrap)
+    keys = [event["pubkey"] for _, event in auths(fault)]
+    assert keys == [BOB.public, ALICE.public, BOB.public], "the first again, for relays that know but the last"
 
 
 async def test_without_a_key_to_show_it_is_refused_and_visible(fault: FaultRelay) -> None:
