@@ -1,146 +1,277 @@
-"""Answers direct messages, which nothing here reads: how to write to the project instead (ADR 53).
+"""Reads direct messages and hands on what they say, with where their people look for the answers (ADR 65).
 
-A message is answered in its own form, so that the answer is as private as the message was and the author's client shows
-it. Each author gets one answer a day at most; what was answered is durable before it is sent. Strangers get none.
+    event ──► opened, in turn ──► in the order of writing ──► inbox relays looked up ──► `Inbox`, as a note is
+
+Wraps have dates that mean nothing, so all that waits is opened before any of it is handed on. What is in no journal yet
+is fetched again by the next start, as with notes.
+
+What cannot be read (files, calls, rooms of many people) gets one answer a day that says so; strangers get none.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from tenex.core.config import Role
 from tenex.core.errors import AppendFailed, StoreError
-from tenex.core.ids import PublicKey
-from tenex.core.ports import Clock
+from tenex.core.ids import EventId, PublicKey
+from tenex.core.ports import Clock, UnsignedEvent
+from tenex.core.signals import InboundMessage
 from tenex.core.totals.costs import DAY
 from tenex.log import get_logger
-from tenex.nostr.direct import INBOX_RELAYS, DirectMessage, answer_to, inbox_relays, read_direct
+from tenex.nostr.addresses import is_private
+from tenex.nostr.compose import Publisher
+from tenex.nostr.deletions import DELETION, deleted_events
+from tenex.nostr.direct import DirectMessage, answer_to, read_direct
 from tenex.nostr.events import Event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
+from tenex.nostr.profiles import INBOX_RELAYS, RELAY_LIST, inbox_relays
+from tenex.nostr.reactions import read_reaction
+from tenex.nostr.threading.direct import DIRECT, LEGACY, MOST_PEOPLE, room_name, room_people
+from tenex.nostr.urls import normalise_url
 from tenex.store.daemon_journal import DaemonJournal
 
 log = get_logger(__name__)
 
 TEXT: Final = (
-    "Direct messages are not read here. Write a public note that mentions nostr:{npub}; the answer is a reply to it. "
-    "Everyone on its relays can read both."
+    "Only text is read in direct messages, and only in chats of at most {people} people. Nothing was done. "
+    "Please write it as text, or in a smaller chat."
 )
-READ_PER_MINUTE: Final = 300
-"""Messages whose author is looked for: a wrap takes half a ms, and anybody may send thousands."""
+WAITING_MOST: Final = 16 * 1024 * 1024
+"""Characters of messages that wait to be opened; anybody may send thousands, and more are dropped."""
+AT_ONCE: Final = 50
+"""Messages that are opened between two pauses, some 25 ms."""
+PAUSE: Final = 0.05
+"""Seconds: wraps of strangers take a third of the time at most."""
+LONGEST: Final = 2.0
+"""Seconds after which what is open is handed on, whatever else waits: a flood of wraps may never end."""
 GUESTS_PER_DAY: Final = 50
-"""Guests who get an answer: each is kept, and a stranger can write with any number of keys."""
+"""Guests who get an answer to what is not read: each is kept, and a stranger can write with any number of keys."""
 LOOK_UP: Final = 2.0
-"""Seconds for the relays on which an author wants private messages."""
+"""Seconds for the relays on which people want private messages."""
+KNOWN_FOR: Final = 600_000
+"""ms after which they are looked up again, while a message uses those that are known."""
+KNOWN_MOST: Final = 1_000
+"""People whose relays are known."""
 INBOXES: Final = 3
-"""Of those relays: as many as NIP-17 recommends."""
+"""Relays of a person: as many as NIP-17 recommends."""
 SEND: Final = 30.0
-"""Seconds for all relays to take the answer; it is not tried again."""
+"""Seconds for all relays to take an answer to what is not read; it is not tried again."""
 
 
 class DirectMessages:
-    """Receives direct messages and answers them, one after the other."""
+    """Receives direct messages, one after the other."""
 
     def __init__(
         self,
         pool: RelayPool,
+        publisher: Publisher,
         keys: Mapping[PublicKey, SecretKey],
         book: DaemonJournal,
         clock: Clock,
         *,
         role: Callable[[PublicKey], Role | None],
-        npub: Callable[[], str],
+        slugs: Callable[[], Mapping[str, PublicKey]],
         relays: Sequence[str],
+        receive: Callable[[InboundMessage, bool], object],
+        delete: Callable[[EventId, PublicKey], object],
     ) -> None:
         """Prepare.
 
         Args:
             pool: the relays.
+            publisher: sends answers to what is not read.
             keys: ours; may grow.
-            book: remembers who was answered.
+            book: remembers who got such an answer.
             clock: for the day.
             role: what someone may do here; None for a stranger.
-            npub: the project's key, which public notes mention.
+            slugs: the agents' keys by the names users may write.
             relays: those of the settings.
+            receive: takes every message, and whether it is new at its relay.
+            delete: takes the ids that an author deleted.
         """
         self._pool = pool
+        self._publisher = publisher
         self._keys = keys
         self._book = book
         self._clock = clock
         self._role = role
-        self._npub = npub
-        self._relays = relays
-        self._waiting: deque[tuple[DirectMessage, str]] = deque()
-        self._authors: set[PublicKey] = set()
-        """Whose message waits for its answer, or is being answered."""
+        self._slugs = slugs
+        self._relays = [normalise_url(relay) for relay in relays]
+        self._receive = receive
+        self._delete = delete
+        self._waiting: deque[tuple[Event, str, bool]] = deque()
+        self._characters = 0
         self._has_some = asyncio.Event()
-        self._minute = 0
-        self._read = 0
+        self._dropped = 0
+        self._inboxes: OrderedDict[PublicKey, list[str]] = OrderedDict()
+        """Where people look for private messages; empty where nothing says so."""
+        self._looked_up_at: dict[PublicKey, int] = {}
+        """When each was looked up, in ms."""
 
-    def on_event(self, event: Event, relay: str) -> None:
-        """Take a genuine event of `DIRECT_KINDS`; its answer is sent later."""
-        minute = self._clock.now() // 60_000
-        self._minute, self._read = minute, self._read + 1 if minute == self._minute else 1
-        if self._read > READ_PER_MINUTE:
+    def on_event(self, event: Event, relay: str, *, is_new: bool) -> None:
+        """Take a genuine event of `DIRECT_KINDS`; it is read later."""
+        if self._characters + len(event.content) > WAITING_MOST:
+            self._dropped += 1
+            if self._dropped & (self._dropped - 1) == 0:  # the first, and each time there are twice as many
+                log.warning("direct_message.dropped", dropped=self._dropped)
             return
-        message = read_direct(event, self._keys)
-        is_due = message is not None and self._is_due(message)
-        log.debug("direct_message.received", event_id=event.id, is_answered=is_due)
-        if message is not None and is_due:
-            self._authors.add(message.author)
-            self._waiting.append((message, relay))
-            self._has_some.set()
+        self._waiting.append((event, relay, is_new))
+        self._characters += len(event.content)
+        self._has_some.set()
 
     async def run(self) -> None:
-        """Answer what waits, until cancelled."""
-        while True:
-            await self._has_some.wait()
-            message, relay = self._waiting.popleft()
-            if not self._waiting:
-                self._has_some.clear()
+        """Read what waits, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._has_some.wait()
+                opened = await self._open()
+                for message, relay, is_new in sorted(opened, key=lambda each: each[0].event.created_at):
+                    await self._unharmed(self._take(message, relay, group, is_new=is_new), message.event.id)
+
+    async def _unharmed(self, work: Awaitable[None], event_id: str) -> None:
+        """Await work on one message; what it raises is logged, without what it says, and ends nothing else."""
+        try:
+            await work
+        except (AppendFailed, StoreError) as error:  # rather no answer than one for each message while the disk fails
+            log.warning("direct_message.not_answered", event_id=event_id, reason=str(error))
+        except Exception as error:  # noqa: BLE001 - it may hold what someone wrote
+            log.error("direct_message.failed", event_id=event_id, fault=type(error).__name__)
+
+    async def _open(self) -> list[tuple[DirectMessage, str, bool]]:
+        """Open all that waits, also what comes meanwhile; only what those wrote who may."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + LONGEST
+        opened: list[tuple[DirectMessage, str, bool]] = []
+        count = 0
+        while self._waiting and loop.time() < ends:
+            event, relay, is_new = self._waiting.popleft()
+            self._characters -= len(event.content)
+            message = read_direct(event, self._keys)
+            is_wanted = message is not None and self._role_of(message.author) is not None
+            log.debug("direct_message.received", event_id=event.id, is_wanted=is_wanted)
+            if message is not None and is_wanted:
+                opened.append((message, relay, is_new))
+            count += 1
+            if count % AT_ONCE == 0:
+                await asyncio.sleep(PAUSE)
+        if not self._waiting:
+            self._has_some.clear()
+        return opened
+
+    def _role_of(self, author: PublicKey) -> Role | None:
+        return None if author in self._keys else self._role(author)
+
+    async def _take(self, message: DirectMessage, relay: str, group: asyncio.TaskGroup, *, is_new: bool) -> None:
+        event = message.event
+        if event.kind == DELETION:
+            for deleted in deleted_events(event):
+                self._delete(deleted, event.pubkey)
+            return
+        people = room_people(event)
+        if not message.is_read or len(people) > MOST_PEOPLE:
+            if self._is_due(message):
+                await self._book.add_answered(message.author, event.id)
+                answering = self._unharmed(self._answer(message, relay), event.id)
+                group.create_task(answering, name="answer to a direct message")
+            return
+        read = self._read(message, relay)
+        if read is None:
+            return
+        others = [PublicKey(person) for person in sorted(people) if person not in self._keys]
+        inboxes = await self._inboxes_of(others, group) if message.is_wrapped else {}
+        self._receive(
+            replace(
+                read,
+                room=room_name(people),
+                address={**read.address, "inboxes": inboxes},
+                origin={**read.origin, "inboxes": inboxes},
+            ),
+            is_new,
+        )
+
+    def _read(self, message: DirectMessage, relay: str) -> InboundMessage | None:
+        reaction = read_reaction(message.event, self._keys, relay)
+        if reaction is not None:
+            form = DIRECT.name if message.is_wrapped else LEGACY.name
+            return replace(reaction, origin={**reaction.origin, "form": form, "author": message.author})
+        scheme = DIRECT if message.is_wrapped else LEGACY
+        return scheme.read(message.event, self._keys, self._slugs(), relay, None)
+
+    # ---- where people look for private messages ----
+
+    async def _inboxes_of(self, people: Sequence[PublicKey], group: asyncio.TaskGroup) -> dict[str, list[str]]:
+        """The relays of each person, as known, or once they are; what was known for long is looked up meanwhile."""
+        unknown = [person for person in people if person not in self._inboxes]
+        if unknown:
+            await self._look_up(unknown)
+        now = self._clock.now()
+        stale = [person for person in people if now - self._looked_up_at.get(person, now) >= KNOWN_FOR]
+        if stale:
+            self._looked_up_at.update(dict.fromkeys(stale, now))
+            group.create_task(self._look_up(stale), name="inbox relays")
+        return {str(person): self._inboxes[person] for person in people if self._inboxes.get(person)}
+
+    async def _look_up(self, people: Sequence[PublicKey]) -> None:
+        """Find the relays of each person: those of their kind 10050, else those where they read (NIP-65)."""
+        found = await self._pool.fetch([{"kinds": [INBOX_RELAYS, RELAY_LIST], "authors": list(people)}], LOOK_UP)
+        for person in people:
+            theirs = (event for event in reversed(found) if event.pubkey == person)
+            newest = {event.kind: self._usable(inbox_relays(event)) for event in theirs}
+            relays = newest.get(INBOX_RELAYS) or newest.get(RELAY_LIST) or self._inboxes.get(person, [])
+            if not newest.get(INBOX_RELAYS):
+                used = "relays where they read (kind 10002)" if relays else "the relay of the message"
+                log.info("direct_message.no_inbox_relays", author=person[:8], used=used)
+            self._inboxes.pop(person, None)  # to the end, as the newest
+            self._inboxes[person] = relays
+            self._looked_up_at[person] = self._clock.now()
+        while len(self._inboxes) > KNOWN_MOST:
+            forgotten, _ = self._inboxes.popitem(last=False)
+            del self._looked_up_at[forgotten]
+
+    def _usable(self, relays: Collection[str]) -> list[str]:
+        """The first few that are relays, and at public addresses or in the settings: anybody may name any."""
+        usable: dict[str, None] = {}
+        for relay in relays:
             try:
-                await self._answer(message, relay)
-            except (AppendFailed, StoreError) as error:  # rather none than one for each message while the disk fails
-                log.warning("direct_message.not_answered", event_id=message.event_id, reason=str(error))
-            except Exception as error:  # noqa: BLE001 - it may hold what someone wrote, and must end nothing else
-                log.error("direct_message.failed", event_id=message.event_id, fault=type(error).__name__)
-            finally:
-                self._authors.discard(message.author)
+                url = normalise_url(relay)
+            except ValueError:
+                continue
+            if url in self._relays or not is_private(url):
+                usable[url] = None
+        return list(usable)[:INBOXES]
+
+    # ---- what is not read ----
 
     def _is_due(self, message: DirectMessage) -> bool:
-        """Whether its author may write here, and has had no answer within a day or since they wrote it."""
-        role = None if message.author in self._keys else self._role(message.author)
-        if role is None or message.author in self._authors:
-            return False
+        """Whether its author has had no answer of this kind within a day, or since they wrote it."""
         now = self._clock.now()
         answered = self._book.answered()
         last = answered.get(message.author)
         if last is not None:
-            is_old = message.written * 1000 <= last.at or message.event_id == last.event_id
+            is_old = message.event.created_at * 1000 <= last.at or message.event.id == last.event_id
             return not is_old and not 0 <= now - last.at < DAY
-        if role is not Role.GUEST:
+        if self._role(message.author) is not Role.GUEST:
             return True
-        today = {author for author, one in answered.items() if now - one.at < DAY} | self._authors
+        today = {author for author, answer in answered.items() if now - answer.at < DAY}
         return sum(1 for author in today if self._role(author) is Role.GUEST) < GUESTS_PER_DAY
 
     async def _answer(self, message: DirectMessage, relay: str) -> None:
-        await self._book.add_answered(message.author, message.event_id)
-        text = TEXT.format(npub=self._npub())
-        answer = answer_to(message, text, self._keys[message.to], self._clock.now() // 1000)
-        relays = [relay, *self._relays, *(await self._inboxes(message.author) if message.is_wrapped else ())]
-        sent = (self._send(answer, url) for url in dict.fromkeys(filter(None, relays)))
-        accepted = await asyncio.gather(*sent)
-        log.info("direct_message.answered", event_id=message.event_id, accepted=sum(accepted), relays=len(accepted))
+        answer = answer_to(message, TEXT.format(people=MOST_PEOPLE), self._keys[message.to], self._clock.now() // 1000)
+        relays = [relay, *self._relays]
+        if message.is_wrapped:
+            if message.author not in self._inboxes:
+                await self._look_up([message.author])
+            relays = self._inboxes[message.author] or relays
+        accepted = await asyncio.gather(*(self._send(answer, url) for url in dict.fromkeys(filter(None, relays))))
+        log.info("direct_message.answered", event_id=message.event.id, accepted=sum(accepted), relays=len(accepted))
 
-    async def _inboxes(self, author: PublicKey) -> list[str]:
-        found = await self._pool.fetch([{"kinds": [INBOX_RELAYS], "authors": [author], "limit": 1}], LOOK_UP)
-        newest = next((event for event in found if event.kind == INBOX_RELAYS and event.pubkey == author), None)
-        return inbox_relays(newest, INBOXES) if newest is not None else []
-
-    async def _send(self, event: Event, relay: str) -> bool:
+    async def _send(self, answer: UnsignedEvent, relay: str) -> bool:
         try:
             async with asyncio.timeout(SEND):
-                return (await self._pool.publish(event, relay)).accepted
-        except (TimeoutError, ValueError):  # away for long, or no relay URL
+                return (await self._publisher.publish(answer, relay)).accepted
+        except TimeoutError:  # away for long
             return False

@@ -11,7 +11,7 @@ from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import Millis, Slug
 from tenex.core.rollback.whole import ConversationForked
 from tenex.core.signals import InboundMessage
-from tenex.core.trust import least_trusted
+from tenex.core.trust import least_trusted, room_of
 from tenex.log import get_logger
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.subscriptions import OVERLAP, Listener
@@ -58,6 +58,8 @@ class IndexUpdater:
         self._index.update(summarise(conversation, self._folder.length(conversation.id)), news_of(records))
         for record in records:
             if isinstance(record, r.ConversationStarted | ConversationForked):
+                if room_of(conversation.identity.address):  # no relay has its messages, and none learns their ids
+                    continue
                 self._listener.follow(record.id, _first_written(records))
             elif isinstance(record, r.RouterCorrected):
                 key = f"{conversation.id}:{record.seq}"

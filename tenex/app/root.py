@@ -19,6 +19,7 @@ from tenex.core.ports import ExecutionContext, Journal, Model, Observer
 from tenex.core.records import Record
 from tenex.core.totals.costs import DAY
 from tenex.core.totals.state import SPENDING_DAYS
+from tenex.core.trust import room_of
 from tenex.llm.scripted import Pace
 from tenex.mcp.servers import McpServers
 from tenex.nostr.compose import NostrSealer, Publisher
@@ -30,6 +31,7 @@ from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS
 from tenex.nostr.subscriptions import KINDS, Listener
+from tenex.nostr.threading.direct import ENCRYPTED
 from tenex.nostr.unread_kinds import UNREAD_KINDS
 from tenex.operations.doctor.files import access
 from tenex.operations.doctor.findings import Level
@@ -263,23 +265,27 @@ class Application:
             on_new=self._on_new_event,
             is_seen=self.index.has_event,
             identity=first.project,
+            more_identities=self.keys.values,
             others_must_be_public=True,
             is_wanted=lambda author: author not in self.keys and self.inbox.knows(author),
             of_anyone=WRAPS,
         )
-        self.sealer = NostrSealer(urls)
+        self.sealer = NostrSealer(urls, keys=self.keys)
         publisher = Publisher(self.pool, self.keys, PROFILE_KINDS)
         self.profiles = ProfileAnnouncer(
             self.pool, publisher, self.daemon_journal, self.clock, urls, first.identities, first.everybody
         )
         self.direct_messages = DirectMessages(
             self.pool,
+            Publisher(self.pool, self.keys, (ENCRYPTED,)),
             self.keys,
             self.daemon_journal,
             self.clock,
             role=lambda author: self.current.now.people.role(author),  # noqa: PLW0108 - a reload replaces them
-            npub=lambda: self.project.npub,
+            slugs=lambda: self.current.now.slugs,
             relays=urls,
+            receive=lambda message, is_new: self.inbox.receive(message, is_new=is_new),
+            delete=lambda deleted, author: self.inbox.delete(deleted, author),  # noqa: PLW0108 - it is made later
         )
         self.unread_kinds = UnreadKinds(
             self.pool,
@@ -302,19 +308,19 @@ class Application:
         )
 
     def _on_event(self, event: Event, relay: str) -> None:
-        if not self._is_handled(event, relay):
+        if not self._is_handled(event, relay, is_new=False):
             self.listener.on_event(event, relay)
 
     def _on_new_event(self, event: Event, relay: str) -> None:
-        if not self._is_handled(event, relay):
+        if not self._is_handled(event, relay, is_new=True):
             self.listener.on_new_event(event, relay)
 
-    def _is_handled(self, event: Event, relay: str) -> bool:
+    def _is_handled(self, event: Event, relay: str, *, is_new: bool) -> bool:
         """Handle a profile, a deletion, a direct message or an event of a kind that is not read; whether it was one."""
         for deleted in deleted_events(event):
             self.inbox.delete(deleted, event.pubkey)
         if event.kind in DIRECT_KINDS:
-            self.direct_messages.on_event(event, relay)
+            self.direct_messages.on_event(event, relay, is_new=is_new)
         if event.kind in UNREAD_KINDS:
             self.unread_kinds.on_event(event, relay)
         return event.kind in (DELETION, *DIRECT_KINDS, *UNREAD_KINDS) or self.profiles.on_event(event)
@@ -339,7 +345,7 @@ class Application:
             tools=current,
             prompter=current,
             kind_runner=current,
-            outbox=Outbox(Publisher(self.pool, self.keys, KINDS)),
+            outbox=Outbox(Publisher(self.pool, self.keys, (*KINDS, ENCRYPTED))),
             policy=current.policy,
             on_text=self.indicators.on_text,
             budget=lambda: current.now.settings.models.context_tokens,
@@ -402,7 +408,8 @@ class Application:
             self.daily.load(row.id, row.spending)
         self.profiles.start()
         since = await oldest_cursor(index, self.folder, self.settings.relays.urls, clock)
-        self.listener.start(since, [row.id for row in reversed(known)])
+        roots = [row.id for row in reversed(known) if not index.room_of(row.id)]  # no relay has those of a room
+        self.listener.start(since, roots)
 
     async def _open_control(self) -> None:
         """Open the control socket and, where it is wanted, the port for health and metrics."""
@@ -482,6 +489,9 @@ class Application:
         return place
 
     def _on_fork(self, branch: ForkResult) -> None:
+        identity = branch.state.identity
+        if room := room_of(identity.address):
+            self.inbox.add_room(room, identity.id, identity.title)
         self.index_updater.on_records(branch.state, branch.records)
         self.coordinator.resume([branch.state.id])
 
@@ -537,6 +547,12 @@ class _Directory:
 
     def imported(self, id_: str) -> ConversationId | None:
         return self._index.imported(id_)
+
+    def room_of(self, conversation: ConversationId) -> str:
+        return self._index.room_of(conversation)
+
+    def newest_in(self, room: str) -> tuple[ConversationId, str] | None:
+        return self._index.newest_in(room)
 
     def exists(self, conversation: ConversationId) -> bool:
         path = self._folder.path(conversation)

@@ -183,7 +183,7 @@ async def _ask_or_run(
             keys = former_keys(ring, (), ())
             project = Agent(slug=Slug(PROJECT), name=settings.project.name, pubkey=key, kind=AgentKind.ORCHESTRATOR)
             workspace = Workspace(where.workspace)
-            sealer = NostrSealer(settings.relays.urls)
+            sealer = NostrSealer(settings.relays.urls, keys=keys)
             shadow = partial(shadow_of, settings, where, workspace)
             agent = Slug(settings.conversations.agent)
             clock = SystemClock()

@@ -33,7 +33,7 @@ from tenex.core.functions.undecided import DeferrableSignal, EvaluationRequested
 from tenex.core.functions.verdicts import FunctionQuestion, Unanswered, Verdict
 from tenex.core.ids import Millis, RunId
 from tenex.core.inbox.commands import report_undo
-from tenex.core.inbox.decide import on_deletion, on_message
+from tenex.core.inbox.decide import on_deletion, on_left, on_message
 from tenex.core.kind import all_kinds, kind_of_conversation
 from tenex.core.pending import pending
 from tenex.core.rollback.decide import roll_back
@@ -41,6 +41,7 @@ from tenex.core.signals import (
     AgentStateProvided,
     ApprovalDecided,
     ClockJumped,
+    ConversationLeft,
     DayLimitReached,
     Evaluated,
     KindSignal,
@@ -84,7 +85,7 @@ def decide(
     if conversation.work.undecided and getattr(signal, "key", None) in conversation.work.undecided_keys - {None}:
         return transaction
     # messages are decided in their order, and a deletion after the message it may be of
-    if conversation.work.undecided and isinstance(signal, MessageReceived | MessageDeleted):
+    if conversation.work.undecided and isinstance(signal, MessageReceived | MessageDeleted | ConversationLeft):
         return _defer(transaction, signal)
     transaction.hide_verdicts()
     try:
@@ -102,7 +103,7 @@ def _defer(transaction: Transaction, signal: DeferrableSignal) -> Transaction:
             transaction.add(
                 EvaluationRequested, signal=Opened(away=transaction.now - transaction.state.identity.updated_at)
             )
-    elif not isinstance(signal, MessageReceived | MessageDeleted) or signal not in waiting:
+    elif not isinstance(signal, MessageReceived | MessageDeleted | ConversationLeft) or signal not in waiting:
         transaction.add(EvaluationRequested, signal=signal)
     return transaction
 
@@ -134,6 +135,8 @@ def _consequences(transaction: Transaction, signal: Signal) -> Transaction:  # n
             on_message(transaction, signal)
         case MessageDeleted():
             on_deletion(transaction, signal)
+        case ConversationLeft():
+            on_left(transaction, signal)
         case ModelAnswered(key=key, step=step):
             if (run := _waiting_for_model(transaction, key)) is not None:
                 runs.stepped(transaction, run.id, step)

@@ -1,6 +1,6 @@
 """Values that cross the ports and are part of records, state or effects."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,25 @@ class UnsignedEvent:
     kind: int
     tags: tuple[tuple[str, ...], ...]
     content: str
+    sig: str = ""
+    """Of one that a key signed which is used once, such as a gift wrap: only there nothing is still to come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrap:
+    """A message as one of its readers gets it in private: the event that hides it, and where they look for it."""
+
+    event: UnsignedEvent
+    relays: tuple[str, ...]
+
+
+def outgoing_events(
+    events: Sequence[UnsignedEvent], relays: tuple[str, ...], wraps: Sequence[Wrap]
+) -> list[tuple[UnsignedEvent, tuple[str, ...]]]:
+    """What goes out for a message, and where: its events, or the wraps in place of them."""
+    if wraps:
+        return [(wrap.event, wrap.relays) for wrap in wraps]
+    return [(event, relays) for event in events]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from tenex.core.effects import KindEffect
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.messages import ModelRequest, ModelStep, StartEntry, ToolSpec
 from tenex.core.phases import Phase
-from tenex.core.port_values import ExecutionContext, Handoff, PublishOutcome, Quotation, ToolResult, UnsignedEvent
+from tenex.core.port_values import ExecutionContext, Handoff, PublishOutcome, Quotation, ToolResult, UnsignedEvent, Wrap
 from tenex.core.records import Record
 from tenex.core.signals import InboundMessage, Signal
 
@@ -40,6 +40,8 @@ class OutgoingMessage:
     """The message that is answered, as its form wrote it down (`MessageRecorded.origin`)."""
     is_markdown: bool = False
     """Whether a model wrote the text: clients that show no Markdown get it without its marks."""
+    name: str = ""
+    """The speaker's, for forms in which one key sends for all."""
 
 
 class Sealer(Protocol):
@@ -47,6 +49,9 @@ class Sealer(Protocol):
 
     def seal(self, draft: OutgoingMessage) -> tuple[UnsignedEvent, ...]:
         """One event, or several in order where the text is too long for one; created_at counts up."""
+
+    def wraps(self, draft: OutgoingMessage, events: Sequence[UnsignedEvent]) -> tuple[Wrap, ...]:
+        """What is published in place of the events of a draft, finished; () where they are published themselves."""
 
     def relays(self, draft: OutgoingMessage) -> tuple[str, ...]:
         """Where the events of a draft are to be published."""
@@ -221,6 +226,12 @@ class Directory(Protocol):
 
         Any file may name any id, so this counts only where nothing else here has the id.
         """
+
+    def room_of(self, conversation: ConversationId) -> str:
+        """The people of a conversation in direct messages (`InboundMessage.room`); "" for any other."""
+
+    def newest_in(self, room: str) -> tuple[ConversationId, str] | None:
+        """The conversation with these people that began last, and its title; None for none."""
 
 
 class Quotations(Protocol):

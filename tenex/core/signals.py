@@ -48,6 +48,9 @@ class InboundMessage:
     """What it comments on beyond events: an address or a page of the web."""
     is_reaction: bool = False
     """Whether it is a reaction (NIP-25) to the event that it replies to: its text is a picture."""
+    room: str = ""
+    """The people of a direct message, its author among them, as a hash: all its conversation can be in. "" in public.
+    It continues their newest conversation, or `conversation` where its author wants another one."""
     by_machine: bool = False
     """The event is labelled as not written by a user (NIP-32)."""
     by_program: bool = False
@@ -100,6 +103,15 @@ class MessageDeleted:
 
     event_id: EventId
     author: PublicKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationLeft:
+    """A user began another conversation with the same people, in a client that shows both as one."""
+
+    author: PublicKey
+    role: Role
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +282,7 @@ Signal = (
     | ClockJumped
     | MessageReceived
     | MessageDeleted
+    | ConversationLeft
     | RouteAnswered
     | ModelAnswered
     | ModelFailed

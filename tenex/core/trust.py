@@ -48,6 +48,11 @@ def is_outside(conversation: Mapping[str, Any], message: Mapping[str, Any]) -> b
     return message.get("group") != group or set(conversation.get("relays", ())).isdisjoint(message.get("relays", ()))
 
 
+def room_of(address: Mapping[str, Any]) -> str:
+    """The people of a conversation in direct messages (`InboundMessage.room`), by its address; "" for any other."""
+    return str(address.get("room") or "")
+
+
 def _of_people(state: State) -> Iterator[Message]:
     """The messages of users that agents may be shown, in short form too."""
     return (

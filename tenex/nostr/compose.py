@@ -1,23 +1,29 @@
 """Turns outgoing messages into events of their conversation's threading scheme, and publishes them signed.
 
-The same message always becomes the same events, so a journal may hold them before anything has been published.
+The same message always becomes the same events, so a journal may hold them before anything has been published. Not so
+what hides one: a wrap, like the text of a kind 4, is another each time. It is finished here, and the journal holds it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from tenex.core.errors import ConfigurationError
+from tenex.core.errors import ConfigurationError, InternalError
 from tenex.core.ids import PublicKey
+from tenex.core.port_values import Wrap
 from tenex.core.ports import OutgoingMessage, PublishOutcome, Sealer, UnsignedEvent
+from tenex.core.trust import room_of
 
-from .events import sign
+from .direct import encrypted, finished, wrapped
+from .events import Event, sign
 from .keys import SecretKey
 from .pool import RelayPool
 from .threading import base, scheme_named, scheme_of
 from .threading.base import Tag
 from .threading.chats import CHATS
 from .threading.comments import THREAD, scope_tags
+from .threading.direct import CHAT, ENCRYPTED, LEGACY, inboxes_of, received_at
 from .threading.notes import NOTES
 from .threading.plain_text import plain_text
 from .threading.split import in_parts
@@ -31,8 +37,15 @@ _BY_A_MACHINE: Final[tuple[Tag, ...]] = (("L", "agent"), ("l", "ai", "agent"))
 class NostrSealer(Sealer):
     """Composes messages in the threading scheme their address names."""
 
-    def __init__(self, relays: Sequence[str], *, project: str | None = None) -> None:
-        """Take the configured relays and the address of the project's event, if there is one.
+    def __init__(
+        self, relays: Sequence[str], *, project: str | None = None, keys: Mapping[PublicKey, SecretKey] | None = None
+    ) -> None:
+        """Prepare.
+
+        Args:
+            relays: the configured ones.
+            project: the address of the project's event, if there is one.
+            keys: ours; may grow. A direct message by a key that is not among them is not sent.
 
         Raises:
             ConfigurationError: some of the relays are not relay URLs; names each.
@@ -48,6 +61,7 @@ class NostrSealer(Sealer):
             raise ConfigurationError(faults)
         self._relays = tuple(found)
         self._marks: tuple[Tag, ...] = ((("a", project),) if project else ()) + _BY_A_MACHINE
+        self._keys = keys if keys is not None else {}
 
     def seal(self, draft: OutgoingMessage) -> tuple[UnsignedEvent, ...]:
         """Make the events of a draft, in order, a second apart; more than one where the text is too long for one.
@@ -58,19 +72,41 @@ class NostrSealer(Sealer):
         scheme = scheme_of(draft)
         if draft.is_markdown and scheme.is_plain:
             draft = replace(draft, text=plain_text(draft.text))
-        return scheme.seal(draft, self._marks)
+        events = scheme.seal(draft, self._marks)
+        if not events or events[0].kind != ENCRYPTED:
+            return events
+        key = self._keys.get(events[0].pubkey)
+        return tuple(encrypted(event, key) for event in events) if key is not None else ()
+
+    def wraps(self, draft: OutgoingMessage, events: Sequence[UnsignedEvent]) -> tuple[Wrap, ...]:
+        """Wrap each event for each of its readers (NIP-17), signed; () unless they are private messages."""
+        if not events or events[0].kind != CHAT:
+            return ()
+        key = self._keys.get(events[0].pubkey)
+        if key is None:
+            return ()
+        wraps: list[Wrap] = []
+        for event in events:
+            for person in draft.address.get("people", ()):
+                with suppress(ValueError):  # anybody may name a key that is none
+                    if person not in self._keys:
+                        wrap = wrapped(event, PublicKey(str(person)), key)
+                        wraps.append(Wrap(event=wrap, relays=inboxes_of(draft, str(person))))
+        return tuple(wraps)
 
     def begin(self, draft: OutgoingMessage, title: str, people: Sequence[str]) -> tuple[UnsignedEvent, dict[str, Any]]:
         """Make the first event of a new conversation, whose id is the conversation's, and its address.
 
         It uses the scheme of the conversation that `draft` names, because its readers use a client that shows that
         scheme: a note (kind 1), a thread (kind 11, NIP-7D) or a message of a chat (kind 9). It quotes the root of that
-        conversation (NIP-18).
+        conversation (NIP-18). In direct messages it is the next message of the chat.
 
         Raises:
-            InternalError: the address names an unknown threading scheme.
+            InternalError: the address names an unknown threading scheme, or a key that is gone.
         """
         old = draft.address
+        if room_of(old):
+            return self._begin_in_room(draft)
         relay = base.hint(str(old.get("root_relay", "")))
         quote = base.short_tag("q", str(old["root"]), relay, str(old.get("root_author", "")))
         called: tuple[Tag, ...] = tuple(("p", key) for key in dict.fromkeys(people) if key and key != draft.speaker)
@@ -93,11 +129,21 @@ class NostrSealer(Sealer):
             address["scope"] = [list(tag) for tag in scope_tags(event.id, relay, event.pubkey, relay, THREAD)]
         return event, address
 
+    def _begin_in_room(self, draft: OutgoingMessage) -> tuple[UnsignedEvent, dict[str, Any]]:
+        events = self.seal(draft)
+        if not events:
+            raise InternalError(f"the key {str(draft.address.get('key'))[:8]} is no longer in the key folder")
+        return events[0], {**draft.address, "root": events[0].id, "root_author": events[0].pubkey}
+
     def relays(self, draft: OutgoingMessage) -> tuple[str, ...]:
         """List where the conversation was opened, where the asker wrote, then the configured relays; each once.
 
-        What belongs to a group (NIP-29) or a chat goes to its relay only.
+        What belongs to a group (NIP-29) or a chat goes to its relay only. Of a private message (NIP-17) no relay gets
+        anything but its wraps, which have relays of their own.
         """
+        if room_of(draft.address):
+            is_legacy = scheme_of(draft) is LEGACY
+            return tuple(dict.fromkeys((*received_at(draft), *self._relays))) if is_legacy else ()
         opened_on = tuple(draft.address.get("relays", ()))
         if _stays_on_relay(draft.address):
             return opened_on or tuple(draft.reply_to.get("relays", ()))
@@ -105,8 +151,8 @@ class NostrSealer(Sealer):
         return tuple(dict.fromkeys((*opened_on, *asked_on, *self._relays)))
 
     def others(self, draft: OutgoingMessage) -> tuple[str, ...]:
-        """List the relays that the message itself hints at, without those of `relays`; none for a group or a chat."""
-        if _stays_on_relay(draft.address):
+        """List the relays that the message itself hints at, without those of `relays`; none for a group, chat or room."""
+        if _stays_on_relay(draft.address) or room_of(draft.address):
             return ()
         known = self.relays(draft)
         return tuple(relay for relay in draft.reply_to.get("hints", ()) if relay not in known)
@@ -128,12 +174,19 @@ class Publisher:
 
     async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
         """Send by `RelayConnection.publish` until its final answer: the same bytes each time, also after a restart."""
-        if event.kind not in self._kinds:
-            return PublishOutcome(accepted=False, detail=f"tenex does not sign events of kind {event.kind}")
-        key = self._keys.get(event.pubkey)
-        if key is None:
-            return PublishOutcome(accepted=False, detail=f"the key {event.pubkey[:8]} is no longer in the key folder")
         try:
-            return await self._pool.publish(sign(event, key), relay)
+            whole = self._signed(event)
+            if isinstance(whole, str):
+                return PublishOutcome(accepted=False, detail=whole)
+            return await self._pool.publish(whole, relay)
         except ValueError as fault:  # not a relay URL, or an event no relay accepts
             return PublishOutcome(accepted=False, detail=str(fault))
+
+    def _signed(self, event: UnsignedEvent) -> Event | str:
+        """The event with its signature, or why it has none."""
+        if event.sig:
+            return finished(event) or "it is no gift wrap, or its signature is not good"
+        if event.kind not in self._kinds:
+            return f"tenex does not sign events of kind {event.kind}"
+        key = self._keys.get(event.pubkey)
+        return sign(event, key) if key is not None else f"the key {event.pubkey[:8]} is no longer in the key folder"

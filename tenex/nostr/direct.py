@@ -1,7 +1,6 @@
-"""Direct messages: who wrote one, and the answer in the form it came in (NIP-04, NIP-17, NIP-44, NIP-59).
+"""Direct messages as relays have them: opened, and made (NIP-04, NIP-17, NIP-44, NIP-59).
 
-What they say is not read: a private message of kind 4 is never decrypted, and of a gift wrap only the author and the
-date are taken. Everything here is from anybody; each function returns None for what it cannot read.
+Everything here is from anybody; what is opened is None where it cannot be read or its author did not sign it.
 """
 
 import base64
@@ -20,29 +19,32 @@ from cryptography.hazmat.primitives import padding
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from tenex.core.errors import InvalidEvent
-from tenex.core.ids import EventId, PublicKey
+from tenex.core.ids import PublicKey
+from tenex.core.ports import UnsignedEvent
 
+from .deletions import DELETION
 from .events import Event, event_id, is_genuine, parse_event, sign, to_wire, unsigned_event
 from .filters import DIRECT_KINDS
 from .keys import SecretKey
+from .reactions import REACTION
 from .threading.base import tags_named
+from .threading.direct import CHAT, ENCRYPTED
 
-ENCRYPTED: Final = 4
-"""NIP-04: its author is in the open."""
 SEAL: Final = 13
-CHAT: Final = 14
 FILE: Final = 15
-"""Both belong into wraps, and some programs publish them as they are."""
 GIFT_WRAP: Final = 1059
 EPHEMERAL_WRAP: Final = 21059
-INBOX_RELAYS: Final = 10050
-"""Where a user wants private messages sent (NIP-17)."""
 
 WRAPS: Final = (GIFT_WRAP, EPHEMERAL_WRAP)
 """Signed by keys that are used once."""
 
-_SPOKEN: Final = (1, ENCRYPTED, 9, CHAT, FILE, 444)
-"""Kinds within a wrap that are written to be answered: not reactions, receipts or calls. 444 invites to a group."""
+UNSIGNED: Final = "0" * 128
+"""In place of the signature of what was in a seal: the seal's counts for it."""
+
+_ACTS: Final = (CHAT, ENCRYPTED, REACTION, DELETION)
+"""Kinds that are read."""
+_SPOKEN: Final = (1, 9, FILE, 444)
+"""Kinds within a wrap that are written to be answered, and not read: not receipts or calls. 444 invites to a group."""
 
 LARGEST: Final = 100_000
 """Characters of a wrap that is opened: NIP-44 takes 65,535 bytes of text, and a seal within a wrap less."""
@@ -54,52 +56,104 @@ _TWO_DAYS: Final = 2 * 24 * 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectMessage:
-    """A message that was sent to one of our keys in private; not what it says."""
+    """What a direct message holds, of one of our keys."""
 
-    event_id: EventId
-    author: PublicKey
-    written: int
-    """Seconds, by the author's clock."""
+    event: Event
+    """As its author wrote it, its text in plain; what was in a wrap has no signature of its own."""
     to: PublicKey
+    """Our key."""
     is_wrapped: bool
+    """Whether an answer is wrapped too; else it is a kind 4."""
+
+    @property
+    def author(self) -> PublicKey:
+        """Who signed it, or its seal."""
+        return self.event.pubkey
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it is a text, a reaction or a deletion."""
+        return self.event.kind in _ACTS
 
 
 def read_direct(event: Event, keys: Mapping[PublicKey, SecretKey]) -> DirectMessage | None:
-    """Who wrote a genuine event of `DIRECT_KINDS` to one of these keys; None if it is no message or not signed."""
+    """Open a genuine event of `DIRECT_KINDS` to one of these keys; None if it is no message or not signed."""
     to = next((PublicKey(tag[1]) for tag in tags_named(event, "p") if tag[1] in keys), None)
     if event.kind not in DIRECT_KINDS or to is None:
         return None
-    author = event.pubkey
-    written = event.created_at
-    is_wrapped = event.kind != ENCRYPTED
+    opened: Event | None = event
     if event.kind in WRAPS:
         opened = _opened(event, keys[to])
-        if opened is None:
-            return None
-        author, written = opened
-    return DirectMessage(event_id=event.id, author=author, written=written, to=to, is_wrapped=is_wrapped)
+    elif event.kind == ENCRYPTED:
+        opened = _decrypted(event, keys[to])
+    if opened is None:
+        return None
+    if not any(tag[1] == to for tag in tags_named(opened, "p")):  # some clients leave the tags out within a wrap
+        opened = opened.model_copy(update={"tags": (*opened.tags, ("p", to))})
+    return DirectMessage(event=opened, to=to, is_wrapped=event.kind != ENCRYPTED)
 
 
-def answer_to(message: DirectMessage, text: str, key: SecretKey, now: int) -> Event:
-    """The answer in the form of the message, readable by its author only: a kind 4, else a kind 14 in a gift wrap."""
-    to = [["p", message.author]]
+def answer_to(message: DirectMessage, text: str, key: SecretKey, now: int) -> UnsignedEvent:
+    """An answer that belongs to no conversation, in the form of the message and readable by its author only."""
+    to: tuple[tuple[str, ...], ...] = (("p", message.author),)
     if not message.is_wrapped:
-        content = nip04_encrypt(text, key.shared_secret(message.author))
-        return sign(unsigned_event(key.public, now, ENCRYPTED, [*to, ["e", message.event_id]], content), key)
-    rumor = {
-        "id": event_id(key.public, now, CHAT, to, text),
-        "pubkey": key.public,
-        "created_at": now,
-        "kind": CHAT,
-        "tags": to,
-        "content": text,
+        tags = (*to, ("e", message.event.id))
+        return encrypted(unsigned_event(key.public, now, ENCRYPTED, tags, text), key)
+    return wrapped(unsigned_event(key.public, now, CHAT, to, text), message.author, key)
+
+
+def encrypted(event: UnsignedEvent, key: SecretKey) -> UnsignedEvent:
+    """A kind 4 in plain text, encrypted for the first person it names."""
+    to = PublicKey(next(tag[1] for tag in event.tags if tag[0] == "p"))
+    content = nip04_encrypt(event.content, key.shared_secret(to))
+    return unsigned_event(event.pubkey, event.created_at, event.kind, event.tags, content)
+
+
+def wrapped(rumor: UnsignedEvent, to: PublicKey, key: SecretKey) -> UnsignedEvent:
+    """A message sealed by its author's key and wrapped for one reader, signed by a key that is used once."""
+    inner = {
+        "id": rumor.id,
+        "pubkey": rumor.pubkey,
+        "created_at": rumor.created_at,
+        "kind": rumor.kind,
+        "tags": [list(tag) for tag in rumor.tags],
+        "content": rumor.content,
     }
-    seal = _sealed(rumor, message.author, SEAL, [], key, now)
-    return _sealed(to_wire(seal), message.author, GIFT_WRAP, to, SecretKey.generate(), now)
+    seal = _sealed(inner, to, SEAL, [], key, rumor.created_at)
+    once = SecretKey.generate()
+    wrap = _sealed(to_wire(seal), to, GIFT_WRAP, [["p", to]], once, rumor.created_at)
+    return UnsignedEvent(
+        id=wrap.id,
+        pubkey=wrap.pubkey,
+        created_at=wrap.created_at,
+        kind=wrap.kind,
+        tags=wrap.tags,
+        content=wrap.content,
+        sig=wrap.sig,
+    )
 
 
-def _opened(wrap: Event, key: SecretKey) -> tuple[PublicKey, int] | None:
-    """The author and the date of what is in a gift wrap; the seal's signature holds for it (NIP-59)."""
+def finished(event: UnsignedEvent) -> Event | None:
+    """An event that was signed when it was made; None unless it is a wrap with a good id and signature."""
+    with suppress(InvalidEvent):
+        whole = parse_event(
+            {
+                "id": event.id,
+                "pubkey": event.pubkey,
+                "created_at": event.created_at,
+                "kind": event.kind,
+                "tags": event.tags,
+                "content": event.content,
+                "sig": event.sig,
+            }
+        )
+        if whole.kind in WRAPS and is_genuine(whole):
+            return whole
+    return None
+
+
+def _opened(wrap: Event, key: SecretKey) -> Event | None:
+    """What is in a gift wrap; the seal's signature holds for it (NIP-59)."""
     if len(wrap.content) > LARGEST:
         return None
     with suppress(ValueError, InvalidEvent, RecursionError):
@@ -107,18 +161,41 @@ def _opened(wrap: Event, key: SecretKey) -> tuple[PublicKey, int] | None:
         if seal.kind != SEAL or not is_genuine(seal):
             return None
         rumor = json.loads(nip44_decrypt(seal.content, key.shared_secret(seal.pubkey)))
-        if not isinstance(rumor, dict) or rumor.get("pubkey") != seal.pubkey or rumor.get("kind") not in _SPOKEN:
+        if not isinstance(rumor, dict):
             return None
-        written = rumor.get("created_at")
-        return seal.pubkey, written if type(written) is int else seal.created_at
+        opened = parse_event({**_with_id(rumor), "sig": UNSIGNED})
+        is_kind = opened.kind != ENCRYPTED and opened.kind in (*_ACTS, *_SPOKEN)
+        return opened if opened.pubkey == seal.pubkey and is_kind else None
+    return None
+
+
+def _with_id(rumor: dict[str, Any]) -> dict[str, Any]:
+    """A message with its id, which some clients leave out."""
+    if rumor.get("id"):
+        return rumor
+    with suppress(KeyError, TypeError):
+        fields = (rumor["pubkey"], rumor["created_at"], rumor["kind"], rumor["tags"], rumor["content"])
+        return {**rumor, "id": event_id(*fields)}
+    raise InvalidEvent("a message without an id lacks other fields too")
+
+
+def _decrypted(event: Event, key: SecretKey) -> Event | None:
+    """A kind 4 with its text in plain, to the one key that can read it."""
+    if len(event.content) > LARGEST:
+        return None
+    with suppress(ValueError):
+        text = nip04_decrypt(event.content, key.shared_secret(event.pubkey))
+        tags = (*(tag for tag in event.tags if tag[:1] != ("p",)), ("p", key.public))
+        return event.model_copy(update={"content": text, "tags": tags})
     return None
 
 
 def _sealed(
     inner: Mapping[str, Any], to: PublicKey, kind: int, tags: list[list[str]], key: SecretKey, now: int
 ) -> Event:
-    content = nip44_encrypt(json.dumps(inner, ensure_ascii=False), key.shared_secret(to))
-    at = now - SystemRandom().randrange(_TWO_DAYS)  # as NIP-59 asks, so that dates connect no one
+    text = json.dumps(inner, ensure_ascii=False, separators=(",", ":"))
+    content = nip44_encrypt(text, key.shared_secret(to))
+    at = max(0, now - SystemRandom().randrange(_TWO_DAYS))  # as NIP-59 asks, so that dates connect no one
     return sign(unsigned_event(key.public, at, kind, tags, content), key)
 
 
@@ -131,6 +208,20 @@ def nip04_encrypt(text: str, shared: bytes) -> str:
     return f"{base64.b64encode(octets).decode()}?iv={base64.b64encode(start).decode()}"
 
 
+def nip04_decrypt(payload: str, shared: bytes) -> str:
+    """Decrypt NIP-04, which cannot show whether the text was changed.
+
+    Raises:
+        ValueError: it has another form, or is not for this key.
+    """
+    content, _, start = payload.partition("?iv=")
+    octets = base64.b64decode(content, validate=True)
+    decryptor = Cipher(algorithms.AES(shared), modes.CBC(base64.b64decode(start, validate=True))).decryptor()
+    unpadder = padding.PKCS7(128).unpadder()
+    padded = decryptor.update(octets) + decryptor.finalize()
+    return (unpadder.update(padded) + unpadder.finalize()).decode()
+
+
 def nip44_encrypt(text: str, shared: bytes) -> str:
     """Encrypt as NIP-44 version 2 has it.
 
@@ -141,7 +232,7 @@ def nip44_encrypt(text: str, shared: bytes) -> str:
     if not 0 < len(octets) < 65_536:
         raise ValueError(f"{len(octets)} bytes cannot be encrypted: NIP-44 takes 1 to 65535")
     nonce = os.urandom(32)
-    cipher_key, cipher_nonce, mac_key = _message_keys(shared, nonce)
+    cipher_key, cipher_nonce, mac_key = _message_keys(_conversation_key(shared), nonce)
     padded = struct.pack(">H", len(octets)) + octets.ljust(_padded(len(octets)), b"\0")
     encrypted = _chacha(padded, cipher_key, cipher_nonce)
     mac = hmac.digest(mac_key, nonce + encrypted, hashlib.sha256)
@@ -160,7 +251,7 @@ def nip44_decrypt(payload: str, shared: bytes) -> str:
     nonce = data[1:33]
     encrypted = data[33:-32]
     mac = data[-32:]
-    cipher_key, cipher_nonce, mac_key = _message_keys(shared, nonce)
+    cipher_key, cipher_nonce, mac_key = _message_keys(_conversation_key(shared), nonce)
     if not hmac.compare_digest(mac, hmac.digest(mac_key, nonce + encrypted, hashlib.sha256)):
         raise ValueError("this was not encrypted for this key")
     padded = _chacha(encrypted, cipher_key, cipher_nonce)
@@ -170,9 +261,13 @@ def nip44_decrypt(payload: str, shared: bytes) -> str:
     return padded[2 : 2 + length].decode()
 
 
-def _message_keys(shared: bytes, nonce: bytes) -> tuple[bytes, bytes, bytes]:
-    """HKDF (RFC 5869): the key of a conversation, and from it those of one message."""
-    conversation = hmac.digest(_SALT, shared, hashlib.sha256)
+def _conversation_key(shared: bytes) -> bytes:
+    """HKDF-extract (RFC 5869)."""
+    return hmac.digest(_SALT, shared, hashlib.sha256)
+
+
+def _message_keys(conversation: bytes, nonce: bytes) -> tuple[bytes, bytes, bytes]:
+    """HKDF-expand: the keys of one message."""
     octets = b""
     block = b""
     for number in range(1, 4):
@@ -192,8 +287,3 @@ def _padded(length: int) -> int:
     power = 1 << (length - 1).bit_length()
     chunk = 32 if power <= 256 else power // 8
     return chunk * ((length - 1) // chunk + 1)
-
-
-def inbox_relays(event: Event, most: int) -> list[str]:
-    """The first relays of a kind 10050."""
-    return list(dict.fromkeys(tag[1] for tag in tags_named(event, "relay")))[:most]

@@ -11,6 +11,7 @@ from tenex.core.snapshot import StateSnapshot
 from tenex.nostr.threading import SCHEMES
 from tenex.nostr.threading.base import MAX_TITLE, is_hex64
 from tenex.nostr.threading.comments import THREAD, scope_tags
+from tenex.nostr.threading.direct import CHAT
 from tenex.nostr.threading.threads import THREADS
 
 _SCHEMES: Final = {scheme.name: scheme for scheme in SCHEMES}
@@ -52,7 +53,8 @@ def comes_from_elsewhere(records: Sequence[Record], ours: Container[PublicKey]) 
                 keys.add(key)
             case StateSnapshot(state=state):
                 keys |= {run.pubkey for run in state.work.runs.values()}
-                keys |= {event.pubkey for row in state.delivery.outbox.values() for event in row.events}
+                waiting = (event for row in state.delivery.outbox.values() for event in row.events)
+                keys |= {event.pubkey for event in waiting if not event.sig}  # the key of a wrap is used once
                 keys |= {message.author for message in state.memory.recent if message.role is None and message.author}
             case _:
                 pass
@@ -84,6 +86,8 @@ def own_address(conversation: ConversationId, named: Mapping[str, Any]) -> Mappi
     }
     if scheme is THREADS:
         address["scope"] = [list(tag) for tag in scope_tags(conversation, "", author, "", THREAD)]
+    if scheme.root_kind == CHAT:  # to no one: a file may name anybody
+        address |= {"room": str(conversation), "key": "", "people": []}
     if group := named.get("group"):
         address["group"] = str(group)[:MAX_TITLE]
     return address

@@ -241,6 +241,7 @@ class RollbackService:
             created_at=now // 1000,
             address=then.identity.address,
             reply_to={},
+            name=self.project.name,
         )
         event, address = self.sealer.begin(draft, title, [then.identity.starter])
         while self.folder.path(event.id).exists():  # a fork with the same text was made in this second
@@ -248,18 +249,19 @@ class RollbackService:
             event, address = self.sealer.begin(draft, title, [then.identity.starter])
         name = ConversationId(event.id)
         state = of_fork(then, now, id=name, address=address, title=title)
-        relays = self.sealer.relays(replace(draft, address=address))
+        draft = replace(draft, address=address)
         message = r.MessageSent(
             seq=2,
             at=now,
             speaker=draft.speaker,
             name=self.project.name,
-            text=event.content,
+            text=draft.text,
             purpose="notice",
             phase=then.cycle.phase,
             tags=tags,
             events=(event,),
-            relays=relays,
+            wraps=self.sealer.wraps(draft, (event,)),
+            relays=self.sealer.relays(draft),
         )
         return ConversationForked(seq=1, at=now, id=name, origin=then.id, at_seq=seq, title=title, state=state), message
 

@@ -10,19 +10,26 @@ while the daemon was down is not lost; beyond a bound they are refused.
 import asyncio
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final, TypeVar
 
 from tenex.core.config import PeerGroup, Role
+from tenex.core.identity.state import title_of
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.inbox.commands import parse
 from tenex.core.names import placeholder
 from tenex.core.ports import Clock, Directory
-from tenex.core.signals import InboundMessage, MessageDeleted, MessageReceived
+from tenex.core.signals import ConversationLeft, InboundMessage, MessageDeleted, MessageReceived
 from tenex.core.text import trimmed
 from tenex.log import get_logger
 
 from .coordinator import ConversationCoordinator
 
 log = get_logger(__name__)
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 AUTHORS = 10_000
 """Authors whose rate is kept, and message ids; the oldest are evicted."""
@@ -36,6 +43,8 @@ LARGEST = 256 * 1024
 """Characters of one message: four events of the usual size limit, far more than a user types."""
 PER_MINUTE = 30
 """Messages an author may send in a minute, except owners: three times what one can type."""
+NEW: Final = "new"
+"""The command that begins another conversation in direct messages."""
 
 
 class Admission(StrEnum):
@@ -61,6 +70,18 @@ class Admission(StrEnum):
     TOO_MANY = "too_many"
     TOO_LARGE = "too_large"
     CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where a message belongs."""
+
+    message: InboundMessage
+    """As its conversation takes it."""
+    existing: ConversationId | None = None
+    """The conversation that it goes on with; None where it begins one, if it may."""
+    left: ConversationId | None = None
+    """The conversation of its room that is over by that."""
 
 
 class Inbox:
@@ -106,6 +127,10 @@ class Inbox:
         self._queues: dict[PublicKey, deque[InboundMessage]] = {}
         self._is_queued = asyncio.Event()
         self._conversations: OrderedDict[str, ConversationId] = OrderedDict()
+        self._rooms: OrderedDict[ConversationId, str] = OrderedDict()
+        """The rooms of conversations that began in this process."""
+        self._newest: OrderedDict[str, tuple[ConversationId, str]] = OrderedDict()
+        """The newest of them of each room, and its title."""
         self._early: OrderedDict[EventId, InboundMessage] = OrderedDict()
         self._deleted: OrderedDict[tuple[EventId, PublicKey], None] = OrderedDict()
         """Deleted events and who deleted them: relays send a deletion also before what it deletes."""
@@ -169,17 +194,19 @@ class Inbox:
         if conversation is not None and not self.is_closed:
             self._coordinator.deliver(conversation, MessageDeleted(event_id=event_id, author=author))
 
-    def _receive(self, message: InboundMessage, *, has_turn: bool) -> Admission:
-        role = self._peers.role(message.author)
+    def _receive(self, received: InboundMessage, *, has_turn: bool) -> Admission:
+        role = self._peers.role(received.author)
         if role is None:
             return Admission.STRANGER
-        if message.by_machine and not message.mentions:
+        if received.by_machine and not received.mentions:
             return Admission.MACHINE
         if self.is_closed:
             return Admission.CLOSED
-        if message.event_id in self._conversations or self._directory.conversation_of(message.event_id) is not None:
+        if received.event_id in self._conversations or self._directory.conversation_of(received.event_id) is not None:
             return Admission.DUPLICATE
-        existing = self._existing(message)
+        place = self._place(received)
+        message = place.message
+        existing = place.existing
         is_root = existing == ConversationId(message.event_id)
         if existing is not None and not is_root and self._directory.imported(message.event_id) == existing:
             return Admission.DUPLICATE
@@ -198,18 +225,69 @@ class Inbox:
         if message.created_at < self._oldest(message):
             log.warning("message.too_old", event_id=message.event_id, created_at=message.created_at)
             return Admission.TOO_OLD
-        queued = self._queue(message) if role is not Role.OWNER and not has_turn else None
+        queued = self._queue(received) if role is not Role.OWNER and not has_turn else None
         if queued is not None:
             return queued
         called = [*message.mentions, *(key for key in message.tagged if key in self._workflows and is_new)]
         addressed = tuple(dict.fromkeys(self._slugs[key] for key in called if key in self._slugs))
         name = self._names.get(message.author) or placeholder(message.author)
-        self._remember(message.event_id, conversation)
+        _remember(self._conversations, message.event_id, conversation)
+        self._enter_room(place, role, name)
         signal = MessageReceived(
             message=message, role=role, name=name, addressed=addressed, is_plain=message.by_program
         )
         self._coordinator.deliver(conversation, signal)
         return Admission.ADMITTED
+
+    def _place(self, message: InboundMessage) -> _Place:
+        """The conversation of a message. What was written in direct messages, and what was not, never meet in one."""
+        if message.room:
+            return self._place_in_room(message)
+        existing = self._existing(message)
+        if self._room_of(existing) or self._room_of(ConversationId(message.conversation)):
+            return _Place(message=replace(message, starts=False))
+        return _Place(message=message, existing=existing)
+
+    def _place_in_room(self, message: InboundMessage) -> _Place:
+        """The conversation it replies to in its room, else the newest there; or none, where it begins the next."""
+        for reference in message.references:
+            conversation = self._conversations.get(reference) or self._directory.conversation_of(reference)
+            if conversation is not None and self._room_of(conversation) == message.room:
+                return _Place(message=message, existing=conversation)
+        if message.is_reaction:
+            return _Place(message=replace(message, starts=False))
+        newest, title = self._newest_in(message.room)
+        command = None if message.by_program else parse(message.text)
+        if command is not None and command.name == NEW:
+            text = command.argument or message.text
+            return _Place(message=replace(message, text=text), left=newest)
+        if message.title and newest is not None and title_of(message.title) != title:
+            return _Place(message=message, left=newest)
+        return _Place(message=message, existing=newest)
+
+    def _room_of(self, conversation: ConversationId | None) -> str:
+        if conversation is None:
+            return ""
+        room = self._rooms.get(conversation)
+        return self._directory.room_of(conversation) if room is None else room
+
+    def _newest_in(self, room: str) -> tuple[ConversationId | None, str]:
+        """The newest conversation of a room, and its title."""
+        return self._newest.get(room) or self._directory.newest_in(room) or (None, "")
+
+    def add_room(self, room: str, conversation: ConversationId, title: str) -> None:
+        """Have messages of a room go on in this conversation from now on."""
+        _remember(self._rooms, conversation, room)
+        _remember(self._newest, room, (conversation, title))
+
+    def _enter_room(self, place: _Place, role: Role, name: str) -> None:
+        """Note what begins in a room, and have what runs in the conversation end that is left for it."""
+        message = place.message
+        if not message.room or place.existing is not None:
+            return
+        self.add_room(message.room, message.conversation, title_of(message.title or message.text))
+        if place.left is not None:
+            self._coordinator.deliver(place.left, ConversationLeft(author=message.author, role=role, name=name))
 
     def _existing(self, message: InboundMessage) -> ConversationId | None:
         """The conversation of a referenced event, then of the root; None if there is none.
@@ -231,11 +309,6 @@ class Inbox:
         if name not in self._coordinator and not self._directory.exists(name):
             return None
         return None if self._directory.imported(name) == name else name
-
-    def _remember(self, event_id: str, conversation: ConversationId) -> None:
-        self._conversations[event_id] = conversation
-        if len(self._conversations) > AUTHORS:
-            self._conversations.popitem(last=False)
 
     def _queue(self, message: InboundMessage) -> Admission | None:
         """Queue a message; None if its author is within the rate."""
@@ -262,3 +335,10 @@ class Inbox:
         if len(self._rates) > AUTHORS:
             self._rates.popitem(last=False)
         return is_within
+
+
+def _remember(kept: OrderedDict[K, V], key: K, value: V) -> None:
+    """Keep a value, and at most `AUTHORS` of them."""
+    kept[key] = value
+    if len(kept) > AUTHORS:
+        kept.popitem(last=False)

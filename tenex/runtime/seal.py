@@ -35,8 +35,16 @@ def sealed(state: Conversation, record: r.MessageSent, sealer: Sealer) -> r.Mess
         address=state.identity.address,
         reply_to=state.delivery.command_origin or state.delivery.origin,
         is_markdown=is_of_model(state, record),
+        name=record.name,
     )
-    return replace(record, events=sealer.seal(draft), relays=sealer.relays(draft), others=sealer.others(draft))
+    events = sealer.seal(draft)
+    return replace(
+        record,
+        events=events,
+        wraps=sealer.wraps(draft, events),
+        relays=sealer.relays(draft),
+        others=sealer.others(draft),
+    )
 
 
 def is_of_model(state: Conversation, record: r.MessageSent) -> bool:

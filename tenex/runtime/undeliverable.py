@@ -19,6 +19,7 @@ from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import ConversationId, PublicKey
+from tenex.core.port_values import outgoing_events
 from tenex.core.ports import Notice, Notices, OutgoingMessage, Sealer, UnsignedEvent
 from tenex.core.signals import InboundMessage, MessageReceived, Opened, Published, Signal, TimerFired
 from tenex.log import get_logger
@@ -206,12 +207,13 @@ class Undeliverable:
         )
         try:
             events = self._sealer.seal(draft)
-            relays = self._sealer.relays(draft)
+            outgoing = outgoing_events(events, self._sealer.relays(draft), self._sealer.wraps(draft, events))
         except Exception:  # it may be the error that is reported, and must not end other conversations
             log.exception("notice.failed", conversation=notice.conversation, failure=notice.failure)
             return
-        log.warning("user.notified", conversation=notice.conversation, failure=notice.failure, event_id=events[0].id)
-        for event in events:
+        event_id = events[0].id if events else ""
+        log.warning("user.notified", conversation=notice.conversation, failure=notice.failure, event_id=event_id)
+        for event, relays in outgoing:
             for relay in relays:
                 self._spawn_sending(notice.conversation, self._publish(notice.conversation, event, relay))
 

@@ -49,6 +49,7 @@ T = TypeVar("T")
 
 _IMPORTED: Final = "select id from conversations where id = ? and imported > 0"
 _STARTED: Final = "select started from conversations where id = ?"
+_TITLE: Final = "select title from conversations where id = ?"
 
 Foreign = Callable[[Sequence[Record]], bool]
 """Whether a whole journal was written in another folder."""
@@ -103,6 +104,39 @@ class Index:
         if isinstance(found := self._tables.ask(_IMPORTED, id_), str):
             return ConversationId(found)
         return self._first(id_, self._tables.ask(schema.IMPORTED, id_), is_import=True)
+
+    def room_of(self, conversation: ConversationId) -> str:
+        """The room of a conversation in direct messages; "" for any other."""
+        for batch in (self._waiting, self._going):
+            for name, kind, value in batch.facets:
+                if name == conversation and kind == schema.ROOM:
+                    return value
+        row = self._tables.ask(schema.ROOM_OF, conversation)
+        return row if isinstance(row, str) else ""
+
+    def newest_in(self, room: str) -> tuple[ConversationId, str] | None:
+        """The conversation of a room that began last, and its title; None for none."""
+        stored = self._tables.ask(schema.NEWEST_IN, room)
+        names = [ConversationId(stored)] if isinstance(stored, str) else []
+        for batch in (self._going, self._waiting):
+            names += [name for name, kind, value in batch.facets if kind == schema.ROOM and value == room]
+
+        def started(name: ConversationId) -> int:
+            for batch in (self._waiting, self._going):
+                if name in batch.rows:
+                    return batch.rows[name].started
+            row = self._tables.ask(_STARTED, name)
+            return row if isinstance(row, int) else 0
+
+        newest = max(dict.fromkeys(names), key=lambda name: (started(name), name), default=None)
+        return None if newest is None else (newest, self._title_of(newest))
+
+    def _title_of(self, conversation: ConversationId) -> str:
+        for batch in (self._waiting, self._going):
+            if conversation in batch.rows:
+                return batch.rows[conversation].title
+        row = self._tables.ask(_TITLE, conversation)
+        return row if isinstance(row, str) else ""
 
     def _first(self, event_id: str, stored: object, *, is_import: bool) -> ConversationId | None:
         """The conversation that has an event, of the stored one and those that are still to be written."""

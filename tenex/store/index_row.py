@@ -17,6 +17,7 @@ from tenex.core.port_values import Passage
 from tenex.core.projection import glance_of, is_settled
 from tenex.core.records import ConversationImported, JournalRebuilt, Record, RunStarted
 from tenex.core.rollback.whole import ConversationForked, RolledBack
+from tenex.core.trust import room_of
 from tenex.core.work.records import TurnOpened
 
 FIRST: Final = 1
@@ -81,6 +82,8 @@ class News:
     people: tuple[tuple[Role, PublicKey], ...] = ()
     """The users who wrote in it or gave a command, each with what they might do then; not those whose words a fork
     began with."""
+    rooms: tuple[str, ...] = ()
+    """The room of a conversation in direct messages; not of one that an import names."""
 
 
 def summarise(conversation: Conversation, length: int) -> Row:
@@ -113,6 +116,7 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
     rollbacks: list[tuple[int, int]] = []
     withdrawn: list[int] = []
     places: list[tuple[str, int]] = []
+    rooms: list[str] = []
     is_import = False
 
     def add(record: Record, name: str, text: str, author: str = "") -> None:
@@ -122,8 +126,10 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
         match record:
             case ConversationStarted():
                 add(record, "", record.title)
+                rooms.append(room_of(record.address))
             case ConversationForked():
                 add(record, "", record.title)
+                rooms.append(room_of(record.state.identity.address))
                 agents += record.state.cycle.participants
                 phases.append(record.state.cycle.phase)
             case MessageRecorded():
@@ -172,10 +178,11 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
         imported=tuple(filter(None, imported)),
         is_import=is_import,
         rollbacks=tuple(rollbacks),
+        rooms=() if is_import else tuple(filter(None, rooms)),
     )
 
 
 def as_import(row: Row, news: News) -> tuple[Row, News]:
     """What is known of a conversation whose whole journal was written elsewhere, before its import is recorded."""
-    foreign = replace(news, events=(), imported=(*news.imported, *news.events), is_import=True)
+    foreign = replace(news, events=(), imported=(*news.imported, *news.events), is_import=True, rooms=())
     return replace(row, imported=row.seq), foreign

@@ -10,6 +10,7 @@ in. In the order of the questions:
                             whose authors a file only names, nor one that a fork began with; it was sent into the
                             conversation's group, if it has one; and it still counts, so not one before a rollback.
                             A command is no message: `/help` with the id of a thread is not taking part in it.
+    where it may be shown   what was said in direct messages only to the same people, in direct messages
 
 A message that was refused, or waits for its turn, is in no journal. What a user may do now changes nothing about what
 they have read. (ADR 44.)
@@ -25,6 +26,10 @@ from tenex.core.ids import ConversationId, PublicKey
 _PARTICIPANTS = """
 select c.id from messages m join conversations c on c.number = m.conversation
 where m.author in (select value from json_each(?)) and m.seq > c.imported and not m.undone
+and not exists (
+    select 1 from facets f where f.conversation = c.number and f.kind = 'room'
+    and f.value not in (select value from facets where conversation = ? and kind = 'room')
+)
 group by c.number having count(distinct m.author) = ?
 """
 
@@ -45,5 +50,5 @@ def readable(
     query = "select value from facets where conversation = ? and kind in (?, ?)"
     with closing(connection.execute(query, (*asking, Role.MEMBER.value, Role.GUEST.value))) as rows:
         readers = sorted({person.lower(), *(str(key).lower() for (key,) in rows)})
-    with closing(connection.execute(_PARTICIPANTS, (json.dumps(readers), len(readers)))) as rows:
+    with closing(connection.execute(_PARTICIPANTS, (json.dumps(readers), *asking, len(readers)))) as rows:
         return frozenset({here, *(ConversationId(name) for (name,) in rows)})

@@ -1,8 +1,8 @@
 """The index's tables, and every statement that writes them, as functions over a connection.
 
-A conversation has a number of its own here, because its id would be most of every other table. `facets` are the agents,
-phases and users (by their role) a conversation may be looked for by; `words` holds the text of `messages` under the
-same number.
+A conversation has a number of its own here, because its id would be most of every other table. `facets` are the
+agents, phases and users (by their role) a conversation may be looked for by, and the room of one in direct messages;
+`words` holds the text of `messages` under the same number.
 
 Two journals may say that the same event is theirs: one was copied, or imported with forged ids. `events` holds every
 such claim, and a question decides between them (`OWNER`), so the answer does not depend on which journal was read
@@ -71,6 +71,9 @@ create table cursors (relay text primary key, at integer not null) without rowid
 pragma user_version = {VERSION};
 """
 
+ROOM: Final = "room"
+"""The facet that holds the people of a conversation in direct messages."""
+
 _MOST: Final = 2**63 - 1
 
 _NAMES: Final = [one.name for one in fields(Row)]
@@ -87,6 +90,15 @@ OWNER: Final = CLAIMS.format(imported=0)
 """Those that received or published it here; the first one has it."""
 IMPORTED: Final = CLAIMS.format(imported=1)
 """Those that were imported with it."""
+
+ROOM_OF: Final = """
+select f.value from facets f join conversations c on c.number = f.conversation where c.id = ? and f.kind = 'room'
+"""
+NEWEST_IN: Final = """
+select c.id from facets f join conversations c on c.number = f.conversation
+where f.kind = 'room' and f.value = ? order by c.started desc, c.id desc limit 1
+"""
+"""Reads all facets, some ms; the newest of each room is remembered (`runtime.inbox`)."""
 
 _TWICE: Final = """
 select c.id, o.id, count(*) from events e join events f on f.event_id = e.event_id and f.conversation <> e.conversation
@@ -149,6 +161,7 @@ class Batch:
         self.facets.update(dict.fromkeys((row.id, "agent", agent) for agent in news.agents))
         self.facets.update(dict.fromkeys((row.id, "phase", phase.value) for phase in news.phases))
         self.facets.update(dict.fromkeys((row.id, role.value, key) for role, key in news.people))
+        self.facets.update(dict.fromkeys((row.id, ROOM, room) for room in news.rooms))
 
     def forget(self, conversation: ConversationId) -> None:
         """Drop what waits here of a conversation, and have the tables drop theirs."""

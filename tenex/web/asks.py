@@ -13,6 +13,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, RunId
 from tenex.core.port_values import UnsignedEvent
 from tenex.core.projection import glance_of
+from tenex.core.trust import room_of
 
 Kind = Literal["question", "approval", "waiver", "turn"]
 
@@ -68,8 +69,12 @@ def asks_of(state: Conversation, records: Iterable[r.Record]) -> list[Ask]:
 
 
 def replied_by(state: Conversation, message: r.MessageSent | None) -> Replied | None:
-    """The message as one that can be answered: by its last event, which is where a client shows its end."""
-    if message is None or not message.events or not message.relays or not state.identity.address:
+    """The message as one that can be answered: by its last event, which is where a client shows its end.
+
+    Not in direct messages: a page writes what everybody can read.
+    """
+    address = state.identity.address
+    if message is None or not message.events or not message.relays or not address or room_of(address):
         return None
     return Replied(event=message.events[-1], relays=message.relays, address=state.identity.address)
 

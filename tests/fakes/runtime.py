@@ -17,6 +17,7 @@ from tenex.core.config import PeerGroup, Policy
 from tenex.core.conversation import Conversation, Run, fold
 from tenex.core.effects import Evaluate
 from tenex.core.errors import AppendFailed
+from tenex.core.identity.records import ConversationStarted
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.memory.transcript import entries_for
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Note, Quote, ToolSpec, Usage
@@ -32,6 +33,7 @@ from tenex.core.ports import (
     PublishOutcome,
     ToolResult,
     UnsignedEvent,
+    Wrap,
     ignore_text,
 )
 from tenex.core.records import Record
@@ -154,6 +156,15 @@ class World:
     def imported(self, id_: str) -> ConversationId | None:
         return None
 
+    def room_of(self, conversation: ConversationId) -> str:
+        begun = self.records(ConversationStarted, conversation)
+        return str(begun[0].address.get("room") or "") if begun else ""
+
+    def newest_in(self, room: str) -> tuple[ConversationId, str] | None:
+        begun = [(self.records(ConversationStarted, name), name) for name in self.books if self.room_of(name) == room]
+        newest = max(begun, key=lambda each: (each[0][0].at, each[1]), default=None)
+        return None if newest is None else (newest[1], newest[0][0].title)
+
     def conversation_of(self, event_id: str) -> ConversationId | None:
         """The conversation of an event, from the journals."""
         for conversation, book in self.books.items():
@@ -218,6 +229,9 @@ class World:
                 content=draft.text,
             ),
         )
+
+    def wraps(self, draft: OutgoingMessage, events: Sequence[UnsignedEvent]) -> tuple[Wrap, ...]:
+        return ()
 
     def relays(self, draft: OutgoingMessage) -> tuple[str, ...]:
         return (RELAY,)
@@ -350,6 +364,8 @@ class Daemon:
         tagged: tuple[PublicKey, ...] = (),
         starts: bool = True,
         expires_at: int | None = None,
+        room: str = "",
+        title: str = "",
     ) -> str:
         self.world.ids += 1
         event = EventId(event_id or f"{self.world.ids:064x}")
@@ -358,7 +374,7 @@ class Daemon:
             author=author,
             text=text,
             created_at=created_at or self.world.clock.now() // 1000,
-            conversation=ConversationId(conversation),
+            conversation=ConversationId(event if room else conversation),
             starts=starts,
             reply_to=EventId(reply_to) if reply_to else None,
             references=(EventId(reply_to),) if reply_to else (),
@@ -367,7 +383,9 @@ class Daemon:
             mentions=mentions,
             tagged=tagged,
             expires_at=expires_at,
-            address=address or {"form": "notes"},
+            room=room,
+            title=title,
+            address=address or {"form": "direct" if room else "notes", "room": room},
             origin={"form": "notes", "id": event, "author": author},
         )
         verdict = self.runtime.inbox.receive(message)

@@ -143,6 +143,20 @@ async def test_comments_on_a_page_and_on_an_article_are_answered_under_the_same_
         assert all(output["verified"] for output in alice.outputs)
 
 
+@pytest.mark.parametrize(("kind", "inner"), [(1059, 14), (4, 4)])
+async def test_a_conversation_in_direct_messages(kind: int, inner: int, relay: str, tmp_path: Path) -> None:
+    async with owned(in_process, relay, tmp_path / "data", CLIENT) as (daemon, alice):
+        await alice.listen(kinds=[kind], _p=[alice.pubkey])
+        await alice.do("write_to", kind=kind, to=daemon.project, content=HELLO)
+        await alice.until(lambda _: any("hello.py" in output["opened"]["content"] for output in alice.outputs))
+        for output in alice.outputs:
+            opened = output["opened"]
+            assert output["verified"] is True
+            assert (opened["kind"], opened["pubkey"]) == (inner, daemon.project)
+            assert ["p", alice.pubkey] in opened["tags"]
+    assert (daemon.workspace / "hello.py").read_text() == 'print("hello")\n'
+
+
 def _is_a_child_of_the_root(output: Output, root: str, person: str, relay: str) -> None:
     """A genuine comment, whose root and parent are the kind 11, for the one who asked."""
     answer, parsed = output["heard"], output["nip22"]

@@ -1,31 +1,39 @@
-"""Direct messages by another implementation: who wrote them is found, and it reads the answers."""
+"""Direct messages as relays have them, by us and by another implementation: each reads what the other has made."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from tenex.core.ids import PublicKey
+from tenex.core.port_values import UnsignedEvent
 from tenex.nostr.direct import (
-    CHAT,
-    ENCRYPTED,
+    EPHEMERAL_WRAP,
+    FILE,
     GIFT_WRAP,
     LARGEST,
     SEAL,
     answer_to,
+    encrypted,
+    finished,
+    nip04_decrypt,
     nip44_decrypt,
     nip44_encrypt,
     read_direct,
+    wrapped,
 )
 from tenex.nostr.events import Event, parse_event, sign, to_wire, unsigned_event
 from tenex.nostr.keys import SecretKey
+from tenex.nostr.threading.direct import CHAT, ENCRYPTED, LARGEST_RUMOR, LARGEST_TEXT
 
 sdk = pytest.importorskip("nostr_sdk")
 
 ALICE, PROJECT, AGENT = SecretKey.generate(), SecretKey.generate(), SecretKey.generate()
 KEYS = {key.public: key for key in (PROJECT, AGENT)}
 NOW = 1_800_000_000
-TEXT = "Write a public note."
+TEXT = "Only text is read."
+RELAY_BYTES = 64 * 1024
 
 
 def theirs(key: SecretKey) -> Any:
@@ -36,16 +44,31 @@ def received(event: Any) -> Event:
     return parse_event(json.loads(event.as_json()))
 
 
-def event(kind: int, content: str, key: SecretKey = ALICE, to: PublicKey = PROJECT.public) -> Event:
-    return sign(unsigned_event(key.public, NOW, kind, [["p", to]], content), key)
+def event(
+    kind: int, content: str, key: SecretKey = ALICE, to: PublicKey = PROJECT.public, tags: Sequence[Sequence[str]] = ()
+) -> Event:
+    return sign(unsigned_event(key.public, NOW, kind, [["p", to], *tags], content), key)
 
 
-def wrapped(rumor: object, by: SecretKey = ALICE, seal_kind: int = SEAL, once: SecretKey | None = None) -> Event:
+def in_a_wrap(
+    rumor: object,
+    by: SecretKey = ALICE,
+    seal_kind: int = SEAL,
+    kind: int = GIFT_WRAP,
+) -> Event:
     """A gift wrap that holds anything."""
-    once = once or SecretKey.generate()
+    once = SecretKey.generate()
     inner = nip44_encrypt(json.dumps(rumor), by.shared_secret(PROJECT.public))
     seal = to_wire(sign(unsigned_event(by.public, NOW, seal_kind, [], inner), by))
-    return event(GIFT_WRAP, nip44_encrypt(json.dumps(seal), once.shared_secret(PROJECT.public)), once)
+    return event(kind, nip44_encrypt(json.dumps(seal), once.shared_secret(PROJECT.public)), once)
+
+
+def opened(wrap: UnsignedEvent, key: SecretKey) -> tuple[str, dict[str, Any]]:
+    """Who sealed it and what is in it, as rust-nostr reads it."""
+    whole = finished(wrap)
+    assert whole is not None
+    gift = sdk.UnwrappedGift.from_gift_wrap(theirs(key), sdk.Event.from_json(json.dumps(to_wire(whole))))
+    return gift.sender().to_hex(), json.loads(gift.rumor().as_json())
 
 
 @pytest.mark.parametrize("length", [1, 31, 32, 33, 64, 65, 256, 257, 1_000, 60_000])
@@ -65,35 +88,98 @@ def test_the_author_of_a_gift_wrap_is_the_one_of_its_seal_and_reads_the_answer_i
     message = read_direct(wrap, KEYS)
     assert message is not None
     assert (message.author, message.to, message.is_wrapped) == (ALICE.public, AGENT.public, True)
-    assert "secret" not in repr(message)
+    assert (message.event.kind, message.event.content, message.is_read) == (CHAT, "the secret", True)
     answer = answer_to(message, TEXT, AGENT, NOW)
     assert answer.kind == GIFT_WRAP
-    assert AGENT.public not in json.dumps(to_wire(answer)), "nothing in the open says who answers"
+    assert AGENT.public not in json.dumps([answer.pubkey, answer.tags, answer.content]), "nothing says who answers"
     assert NOW - 2 * 86_400 <= answer.created_at <= NOW
-    gift = sdk.UnwrappedGift.from_gift_wrap(theirs(ALICE), sdk.Event.from_json(json.dumps(to_wire(answer))))
-    rumor = json.loads(gift.rumor().as_json())
-    assert gift.sender().to_hex() == AGENT.public
+    who, rumor = opened(answer, ALICE)
+    assert who == AGENT.public
     assert (rumor["kind"], rumor["content"], rumor["tags"]) == (CHAT, TEXT, [["p", ALICE.public]])
 
 
-def test_a_kind_4_is_answered_by_a_kind_4() -> None:
+def test_two_wraps_of_a_message_have_nothing_in_common_but_what_is_in_them() -> None:
+    rumor = unsigned_event(PROJECT.public, NOW, CHAT, [["p", ALICE.public]], TEXT)
+    first, second = (wrapped(rumor, ALICE.public, PROJECT) for _ in range(2))
+    assert first.pubkey != second.pubkey
+    assert first.content != second.content
+    assert opened(first, ALICE) == opened(second, ALICE)
+    assert opened(first, ALICE)[1]["id"] == rumor.id
+
+
+@pytest.mark.parametrize("character", ["x", "ü", '"'])
+def test_the_largest_message_fits_into_an_event_that_relays_take(character: str) -> None:
+    size = len(json.dumps(character, ensure_ascii=False).encode()) - 2
+    rumor = unsigned_event(PROJECT.public, NOW, CHAT, [], character * ((LARGEST_RUMOR - 300) // size))
+    whole = finished(wrapped(rumor, ALICE.public, PROJECT))
+    assert whole is not None
+    assert len(json.dumps(["EVENT", to_wire(whole)])) < RELAY_BYTES
+    text = unsigned_event(PROJECT.public, NOW, ENCRYPTED, [["p", ALICE.public]], character * (LARGEST_TEXT // size))
+    assert len(json.dumps(["EVENT", to_wire(sign(encrypted(text, PROJECT), PROJECT))])) < RELAY_BYTES
+
+
+def test_only_a_wrap_with_a_good_signature_is_finished() -> None:
+    rumor = unsigned_event(PROJECT.public, NOW, CHAT, [["p", ALICE.public]], TEXT)
+    wrap = wrapped(rumor, ALICE.public, PROJECT)
+    note = sign(unsigned_event(PROJECT.public, NOW, 1, [], "hello"), PROJECT)
+    fields = ("id", "pubkey", "created_at", "kind", "tags", "content")
+
+    def signed(event: Event | UnsignedEvent, sig: str) -> UnsignedEvent:
+        return UnsignedEvent(**{name: getattr(event, name) for name in fields}, sig=sig)
+
+    assert finished(signed(wrap, wrap.sig)) is not None
+    assert finished(signed(wrap, "0" * 128)) is None
+    assert finished(signed(wrap, "")) is None
+    assert finished(signed(note, note.sig)) is None
+
+
+def test_a_kind_4_is_read_and_answered_by_a_kind_4() -> None:
     project = sdk.PublicKey.parse(PROJECT.public)
     content = sdk.nip04_encrypt(theirs(ALICE).secret_key(), project, "the secret")
-    message = read_direct(event(ENCRYPTED, content), KEYS)
+    message = read_direct(event(ENCRYPTED, content, tags=[["p", AGENT.public]]), KEYS)
     assert message is not None
+    assert (message.event.content, message.is_read, message.is_wrapped) == ("the secret", True, False)
+    assert message.event.tags == (("p", PROJECT.public),), "no one else can read it"
     answer = answer_to(message, TEXT, PROJECT, NOW)
-    assert (answer.kind, answer.pubkey) == (ENCRYPTED, PROJECT.public)
+    assert (answer.kind, answer.pubkey, answer.sig) == (ENCRYPTED, PROJECT.public, "")
     assert sdk.nip04_decrypt(theirs(ALICE).secret_key(), project, answer.content) == TEXT
+    assert nip04_decrypt(answer.content, ALICE.shared_secret(PROJECT.public)) == TEXT
 
 
-@pytest.mark.parametrize("kind", [14, 15])
-def test_a_private_message_that_was_published_as_it_is_is_answered_in_a_gift_wrap(kind: int) -> None:
+@pytest.mark.parametrize("content", ["", "hello", "?iv=", "AAAA?iv=AAAA", "A" * (LARGEST + 4)])
+def test_a_kind_4_that_cannot_be_decrypted_is_no_message(content: str) -> None:
+    assert read_direct(event(ENCRYPTED, content), KEYS) is None
+
+
+@pytest.mark.parametrize(("kind", "is_read"), [(CHAT, True), (FILE, False)])
+def test_a_private_message_that_was_published_as_it_is_is_answered_in_a_gift_wrap(kind: int, is_read: bool) -> None:
     message = read_direct(event(kind, "hello"), KEYS)
     assert message is not None
-    assert (message.author, answer_to(message, TEXT, PROJECT, NOW).kind) == (ALICE.public, GIFT_WRAP)
+    assert (message.author, message.is_read) == (ALICE.public, is_read)
+    assert answer_to(message, TEXT, PROJECT, NOW).kind == GIFT_WRAP
 
 
-RUMOR = {"pubkey": ALICE.public, "created_at": NOW, "kind": CHAT, "tags": [], "content": "hello"}
+RUMOR = {"pubkey": ALICE.public, "created_at": NOW, "kind": CHAT, "tags": [["p", PROJECT.public]], "content": "hello"}
+
+
+@pytest.mark.parametrize("kind", [GIFT_WRAP, EPHEMERAL_WRAP])
+def test_a_wrap_is_read_also_one_that_relays_do_not_keep(kind: int) -> None:
+    message = read_direct(in_a_wrap(RUMOR, kind=kind), KEYS)
+    assert message is not None
+    assert message.event.content == "hello"
+
+
+def test_a_message_that_names_no_reader_is_for_who_could_open_it() -> None:
+    message = read_direct(in_a_wrap({**RUMOR, "tags": []}), KEYS)
+    assert message is not None
+    assert message.event.tags == (("p", PROJECT.public),)
+
+
+@pytest.mark.parametrize(("kind", "is_read"), [(5, True), (7, True), (15, False), (444, False)])
+def test_reactions_and_deletions_are_read_and_files_and_invitations_are_not(kind: int, is_read: bool) -> None:
+    message = read_direct(in_a_wrap({**RUMOR, "kind": kind}), KEYS)
+    assert message is not None
+    assert message.is_read is is_read
 
 
 @pytest.mark.parametrize(
@@ -102,12 +188,16 @@ RUMOR = {"pubkey": ALICE.public, "created_at": NOW, "kind": CHAT, "tags": [], "c
         event(GIFT_WRAP, "not encrypted"),
         event(GIFT_WRAP, ""),
         event(GIFT_WRAP, "A" * (LARGEST + 4)),
-        wrapped({**RUMOR, "pubkey": PROJECT.public}),  # says that another one wrote it
-        wrapped({**RUMOR, "kind": 7}),  # a reaction
-        wrapped({**RUMOR, "kind": [CHAT]}),
-        wrapped([RUMOR]),
-        wrapped("hello"),
-        wrapped(RUMOR, seal_kind=1),
+        in_a_wrap({**RUMOR, "pubkey": PROJECT.public}),  # says that another one wrote it
+        in_a_wrap({**RUMOR, "id": "0" * 64}),  # an id that is not its own
+        in_a_wrap({**RUMOR, "kind": 10_000}),
+        in_a_wrap({**RUMOR, "kind": ENCRYPTED}),
+        in_a_wrap({**RUMOR, "kind": [CHAT]}),
+        in_a_wrap({**RUMOR, "tags": [[1]]}),
+        in_a_wrap({name: value for name, value in RUMOR.items() if name != "tags"}),
+        in_a_wrap([RUMOR]),
+        in_a_wrap("hello"),
+        in_a_wrap(RUMOR, seal_kind=1),
         event(GIFT_WRAP, "hello", to=ALICE.public),
         event(1, "hello"),
     ],
@@ -122,4 +212,4 @@ def test_a_seal_that_its_author_did_not_sign_is_no_message() -> None:
     seal = to_wire(sign(unsigned_event(ALICE.public, NOW, SEAL, [], inner), ALICE)) | {"sig": "0" * 128}
     wrap = event(GIFT_WRAP, nip44_encrypt(json.dumps(seal), once.shared_secret(PROJECT.public)), once)
     assert read_direct(wrap, KEYS) is None
-    assert read_direct(wrapped(RUMOR), KEYS) is not None
+    assert read_direct(in_a_wrap(RUMOR), KEYS) is not None

@@ -497,6 +497,16 @@ async def test_a_file_that_is_imported_moves_into_its_folder(home: Home) -> None
     assert fold(OLD, await home.folder.read(OLD)) == state
 
 
+async def test_an_imported_conversation_in_direct_messages_is_sent_to_no_one(home: Home) -> None:
+    """A file may name anybody as its people."""
+    named: dict[str, Any] = {"form": "direct", "root": OLD, "room": "e" * 64, "key": "a" * 64, "relays": ["ws://x"]}
+    named["people"] = ["b" * 64]
+    file = put(home, {"id": OLD, "title": "Login", "phase": "PLAN", "metadata": {"address": named}})
+    await home.recovery.import_file(file, OLD)
+    place = fold(OLD, await home.folder.read(OLD)).identity.address
+    assert (place["form"], place["room"], place["key"], place["people"], place["relays"]) == ("direct", OLD, "", [], [])
+
+
 @pytest.mark.parametrize("name", ["history", "phaseTransitions", "orchestratorTurns"])
 async def test_a_value_that_is_not_a_list_is_named_and_the_rest_is_imported(home: Home, name: str) -> None:
     imported = await home.recovery.import_file(put(home, {"id": OLD, "phase": "PLAN", name: 5}), OLD)

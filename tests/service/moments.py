@@ -22,6 +22,7 @@ from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.ports import ExecutionContext, Model, OnText, PublishOutcome, ToolResult, UnsignedEvent, ignore_text
 from tenex.nostr import pool
 from tenex.nostr.compose import Publisher
+from tenex.nostr.direct import GIFT_WRAP
 from tenex.nostr.keys import parse_public_key
 from tenex.nostr.timeouts import RelayTimeouts
 from tenex.settings import load
@@ -163,7 +164,7 @@ def watch(moments: Moments) -> None:
         flush(self, descriptor, data)
 
     async def watched_publish(self: Publisher, event: UnsignedEvent, relay: str) -> PublishOutcome:
-        if event.kind != 1:
+        if event.kind not in (1, GIFT_WRAP):
             return await publish(self, event, relay)
         await moments.reach("publish")
         outcome = await publish(self, event, relay)

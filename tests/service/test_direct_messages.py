@@ -1,7 +1,9 @@
-"""A real daemon, a real relay, and direct messages by another implementation: each form is answered once a day."""
+"""A real daemon, a real relay, and a conversation that only its people can read."""
 
 import asyncio
 import json
+import signal
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +11,23 @@ import pytest
 
 from tenex.app.direct_messages import GUESTS_PER_DAY
 from tenex.core import records as r
+from tenex.nostr.direct import FILE, GIFT_WRAP, SEAL, nip44_encrypt
+from tenex.nostr.embedded import embedded_relay
+from tenex.nostr.events import sign, to_wire, unsigned_event
 from tenex.nostr.keys import KeyRing, SecretKey, npub
+from tenex.nostr.threading.direct import CHAT
+from tests.fakes.modelscripts import Team
 
 from . import person
-from .kit import Folder, Process, daemon, of_kind
+from .chats import Chat, overheard
+from .kit import Folder, Process, daemon, of_kind, ordered
+from .loopback import at_work
+from .test_approvals import COMMAND, UNCONFINED, runs, times
 
 sdk = pytest.importorskip("nostr_sdk")
 
 BEN, STRANGER = SecretKey.generate(), SecretKey.generate()
-SECRET = "the cake is in the cellar"
+HELLO = "Create hello.py that prints hello"
 DEBUG = {"TENEX_LOG__LEVEL": "debug"}
 
 
@@ -25,23 +35,28 @@ def theirs(key: SecretKey) -> Any:
     return sdk.Keys.parse(key.nsec)
 
 
-def encrypted(by: SecretKey, to: str) -> person.Wire:
-    text = sdk.nip04_encrypt(theirs(by).secret_key(), sdk.PublicKey.parse(to), SECRET)
-    return person.note(by, text, ["p", to], kind=4)
-
-
-def wrapped(by: SecretKey, to: str) -> person.Wire:
-    made: person.Wire = json.loads(sdk.nip17_make_private_msg(theirs(by), sdk.PublicKey.parse(to), SECRET).as_json())
+def of_another_library(by: SecretKey, to: str, text: str) -> person.Wire:
+    """A gift wrap as rust-nostr makes it."""
+    made: person.Wire = json.loads(sdk.nip17_make_private_msg(theirs(by), sdk.PublicKey.parse(to), text).as_json())
     return made
 
 
-def opened(event: person.Wire, key: SecretKey) -> tuple[str, str]:
-    """Who answers, and what, as the client of the author of a message shows it."""
-    if event["kind"] == 4:
-        sender = sdk.PublicKey.parse(event["pubkey"])
-        return event["pubkey"], sdk.nip04_decrypt(theirs(key).secret_key(), sender, event["content"])
-    gift = sdk.UnwrappedGift.from_gift_wrap(theirs(key), sdk.Event.from_json(json.dumps(event)))
-    return gift.sender().to_hex(), json.loads(gift.rumor().as_json())["content"]
+def encrypted(by: SecretKey, to: str, text: str) -> person.Wire:
+    """A kind 4."""
+    content = sdk.nip04_encrypt(theirs(by).secret_key(), sdk.PublicKey.parse(to), text)
+    return person.note(by, content, ["p", to], kind=4)
+
+
+async def began(folder: Folder, count: int = 1) -> str:
+    """Wait for so many conversations; the one that began last."""
+
+    def newest() -> str | None:
+        started = {name: of_kind(folder.records(name), r.ConversationStarted) for name in folder.names}
+        known = {name: records[0].at for name, records in started.items() if records}
+        return max(known, key=lambda name: known[name]) if len(known) == count else None
+
+    name: str = await person.until(newest)
+    return name
 
 
 async def listening(folder: Folder) -> str:
@@ -51,69 +66,297 @@ async def listening(folder: Folder) -> str:
     return name
 
 
-async def sent(folder: Folder, process: Process, *events: person.Wire) -> list[bool]:
-    """Send direct messages; which of them the daemon takes for an answer."""
-    await person.publish(folder.url, *events)
-    found: dict[str, bool] = {}
+async def taken(process: Process, *events: person.Wire) -> None:
+    """Wait until a daemon with `DEBUG` has looked at these events."""
 
-    def all_there() -> bool:
-        logs = (log for log in process.logs if log["event"] == "direct_message.received")
-        found.update({log["event_id"]: log["is_answered"] for log in logs})
-        return all(event["id"] in found for event in events)
+    def are_there() -> bool:
+        known = {log.get("event_id") for log in process.logs if log["event"] == "direct_message.received"}
+        return known >= {event["id"] for event in events}
 
-    await person.until(all_there)
-    return [found[event["id"]] for event in events]
+    await person.until(are_there)
 
 
-async def answers(folder: Folder, to: SecretKey, count: int) -> list[person.Wire]:
-    """What the relay keeps for someone, once there are so many."""
-    async with asyncio.timeout(60):
-        while len(kept := await person.stored(folder.url, kinds=[4, 14, 1059], _p=[to.public])) < count:
-            pass  # each look is a connection of its own
-    return kept
-
-
-@pytest.mark.parametrize("form", [encrypted, wrapped])
-async def test_a_direct_message_is_answered_once_a_day_in_its_own_form(tmp_path: Path, relay: str, form: Any) -> None:
+async def test_a_whole_conversation_of_which_the_relay_holds_only_wraps(tmp_path: Path, relay: str) -> None:
     folder = Folder(tmp_path / "data", relay)
-    agent = KeyRing(folder.data / "keys").get("planner")
-    async with daemon(folder, **DEBUG) as process:
-        name = await listening(folder)
-        assert await sent(folder, process, form(folder.owner, agent.public)) == [True]
-        answer = (await answers(folder, folder.owner, 1))[0]
-        who, text = opened(answer, folder.owner)
-        assert (answer["kind"], who) == (form(BEN, agent.public)["kind"], agent.public)
-        assert f"mentions nostr:{npub(folder.project.public)}" in text
-        again = [encrypted(folder.owner, folder.project.public), wrapped(folder.owner, agent.public)]
-        assert await sent(folder, process, *again) == [False, False]
-    assert SECRET not in process.stderr
-    async with daemon(folder, **DEBUG) as process:
-        assert await sent(folder, process, form(folder.owner, folder.project.public)) == [False], "of the same day"
-    assert len(await answers(folder, folder.owner, 1)) == 1
-    assert folder.names == [name], "no conversation began"
+    me = Chat(folder.owner, relay, folder.project.public)
+    async with daemon(folder) as process:
+        started = await listening(folder)
+        before = await person.stored(relay, kinds=[1, 1111])
+        async with overheard(relay) as events:
+            events.clear()
+            await person.publish(relay, of_another_library(folder.owner, folder.project.public, HELLO))
+            name = await began(folder, 2)
+            await folder.until(name, "ended")
+            await folder.delivered(name)
+            answers = await me.received()
+            await me.write("/status")
+            status = await me.until("Used so far")
+        assert events == [], "nothing of it is public, not even that somebody is typing"
+        assert await person.stored(relay, kinds=[1, 1111]) == before
+    assert (folder.workspace / "hello.py").read_text() == 'print("hello")\n'
+    assert {message.kind for message in answers} == {CHAT}
+    assert {message.pubkey for message in [*answers, status]} == {folder.project.public}, "one chat for all agents"
+    sent = of_kind(folder.records(name), r.MessageSent, lambda record: record.is_published)
+    assert len(answers) == sum(len(record.events) for record in sent) - 1
+    assert any(message.content.startswith("Executor: ") for message in answers), "and each says who it is"
+    stored = await person.stored(relay)
+    assert {event["kind"] for event in stored} <= {0, 1, 10002, 10050, GIFT_WRAP}
+    assert HELLO not in json.dumps(stored)
+    assert "hello.py" not in json.dumps(stored)
+    assert HELLO not in process.stderr
+    gift = next(event for event in stored if ["p", folder.owner.public] in event["tags"] and event["kind"] == GIFT_WRAP)
+    opened = sdk.UnwrappedGift.from_gift_wrap(theirs(folder.owner), sdk.Event.from_json(json.dumps(gift)))
+    assert opened.sender().to_hex() == folder.project.public, "another library reads it"
+    assert sorted(folder.names) == sorted([started, name])
 
 
-async def test_strangers_get_no_answer(tmp_path: Path, relay: str) -> None:
+async def test_our_keys_say_where_they_want_private_messages(tmp_path: Path, relay: str) -> None:
     folder = Folder(tmp_path / "data", relay)
-    async with daemon(folder, **DEBUG) as process:
+    async with daemon(folder):
+        async with asyncio.timeout(60):
+            while len(lists := await person.stored(relay, kinds=[10050])) < len(folder.public_keys):
+                pass
+    assert {event["pubkey"] for event in lists} == folder.public_keys
+    assert all(event["tags"] == [["relay", relay]] for event in lists)
+
+
+async def test_messages_go_on_with_the_newest_conversation_until_the_next_begins(tmp_path: Path, relay: str) -> None:
+    folder = Folder(tmp_path / "data", relay)
+    me = Chat(folder.owner, relay, folder.project.public)
+    async with daemon(folder):
         await listening(folder)
-        await person.publish(relay, encrypted(STRANGER, folder.project.public))
-        assert await sent(folder, process, wrapped(STRANGER, folder.project.public)) == [False]
-        assert await sent(folder, process, wrapped(folder.owner, folder.project.public)) == [True]
-        await answers(folder, folder.owner, 1)
-    assert await answers(folder, STRANGER, 0) == []
+        first = await me.write("Hello there")
+        assert await began(folder, 2) == first
+        await me.until(count=1)
+        await me.write("/status")
+        await me.until("Used so far")
+        second = await me.write("/new Hello again")
+        assert await began(folder, 3) == second
+        wrote = await person.until(lambda: of_kind(folder.records(second), r.MessageRecorded))
+        assert [record.text for record in wrote] == ["Hello again"]
+        ended = await person.until(lambda: of_kind(folder.records(first), r.Ended))
+        assert "began another conversation" in ended[0].reason
+        third = await me.write("And this", ["subject", "Another subject"])
+        assert await began(folder, 4) == third
+        assert folder.state(third).identity.title == "Another subject"
+        await me.write("/status", ["subject", "Another subject"])
+        await person.until(lambda: of_kind(folder.records(third), r.CommandGiven))
+        answer = of_kind(folder.records(first), r.MessageSent)[0]
+        await me.write("/status", ["e", answer.events[0].id])
+        await person.until(lambda: len(of_kind(folder.records(first), r.CommandGiven)) == 2)
+    async with daemon(folder):
+        await me.write("/status")
+        await person.until(lambda: len(of_kind(folder.records(third), r.CommandGiven)) == 2)
+        blank = await me.write("/new")
+        assert await began(folder, 5) == blank
+        await me.until("This is a new conversation")
+    assert len(folder.names) == 5
 
 
-async def test_of_many_guests_only_so_many_get_an_answer_in_a_day(tmp_path: Path, relay: str) -> None:
+async def test_the_key_that_was_written_to_answers(tmp_path: Path, relay: str) -> None:
+    folder = Folder(tmp_path / "data", relay)
+    planner = KeyRing(folder.data / "keys").get("planner").public
+    me = Chat(folder.owner, relay, planner)
+    async with daemon(folder):
+        await listening(folder)
+        await me.write("/status")
+        answer = await me.until("Used so far")
+        name = await began(folder, 2)
+        assert answer.pubkey == planner
+        assert folder.state(name).identity.address["people"] == [folder.owner.public]
+        other = Chat(folder.owner, relay, folder.project.public)
+        await other.write("/status")
+        assert await began(folder, 3) != name, "the chat with the project is another one"
+
+
+async def test_answers_go_where_their_reader_looks_for_them(tmp_path: Path, relay: str) -> None:
+    folder = Folder(tmp_path / "data", relay)
+    async with embedded_relay() as inbox, embedded_relay() as reads:
+        folder.edit(f'urls = ["{relay}"]', f'urls = ["{relay}", "{inbox}", "{reads}"]')
+        folder.edit("[people]\n", f'[people]\nmembers = ["{npub(BEN.public)}"]\n')
+        await person.publish(relay, person.note(folder.owner, "", ["relay", inbox], kind=10050))
+        await person.publish(relay, person.note(folder.owner, "", ["r", reads], kind=10002))
+        await person.publish(relay, person.note(BEN, "", ["r", relay, "write"], ["r", reads, "read"], kind=10002))
+        async with daemon(folder) as process:
+            await listening(folder)
+            await Chat(folder.owner, relay, folder.project.public).write("/status")
+            await Chat(folder.owner, inbox, folder.project.public).until("Used so far")
+            await Chat(BEN, relay, folder.project.public).write("/status")
+            await Chat(BEN, reads, folder.project.public).until("Used so far")
+            log = await process.until("direct_message.no_inbox_relays")
+            assert (log["author"], "10002" in log["used"]) == (BEN.public[:8], True)
+            for name in folder.names:
+                await folder.delivered(name)
+        for url, key in ((relay, folder.owner), (reads, folder.owner), (relay, BEN), (inbox, BEN)):
+            assert await Chat(key, url).received() == []
+
+
+@pytest.mark.parametrize(("moment", "at"), [("publish", 1), ("published", 2), ("appended", 3)])
+async def test_a_wrap_is_the_same_after_a_death(tmp_path: Path, relay: str, moment: Any, at: int) -> None:
+    folder = Folder(tmp_path / "data", relay)
+    me = Chat(folder.owner, relay, folder.project.public)
+    async with daemon(folder):
+        await listening(folder)
+    async with ordered(folder, moment, at) as first:
+        await me.write(HELLO)
+        assert await first.ended() == -signal.SIGKILL, first.stderr
+    async with daemon(folder):
+        name = await began(folder, 2)
+        await folder.until(name, "ended")
+        await folder.delivered(name)
+    sent = of_kind(folder.records(name), r.MessageSent)
+    wraps = [wrap.event.id for record in sent for wrap in record.wraps]
+    kept = await person.stored(relay, kinds=[GIFT_WRAP], _p=[folder.owner.public])
+    assert Counter(event["id"] for event in kept) == Counter(wraps), "each that the journal holds, once"
+    messages = [message.id for message in await me.received()]
+    assert sorted(messages) == sorted(event.id for record in sent for event in record.events)
+
+
+async def test_what_is_forged_repeated_or_by_strangers_begins_nothing(tmp_path: Path, relay: str) -> None:
+    folder = Folder(tmp_path / "data", relay)
+    me = Chat(folder.owner, relay, folder.project.public)
+    async with daemon(folder, **DEBUG) as process:
+        started = await listening(folder)
+        rumor = me.rumor("I am the owner")
+        inner = {name: getattr(rumor, name) for name in ("id", "pubkey", "created_at", "kind", "tags", "content")}
+        forged = _wrapped_by(STRANGER, inner, folder.project.public)
+        strange = Chat(STRANGER, relay, folder.project.public)
+        events = [forged, *strange.wraps(strange.rumor("Hello"))]
+        await person.publish(relay, *events)
+        await taken(process, *events)
+        again = me.rumor("/status")
+        twice = [*me.wraps(again), *me.wraps(again)]
+        assert twice[0]["id"] != twice[1]["id"]
+        await person.publish(relay, *twice)
+        await taken(process, *twice)
+        name = await began(folder, 2)
+        await me.until("Used so far")
+        await person.publish(relay, *me.wraps(me.rumor("/help")))
+        await me.until("Write what you want")
+        assert len(of_kind(folder.records(name), r.CommandGiven)) == 2
+    assert sorted(folder.names) == sorted([started, name])
+    assert await strange.received() == []
+
+
+def _wrapped_by(key: SecretKey, rumor: dict[str, Any], to: str) -> person.Wire:
+    """A rumor of somebody in a seal of somebody else."""
+    secret = key.shared_secret(to)  # type: ignore[arg-type]
+    seal = sign(unsigned_event(key.public, 1, SEAL, (), nip44_encrypt(json.dumps(rumor), secret)), key)
+    once = SecretKey.generate()
+    content = nip44_encrypt(json.dumps(to_wire(seal)), once.shared_secret(to))  # type: ignore[arg-type]
+    return to_wire(sign(unsigned_event(once.public, 1, GIFT_WRAP, (("p", to),), content), once))
+
+
+async def test_what_is_private_and_what_is_public_never_meet(tmp_path: Path, relay: str) -> None:
+    folder = Folder(tmp_path / "data", relay)
+    me = Chat(folder.owner, relay, folder.project.public)
+    async with daemon(folder):
+        public = await listening(folder)
+        await me.write("/status", ["e", public])
+        private = await began(folder, 2)
+        assert private != public
+        await me.until("Used so far")
+        await folder.write("/help", to=private)
+        later = await folder.write("/status")
+        await person.until(lambda: of_kind(folder.records(later), r.CommandGiven))
+        assert len(of_kind(folder.records(private), r.CommandGiven)) == 1
+        assert [record.command for record in of_kind(folder.records(public), r.CommandGiven)] == ["status"]
+    assert sorted(folder.names) == sorted([public, private, later])
+
+
+async def test_a_reaction_and_a_deletion_in_a_wrap_count_as_they_do_in_public(tmp_path: Path, relay: str) -> None:
+    async with at_work(tmp_path, relay, Team(worker=runs()), UNCONFINED) as (folder, _):
+        me = Chat(folder.owner, relay, folder.project.public)
+        await listening(folder)
+        await me.write("Publish it")
+        name = await began(folder, 2)
+        asks = await me.until(f"Allow {COMMAND}?")
+        mistaken = await me.write("A mistake")
+        await person.until(lambda: len(of_kind(folder.records(name), r.MessageRecorded)) == 2)
+        await me.write("", ["e", mistaken], ["k", str(CHAT)], kind=5)
+        await person.until(lambda: of_kind(folder.records(name), r.MessageWithdrawn))
+        assert times(folder) == 0
+        await me.write("👍", ["e", asks.id], ["k", str(CHAT)], kind=7)
+        (answer,) = await person.until(lambda: of_kind(folder.records(name), r.ApprovalAnswered))
+        assert (answer.outcome, answer.by) == ("yes", folder.owner.public)
+        await person.until(lambda: times(folder) == 1)
+
+
+async def test_a_room_of_three_has_one_conversation(tmp_path: Path, relay: str) -> None:
+    folder = Folder(tmp_path / "data", relay)
+    folder.edit("[people]\n", f'[people]\nmembers = ["{npub(BEN.public)}"]\n')
+    project = folder.project.public
+    me = Chat(folder.owner, relay, project, BEN.public)
+    ben = Chat(BEN, relay, folder.owner.public, project)
+    async with daemon(folder):
+        await listening(folder)
+        await me.write("/status")
+        for chat in (me, ben):
+            answer = await chat.until("Used so far")
+            people = {tag[1] for tag in answer.tags if tag[0] == "p"}
+            assert people == {folder.owner.public, BEN.public}
+        name = await began(folder, 2)
+        await ben.write("/help")
+        await me.until("Write what you want")
+        assert len(of_kind(folder.records(name), r.CommandGiven)) == 2
+        await Chat(folder.owner, relay, project).write("/status")
+        assert await began(folder, 3) != name
+
+
+async def test_a_kind_4_is_answered_by_kinds_4(tmp_path: Path, relay: str) -> None:
+    folder = Folder(tmp_path / "data", relay)
+    async with daemon(folder):
+        await listening(folder)
+        await person.publish(relay, encrypted(folder.owner, folder.project.public, HELLO))
+        name = await began(folder, 2)
+        await folder.until(name, "ended")
+        await folder.delivered(name)
+    kept = await person.stored(relay, kinds=[4], _p=[folder.owner.public])
+    texts = [_decrypted(event, folder.owner) for event in kept]
+    sent = of_kind(folder.records(name), r.MessageSent, lambda record: record.is_published)
+    assert len(texts) == len(sent)
+    assert any("hello.py" in text for text in texts)
+    assert {tag[0] for event in kept for tag in event["tags"]} == {"p", "e"}
+    assert await person.stored(relay, kinds=[GIFT_WRAP]) == []
+
+
+def _decrypted(event: person.Wire, key: SecretKey) -> str:
+    sender = sdk.PublicKey.parse(event["pubkey"])
+    return str(sdk.nip04_decrypt(theirs(key).secret_key(), sender, event["content"]))
+
+
+async def test_what_is_not_read_is_answered_once_a_day(tmp_path: Path, relay: str) -> None:
+    folder = Folder(tmp_path / "data", relay)
+    me = Chat(folder.owner, relay, folder.project.public)
+    crowd = Chat(folder.owner, relay, folder.project.public, *(SecretKey.generate().public for _ in range(9)))
+    async with daemon(folder, **DEBUG) as process:
+        started = await listening(folder)
+        await me.write("https://example.com/picture.bin", kind=FILE)
+        await me.until("Only text is read")
+        events = [*me.wraps(me.rumor("https://example.com/again", kind=FILE)), *crowd.wraps(crowd.rumor("Hello"))[:1]]
+        await person.publish(relay, *events)
+        await taken(process, *events)
+    async with daemon(folder, **DEBUG) as process:
+        events = me.wraps(me.rumor("https://example.com/more", kind=FILE))
+        await person.publish(relay, *events)
+        await taken(process, *events)
+        await me.write("/status")
+        await me.until("Used so far")
+        assert len(await me.received()) == 2
+    assert len(folder.names) == 2
+    assert started in folder.names
+
+
+async def test_of_many_guests_only_so_many_get_that_answer_in_a_day(tmp_path: Path, relay: str) -> None:
     folder = Folder(tmp_path / "data", relay)
     folder.edit("[people]\n", "[people]\nopen = true\n")
-    guests = [SecretKey.generate() for _ in range(GUESTS_PER_DAY + 20)]
+    guests = [Chat(SecretKey.generate(), relay, folder.project.public) for _ in range(GUESTS_PER_DAY + 20)]
     async with daemon(folder, **DEBUG) as process:
         await listening(folder)
-        taken = await sent(folder, process, *(wrapped(guest, folder.project.public) for guest in guests))
-        assert sum(taken) == GUESTS_PER_DAY
-        await answers(folder, guests[taken.index(True)], 1)
-    folder.edit("[people]\n", f'[people]\nmembers = ["{npub(BEN.public)}"]\n')
-    async with daemon(folder, **DEBUG) as process:
-        more = [encrypted(SecretKey.generate(), folder.project.public), encrypted(BEN, folder.project.public)]
-        assert await sent(folder, process, *more) == [False, True]
+        events = [guest.wraps(guest.rumor("a file", kind=FILE))[0] for guest in guests]
+        await person.publish(relay, *events)
+        await taken(process, *events)
+        await Chat(folder.owner, relay, folder.project.public).write("/status")
+        await Chat(folder.owner, relay, folder.project.public).until("Used so far")
+    answered = [guest for guest in guests if await guest.received()]
+    assert len(answered) == GUESTS_PER_DAY

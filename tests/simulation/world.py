@@ -216,6 +216,12 @@ class FaultyWorld(World):
     def imported(self, id_: str) -> ConversationId | None:
         return None
 
+    def room_of(self, conversation: ConversationId) -> str:
+        return ""
+
+    def newest_in(self, room: str) -> tuple[ConversationId, str] | None:
+        return None
+
     def exists(self, conversation: ConversationId) -> bool:
         return (self.root / conversation / JOURNAL).exists()
 

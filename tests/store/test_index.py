@@ -610,3 +610,24 @@ async def test_a_rollback_hides_what_it_undoes_and_one_back_into_it_shows_that_a
     await other.catch_up(folder)
     await other.close()
     assert shown(other) == expected[-1]
+
+
+def in_room(conversation: ConversationId, room: str, at: int = 1) -> Record:
+    return replace(started(conversation), at=Millis(at), address={"room": room})
+
+
+async def test_the_newest_conversation_of_a_room_is_found_before_and_after_it_is_written(
+    index: Index, folder: ConversationFolder
+) -> None:
+    first, second, imported = (ConversationId(letter * 64) for letter in "abd")
+    await stored(folder, first, in_room(first, "room"), wrote(2, "e1"), waits(3))
+    await index.catch_up(folder)
+    assert (index.room_of(first), index.room_of(second)) == ("room", "")
+    assert index.newest_in("room") == (first, "a title")
+    assert index.newest_in("another") is None
+    index.update(row(second, started=Millis(20), title="Second"), News(rooms=("room",)))
+    assert (index.room_of(second), index.newest_in("room")) == ("room", (second, "Second"))
+    await index.flush()
+    assert (index.room_of(second), index.newest_in("room")) == ("room", (second, "Second"))
+    closing = ConversationImported(seq=4, at=Millis(4), agent=Slug(""), address={})
+    assert news_of([in_room(imported, "room"), wrote(2, "e2"), closing]).rooms == ()

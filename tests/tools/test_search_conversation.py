@@ -49,13 +49,19 @@ class Conversations:
     journals: dict[ConversationId, FileJournal] = field(default_factory=dict)
 
     async def add(
-        self, name: ConversationId, *messages: tuple[PublicKey | None, str], title: str = "a title", noted: bool = True
+        self,
+        name: ConversationId,
+        *messages: tuple[PublicKey | None, str],
+        title: str = "a title",
+        noted: bool = True,
+        room: str = "",
     ) -> None:
         """Append messages of users, or of an agent; `noted`: the index has received them."""
         records: list[Record] = []
         if name not in self.journals:
             self.journals[name], _ = await self.folder.open(name)
-            records.append(ConversationStarted(seq=1, at=Millis(AT), id=name, title=title, starter=ADA, address={}))
+            place = {"room": room} if room else {}
+            records.append(ConversationStarted(seq=1, at=Millis(AT), id=name, title=title, starter=ADA, address=place))
         journal = self.journals[name]
         for author, text in messages:
             seq = journal.next_seq + len(records)
@@ -114,6 +120,19 @@ async def store(tmp_path: Path) -> AsyncIterator[Conversations]:
     await conversations.index.close()
     await folder.close()
     disk.close()
+
+
+async def test_what_was_said_in_direct_messages_is_found_by_the_same_people_there_alone(store: Conversations) -> None:
+    await store.add(OTHER, (ADA, "the port is 8080"), room="room")
+    await store.add(HERE, (ADA, "hello"))
+    assert "8080" not in await store.found(query="port")
+    await store.add(HERE, (ADA, "the port is 9090"))
+    await store.add(THIRD, (ADA, "hello"), room="room")
+    await store.rebuilt()
+    for here, found in ((HERE, ["9090"]), (THIRD, ["8080", "9090"])):
+        past = await PastMessages(store.index, store.folder).search("port", here, ADA)
+        texts = [message.text for passages in past.found for message in passages.messages]
+        assert sorted(text[-4:] for text in texts) == found
 
 
 async def test_matches_of_this_conversation_come_first_and_oldest_first(store: Conversations) -> None:

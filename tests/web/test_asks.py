@@ -1,5 +1,7 @@
 """What a page lists as waiting for a user: calls that need a permission beside questions of agents."""
 
+from dataclasses import replace
+
 from tenex.web.asks import asks_of
 from tests.core.test_call_approvals import asked
 
@@ -12,3 +14,12 @@ def test_a_call_that_waits_for_a_permission_is_listed_with_the_message_that_asks
     assert ask.replied is not None
     scenario.user_writes("yes")
     assert not [left for left in asks_of(scenario.conversation, scenario.records()) if left.kind == "approval"]
+
+
+def test_in_direct_messages_a_page_shows_what_is_asked_and_answers_nothing() -> None:
+    scenario = asked()
+    state = scenario.conversation
+    state.identity = replace(state.identity, address={**state.identity.address, "room": "a" * 64})
+    (ask,) = asks_of(state, scenario.records())
+    assert "git push origin main" in ask.text
+    assert ask.replied is None

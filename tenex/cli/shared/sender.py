@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from tenex.core.conversation import Conversation
-from tenex.core.errors import RelayUnavailable, TransientError
+from tenex.core.errors import RelayUnavailable, TransientError, UsageError
 from tenex.core.ids import PublicKey
 from tenex.core.text import well_formed
+from tenex.core.trust import room_of
 from tenex.nostr.events import Event, sign, unsigned_event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
@@ -50,9 +51,12 @@ class Sender:
         """Send a message, to a conversation or as the beginning of one, and return the id of its event.
 
         Raises:
+            UsageError: the conversation is in direct messages.
             TransientError: the relay did not take it, or did not answer in time.
         """
         address = where.identity.address if where is not None else {}
+        if room_of(address):
+            raise UsageError("Nothing was sent: this conversation is private. Write there with your own Nostr client.")
         relays = address.get("relays") or ()
         url = str(relays[0]) if address.get("group") and relays else self._relay
         self._newest = max(int(time.time()), self._newest + 1)

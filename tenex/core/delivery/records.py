@@ -5,7 +5,7 @@ from typing import Literal
 
 from tenex.core.ids import CallId, EventId, Millis, PublicKey, RunId
 from tenex.core.phases import Phase
-from tenex.core.port_values import UnsignedEvent
+from tenex.core.port_values import UnsignedEvent, Wrap
 from tenex.core.record import Record
 
 Purpose = Literal["completion", "question", "notice", "error", "announcement"]
@@ -21,6 +21,8 @@ class MessageSent(Record):
 
     `call` is the question it asks, if any.
 
+    `wraps` are published in place of `events` where the conversation is private; users reply to the ids of `events`.
+
     `others` are relays that also get the events once one of `relays` has refused one permanently. `asks` is what a user
     is to decide, by a reply to these events.
     """
@@ -35,6 +37,7 @@ class MessageSent(Record):
     call: CallId | None = None
     tags: tuple[tuple[str, ...], ...] = ()
     events: tuple[UnsignedEvent, ...] = ()
+    wraps: tuple[Wrap, ...] = ()
     relays: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     asks: Ask = ""

@@ -4,6 +4,7 @@ from typing import Final
 
 from tenex.core import records as r
 from tenex.core.ids import EventId, Millis
+from tenex.core.port_values import outgoing_events
 from tenex.core.reducers import Reducers
 from tenex.core.state import State
 from tenex.core.values import replace
@@ -60,9 +61,10 @@ def _turn_opened(delivery: Delivery, _record: r.TurnOpened, _: State) -> Deliver
 
 @DELIVERY.on(r.MessageSent)
 def _sent(delivery: Delivery, record: r.MessageSent, _: State) -> Delivery:
-    pairs = tuple((part, relay) for part in range(len(record.events)) for relay in record.relays)
+    outgoing = outgoing_events(record.events, record.relays, record.wraps)
+    pairs = tuple((part, relay) for part, (_event, relays) in enumerate(outgoing) for relay in relays)
     if pairs:
-        row = OutboxRow(events=record.events, open=pairs, others=record.others)
+        row = OutboxRow(events=tuple(event for event, _relays in outgoing), open=pairs, others=record.others)
         created_at = max(event.created_at for event in record.events)
         delivery = replace(delivery, outbox={**delivery.outbox, record.seq: row}, last_created_at=created_at)
     if record.is_published and delivery.command_origin:

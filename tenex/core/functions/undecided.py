@@ -6,6 +6,7 @@ from tenex.core.record import Record
 from tenex.core.signals import (
     ApprovalDecided,
     ClockJumped,
+    ConversationLeft,
     MessageDeleted,
     MessageReceived,
     ModelAnswered,
@@ -23,6 +24,7 @@ DeferrableSignal = (
     | ClockJumped
     | MessageReceived
     | MessageDeleted
+    | ConversationLeft
     | RouteAnswered
     | ModelAnswered
     | ModelFailed

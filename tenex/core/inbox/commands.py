@@ -27,6 +27,7 @@ from tenex.core.prose import prose
 from tenex.core.signals import MessageReceived
 from tenex.core.text import plain, trimmed
 from tenex.core.transaction import Transaction
+from tenex.core.trust import room_of
 from tenex.core.work import holds
 from tenex.core.work.turns import advance, stop_turn
 
@@ -243,6 +244,8 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
         notify(transaction, help_text(transaction))
     elif command.name == "status":
         notify(transaction, status(transaction))
+    elif command.name == "new" and _is_blank_room(transaction):
+        notify(transaction, "This is a new conversation. Write what you want.")
     elif not is_permitted and decision is Decision.WAIVER:
         notify(transaction, "Only an owner may skip a quality gate.")
     elif not is_permitted:
@@ -270,6 +273,12 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
         resume(transaction, signal.name)
     else:
         raise InternalError(f"/{command.name} is a command and has no case here")
+
+
+def _is_blank_room(transaction: Transaction) -> bool:
+    """Whether `/new` has just begun this conversation in direct messages, so that there is nothing to end."""
+    state = transaction.state
+    return bool(room_of(state.identity.address)) and not state.cycle.messages and not state.cycle.turns
 
 
 def stop(transaction: Transaction, name: str, *, quiet: bool = False) -> None:

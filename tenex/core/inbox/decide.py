@@ -16,13 +16,22 @@ from tenex.core.memory.window import in_a_line
 from tenex.core.names import is_placeholder, with_names, without_mentions
 from tenex.core.permissions import Decision
 from tenex.core.port_values import Quotation
-from tenex.core.signals import InboundMessage, MessageDeleted, MessageReceived
+from tenex.core.signals import ConversationLeft, InboundMessage, MessageDeleted, MessageReceived
 from tenex.core.transaction import Transaction
 from tenex.core.trust import is_outside
 from tenex.core.work.run import ASK, Call, CallState, Run
 from tenex.core.work.runs import after_result
 
-from .commands import Command, commands_of_kinds, counts_as_last_line, execute_command, parse, read, split_last_line
+from .commands import (
+    Command,
+    commands_of_kinds,
+    counts_as_last_line,
+    execute_command,
+    parse,
+    read,
+    split_last_line,
+    stop,
+)
 from .message import DELETED, Message
 from .reactions import said_by
 
@@ -151,6 +160,20 @@ def on_deletion(transaction: Transaction, signal: MessageDeleted) -> None:
 def _is_of(message: Message, signal: MessageDeleted) -> bool:
     is_same = message.event_id == signal.event_id and message.author == signal.author
     return is_same and message.role is not None and message.text != DELETED
+
+
+def on_left(transaction: Transaction, signal: ConversationLeft) -> None:
+    """End what runs in a conversation that its user has left for another one, if they may; without a message."""
+    state = transaction.state
+    may_end = permissions.may_decide(
+        Decision.COMMAND, state, transaction.policy.gates, author=signal.author, role=signal.role
+    )
+    if not may_end or state.cycle.status in ("new", "ended"):
+        return
+    stop(transaction, signal.name, quiet=True)
+    if transaction.state.cycle.status != "ended" and not transaction.state.has_open_kind:  # a mission is paused
+        reason = f"{signal.name} began another conversation"
+        transaction.add(r.Ended, reason=reason, decided_by=person(signal.name, signal.author))
 
 
 def record_message(transaction: Transaction, signal: MessageReceived) -> r.MessageRecorded:

@@ -8,11 +8,13 @@
     other_comments  kind 1111 (NIP-22) under anything else: articles, pages of the web, issues
     chats       kind 9 (NIP-C7), in groups (NIP-29) too
     plain_text  Markdown as clients show it that know none
+    direct      direct messages: kind 14 (NIP-17) and kind 4 (NIP-04), once their text can be read
 
 A conversation under a note is answered in the form of the message that is answered: a note by a note, a comment by a
-comment. One under a thread is always answered by comments.
+comment. One under a thread is always answered by comments. The two forms of direct messages may be mixed likewise.
 
-A new scheme is a module of its own and one entry in `SCHEMES`.
+A new scheme is a module of its own and one entry in `SCHEMES`; if relays have its events as they are read, one in
+`PUBLIC` too.
 """
 
 from collections.abc import Collection, Mapping
@@ -27,18 +29,20 @@ from tenex.nostr.events import Event
 from .base import ThreadingScheme
 from .chats import CHATS
 from .comments import COMMENTS
+from .direct import DIRECT, LEGACY
 from .notes import NOTES
 from .other_comments import OTHER_COMMENTS
 from .threads import THREADS
 
-SCHEMES: Final[tuple[ThreadingScheme, ...]] = (NOTES, THREADS, COMMENTS, OTHER_COMMENTS, CHATS)
+PUBLIC: Final[tuple[ThreadingScheme, ...]] = (NOTES, THREADS, COMMENTS, OTHER_COMMENTS, CHATS)
 """Tried in this order; no two read the same event."""
+SCHEMES: Final[tuple[ThreadingScheme, ...]] = (*PUBLIC, DIRECT, LEGACY)
 
 
 def read_event(
     event: Event, own_keys: Collection[PublicKey], slugs: Mapping[str, PublicKey], relay: str, project: str | None
 ) -> InboundMessage | None:
-    """Read an event in the scheme it was written in; None if it is by one of `own_keys` or no scheme reads it.
+    """Read an event in the public scheme it was written in; None if it is by one of `own_keys` or no scheme reads it.
 
     Args:
         event: of the right shape and genuine; its tags may still hold anything.
@@ -49,7 +53,7 @@ def read_event(
     """
     if event.pubkey in own_keys:
         return None
-    readings = (scheme.read(event, own_keys, slugs, relay, project) for scheme in SCHEMES)
+    readings = (scheme.read(event, own_keys, slugs, relay, project) for scheme in PUBLIC)
     return next((reading for reading in readings if reading is not None), None)
 
 

@@ -57,8 +57,10 @@ _LAST_PART_ONLY: Final = frozenset({"status", "tool", "close-reason"})
 _encode: Final = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
 
 
-def in_parts(draft: OutgoingMessage, kind: int, tags: Sequence[Tag]) -> tuple[UnsignedEvent, ...]:
-    """Make the events of a draft: all of one kind, a second apart, none larger than `MAX_EVENT_BYTES` of signed JSON.
+def in_parts(
+    draft: OutgoingMessage, kind: int, tags: Sequence[Tag], most: int = MAX_EVENT_BYTES
+) -> tuple[UnsignedEvent, ...]:
+    """Make the events of a draft: all of one kind, a second apart, none larger than `most` bytes of signed JSON.
 
     Tags of a transition go with the first part; those of a completion and of costs with the last.
 
@@ -75,7 +77,7 @@ def in_parts(draft: OutgoingMessage, kind: int, tags: Sequence[Tag]) -> tuple[Un
         "content": "",
         "sig": "0" * 128,
     }
-    room = MAX_EVENT_BYTES - len(_encode(around).encode()) - 8  # created_at may grow by a digit
+    room = most - len(_encode(around).encode()) - 8  # created_at may grow by a digit
     if room < _LEAST_ROOM:
         raise InternalError(
             f"the tags of a kind {kind} leave {room} bytes for its text; shorten or drop some of {len(clean)}"
