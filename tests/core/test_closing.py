@@ -225,14 +225,14 @@ def test_quick_after_a_passed_verification_warns_of_nothing() -> None:
 def test_a_gate_that_is_left_out_while_it_is_under_way_ends_at_once() -> None:
     """Its agent could still have changed files after the message that it is skipped."""
     scenario = at_chores()
-    asked = len(scenario.router.asked)
+    asked = len(scenario.records(r.RouteRequested))
     scenario.user_writes("/skip chores")
     (chores,) = [turn for turn in scenario.conversation.cycle.turns if turn.phase is Phase.CHORES]
     assert [(done.outcome, done.error) for done in chores.completions] == [("stopped", "alice left chores out")]
     assert scenario.conversation.cycle.phase is Phase.REFLECTION
     scenario.user_writes("/skip reflection")
     assert scenario.conversation.cycle.status == "ended"
-    assert len(scenario.router.asked) == asked, "what is left has one choice"
+    assert len(scenario.records(r.RouteRequested)) == asked, "what is left has one choice"
 
 
 def test_a_gate_that_is_passed_or_skipped_already_is_not_skipped_again() -> None:
