@@ -4,7 +4,6 @@ All questions come before the first file, and the configuration is written last:
 """
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tenex.core.errors import ConfigurationError, TenexError, UsageError
+from tenex.core.errors import TenexError, UsageError
 from tenex.core.text import decode, trimmed
 from tenex.llm.config import OFFLINE, read_key
 from tenex.nostr.keys import KeyRing, npub, parse_public_key
@@ -27,6 +26,8 @@ from .shared.options import Globals
 from .shared.own_keys import OWNER, PROJECT
 from .shared.provider import Chosen, Options, ask, build, check, from_options, how_to
 from .shared.questions import prompt
+from .shared.setup_questions import are_wanted, ask_another_owner, ask_owner, ask_relays, given_owner, validated
+from .stop_reload import reload_running
 from .trust import keys_in, report_grants, trust_folder, trusted_files
 from .workspace import proposal
 
@@ -61,7 +62,11 @@ def init(
         Path | None, typer.Option("--dir", metavar="DIR", help="The data folder to make; the same as --data.")
     ] = None,
     owner: Annotated[
-        str | None, typer.Option(metavar="NPUB", help="Your public key; default: a new key in the keys folder.")
+        str | None,
+        typer.Option(
+            metavar="NPUB",
+            help="Your public key, or your name such as alice@example.com; default: a new key in the keys folder.",
+        ),
     ] = None,
     new_owner: Annotated[
         bool, typer.Option("--new-owner", help="Make a new owner's key, where keys/owner.nsec was lost.")
@@ -94,8 +99,10 @@ def init(
     """Make the configuration, the keys and the folders.
 
     A terminal asks for what no option gives: your npub, the relays and the model. Enter takes the default. Prints the
-    project's npub, the address that users write to. Existing files are not changed. The project is called like the
-    folder of --workspace. Its files may name its commands: those are written as a proposal, and nothing is run.
+    project's npub, the address that users write to, and in a terminal a QR code of it for a phone. Run again in a
+    terminal it shows what is set, and changes one thing of it. Otherwise existing files are not changed, and keys never
+    are. The project is called like the folder of --workspace. Its files may name its commands: those are written as a
+    proposal, and nothing is run.
     """
     if given.config is not None:
         raise UsageError("init writes tenex.toml into the data folder; use --dir instead of --config.")
@@ -107,15 +114,15 @@ def init(
     here = given.folder()
     options = Options(model=model, provider=provider, base_url=base_url, key_file=api_key_file)
     relays = relay or []
-    if not given.as_json and sys.stdin.isatty() and sys.stderr.isatty() and find_config(None, here) is None:
-        _validate(here, owner, relays)
-        owner = _ask_owner(here) if owner is None else owner
-        relays = relays or _ask_relays(here)
-        chosen = _from_options(here, options, owner, relays, is_checked=check_key)
-        if options == Options():
-            chosen = ask(here / "keys")
-    else:
-        chosen = _from_options(here, options, owner, relays, is_checked=check_key)
+    is_asked = not given.as_json and sys.stdin.isatty() and sys.stderr.isatty()
+    is_made = find_config(None, here) is not None
+    if is_asked and not is_made:
+        owner, relays = _ask(here, owner, relays)
+    elif owner is not None:
+        owner = given_owner(owner)
+    chosen = _from_options(here, options, owner, relays, is_checked=check_key)
+    if is_asked and not is_made and options == Options():
+        chosen = ask(here / "keys")
     is_new = not trusted_files(here) and not keys_in(here)
     project = workspace.absolute() if workspace is not None else None
     made = prepare(here, owner, relays, chosen, new_owner=new_owner, trust=given.trust(), workspace=project)
@@ -130,6 +137,17 @@ def init(
         output.result_json({name: str(value) if isinstance(value, Path) else value for name, value in shown.items()})
     else:
         _print(made)
+        if is_asked and is_made and not made.created and options == Options() and not (owner or relays or new_owner):
+            _change(given, here)
+
+
+def _ask(data: Path, owner: str | None, relays: list[str]) -> tuple[str | None, list[str]]:
+    """The owner and the relays, from the options or from questions; the relays are asked whether they answer."""
+    validated(data, None, relays)
+    owner = ask_owner(data) if owner is None else given_owner(owner)
+    if not relays or not are_wanted(relays):
+        relays = ask_relays(data, relays)
+    return owner, relays if relays != Settings().relays.urls else []
 
 
 def _from_options(
@@ -141,7 +159,7 @@ def _from_options(
     is_new = find_config(None, data) is None
     chosen = from_options(options, data / "keys", is_new=is_new)
     if chosen is not None and is_new:
-        _validate(data, owner, relays, chosen)
+        validated(data, owner, relays, chosen)
         build(chosen)
         try:
             if is_checked:
@@ -150,56 +168,6 @@ def _from_options(
             output.message("Nothing was made. Fix this, or add --no-check to continue anyway:")
             raise
     return chosen
-
-
-def _ask_owner(data: Path) -> str | None:
-    """The public key of the user; None where they have none, or a key was made for them before."""
-    default = "the key made before" if OWNER in KeyRing(data / "keys").names() else "a new key"
-    output.message("Who may give orders? Paste your npub, as your Nostr client shows it. Without one, press Enter.")
-    while True:
-        answer = prompt("Your npub", shown=default, instead="Paste the npub, which is public.")
-        if not answer:
-            return None
-        try:
-            return npub(parse_public_key(answer))
-        except ValueError as error:
-            output.message(f"That is not your npub: {error}.")
-
-
-def _ask_relays(data: Path) -> list[str]:
-    """Addresses of relays; none for the default."""
-    default = Settings().relays.urls
-    output.message("Which relays? The agents and your client meet there. Separate several by spaces.")
-    while True:
-        answer = prompt("Relays", " ".join(default), instead="Type addresses of relays.").replace(",", " ").split()
-        try:
-            _validate(data, None, answer)
-        except UsageError as error:
-            output.message(f"That does not work: {error}")
-        else:
-            return answer if answer != default else []
-
-
-def _validate(data: Path, owner: str | None, relays: Sequence[str], chosen: Chosen | None = None) -> dict[str, Any]:
-    """The options as settings.
-
-    Raises:
-        UsageError: one is invalid, or the folder is a file.
-    """
-    if data.exists() and not data.is_dir():
-        raise UsageError(f"{data} is not a folder; name another one with --dir")
-    wanted: dict[str, Any] = {}
-    if owner is not None:
-        wanted["people"] = {"owners": [owner]}
-    if relays:
-        wanted["relays"] = {"urls": list(dict.fromkeys(relays))}
-    if chosen is not None:
-        wanted["models"] = chosen.settings()
-    try:
-        load(None, Path(os.devnull), env={}, overrides=wanted, parse_key=parse_public_key)
-    except ConfigurationError as error:
-        raise UsageError("; ".join(error.faults)) from error
-    return wanted
 
 
 def prepare(
@@ -229,7 +197,7 @@ def prepare(
     """
     from .shared.agent_files import keyed_agents, load_agents
 
-    wanted = _validate(data, owner, relays, chosen)
+    wanted = validated(data, owner, relays, chosen)
     if workspace is not None:
         wanted["paths"] = {"workspace": str(workspace)}
     file = find_config(None, data)
@@ -283,7 +251,7 @@ def _refuse_changes(file: Path, settings: Settings, wanted: dict[str, Any], chos
         raise UsageError(how_to(chosen, file, resolve_paths(settings).keys))
     known = {parse_public_key(key) for key in settings.people.owners}
     if any(parse_public_key(key) not in known for key in wanted.get("people", {}).get("owners", ())):
-        raise UsageError(f"{file} exists and was not changed; add the key to people.owners in it.")
+        raise UsageError(f"{file} exists and was not changed; add the key: `tenex owner add`.")
     if wanted.get("paths") and resolve_paths(settings).workspace != Path(wanted["paths"]["workspace"]).resolve():
         raise UsageError(f"{file} exists and was not changed; set paths.workspace in it.")
     if any(url not in settings.relays.urls for url in wanted.get("relays", {}).get("urls", ())):
@@ -351,6 +319,7 @@ def _print(made: InitResult) -> None:
     if not made.created:
         output.message(f"{made.data} is complete; nothing was changed. The project's address:")
         output.result(made.npub)
+        _print_code(made)
         return
     output.message(f"Made in {made.data}:")
     for path in made.created:
@@ -365,7 +334,7 @@ def _print(made: InitResult) -> None:
             f"\nYou are the owner, with {key} in {made.owner_key_file}.\n"
             "To write from a phone, open that file, copy its one line (it begins with nsec1) and paste it where the "
             "client asks for your key: in Amethyst, Damus or Primal under Log in. Anyone who has that line can write "
-            "as you, so keep it secret. If you already have a Nostr key, put its npub under people.owners instead."
+            "as you, so keep it secret. If you already have a Nostr key, add its npub: `tenex owner add NPUB`."
         )
     here = [url for url in made.relays if is_here(url)]
     output.message(f"\nNext (settings: {made.config}):")
@@ -375,3 +344,68 @@ def _print(made: InitResult) -> None:
     output.message(f"  {output.command('chat')}   talk to the agents from a terminal")
     if len(here) == len(made.relays):
         output.message(f"A phone cannot reach {made.relays[0]}: name a relay that both can reach under relays.urls.")
+    _print_code(made)
+
+
+def _print_code(made: InitResult) -> None:
+    """Show a terminal the address as a QR code, where a phone can reach a relay."""
+    from .shared.qr_code import project_uri, reachable_relays, show_code
+
+    relays = reachable_relays(made.relays)
+    if not relays or not sys.stderr.isatty():
+        return
+    sys.stdout.flush()
+    uri = project_uri(parse_public_key(made.npub), relays)
+    output.message("")
+    if show_code(uri):
+        output.message("Scan it with your phone to find the project in a client there; `tenex address` shows it again.")
+    output.message(uri)
+
+
+def _change(given: Globals, data: Path) -> None:
+    """Show what is set, and change one thing of it if the user wants that."""
+    from .shared.settings_file import change_settings
+
+    settings = given.settings()
+    output.message(f"\nWhat {settings.file} sets:")
+    output.message(f"  1  owners  {', '.join(settings.people.owners)}")
+    output.message(f"  2  relays  {' '.join(settings.relays.urls)}")
+    output.message(f"  3  model   {', '.join(_chain(settings.models.default))}")
+    changes: dict[str, Any] | None = None
+    match prompt("Change which", shown="none"):
+        case "1":
+            changes = _another_owner(settings)
+        case "2":
+            changes = {"relays": {"urls": ask_relays(data, settings.relays.urls)}}
+        case "3":
+            changes = _another_model(settings)
+    if changes is None:
+        output.message("Nothing was changed.")
+        return
+    file = change_settings(given, settings, changes)
+    output.message(f"Changed in {file}; everything else is as it was.")
+    reloaded = reload_running(resolve_paths(settings))
+    if reloaded:
+        output.message(reloaded)
+
+
+def _another_owner(settings: Settings) -> dict[str, Any] | None:
+    output.message("`tenex owner remove NPUB` removes one.")
+    owner = ask_another_owner()
+    known = {parse_public_key(text) for text in settings.people.owners}
+    if owner is None or parse_public_key(owner) in known:
+        return None
+    return {"people": {"owners": [*settings.people.owners, owner]}}
+
+
+def _another_model(settings: Settings) -> dict[str, Any]:
+    keys = resolve_paths(settings).keys
+    chosen = ask(keys)
+    if chosen is None:
+        return {"models": {"default": OFFLINE}}
+    if chosen.key is not None:
+        _store_key(keys / f"{chosen.provider}{KEY_SUFFIX}", chosen.key)
+    table = chosen.settings()
+    if not table["providers"][chosen.provider]:
+        del table["providers"]
+    return {"models": table}

@@ -82,6 +82,27 @@ def reload(given: Globals, timeout: TimeoutOption = 60.0) -> None:
     given.show(done, "\n".join([f"Reloaded (process {pid}).", *done.get("needsRestart", ()), *disabled]))
 
 
+def reload_running(where: "ProjectPaths") -> str:
+    """Have a running daemon read a change of the settings; what came of it in a sentence, empty where none runs."""
+    from tenex.store.lock import HIDDEN, find_holder
+
+    try:
+        pid = find_holder(where.conversations)
+    except OSError:  # of another user, or no folder yet
+        return "If a daemon runs, have it read this: `tenex reload`."
+    if pid is None:
+        return ""
+    if pid == HIDDEN:
+        return "The daemon runs elsewhere, as in another container. Have it read this there: `tenex reload`."
+    try:
+        done = asyncio.run(_ask(where, "reload", ALIVE))
+    except ConfigurationError as error:
+        return f"The running daemon refused the reload, and goes on as before: {error}"
+    except (OSError, TenexError):
+        return "The running daemon has not read this yet: `tenex reload`."
+    return " ".join(["The running daemon has read it.", *done.get("needsRestart", ())])
+
+
 def _daemon_of(where: "ProjectPaths", until: float) -> int:
     """The daemon's process id; one that is starting is waited for.
 

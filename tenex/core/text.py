@@ -40,8 +40,8 @@ _SECRET: Final = re.compile(
 )
 _KEY: Final = re.compile(
     rf"(?:{_NOSTR_KEY}|sk-).*|{_VENDOR_KEY}|[0-9a-f]{{64}}"
-    # letters and digits without a break, as no name of a model or provider has them; an npub is public
-    r"|(?!npub1)(?=[a-z]*[0-9])(?=[0-9]*[a-z])[a-z0-9]{32,}",
+    # letters and digits without a break, as no name of a model or provider has them; an npub and an nprofile are public
+    r"|(?!npub1|nprofile1)(?=[a-z]*[0-9])(?=[0-9]*[a-z])[a-z0-9]{32,}",
     re.IGNORECASE,
 )
 _PARTS: Final = re.compile(r"[\s:]+")

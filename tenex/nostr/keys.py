@@ -8,10 +8,10 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import lru_cache
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Final
 
@@ -72,6 +72,17 @@ class SecretKey:
         """
         return cls(_payload(plain(text).strip(), "nsec", 32))
 
+    @classmethod
+    def from_ncryptsec(cls, text: str, password: str) -> "SecretKey":
+        """Open an ncryptsec1 string (NIP-49).
+
+        Raises:
+            ValueError: it is not one, or the password is wrong.
+        """
+        from .encrypted_keys import decrypt_secret
+
+        return cls(decrypt_secret(_payload(plain(text).strip(), "ncryptsec", None), password))
+
     @property
     def npub(self) -> str:
         """The public key as npub1 text."""
@@ -81,6 +92,12 @@ class SecretKey:
     def nsec(self) -> str:
         """The secret itself, for a key file or an export that was asked for."""
         return _bech32("nsec", self._key.secret)
+
+    def encrypted(self, password: str) -> str:
+        """The secret as ncryptsec1 text, which the password opens (NIP-49)."""
+        from .encrypted_keys import encrypt_secret  # its library would slow down commands that need none
+
+        return _bech32("ncryptsec", encrypt_secret(self._key.secret, password))
 
     def sign_digest(self, digest: bytes) -> str:
         """Sign 32 bytes (BIP-340, no randomness) and give 128 hex digits; the same each time."""
@@ -119,6 +136,14 @@ def nevent(event_id: EventId, relay: str, author: PublicKey, kind: int) -> str:
     if relay.isascii() and 0 < len(relay) < 256:
         entries.insert(1, (1, relay.encode()))
     return _bech32("nevent", b"".join(bytes([number, len(value)]) + value for number, value in entries))
+
+
+def nprofile(pubkey: PublicKey, relays: Iterable[str]) -> str:
+    """Write a public key, and relays where it is reached, as nprofile1 text (NIP-19)."""
+    addresses = [url.encode() for url in relays]
+    short = [address for address in addresses if len(address) < 256]  # the length of an entry is one byte
+    entries = [(0, bytes.fromhex(pubkey)), *((1, address) for address in short)]
+    return _bech32("nprofile", b"".join(bytes([kind, len(value)]) + value for kind, value in entries))
 
 
 def parse_public_key(text: str) -> PublicKey:
@@ -247,6 +272,20 @@ class KeyRing:
         if self.get(name) != key:
             raise ConfigurationError([f"{path}: there is another key of that name; move it away first"])
 
+    def replace(self, name: str, key: SecretKey) -> Path | None:
+        """Store a key in place of another, whose file is kept; returns where, None if there was no file.
+
+        Raises:
+            ConfigurationError: it cannot be written; the other one is still in place then.
+        """
+        path = self._path(name)
+        kept = None
+        with self._written(path, key) as beside:
+            if path.exists():
+                kept = _kept(path)
+            beside.replace(path)
+        return kept
+
     def _path(self, name: str) -> Path:
         if not _NAME.fullmatch(name) or name.endswith(_SUFFIX):
             raise ConfigurationError([f"{name!r} cannot name a key: use letters, digits, '-', '_' and '.'"])
@@ -254,18 +293,24 @@ class KeyRing:
 
     def _create(self, path: Path, key: SecretKey) -> None:
         """Write beside, fsync, link into place: `link` fails where a rename would replace another process's key."""
+        with self._written(path, key) as beside, suppress(FileExistsError):
+            os.link(beside, path)
+
+    @contextmanager
+    def _written(self, path: Path, key: SecretKey) -> Iterator[Path]:
+        """A durable file beside `path` that holds a key, until it has been put into place."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, beside = tempfile.mkstemp(dir=self.folder, prefix=f".{path.name}.")  # mkstemp makes it 0600
+            handle, name = tempfile.mkstemp(dir=self.folder, prefix=f".{path.name}.")  # mkstemp makes it 0600
+            beside = Path(name)
             try:
                 with os.fdopen(handle, "w", encoding="ascii") as file:
                     file.write(key.nsec + "\n")
                     file.flush()
                     os.fsync(file.fileno())
-                with suppress(FileExistsError):
-                    os.link(beside, path)
+                yield beside
             finally:
-                Path(beside).unlink()
+                beside.unlink(missing_ok=True)
             folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(folder)
@@ -274,6 +319,16 @@ class KeyRing:
         except OSError as fault:
             fix = f"make room, or give {self.folder} to the user who runs tenex"
             raise ConfigurationError([f"{path}: cannot be written ({fault.strerror}); {fix}"]) from fault
+
+
+def _kept(path: Path) -> Path:
+    """A second name for a file, which no other file has."""
+    for number in count(1):
+        second = path.with_name(f"{path.name}.old-{number}")
+        with suppress(FileExistsError):
+            os.link(path, second)
+            return second
+    raise AssertionError("numbers do not end")
 
 
 def _bech32(prefix: str, payload: bytes) -> str:
@@ -293,7 +348,7 @@ def _payload(text: str, prefix: str, length: int | None) -> bytes:
     return bytes(octets)
 
 
-_KNOWN: Final = frozenset({"npub", "nsec", "note", "nprofile", "nevent", "naddr"})
+_KNOWN: Final = frozenset({"npub", "nsec", "note", "nprofile", "nevent", "naddr", "ncryptsec"})
 
 
 def _entry(payload: bytes, what: str) -> bytes:

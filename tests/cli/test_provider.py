@@ -16,7 +16,7 @@ from tenex.cli.shared.provider import CALLS, READ, WRITTEN, Chosen, Options, cos
 from tenex.core.errors import UsageError
 from tenex.core.text import is_like_key
 from tenex.llm.config import Price
-from tenex.nostr.keys import KeyRing, SecretKey
+from tenex.nostr.keys import KeyRing, SecretKey, nprofile
 from tenex.settings import load
 from tests.fakes.forkserver import run
 from tests.fakes.modelprotocol import Answer
@@ -167,6 +167,7 @@ FORMS = ("{}", " '{}' ", "nostr:{}", "Bearer {}", "A_KEY={}")
         ('export OPENAI_API_KEY="sk-ant-api03-abcdefghijklmnop"', True),
         (SecretKey(bytes([7]) * 32).npub, False),
         (f"nostr:{SecretKey(bytes([7]) * 32).npub}", False),
+        (f"nostr:{nprofile(SecretKey(bytes([7]) * 32).public, ['wss://a.example'])}", False),
         ("wss://a.example ws://127.0.0.1:7447", False),
         ("wss://relay.example/?token=0123456789abcdefABCDEFGHIJKLMNop", False),
         ("http://127.0.0.1:8080/v1", False),
@@ -275,18 +276,21 @@ async def test_a_person_is_asked_for_npub_and_relays_and_a_key_is_not_shown(term
         await answer(terminal, (secret, "looks like a secret key"))
     await answer(
         terminal,
-        ("npub1mistyped", "That is not your npub"),
+        ("npub1mistyped", "That did not work: this npub is mistyped"),
         (mine.npub, "Relays [ws://127.0.0.1:7447]:"),
         (mine.nsec, "looks like a secret key"),
         ("relay.example.com", "must be the address of a relay"),
     )
     screen = terminal.screen()
-    terminal.type("wss://a.example, wss://b.example wss://a.example")
+    terminal.type("ws://127.0.0.1:7448, ws://localhost:7449 ws://127.0.0.1:7448")
     await terminal.shows("npub1", "ended 0")
     assert mine.nsec not in screen + terminal.screen()
     assert "07" * 32 not in screen
     settings = load(None, data, env={})
-    assert (settings.people.owners, settings.relays.urls) == ([mine.npub], ["wss://a.example", "wss://b.example"])
+    assert (settings.people.owners, settings.relays.urls) == (
+        [mine.npub],
+        ["ws://127.0.0.1:7448", "ws://localhost:7449"],
+    )
     assert not (data / "keys" / "owner.nsec").exists()
     assert mine.nsec not in (data / "tenex.toml").read_text()
 

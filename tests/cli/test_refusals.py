@@ -51,7 +51,7 @@ USAGE = [
     (f"conversations rebuild {UNKNOWN}", "There is no conversation eeee"),
     (f"conversations rebuild {UNKNOWN} --data mistyped", "mistyped: no such folder"),
     ("init --dir here --data /elsewhere", "name different folders"),
-    (f"{OWN} --owner npub1wrong", "people.owners[0]: this npub is mistyped"),
+    (f"{OWN} --owner npub1wrong", "--owner: this npub is mistyped"),
     (f"{OWN} --owner {SECRET}", "secret key"),
     (f"{OWN} --relay http://x", "relays.urls[0]: must be the address of a relay"),
     *((f"{line} --model gpt-5", "write PROVIDER:NAME, such as openai:gpt-5-mini") for line in MODELS),
@@ -69,7 +69,7 @@ USAGE = [
     (f"{OWN} --model local:x --base-url http://[x", "must be an address"),
     (f"{OWN} --model local:x --base-url http://u:p@x/v1", "without a user or a password"),
     (f"{OWN} --model openai:x --api-key-file /nonexistent", "cannot be read"),
-    (f"{OWN} --model ollama:x --owner npub1wrong", "people.owners[0]"),
+    (f"{OWN} --model ollama:x --owner npub1wrong", "--owner: this npub is mistyped"),
 ]
 SETTINGS = [
     (f"{OWN} --model unknown:x", "no provider that is known"),

@@ -3,6 +3,7 @@
 import pickle
 from pathlib import Path
 
+import nostr_sdk as sdk
 import pytest
 from pynostr import bech32
 from pynostr.key import PrivateKey
@@ -11,7 +12,7 @@ from pynostr.utils import nprofile_encode
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey
 from tenex.core.names import without_mentions
-from tenex.nostr.keys import MAX_PROFILES, KeyRing, SecretKey, find_mentions, npub, parse_public_key
+from tenex.nostr.keys import MAX_PROFILES, KeyRing, SecretKey, find_mentions, nprofile, npub, parse_public_key
 
 from .kit import relays_first
 
@@ -179,3 +180,38 @@ def test_a_missing_or_unreadable_key_is_named(tmp_path: Path) -> None:
 def test_a_name_that_is_no_file_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot name a key"):
         KeyRing(tmp_path).get_or_create(name)
+
+
+def test_a_profile_of_ours_is_read_by_another_library_and_keeps_its_relays() -> None:
+    relays = ["wss://relay.example", "ws://127.0.0.1:7447"]
+    text = nprofile(PUBKEY, relays)
+    assert parse_public_key(text) == PUBKEY
+    profile = sdk.Nip19Profile.from_bech32(text)
+    assert profile.public_key().to_hex() == PUBKEY
+    assert [str(relay).rstrip("/") for relay in profile.relays()] == relays
+    assert nprofile(PUBKEY, [f"wss://{'a' * 260}.example"]) == nprofile(PUBKEY, []), "an entry has at most 255 bytes"
+
+
+def test_a_replaced_key_is_kept_in_a_private_file_of_its_own(tmp_path: Path) -> None:
+    ring = KeyRing(tmp_path / "keys")
+    first, second, third = (SecretKey(bytes([number]) * 32) for number in (1, 2, 3))
+    assert ring.replace("owner", first) is None
+    kept = [ring.replace("owner", key) for key in (second, third)]
+    assert ring.get("owner") == third
+    assert ring.names() == ("owner",)
+    assert [path and path.read_text() for path in kept] == [f"{first.nsec}\n", f"{second.nsec}\n"]
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "keys").iterdir()} == {0o600}
+
+
+def test_a_key_that_cannot_be_replaced_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ring = KeyRing(tmp_path / "keys")
+    first = ring.get_or_create("owner")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(ConfigurationError, match="No space left"):
+        ring.replace("owner", SecretKey.generate())
+    assert ring.get("owner") == first
+    assert [path.name for path in (tmp_path / "keys").iterdir()] == ["owner.nsec"]

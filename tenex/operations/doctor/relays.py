@@ -33,6 +33,9 @@ DOCUMENT_TIMEOUT: Final = 3.0
 MAX_SKEW: Final = 60.0
 """Seconds: events of the daemon are dated at most so far ahead; more is a clock that is wrong."""
 
+REFUSED: Final = "connection refused: no relay listens there"
+NEEDS_KEY: Final = "it serves authenticated clients only (NIP-42), and there is no project key"
+
 _RETRY: Final = "it may pass: the daemon keeps trying; else name another relay under relays.urls"
 _OTHER: Final = "check the address, or name another relay under relays.urls"
 
@@ -45,7 +48,7 @@ def relays(case: Case) -> Iterator[Finding]:
         identity = None  # the check `keys` reports it
 
     async def ask_all() -> list[list[Finding]]:
-        return await asyncio.gather(*(_relay(url, identity) for url in dict.fromkeys(case.settings.relays.urls)))
+        return await asyncio.gather(*(examine_relay(url, identity) for url in dict.fromkeys(case.settings.relays.urls)))
 
     results = asyncio.run(ask_all())
     for found in results:
@@ -54,7 +57,8 @@ def relays(case: Case) -> Iterator[Finding]:
         yield fault("no relay can be used: no message can be received", "relays.urls", _OTHER, RelayUnavailable)
 
 
-async def _relay(url: str, identity: SecretKey | None) -> list[Finding]:
+async def examine_relay(url: str, identity: SecretKey | None) -> list[Finding]:
+    """Connect to a relay and subscribe, with the project's key where it asks for one; publishes nothing."""
     location = url_text(url)
     try:
         plain = normalise_url(url)
@@ -118,7 +122,7 @@ async def _subscription(connection: ClientConnection, location: str, identity: S
             message = f"it refuses the subscription: {answer.text or 'without a reason'}"
             fix = _OTHER if answer.action is ReasonAction.FINAL else _RETRY
         elif identity is None:
-            message = "it serves authenticated clients only (NIP-42), and there is no project key"
+            message = NEEDS_KEY
             fix = "restore the key, or run `tenex init`"
         elif refused := await connection.authenticate():
             message = f"it asks for authentication (NIP-42) and refuses the project's key: {printable(refused)}"
@@ -156,7 +160,7 @@ def _reason(error: Exception) -> tuple[str, str]:
         case TimeoutError():
             return "no answer in time", _RETRY
         case ConnectionRefusedError():
-            return "connection refused: no relay listens there", _RETRY
+            return REFUSED, _RETRY
         case ConnectionResetError() | EOFError():
             return "it closes the connection without an answer", f"{_OTHER}; ws:// and wss:// are not the same"
         case OSError():

@@ -1,0 +1,136 @@
+"""What `tenex init` asks in a terminal about the owner and the relays, and how the answers are checked."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tenex.core.errors import ConfigurationError, UsageError
+from tenex.nostr.keys import KeyRing, npub, parse_public_key
+from tenex.nostr.urls import is_loopback
+from tenex.settings import Settings, load
+
+from . import output
+from .own_keys import OWNER
+from .provider import Chosen
+from .public_keys import read_public_key
+from .questions import prompt
+
+
+def validated(data: Path, owner: str | None, relays: Sequence[str], chosen: Chosen | None = None) -> dict[str, Any]:
+    """The options as settings.
+
+    Raises:
+        UsageError: one is invalid, or the folder is a file.
+    """
+    if data.exists() and not data.is_dir():
+        raise UsageError(f"{data} is not a folder; name another one with --dir")
+    wanted: dict[str, Any] = {}
+    if owner is not None:
+        wanted["people"] = {"owners": [owner]}
+    if relays:
+        wanted["relays"] = {"urls": list(dict.fromkeys(relays))}
+    if chosen is not None:
+        wanted["models"] = chosen.settings()
+    try:
+        load(None, Path(os.devnull), env={}, overrides=wanted, parse_key=parse_public_key)
+    except ConfigurationError as error:
+        raise UsageError("; ".join(error.faults)) from error
+    return wanted
+
+
+def given_owner(text: str) -> str:
+    """The owner that an option names, as settings hold it.
+
+    Raises:
+        UsageError: it is no public key, or the name cannot be looked up.
+    """
+    try:
+        return npub(read_public_key(text))
+    except ValueError as error:
+        raise UsageError(f"--owner: {error}.") from error
+
+
+def ask_owner(data: Path) -> str | None:
+    """The public key of the user; None where they have none, or a key was made for them before."""
+    default = "the key made before" if OWNER in KeyRing(data / "keys").names() else "a new key"
+    output.message(
+        "Who may give orders? Paste your npub, as your Nostr client shows it, or your name there, such as "
+        "alice@example.com. Without one, press Enter."
+    )
+    return _ask_key("Your npub", default)
+
+
+def ask_another_owner() -> str | None:
+    """The public key of one more owner; None for nobody."""
+    return _ask_key("The npub or the name of another owner", "none")
+
+
+def _ask_key(question: str, default: str) -> str | None:
+    while True:
+        answer = prompt(question, shown=default, instead="Paste the npub, which is public.")
+        if not answer:
+            return None
+        try:
+            return npub(read_public_key(answer))
+        except ValueError as error:
+            output.message(f"That did not work: {error}.")
+
+
+def ask_relays(data: Path, known: Sequence[str] = ()) -> list[str]:
+    """Addresses of relays that answer, or that the user wants anyway."""
+    default = list(known or Settings().relays.urls)
+    output.message("Which relays? The agents and your client meet there. Separate several by spaces.")
+    while True:
+        answer = _ask_addresses(data, default)
+        if are_wanted(answer):
+            return answer
+
+
+def _ask_addresses(data: Path, default: list[str]) -> list[str]:
+    while True:
+        typed = prompt("Relays", shown=" ".join(default), instead="Type addresses of relays.").replace(",", " ").split()
+        answer = typed or default
+        try:
+            validated(data, None, answer)
+        except UsageError as error:
+            output.message(f"That does not work: {error}")
+        else:
+            return list(dict.fromkeys(answer))
+
+
+def are_wanted(relays: Sequence[str]) -> bool:
+    """Whether these relays are to be used: each answers, or the user keeps them as they are."""
+    faults = _faults(relays)
+    if not faults:
+        return True
+    for fault in faults:
+        output.message(f"  {fault}")
+    wish = ""
+    while wish not in ("c", "k"):
+        wish = prompt("(c)hange the relays, or (k)eep them as they are", "c")[:1].lower()
+    return wish == "k"
+
+
+def _faults(relays: Sequence[str]) -> list[str]:
+    """What is wrong with relays, as `tenex doctor` finds it."""
+    from tenex.operations.doctor.findings import Finding, Level
+    from tenex.operations.doctor.relays import NEEDS_KEY, REFUSED, examine_relay
+
+    def is_wrong(url: str, finding: Finding) -> bool:
+        starts_later = is_loopback(url) and finding.message == REFUSED
+        return finding.level is Level.FAULT and not starts_later and finding.message != NEEDS_KEY
+
+    async def examine_all() -> list[str]:
+        results = await asyncio.gather(*(examine_relay(url, None) for url in relays))
+        return [
+            f"{finding.location}: {finding.message}; {finding.fix}"
+            for url, findings in zip(relays, results, strict=True)
+            for finding in findings
+            if is_wrong(url, finding)
+        ]
+
+    output.message(f"Asking {', '.join(relays)} ...")
+    with output.without_logs():
+        return asyncio.run(examine_all())

@@ -1,0 +1,117 @@
+"""`tenex init` in a terminal: relays are asked whether they answer, and a second run changes one thing."""
+
+import asyncio
+import tomllib
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tenex.cli.init import prepare
+from tenex.cli.shared import public_keys
+from tenex.core.ids import PublicKey
+from tenex.nostr.keys import KeyRing, SecretKey
+from tenex.settings import load
+from tests.fakes.faultrelay import FaultRelay
+from tests.programs import needs_tmux
+from tests.service.test_terminal import Terminal
+
+from .conftest import Tenex
+from .test_provider import answer, command
+
+ALICE = SecretKey(bytes([41]) * 32)
+RELAYS_ASKED = "Relays [ws://127.0.0.1:7447]:"
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    """A terminal without anything in it."""
+    it = Terminal(tmp_path)
+    try:
+        yield it
+    finally:
+        it.close()
+
+
+@asynccontextmanager
+async def no_relay() -> AsyncIterator[str]:
+    """The address of a server that closes every connection."""
+
+    async def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with await asyncio.start_server(close, "127.0.0.1", 0) as listening:
+        yield f"ws://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+
+
+@needs_tmux
+async def test_a_relay_that_is_none_is_reported_and_others_are_asked_for(terminal: Terminal, tmp_path: Path) -> None:
+    data = tmp_path / "new"
+    async with no_relay() as wrong, FaultRelay() as right:
+        terminal.start(*command(data), "--model offline --owner", ALICE.npub)
+        await terminal.shows(RELAYS_ASKED)
+        await answer(terminal, (wrong, "(c)hange the relays, or (k)eep them as they are [c]:"))
+        screen = terminal.screen()
+        assert f"{wrong}: it " in " ".join(screen.split())
+        await answer(terminal, ("c", RELAYS_ASKED), (f"{wrong} {right.url}", "(k)eep"), ("", RELAYS_ASKED))
+        assert not data.exists()
+        terminal.type(right.url)
+        await terminal.shows("npub1", "ended 0")
+        assert {frame[0] for _, frame in right.frames} <= {"REQ", "CLOSE"}
+    assert load(None, data, env={}).relays.urls == [right.url]
+
+
+@needs_tmux
+async def test_relays_of_options_are_asked_too_and_may_be_kept(terminal: Terminal, tmp_path: Path) -> None:
+    data = tmp_path / "new"
+    async with no_relay() as wrong:
+        terminal.start(*command(data), "--model offline --owner", ALICE.npub, "--relay", wrong)
+        await terminal.shows("(k)eep them as they are [c]:")
+        terminal.type("k")
+        await terminal.shows("ended 0")
+    assert load(None, data, env={}).relays.urls == [wrong]
+
+
+def test_an_owner_is_set_up_by_name(tenex: Tenex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def look_up(text: str) -> PublicKey:
+        if text != "alice@example.com":
+            raise ValueError("example.com does not know the name bob")
+        return ALICE.public
+
+    monkeypatch.setattr(public_keys, "look_up", look_up)
+    assert "--owner: example.com does not know the name bob" in tenex("init --owner bob@example.com", code=2).err
+    assert not (tmp_path / "data").exists()
+    tenex("init --owner alice@example.com")
+    assert load(None, tmp_path / "data", env={}).people.owners == [ALICE.npub]
+    tenex("init --owner alice@example.com")
+
+
+@needs_tmux
+async def test_a_second_run_shows_what_is_set_and_changes_one_thing(terminal: Terminal, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    made = prepare(data, None, [])
+    made.config.write_text(f'# Mine.\n{made.config.read_text()}[log]\nlevel = "info"  # not debug\n')
+    before = made.config.read_text()
+    keys = {name: KeyRing(data / "keys").get(name) for name in KeyRing(data / "keys").names()}
+    owner = keys["owner"].npub
+    again = " ".join(command(data))
+    async with FaultRelay() as relay:
+        terminal.start("; ".join([again] * 4))
+        menu = "Change which [none]:"
+        await terminal.shows("1  owners", owner, "2  relays  ws://127.0.0.1:7447", "3  model   offline", menu)
+        await answer(terminal, ("", "Nothing was changed."))
+        assert made.config.read_text() == before
+        await terminal.until(lambda screen: screen.count(menu) == 2)
+        await answer(terminal, ("1", "The npub or the name of another owner [none]:"), (ALICE.npub, menu))
+        await answer(terminal, ("2", RELAYS_ASKED), (relay.url, menu))
+        screen = await terminal.shows(f"2  relays  {relay.url}")
+        assert ALICE.npub in screen
+        await answer(terminal, ("3", "Choose [1]:"), ("", "ended 0"))
+    values = tomllib.loads(made.config.read_text())
+    assert values["people"] == {"owners": [owner, ALICE.npub]}
+    assert values["relays"] == {"urls": [relay.url]}
+    assert values["models"] == {"default": "offline"}
+    for line in before.splitlines():
+        assert line in made.config.read_text() or line.startswith("owners = "), line
+    assert {name: KeyRing(data / "keys").get(name) for name in keys} == keys
