@@ -18,13 +18,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tenex.core.amounts import dollars
-from tenex.core.errors import ConfigurationError, TransientError, UsageError
+from tenex.core.errors import ConfigurationError, TenexError, TransientError, UsageError
 from tenex.core.phases import PHASES
 from tenex.operations.short_ids import conversation_of
 from tenex.operations.transcript import Line
+from tenex.service.client import ask
 
 from .shared import output
-from .shared.activity import HAS_ENDED, NEXT_CYCLE, YOUR_TURN, DaemonWatch, activity_lines, spinner, toolbar
+from .shared.activity import (
+    HAS_ENDED,
+    NEXT_CYCLE,
+    YOUR_TURN,
+    DaemonWatch,
+    RequestMeter,
+    activity_lines,
+    is_at_work,
+    spinner,
+    toolbar,
+)
 from .shared.console import Feed, Screen
 from .shared.nostr_client import Activity, ChatClient, ReceivedMessage, connected_client
 from .shared.options import Globals
@@ -33,6 +44,9 @@ from .shared.own_keys import OWNER, PROJECT, user_key
 if TYPE_CHECKING:
     from tenex.core.ids import PublicKey
     from tenex.nostr.keys import KeyRing, SecretKey
+    from tenex.settings import ProjectPaths
+
+    from .shared.chat_places import ChatPlaces
 
 
 WAIT: Final = 10.0
@@ -41,6 +55,10 @@ LOOK: Final = 1.0
 """Seconds after which a chat without a terminal looks whether agents are at work."""
 REPORT_DELAY: Final = 1.0
 """Seconds a message waits for the daemon's report of what came before it."""
+HISTORY: Final = "chat-history"
+"""The file of what was typed, in the data folder."""
+AGAIN: Final = 2.0
+"""Seconds after which a shortcut counts again: pressed twice it would also end, or answer, what comes next."""
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -83,11 +101,23 @@ def chat(
         raise ConfigurationError([*error.faults, *hint]) from error
     telemetry = configure("error", "auto")  # a lost connection shows in the missing answers
     try:
-        chat = Chat(Screen(), resolve_paths(settings).socket)
-        known = conversation and _full_id(conversation, resolve_paths(settings).conversations)
+        where = resolve_paths(settings)
+        chat = Chat(Screen(), where.socket, _places(where, ring, project))
+        known = conversation and _full_id(conversation, where.conversations)
         asyncio.run(chat.run(url, user, project, wait, known, _agents(ring, project)))
     finally:
         telemetry.close()
+
+
+def _places(where: "ProjectPaths", ring: "KeyRing", project: "PublicKey") -> "ChatPlaces":
+    """What is known of the project: all where it is this folder's, of another nothing but what was typed."""
+    from .shared.chat_places import ChatPlaces
+
+    history = where.data / HISTORY if where.data.is_dir() else None
+    if PROJECT not in ring.names() or ring.get(PROJECT).public != project:
+        return ChatPlaces(history=history)
+    agents = [name for name in ring.names() if name not in (PROJECT, OWNER)]
+    return ChatPlaces(conversations=where.conversations, history=history, agents=agents)
 
 
 def _agents(ring: "KeyRing", project: "PublicKey") -> "list[PublicKey]":
@@ -119,9 +149,12 @@ def _unanswered(wait: float) -> str:
 class Chat:
     """What a user sees of one conversation."""
 
-    def __init__(self, screen: Screen, socket: Path) -> None:
+    def __init__(self, screen: Screen, socket: Path, places: "ChatPlaces | None" = None) -> None:
         self._screen = screen
         self._socket = socket
+        self._places = places
+        self._pressed = -AGAIN
+        """When a shortcut was used, in seconds of a monotonic clock."""
         self._feed = Feed(self._line)
         self._waiting: dict[str, ReceivedMessage] = {}
         """Messages that wait for the lines before them, by event id."""
@@ -129,6 +162,7 @@ class Chat:
         self._status: Mapping[str, Any] | None = None
         """Of the conversation, as the daemon on this machine reports it; None without a report."""
         self._status_at = 0.0
+        self._meter = RequestMeter()
         self._has_report = False
         """Whether that daemon reports what becomes durable in it."""
         self._active: Activity | None = None
@@ -155,7 +189,7 @@ class Chat:
             if conversation:
                 await talk.resume(conversation)
             if is_chat:
-                hint = f"Connected to {url} · /help for commands · Ctrl-C clears the line · /quit leaves"
+                hint = f"Connected to {url} · /help · Tab completes · Alt-Enter: another line · /conversations · /quit"
                 self._screen.message(hint)
                 await self.hold(talk, url, wait)
                 if talk.root:
@@ -169,8 +203,12 @@ class Chat:
         """Send what the user types until they leave; the agents at work are shown above it."""
         from prompt_toolkit.patch_stdout import patch_stdout
 
-        from .shared.input_line import typed_lines
+        from .shared.chat_places import ChatPlaces
+        from .shared.input_completion import InputCompleter
+        from .shared.input_history import InputHistory
+        from .shared.input_line import Shortcut, typed_lines
 
+        places = self._places or ChatPlaces()
         talk.on_message = self._on_message
         talk.on_activity = self._on_activity
         watch = DaemonWatch(self._socket, self._screen, lambda: talk.root, self._on_lines, self._on_gone)
@@ -182,14 +220,92 @@ class Chat:
             return activity_lines(views, width, only_text=self._status is not None)
 
         async with asyncio.TaskGroup() as group:
+
+            def say(text: str) -> None:
+                self._pressed = time.monotonic()
+                self._screen.message(f"  {text}")
+                group.create_task(self._send(talk, text), name="shortcut")
+
+            def may_stop() -> bool:
+                return self._is_working(talk) and self._is_first_press()
+
+            def may_answer() -> bool:
+                return self._is_asked() and self._is_first_press()
+
             watching = group.create_task(watch.run(), name="daemon watch")
             with patch_stdout(raw=True):  # so that output is printed above the input line
-                async for text in typed_lines(partial(self._toolbar, url), lines):
+                async for text in typed_lines(
+                    partial(self._toolbar, url),
+                    lines,
+                    history=InputHistory(places.history),
+                    completer=InputCompleter(places.commands(), places.agents, places.arguments),
+                    shortcuts=(
+                        Shortcut(("escape",), partial(say, "/stop"), may_stop),
+                        Shortcut(("escape", "y"), partial(say, "yes"), may_answer),
+                        Shortcut(("escape", "n"), partial(say, "no"), may_answer),
+                    ),
+                ):
+                    if await self._is_own_command(talk, places, text):
+                        continue
                     await self._send(talk, text)
                     reminder.cancel()
                     reminder = loop.call_later(wait, self._remind, talk, wait)
             watching.cancel()
         reminder.cancel()
+
+    async def _is_own_command(self, talk: ChatClient, places: "ChatPlaces", text: str) -> bool:
+        """Carry out a command of the chat itself; returns whether it was one."""
+        command, _, argument = text.strip().partition(" ")
+        match command.lower():
+            case "/conversations":
+                try:
+                    for line in await places.find(argument.strip()):
+                        self._screen.message(line)
+                except TenexError as error:
+                    self._screen.message(output.with_options(str(error)), "yellow")
+            case "/open":
+                try:
+                    await self._open(talk, places.named(argument.strip()))
+                except UsageError as error:
+                    self._screen.message(output.with_options(str(error)), "yellow")
+            case _:
+                return False
+        return True
+
+    async def _open(self, talk: ChatClient, conversation: str) -> None:
+        """Go on with another conversation; what it already holds is shown."""
+        self._status = self._active = None
+        self._has_report = self._awaits_answer = False
+        self._phase = ""
+        self._waiting.clear()
+        self._meter = RequestMeter()
+        self._feed = Feed(self._line)
+        self._screen.show(Line("phase", conversation[:12]))
+        await talk.resume(conversation)
+        with suppress(OSError, TenexError):  # no daemon on this machine, or it is not in it
+            self._on_lines([], await ask(self._socket, "conversation", id=conversation))
+
+    def _hint(self) -> str:
+        """The keys that do something now, or what the last request took, for the status bar."""
+        if self._is_asked():
+            return " · Alt-Y: yes, Alt-N: no, Esc stops"
+        if self._status is not None and is_at_work(self._status):
+            return " · Esc stops"
+        return f" · {self._meter.text}" if self._meter.text else ""
+
+    def _is_first_press(self) -> bool:
+        return time.monotonic() - self._pressed > AGAIN
+
+    def _is_asked(self) -> bool:
+        """Whether an agent waits for an answer or a permission."""
+        runs = (self._status or {}).get("runs", ())
+        return any(run["state"] == "parked" for run in runs)
+
+    def _is_working(self, talk: ChatClient) -> bool:
+        """Whether something goes on that `/stop` ends."""
+        if self._status is not None:
+            return is_at_work(self._status)
+        return bool(talk.activities or (self._active is not None and self._active.names))
 
     def _remind(self, talk: ChatClient, wait: float) -> None:
         if self._awaits_answer and not talk.activities:
@@ -197,7 +313,7 @@ class Chat:
 
     def _toolbar(self, url: str) -> str:
         if self._status is not None:
-            return toolbar(self._status, time.monotonic() - self._status_at)
+            return f"{toolbar(self._status, time.monotonic() - self._status_at)}{self._hint()}"
         active = self._active
         if active is not None and active.names:
             return f"{spinner()} {self._phase} · {', '.join(active.names)} at work"
@@ -270,6 +386,7 @@ class Chat:
 
     def _on_lines(self, lines: Sequence[Line], status: Mapping[str, Any]) -> None:
         self._status, self._status_at = status, time.monotonic()
+        self._meter.update(status, self._status_at)
         if lines:
             self._has_report = True
             self._awaits_answer = False

@@ -26,7 +26,7 @@ from tenex.core.projection import is_idle
 from tenex.operations.transcript import TranscriptRenderer
 from tenex.workflows.missions.state import mission_of
 
-from .chat import Chat
+from .chat import HISTORY, Chat
 from .shared import output
 from .shared.console import OVERDUE, Feed, Screen
 from .shared.nostr_client import ChatClient, connected_client
@@ -253,7 +253,14 @@ class _Demo:
         model = ", ".join(app.current.now.settings.models.for_agent("", Phase.CHAT))
         self._screen.message(f"tenex demo · relay {url} · {agents} · {model}", "bold")
         self._screen.message(f"Try: {REQUEST}   (/help, /stop, /quit; you may type at any time)")
-        await Chat(self._screen, app.places.socket).hold(client, url)
+        from .shared.chat_places import ChatPlaces
+
+        places = ChatPlaces(
+            conversations=app.places.conversations,
+            history=app.places.data / HISTORY,
+            agents=[str(slug) for slug in app.policy.roster],
+        )
+        await Chat(self._screen, app.places.socket, places).hold(client, url)
         return 0
 
     def _continue_resumed(self) -> None:

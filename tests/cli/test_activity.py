@@ -17,6 +17,7 @@ from tenex.cli.shared.activity import (
     Activities,
     ActivityView,
     DaemonWatch,
+    RequestMeter,
     activity_lines,
 )
 from tenex.cli.shared.console import Screen
@@ -92,3 +93,24 @@ def test_a_thought_is_seen_as_it_is_written_and_stays_once_it_is_whole() -> None
     watch.on_report(report("refused", "There is no tool"))
     assert "\x1b[2J" not in file.getvalue()
     assert "asked again" in file.getvalue()
+
+
+def usage(tokens: int, cost: float | None) -> dict[str, Any]:
+    return {"calls": 1, "inputTokens": tokens, "outputTokens": 10, "costUsd": cost}
+
+
+def test_what_a_request_took_is_the_difference_between_its_ends() -> None:
+    meter = RequestMeter()
+    meter.update({"status": "waiting", "usage": usage(100, None)}, 5.0)
+    assert meter.text == ""
+    meter.update({"status": "active", "router": {}, "usage": usage(100, None)}, 10.0)
+    meter.update({"status": "active", "usage": usage(200, None)}, 15.0)
+    meter.update({"status": "active", "turn": {}, "usage": usage(300, 0.01)}, 20.0)
+    assert meter.text == ""
+    meter.update({"status": "waiting", "usage": usage(1_100, 0.02)}, 75.0)
+    assert meter.text == "last: 1 min 5 s, 1,000 tokens, $0.0200"
+    meter.update({"status": "active", "turn": {}, "usage": usage(1_100, 0.02)}, 100.0)
+    assert meter.text.startswith("last: 1 min")
+    meter.update({"status": "ended", "usage": usage(1_100, 0.02)}, 102.0)
+    assert meter.text == "last: 2 s"
+    RequestMeter().update({"status": "active"}, 0.0)

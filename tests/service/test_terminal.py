@@ -19,6 +19,7 @@ from .kit import ROOT, TENEX, Folder, daemon, environment
 from .loopback import folder_with_model, serving
 from .person import until
 from .test_output_states import call, critique, put
+from .test_single_agent import ALONE, writes
 
 pytestmark = needs_tmux
 
@@ -102,7 +103,7 @@ async def test_a_person_watches_writes_in_between_and_leaves(terminal: Terminal,
     for name in ("hello", "bye"):
         await until((tmp_path / "workspace" / f"{name}.py").exists)
     terminal.type("Create a script that prints hello; ask me which name it should have")
-    await terminal.shows("waits for your answer")
+    await terminal.shows("waits for your answer", "Alt-Y: yes, Alt-N: no")
     terminal.type("greeter.py")
     await terminal.shows("answered", "write_file(path=greeter.py")
     terminal.type("/quit")
@@ -241,3 +242,94 @@ async def test_thoughts_are_seen_as_they_are_written_and_go_when_they_are_stoppe
             assert screen.index("all is well now") < screen.index("The answer is 42.")
             terminal.press("C-d")
             await terminal.shows("ended 0")
+
+
+async def test_what_was_typed_is_there_again_and_a_message_may_have_several_lines(
+    terminal: Terminal, folder: Folder
+) -> None:
+    async with daemon(folder):
+        chat(terminal, folder)
+        await terminal.shows("Connected to", "you ›")
+        terminal._tmux("send-keys", "-t", "it", "-l", "What do you think")
+        terminal.press("M-Enter")
+        terminal.type("of two lines?")
+        await terminal.shows("it is your turn")
+        (asked,) = await person.stored(folder.url, authors=[folder.owner.public], kinds=[1])
+        assert asked["content"] == "What do you think\nof two lines?"
+        terminal.press("C-d")
+        await terminal.shows("ended 0")
+        again = Terminal(folder.data)
+        try:
+            chat(again, folder)
+            await again.shows("Connected to", "you ›")
+            again.press("Up")
+            await again.shows("you › What do you think", "of two lines?")
+            again.press("C-c")
+            again._tmux("send-keys", "-t", "it", "-l", "/conv")
+            again.press("Tab")
+            await again.shows("you › /conversations")
+            again.press("Enter")
+            await again.shows(asked["id"][:12], "What do you think")
+            again.type("/conversations nothingofthekind")
+            await again.shows("No conversation matches.")
+            again.type("/conversations think")
+            again.type("/open 1")
+            await again.shows("of two lines?", "Project Manager", "it is your turn")
+            again.type("/open 7")
+            await again.shows("No conversation begins with 7")
+            again.type("And now?")
+            await again.until(lambda screen: screen.count("Project Manager") > 1)
+            newest = (await person.stored(folder.url, authors=[folder.owner.public], kinds=[1]))[-1]
+            assert ["e", asked["id"], folder.url, "root"] in newest["tags"]
+            again.press("C-d")
+            await again.shows("ended 0")
+        finally:
+            again.close()
+
+
+async def test_escape_stops_the_work_that_goes_on_and_nothing_else(
+    terminal: Terminal, tmp_path: Path, relay: str
+) -> None:
+    async with model_server(model) as server:
+        folder = folder_with_model(tmp_path / "data", relay, server)
+        put(folder)
+        async with serving(folder, server):
+            chat(terminal, folder)
+            await terminal.shows("Connected to", "you ›")
+            terminal.press("Escape")
+            terminal.type("Good morning")
+            await terminal.shows("Ask me.", "has ended")
+            terminal.press("Escape")
+            terminal.type("What is six times seven?")
+            await terminal.shows("take long take long", "Esc stops")
+            terminal._tmux("send-keys", "-t", "it", "-l", "half a line")
+            terminal.press("Escape")
+            await terminal.until(lambda screen: "Stopped: Executor" in screen and "Esc stops" not in screen)
+            await terminal.shows("you › half a line")
+            terminal.press("C-c")
+            terminal.press("C-d")
+            await terminal.shows("ended 0")
+            sent = await person.stored(folder.url, authors=[folder.owner.public], kinds=[1])
+            assert [event["content"] for event in sent].count("/stop") == 1
+
+
+ASKED = '\n[[approve]]\ntool = "write_file"\ndecision = "ask"\n'
+
+
+async def test_a_permission_is_given_by_one_key(terminal: Terminal, tmp_path: Path, relay: str) -> None:
+    async with model_server(writes) as server:
+        folder = folder_with_model(tmp_path / "data", relay, server, f"{ALONE}{ASKED}")
+        async with serving(folder, server):
+            chat(terminal, folder)
+            await terminal.shows("Connected to", "you ›")
+            terminal.press("M-y")
+            terminal.type("write note-07.txt")
+            await terminal.shows("Alt-Y: yes, Alt-N: no")
+            assert not (folder.workspace / "note-07.txt").exists()
+            terminal.press("M-y")
+            await terminal.shows("executor has answered")
+            assert (folder.workspace / "note-07.txt").read_text() == "written\n"
+            terminal.press("C-d")
+            await terminal.shows("ended 0")
+            sent = await person.stored(folder.url, authors=[folder.owner.public], kinds=[1])
+            assert [event["content"] for event in sent] == ["write note-07.txt", "yes"]

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from rich.cells import cell_len
 
-from tenex.core.amounts import dollars
+from tenex.core.amounts import dollars, duration
 from tenex.core.errors import TenexError
 from tenex.core.ids import PublicKey
 from tenex.core.text import printable
@@ -64,6 +64,38 @@ def toolbar(status: Mapping[str, Any], age: float = 0.0) -> str:
     if status["status"] == "active":
         return f"{spinner()} {status.get('where') or place}"
     return f"{place} · {YOUR_TURN} · {_usage(status['usage'])}"
+
+
+def is_at_work(status: Mapping[str, Any]) -> bool:
+    """Whether agents or the orchestrator work, by a conversation's status."""
+    return "turn" in status or "router" in status
+
+
+class RequestMeter:
+    """How long the last request took and what it cost: from the moment work begins until it is a user's turn."""
+
+    def __init__(self) -> None:
+        self._began: tuple[float, Mapping[str, Any]] | None = None
+        self._usage: Mapping[str, Any] = {}
+        self.text = ""
+        """Of the last request, for the status bar; empty before one has been answered."""
+
+    def update(self, status: Mapping[str, Any], at: float) -> None:
+        """Take a newer status, `at` in seconds of a monotonic clock."""
+        usage = status.get("usage", self._usage)
+        if is_at_work(status):
+            self._began = self._began or (at, self._usage or usage)
+        elif self._began is not None and status["status"] != "active":
+            began, before = self._began
+            self._began = None
+            self.text = ", ".join([f"last: {duration(at - began)}", *_taken(before, usage)])
+        self._usage = usage
+
+
+def _taken(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    tokens = sum(after.get(name, 0) - before.get(name, 0) for name in ("inputTokens", "outputTokens"))
+    cost = (after.get("costUsd") or 0.0) - (before.get("costUsd") or 0.0)
+    return [*([f"{tokens:,} tokens"] if tokens > 0 else []), *([dollars(cost)] if cost > 0 else [])]
 
 
 def _state(run: Mapping[str, Any]) -> str:

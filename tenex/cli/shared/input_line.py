@@ -1,10 +1,17 @@
-"""The input line of the terminal: type at any time, while messages are printed above it."""
+"""The input line of the terminal: type at any time, while messages are printed above it.
+
+Enter sends, Alt-Enter begins another line, Tab completes, and the arrow keys and Ctrl-R find what was typed before.
+"""
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
@@ -15,8 +22,21 @@ LONG_PASTE = 2_000
 REFRESH = 0.2
 """Seconds between two redraws: enough for a spinner, and cheap."""
 
+ESCAPE = 0.1
+"""Seconds after which Escape is a key of its own, and not the beginning of Alt and another key."""
+
 Lines = Callable[[int], Sequence[tuple[str, str]]]
 """Gives lines no wider than so many cells, each as a style and a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcut:
+    """Keys that do something at once, while a condition holds."""
+
+    keys: tuple[str, ...]
+    """As prompt_toolkit names them; Alt and a letter are `escape` and the letter."""
+    do: Callable[[], None]
+    when: Callable[[], bool]
 
 
 class _Pastes:
@@ -33,6 +53,10 @@ class _Pastes:
         def _(event: KeyPressEvent) -> None:
             text = event.data.replace("\r\n", "\n").replace("\r", "\n")
             event.current_buffer.insert_text(text if len(text) <= LONG_PASTE else self.mark(text))
+
+        @keys.add("escape", "enter")
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
 
         @keys.add("c-c")
         def _(event: KeyPressEvent) -> None:
@@ -57,20 +81,45 @@ class _Pastes:
         return line
 
 
-async def typed_lines(toolbar: Callable[[], str], lines: Lines) -> AsyncIterator[str]:
+def _bind(keys: KeyBindings, shortcut: Shortcut) -> None:
+    @keys.add(*shortcut.keys, filter=Condition(shortcut.when))
+    def _(_event: KeyPressEvent) -> None:
+        shortcut.do()
+
+
+async def typed_lines(
+    toolbar: Callable[[], str],
+    lines: Lines,
+    *,
+    history: History | None = None,
+    completer: Completer | None = None,
+    shortcuts: Sequence[Shortcut] = (),
+) -> AsyncIterator[str]:
     """Yield what the user types, line by line, until /quit, or Ctrl-D or Ctrl-C on an empty line.
 
     Args:
         toolbar: gives the text of the status bar at the bottom.
         lines: gives the lines above the input line; they are drawn again at each refresh.
+        history: keeps what is typed.
+        completer: completes words on Tab.
+        shortcuts: keys that do something without the line; what is typed there stays.
     """
     pastes = _Pastes()
+    keys = pastes.bindings()
+    for shortcut in shortcuts:
+        _bind(keys, shortcut)
+
     session: PromptSession[str] = PromptSession(
         bottom_toolbar=lambda: FormattedText([("", toolbar())]),
         refresh_interval=REFRESH,
         mouse_support=False,
-        key_bindings=pastes.bindings(),
+        key_bindings=keys,
+        history=history,
+        completer=completer,
+        complete_while_typing=False,  # a menu below the line would move what is printed above it with every letter
+        prompt_continuation=" " * len(PROMPT),
     )
+    session.app.ttimeoutlen = session.app.timeoutlen = ESCAPE
 
     def message() -> FormattedText:
         app = get_app()

@@ -117,6 +117,8 @@ class ChatClient:
 
     async def resume(self, root: str) -> None:
         """Continue an existing thread: receive all its messages, of which those so far are marked as past."""
+        self._last = None
+        self._activities = Activities()
         stored = await self._pool.fetch([{"kinds": [NOTE], "#e": [root]}], PATIENCE)
         self._past = frozenset(event.id for event in stored)
         self._past_since = min((event.created_at for event in stored), default=0)

@@ -1,0 +1,112 @@
+"""What the chat knows of the data folder beside it: its conversations, its agents, and what was typed before."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import tenex.workflows  # noqa: F401 - registers the kinds of conversation, whose commands are completed
+from tenex.core.errors import UsageError
+from tenex.core.inbox.commands import HELP, command_names, commands_of_kinds
+from tenex.core.text import printable
+from tenex.operations.listing import list_rows, row_json, search_conversations
+from tenex.operations.short_ids import conversation_of
+from tenex.runtime.clock import SystemClock
+from tenex.store.disk import Disk
+from tenex.store.repository import ConversationFolder
+from tenex.store.search import Filter
+
+Named = tuple[str, str]
+"""What can be typed, and what is shown beside it."""
+
+LISTED: Final = 10
+"""Conversations of a list: what is seen above the input line."""
+OWN: Final = (
+    ("conversations", "list conversations, or search them: /conversations WORDS"),
+    ("open", "go on with one of them: its number or its id"),
+    ("quit", "leave the chat"),
+)
+"""Commands of the chat itself; all others are sent to the project."""
+_TITLE: Final = 50
+"""Characters of a title in a list."""
+_ID: Final = re.compile(r"[0-9a-f]{64}")
+_COMMAND: Final = re.compile(r"^/(\w+)  (.+)$", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class ChatPlaces:
+    """The data folder of the project that is talked to; nothing is known of one elsewhere."""
+
+    conversations: Path | None = None
+    history: Path | None = None
+    """The file of what was typed."""
+    agents: Sequence[str] = ()
+    """The slugs of the agents."""
+    listed: list[dict[str, Any]] = field(default_factory=list)
+    """The rows of the last list."""
+
+    async def find(self, words: str) -> list[str]:
+        """The lines of a list: the newest conversations, or those that match words."""
+        if self.conversations is None:
+            return ["Conversations are listed where the project's data folder is; this one is elsewhere."]
+        disk = Disk()
+        try:
+            folder = ConversationFolder(self.conversations, disk, SystemClock())
+            if words:
+                found = await search_conversations(folder, words, Filter(), LISTED, notice=_ignore)
+                self.listed = [row_json(match.row) for match in found]
+            else:
+                self.listed = await list_rows(folder, Filter(), LISTED, notice=_ignore)
+        finally:
+            disk.close()
+        if not self.listed:
+            return ["No conversation matches." if words else "There are no conversations yet."]
+        return [
+            *(_row(number, row) for number, row in enumerate(self.listed, 1)),
+            "/open NUMBER goes on with one of them.",
+        ]
+
+    def named(self, text: str) -> str:
+        """The id of a conversation, by its number in the last list or the beginning of its id.
+
+        Raises:
+            UsageError: there is none, or several.
+        """
+        if not text:
+            raise UsageError("Name a conversation: /open NUMBER, of the list of /conversations, or /open ID.")
+        if text.isdecimal() and 0 < int(text) <= len(self.listed):
+            return str(self.listed[int(text) - 1]["id"])
+        name = text.lower()
+        return name if _ID.fullmatch(name) else conversation_of(name, [path.name for path in self._folders()])
+
+    def commands(self) -> list[Named]:
+        """Every command with what it does."""
+        about = dict(_COMMAND.findall(HELP)) | {name: command.help for name, command in commands_of_kinds().items()}
+        return sorted([*OWN, *((name, about.get(name, "")) for name in command_names())])
+
+    def arguments(self, command: str) -> list[Named]:
+        """What may follow a command of the chat: the newest conversations, with the titles that are known."""
+        if command != "open":
+            return []
+        titles = {str(row["id"]): _title(row) for row in self.listed}
+        newest = sorted(self._folders(), key=lambda path: path.stat().st_mtime, reverse=True)
+        return [(path.name[:12], titles.get(path.name, "")) for path in newest[: 2 * LISTED]]
+
+    def _folders(self) -> list[Path]:
+        here = self.conversations
+        return [path for path in here.iterdir() if _ID.fullmatch(path.name)] if here and here.is_dir() else []
+
+
+def _row(number: int, row: dict[str, Any]) -> str:
+    updated = str(row["updated"])[:16].replace("T", " ")
+    return f"{number:>3}  {str(row['id'])[:12]}  {row['status']:8}  {updated}  {_title(row)}"
+
+
+def _title(row: dict[str, Any]) -> str:
+    title = " ".join(printable(str(row.get("title") or "")).split())
+    return title if len(title) <= _TITLE else f"{title[: _TITLE - 1]}…"
+
+
+def _ignore(_: str) -> None:
+    """A list in the chat leaves out what `tenex conversations list` says beside it."""
