@@ -42,6 +42,8 @@ class PeerGroup:
     owners: frozenset[PublicKey] = frozenset()
     members: frozenset[PublicKey] = frozenset()
     is_open: bool = False
+    guest_work: int = 0
+    """Zero bits that the id of a guest's message has to begin with: proof of work (NIP-13)."""
 
     def role(self, pubkey: PublicKey) -> Role | None:
         """What someone may do here; None for a stranger before a closed door."""

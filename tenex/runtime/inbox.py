@@ -196,7 +196,7 @@ class Inbox:
 
     def _receive(self, received: InboundMessage, *, has_turn: bool) -> Admission:
         role = self._peers.role(received.author)
-        if role is None:
+        if role is None or (role is Role.GUEST and _work(received.event_id) < self._peers.guest_work):
             return Admission.STRANGER
         if received.by_machine and not received.mentions:
             return Admission.MACHINE
@@ -342,3 +342,8 @@ def _remember(kept: OrderedDict[K, V], key: K, value: V) -> None:
     kept[key] = value
     if len(kept) > AUTHORS:
         kept.popitem(last=False)
+
+
+def _work(event_id: EventId) -> int:
+    """The proof of work in the id of an event: the zero bits it begins with (NIP-13)."""
+    return 256 - int(event_id, 16).bit_length()

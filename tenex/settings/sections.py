@@ -175,6 +175,7 @@ class People(Section):
     owners: list[Name] = []
     members: list[Name] = []
     open: bool = False
+    proof_of_work: Annotated[int, Field(ge=0, le=64)] = 0
     share_lessons: bool = False
 
 
@@ -611,6 +612,7 @@ class Settings(BaseSettings):
             owners=frozenset(found["owners"]),
             members=frozenset(found["members"] - found["owners"]),
             is_open=self.people.open,
+            guest_work=self.people.proof_of_work,
         )
 
     @property

@@ -82,6 +82,24 @@ async def test_strangers_duplicates_floods_and_machines_are_not_admitted() -> No
 
 
 @virtual_time
+async def test_a_guest_is_admitted_only_with_the_proof_of_work_that_is_asked_for() -> None:
+    world = World(longest_way, worker)
+    guest = PublicKey("b" * 64)
+
+    async with world.daemon() as daemon:
+        owners = frozenset({ALICE})
+        for bits, event, verdict in (
+            (0, "f" * 64, "admitted"),
+            (9, "0080" + "1" * 60, "stranger"),
+            (9, "007f" + "1" * 60, "admitted"),
+            (256, "2" * 64, "stranger"),
+        ):
+            daemon.runtime.inbox.change(PeerGroup(owners=owners, is_open=True, guest_work=bits), {})
+            assert daemon.write("hello", author=guest, event_id=event, conversation=event) == verdict, event
+        assert daemon.write("hello") == "admitted", "owners are asked for none"
+
+
+@virtual_time
 async def test_what_a_program_writes_is_no_command() -> None:
     world = World(longest_way, worker)
 
