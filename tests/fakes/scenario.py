@@ -244,6 +244,7 @@ class Scenario:
         name: str = "alice",
         late: int = 0,
         by_program: bool = False,
+        by_machine: bool = False,
     ) -> list[r.Record]:
         """Someone writes, or a program of theirs; `late` is by how many seconds the message is older than now."""
         self.count += 1
@@ -257,6 +258,7 @@ class Scenario:
             starts=True,
             reply_to=EventId(reply_to) if reply_to else None,
             by_program=by_program,
+            by_machine=by_machine,
             address={"form": "notes"},
             origin={"id": event, "number": self.count},
         )

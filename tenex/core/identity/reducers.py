@@ -26,7 +26,8 @@ def _started(identity: Identity, record: r.ConversationStarted, _: State) -> Ide
 @IDENTITY.on(r.MessageRecorded)
 def _wrote(identity: Identity, record: r.MessageRecorded, _: State) -> Identity:
     title = identity.title or title_of(record.text)
-    return replace(identity.received(record.event_id), title=title)
+    by_machines = identity.by_machines + 1 if record.by_machine else 0
+    return replace(identity.received(record.event_id), title=title, by_machines=by_machines)
 
 
 @IDENTITY.on(r.CommandGiven)

@@ -41,6 +41,8 @@ class Identity:
     address: Mapping[str, Any] = field(default_factory=dict)
     seen: dict[str, None] = field(default_factory=dict)
     """The newest event ids, oldest first."""
+    by_machines: int = 0
+    """Messages of agents elsewhere since a person wrote: two daemons could answer each other without end."""
     forked_from: ForkOrigin | None = None
     imported: int = 0
     """The seq up to which its records were not written here, but imported; 0 where all were."""

@@ -39,6 +39,8 @@ QUOTES = 3
 """Quoted notes that a message's context names."""
 QUOTED_CHARACTERS = 600
 """Of a message that is answered or quoted: who replies means the whole of a short one, or a part of a long one."""
+MACHINES = 6
+"""Messages of agents elsewhere that are answered until a person writes: enough for a question and a correction."""
 SHORT_ID = 12
 """Characters by which a conversation is named."""
 
@@ -47,7 +49,8 @@ def on_message(transaction: Transaction, signal: MessageReceived) -> None:
     """Take a message in; twice the same event gives no record."""
     message = signal.message
     state = transaction.state
-    if message.event_id in state.identity.seen:
+    is_refused = message.by_machine and state.identity.by_machines >= MACHINES
+    if is_refused or message.event_id in state.identity.seen:
         return
     if message.is_reaction:
         _on_reaction(transaction, signal)
@@ -76,6 +79,7 @@ def on_message(transaction: Transaction, signal: MessageReceived) -> None:
     if called and not is_begun:
         kind = next(kind for kind in all_kinds() if kind.begins(transaction.policy, called))
     kind.on_message(transaction, signal, called)
+    _report_machines(transaction, signal)
     if last is not None and counts_as_last_line(last.name):
         _give(transaction, last, signal)
     elif last is not None and not (called and _counts_in_opening(last)):
@@ -99,6 +103,15 @@ def _on_reaction(transaction: Transaction, signal: MessageReceived) -> None:
     elif said:
         reply = replace(signal.message, text=said, is_reaction=False, origin=answered)
         on_message(transaction, replace(signal, message=reply))
+
+
+def _report_machines(transaction: Transaction, signal: MessageReceived) -> None:
+    """Say, with the last message of an agent elsewhere that is answered, that the next one is not."""
+    if signal.message.by_machine and transaction.state.identity.by_machines == MACHINES:
+        notify(
+            transaction,
+            f"Agents have written here {MACHINES} times since a person did. I answer again when a person writes.",
+        )
 
 
 def _counts_in_opening(command: Command) -> bool:
@@ -192,6 +205,7 @@ def record_message(transaction: Transaction, signal: MessageReceived) -> r.Messa
         origin=message.origin,
         context=_context(transaction, signal),
         is_outside=is_outside(transaction.state.identity.address, message.address),
+        by_machine=message.by_machine,
     )
 
 

@@ -26,6 +26,8 @@ class MessageRecorded(Record):
     """What it replies to or quotes, in words for models: kept as it was then, so that a replay shows them the same."""
     is_outside: bool = False
     """Sent from outside the group that the conversation is in: its author gets no right to read it."""
+    by_machine: bool = False
+    """An agent wrote it, of another daemon or elsewhere, and not a person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
