@@ -6,7 +6,7 @@ asked. Of a trusted one the annotations count: what only reads may be used where
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,10 +15,12 @@ from typing import Any, Final
 from tenex.core.config import Replay
 from tenex.core.messages import cut, is_too_deep
 from tenex.core.phases import Access
+from tenex.core.port_values import QuestionReply
 from tenex.core.ports import ExecutionContext, ToolResult
+from tenex.core.text import well_formed
 from tenex.core.tool_names import server_of
 from tenex.mcp.connection import READY, Answer, CallFailed, CallTimedOut, ServerLost, ServerUnavailable
-from tenex.mcp.questions import NoAnswer, needs_input, question_in
+from tenex.mcp.questions import NoAnswer, ServerQuestion, needs_input, question_in
 from tenex.mcp.results import File, read_result
 from tenex.mcp.servers import McpServers, NamedTool
 from tenex.tools import workspace_scan
@@ -94,6 +96,17 @@ class McpTools:
             self._seen = self._servers.tools
             self._tools = {name: self._tool(named) for name, named in self._seen.items()}
         return self._tools
+
+    async def listed(self, _: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """`mcp_tools`, an order of the control socket: each server with its tools as agents may have them."""
+        tools = self.tools().values()
+        return [
+            {
+                "prefix": connection.config.prefix,
+                "tools": [_listed(tool) for tool in tools if server_of(tool.name) == connection.config.prefix],
+            }
+            for connection in self._servers.connections
+        ]
 
     async def wait_for(self, name: str) -> None:
         """Return once a tool is there; at once where its server has a list of tools or is not configured."""
@@ -184,28 +197,20 @@ class McpTools:
             raise Refusal(f"{str(error).rstrip('.')}.") from error
 
     async def _answered(
-        self, named: NamedTool, arguments: Mapping[str, Any], answers: Sequence[str], result: Any
+        self, named: NamedTool, arguments: Mapping[str, Any], answers: Sequence[QuestionReply], result: Any
     ) -> Any:
-        """The result once the server has the answers that it asks for; each answers one question, in order.
+        """The result once the server has the answers that it asks for; each answers the question it was given to.
 
         Raises:
             _Asks: a person has to answer first.
         """
         server = named.config.name
-        waiting = list(answers)
+        replies = iter(answers)
         while needs_input(result):
             question = question_in(result)
             if question is None:
                 raise Refusal(f"{server} asks for something that cannot be given here; nothing was done.")
-            if not waiting:
-                raise _Asks(plain_text(question.text(server)))
-            text = waiting.pop(0)
-            try:
-                values = question.read(text)
-            except NoAnswer as fault:
-                if waiting:  # it was asked again
-                    continue
-                raise _Asks(f"That was no answer. {fault}\n{plain_text(question.text(server))}") from fault
+            values = _values_for(question, server, replies)
             answer = Answer(key=question.key, values=values, state=result.request_state)
             result = await self._call(named, Replay.ONCE, arguments, answer)
         return result
@@ -222,6 +227,35 @@ class McpTools:
                 shown.append(part)
         text = plain_text("\n".join(shown))
         return ToolResult(ok=reply.ok, content=cut(text, MOST_TEXT) or "(It answered nothing.)")
+
+
+def _listed(tool: Tool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "access": tool.access.value,
+        "replay": tool.replay.value,
+        "asks": tool.asks,
+    }
+
+
+def _values_for(question: ServerQuestion, server: str, replies: Iterator[QuestionReply]) -> dict[str, Any] | None:
+    """The values of the next reply to exactly this question; what could not be read was asked for again.
+
+    Raises:
+        _Asks: there is none.
+    """
+    text = well_formed(plain_text(question.text(server)))  # as it is recorded
+    wanted = text
+    for reply in replies:
+        if reply.question != wanted:
+            continue  # the server asked something else then
+        try:
+            return question.read(reply.text)
+        except NoAnswer as fault:
+            wanted = f"That was no answer. {fault}\n{text}"
+    raise _Asks(wanted)
 
 
 def _parameters(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -160,6 +160,8 @@ class CallResult:
     tool: str
     ok: bool
     content: str
+    question: str = ""
+    """What its tool has asked a person, where the content is their answer."""
 
 
 Entry = UserText | Note | AgentText | ModelStep | CallResult

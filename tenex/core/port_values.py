@@ -128,6 +128,15 @@ class Quotation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionReply:
+    """What a person has answered to a question of a tool."""
+
+    question: str
+    """As it was asked."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionContext:
     """What every tool is given about the call it serves."""
 
@@ -152,7 +161,7 @@ class ExecutionContext:
     """The user on whose behalf it works: of several in the conversation, one who may do least."""
     role: Role | None = None
     """What that user may do; None where no message is known."""
-    answers: tuple[str, ...] = ()
+    answers: tuple[QuestionReply, ...] = ()
     """What people have answered to questions of this tool with these arguments, the oldest first."""
 
 

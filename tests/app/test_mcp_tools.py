@@ -1,10 +1,13 @@
 """Tools of MCP servers are gated like others, give back text and files, and are not repeated where that may harm."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from tenex.app.mcp_tools import MOST_TEXT, McpTools
 from tenex.core import found_tools
@@ -12,6 +15,7 @@ from tenex.core.config import Agent, AgentKind, Replay
 from tenex.core.ids import CallId, PublicKey, Slug
 from tenex.core.messages import CallResult, ToolSpec
 from tenex.core.phases import Access, Phase
+from tenex.core.port_values import QuestionReply
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.mcp.config import Configured, ServerConfig
 from tenex.mcp.results import read_result
@@ -127,6 +131,32 @@ async def test_a_lost_call_is_made_again_where_that_does_no_harm_and_else_its_ou
         assert not lost.ok
         assert lost.content == "unknown: faulty ended while this ran; check before repeating"
         assert (await bench.do("faulty__echo", text="back")).content == "back"
+
+
+@pytest.mark.parametrize(
+    ("replies", "got", "asked"),
+    [
+        ([], None, "{question}"),
+        ([("{question}", "7")], 7, ""),
+        ([("The MCP server faulty asks: Delete everything?\nAnswer yes or no.", "7")], None, "{question}"),
+        ([("The MCP server other asks: How many?", "7"), ("{question}", "8")], 8, ""),
+        ([("{question}", "many")], None, "That was no answer. count is a number.\n{question}"),
+        ([("{question}", "many"), ("That was no answer. count is a number.\n{question}", "9")], 9, ""),
+        ([("{question}", "many"), ("{question}", "9")], None, "That was no answer. count is a number.\n{question}"),
+    ],
+    ids=str,
+)
+async def test_an_answer_counts_for_the_question_that_it_was_given_to(
+    tmp_path: Path, replies: list[tuple[str, str]], got: int | None, asked: str
+) -> None:
+    async with bench_with(tmp_path, config("faulty", "--modern", trust=True)) as bench:
+        question = (await bench.registry.call("faulty__order", {}, make_context())).question
+        assert question.startswith("The MCP server faulty asks: How many?\n- count (integer)")
+        answers = tuple(QuestionReply(question=text.format(question=question), text=answer) for text, answer in replies)
+        result = await bench.registry.call("faulty__order", {}, make_context(answers=answers))
+    assert result.question == asked.format(question=question)
+    if got is not None:
+        assert json.loads(result.content)[0]["content"] == {"count": got}
 
 
 async def test_results_are_bounded_and_files_are_kept_for_people(tmp_path: Path) -> None:

@@ -3,16 +3,18 @@
 import dataclasses
 from typing import Any
 
+import pytest
+
 from tenex.core import records as r
 from tenex.core.config import Policy, Replay, ToolRule
 from tenex.core.effects import ToolCall
-from tenex.core.ids import CallId
+from tenex.core.ids import CallId, Millis
 from tenex.core.messages import CallRequest, CallResult, Entry, ModelStep
 from tenex.core.phases import Access
-from tenex.core.port_values import ToolResult
-from tenex.core.signals import ToolReturned
+from tenex.core.port_values import QuestionReply, ToolResult
+from tenex.core.signals import ClockJumped, ToolReturned
 from tenex.core.tool_questions import answered, answers_to
-from tests.fakes.scenario import Scenario, policy, reply
+from tests.fakes.scenario import ID, Scenario, policy, reply
 
 TOOL = "shop__order"
 ARGUMENTS = {"what": "tea"}
@@ -65,7 +67,7 @@ def test_the_call_waits_over_a_restart_and_the_next_one_has_the_answer() -> None
     assert scenario.records(r.QuestionAnswered) == [], "a server asks a person, and no program answers for them"
     scenario.user_writes("7, please")
     again = until_called(scenario)
-    assert again.context.answers == ("7, please",)
+    assert again.context.answers == (QuestionReply(question="How many?", text="7, please"),)
     assert again.key != call.key
     scenario.settle()
     assert [record.text for record in scenario.records(r.RunEnded)] == ["I ordered it."]
@@ -86,14 +88,87 @@ def test_answers_are_those_of_the_same_call_since_it_had_a_result() -> None:
     def step(name: str, **arguments: Any) -> ModelStep:
         return ModelStep(calls=(CallRequest(id=CallId(name), tool=TOOL, arguments=arguments),))
 
-    def result(name: str, content: str) -> CallResult:
-        return CallResult(id=CallId(name), tool=TOOL, ok=True, content=content)
+    def result(name: str, content: str, question: str = "") -> CallResult:
+        return CallResult(id=CallId(name), tool=TOOL, ok=True, content=content, question=question)
 
-    entries: list[Entry] = [step("a", n=1), result("a", answered(TOOL, "one"))]
+    entries: list[Entry] = [step("a", n=1), result("a", answered(TOOL, "one"), "Which?")]
     asked = CallRequest(id=CallId("z"), tool=TOOL, arguments={"n": 1})
-    assert answers_to(entries, asked) == ("one",)
+    first = QuestionReply(question="Which?", text="one")
+    assert answers_to(entries, asked) == (first,)
     assert answers_to(entries, dataclasses.replace(asked, arguments={"n": 2})) == ()
-    entries += [step("b", n=1), result("b", answered(TOOL, "two"))]
-    assert answers_to(entries, asked) == ("one", "two")
+    entries += [step("b", n=1), result("b", answered(TOOL, "two"), "Sure?")]
+    assert answers_to(entries, asked) == (first, QuestionReply(question="Sure?", text="two"))
     entries += [step("c", n=1), result("c", "ordered")]
     assert answers_to(entries, asked) == ()
+    entries += [step("d", n=1), result("d", answered(TOOL, "yes"))]
+    assert answers_to(entries, asked) == (), "what a tool returns is no answer of a person, whatever its words"
+
+
+# ---- which message answers -------------------------------------------------------------------------------------------
+
+
+def parked(*questions: str) -> Scenario:
+    """A conversation in which a server asks these questions, one in each call; those but the last have an answer."""
+    calls = [reply("", (TOOL, ARGUMENTS)) for _ in range(len(questions) + 1)]
+    scenario = asking([*calls, reply("I ordered it.")])
+    for number, question in enumerate(questions):
+        call = until_called(scenario)
+        scenario.handle(ToolReturned(key=call.key, result=ToolResult(ok=False, content="", question=question)))
+        while scenario.step():
+            pass
+        if number < len(questions) - 1:
+            scenario.user_writes("yes", reply_to=event_of(scenario, question))
+    return scenario
+
+
+def event_of(scenario: Scenario, words: str) -> str:
+    """The newest message that ends with these words."""
+    sent = [record for record in scenario.records(r.MessageSent) if record.text.endswith(words)]
+    return str(sent[-1].events[0].id)
+
+
+def replies(scenario: Scenario) -> list[str]:
+    return [record.text for record in scenario.records(r.QuestionAnswered)]
+
+
+def test_a_late_reply_to_an_earlier_question_of_the_same_server_does_not_answer_a_later_one() -> None:
+    scenario = parked("Delete a?", "Delete everything?")
+    assert replies(scenario) == ["yes"]
+    scenario.user_writes("yes", reply_to=event_of(scenario, "Delete a?"))
+    assert replies(scenario) == ["yes"]
+    repeated = scenario.records(r.MessageSent)[-1].text
+    assert repeated == "That is no reply to this question, so it still waits for an answer:\n\nDelete everything?"
+    scenario.user_writes("no", reply_to=event_of(scenario, "Delete everything?"))
+    assert replies(scenario) == ["yes", "no"], "a reply to the repeated question answers it"
+    asked = [(reply.question, reply.text) for reply in until_called(scenario).context.answers]
+    assert asked == [("Delete a?", "yes"), ("Delete everything?", "no")]
+
+
+@pytest.mark.parametrize("addressed", [(), ("executor",)])
+def test_a_reply_to_another_message_does_not_answer_a_server(addressed: tuple[str, ...]) -> None:
+    scenario = parked("Delete everything?")
+    scenario.user_writes("yes", reply_to="e" * 64, addressed=addressed)
+    assert replies(scenario) == []
+    scenario.crash()
+    scenario.user_writes("yes", reply_to=event_of(scenario, "Delete everything?"))
+    assert replies(scenario) == ["yes"]
+
+
+@pytest.mark.parametrize("reply_to", [None, ID])
+def test_a_message_to_the_thread_answers_a_server_if_it_was_written_after_the_question(reply_to: str | None) -> None:
+    scenario = parked("Delete everything?")
+    scenario.now = Millis(scenario.now + 3_600_000)
+    scenario.user_writes("yes", reply_to=reply_to, late=2 * 3_600)
+    assert replies(scenario) == []
+    scenario.handle(ClockJumped(by=-3_600_000))
+    scenario.user_writes("yes", reply_to=reply_to, late=5_600)
+    assert replies(scenario) == ["yes"], "by the clock as it was set, that is after the question"
+
+
+def test_what_an_agent_itself_asks_is_answered_as_before() -> None:
+    steps = [reply("", ("ask", {"question": "Which colour?"})), reply("blue then")]
+    scenario = asking(steps)
+    while scenario.step():
+        pass
+    scenario.user_writes("blue", reply_to="e" * 64)
+    assert replies(scenario) == ["blue"]

@@ -8,7 +8,7 @@ from tenex.core import records as r
 from tenex.core.approvals import answers as approvals
 from tenex.core.conversation import Conversation
 from tenex.core.decider import person
-from tenex.core.delivery.outgoing import notify
+from tenex.core.delivery.outgoing import notify, send_as_agent
 from tenex.core.identity.state import title_of
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.kind import all_kinds, can_begin, kind_of_conversation, refused_name
@@ -341,6 +341,8 @@ def answers_question(transaction: Transaction, wrote: r.MessageRecorded, *, is_p
 
     Other text answers the only question there is, while all else is parked. What someone writes who may not answer is a
     message like any. What a program sends (`is_plain`) answers agents, and not what a server asks a person by a tool.
+    Such a question is answered by a reply to it, or by what was written to the thread after it: a reply to another
+    message, or to an earlier question of the server, is for that.
     """
     state = transaction.state
     named = state.work.asks.get(wrote.reply_to) if wrote.reply_to else None
@@ -373,7 +375,10 @@ def answers_question(transaction: Transaction, wrote: r.MessageRecorded, *, is_p
             notify(transaction, f"{names} must have an answer first; then it is their turn whom you named.", "question")
         return False
     run, call = open_[0]
-    _answer(transaction, run, call.request.id, wrote)
+    if named is None and not _is_for(transaction, wrote, call):
+        _repeat_question(transaction, run, call)
+    else:
+        _answer(transaction, run, call.request.id, wrote)
     return True
 
 
@@ -386,6 +391,21 @@ def _may_answer(transaction: Transaction, wrote: r.MessageRecorded, call: Call) 
         role=wrote.role,
         asked=_asked_of(transaction, call),
     )
+
+
+def _is_for(transaction: Transaction, wrote: r.MessageRecorded, call: Call) -> bool:
+    """Whether what replies to no open question may answer this one."""
+    if call.request.tool == ASK:
+        return True
+    state = transaction.state
+    is_to_thread = wrote.reply_to in (None, state.id, state.identity.address.get("root"))
+    return is_to_thread and wrote.created_at + approvals.CLOCKS_DIFFER >= call.asked_at // 1000
+
+
+def _repeat_question(transaction: Transaction, run: Run, call: Call) -> None:
+    """Have the agent ask again what a server asks, where someone wrote who may answer; a reply to that is an answer."""
+    text = f"That is no reply to this question, so it still waits for an answer:\n\n{call.question}"
+    send_as_agent(transaction, run, text, "question", call=call.request.id)
 
 
 def _asked_of(transaction: Transaction, call: Call) -> PublicKey:

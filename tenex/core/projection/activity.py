@@ -229,9 +229,9 @@ def _run(state: State, run: Run) -> RunActivity:
 
 
 def _question(state: State, run: Run, call: Call) -> str:
-    """What a user is asked by a call; of a tool of a server that asks only its name is known."""
+    """What a user is asked by a call; of a server's tool in an older journal only its name is known."""
     if call.state is CallState.PARKED:
-        return str(call.request.arguments.get("question") or call.request.tool)
+        return str(call.question or call.request.arguments.get("question") or call.request.tool)
     asked = state.approvals.asked(run.id, call.request.id)
     return f"may I run {asked.line}?" if asked is not None else ""
 

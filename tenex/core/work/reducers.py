@@ -85,7 +85,7 @@ def _restarted(work: Work, record: r.ProcessRestarted, _: State) -> Work:
 
 @WORK.on(r.ClockAdjusted)
 def _clock_set(work: Work, record: r.ClockAdjusted, _: State) -> Work:
-    return replace(work, runs={name: run.shifted(record.by) for name, run in work.runs.items()})
+    return replace(work, runs={name: run.clock_set(record.by) for name, run in work.runs.items()})
 
 
 # ---- turns -----------------------------------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ def _with_evidence(
 
 
 def _parked(run: Run, record: r.QuestionAsked) -> Run:
-    return run.parked(record.call, record.seq, record.at, record.of)
+    return run.parked(record.call, record.seq, record.at, record.of, record.question)
 
 
 WORK.add(r.QuestionAsked, _changing_run(_parked))
@@ -332,7 +332,10 @@ def _ask_answered(run: Run, record: r.QuestionAnswered) -> Run:
     tool = run.tool_of(record.call)
     if tool != ASK:
         answer = answered(tool, answer)
-    run = run.returned(CallResult(id=record.call, tool=tool, ok=True, content=answer), record.seq)
+    asking = run.find(record.call)
+    question = asking.question if asking is not None else ""
+    result = CallResult(id=record.call, tool=tool, ok=True, content=answer, question=question)
+    run = run.returned(result, record.seq)
     waits = run.has_parked or run.has_linked  # for another answer, or for a sub-agent
     return replace(run, parked_at=record.at) if waits else run
 

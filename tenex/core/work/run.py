@@ -73,6 +73,10 @@ class Call:
     """Of a question: who was asked; "" in older journals, for who began the cycle."""
     approved: str = ""
     """The digest of the call that a person has allowed (`core/approvals`); "" where no one was asked."""
+    question: str = ""
+    """What its tool asks a person while it is parked, where that is not `ask`, whose question is an argument."""
+    asked_at: Millis = Millis(0)
+    """When a person was asked that."""
 
     @property
     def has_begun(self) -> bool:
@@ -305,9 +309,10 @@ class Run:
         run = self._with(call, state=state, seq=seq, began=began)
         return replace(run, parked_at=run.parked_at if run.parked_at is not None else at)
 
-    def parked(self, call: CallId, seq: int, at: Millis, asked_of: PublicKey) -> "Run":
+    def parked(self, call: CallId, seq: int, at: Millis, asked_of: PublicKey, question: str) -> "Run":
         """A call waits for the answer of a user."""
-        return self.suspended(call, CallState.PARKED, seq, at)._with(call, asked_of=asked_of)
+        run = self.suspended(call, CallState.PARKED, seq, at)._with(call, asked_of=asked_of)
+        return run if self.tool_of(call) == ASK else run._with(call, question=question, asked_at=at)
 
     def asking(self, calls: Mapping[CallId, Replay], seq: int, at: Millis) -> "Run":
         """Calls wait until a person allows them."""
@@ -390,6 +395,13 @@ class Run:
         """The clock was set: every time that it waits for, or counts from, is this many ms later."""
         parked_at = None if self.parked_at is None else Millis(self.parked_at + by)
         return replace(self.moved(by), parked_at=parked_at, retry=self.retry and self.retry.shifted(by))
+
+    def clock_set(self, by: int) -> "Run":
+        """The clock was set: also the answers of users are dated by the new one."""
+        calls = tuple(
+            replace(call, asked_at=Millis(call.asked_at + by)) if call.asked_at else call for call in self.calls
+        )
+        return replace(self.shifted(by), calls=calls)
 
     def spared(self, by: int) -> "Run":
         """No process ran for so many ms: its deadlines are later, and a wait has been that much shorter."""
