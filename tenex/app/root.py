@@ -36,6 +36,7 @@ from tenex.nostr.unread_kinds import UNREAD_KINDS
 from tenex.operations.doctor.files import access
 from tenex.operations.doctor.findings import Level
 from tenex.operations.imports import closing_of, comes_from_elsewhere
+from tenex.operations.listed_tools import ORDER as MCP_TOOLS
 from tenex.operations.recovery import legacy_file
 from tenex.operations.rollback import ForkResult, RollbackService
 from tenex.operations.status import Reporter
@@ -231,6 +232,12 @@ class Application:
         self.mcp = McpServers(Launcher(workspace.root, self.places.data.resolve(), has_sandbox))
         self.stack.push_async_callback(self.mcp.close)
         self.mcp.apply(await asyncio.to_thread(read_mcp, self.settings))
+        self.mcp_tools = McpTools(
+            self.mcp,
+            self._keep_file,
+            workspace.root,
+            lambda context: self.current.now.tools.may_write(context),  # noqa: PLW0108 - a reload replaces them
+        )
         self.static = StaticContext(
             places=self.places,
             ring=self.ring,
@@ -241,12 +248,7 @@ class Application:
             pace=pace,
             on_progress=self.watch_stream.on_output,
             has_sandbox=has_sandbox,
-            mcp_tools=McpTools(
-                self.mcp,
-                self._keep_file,
-                workspace.root,
-                lambda context: self.current.now.tools.may_write(context),  # noqa: PLW0108 - a reload replaces them
-            ),
+            mcp_tools=self.mcp_tools,
             ask=lambda question: self.asker(question),  # noqa: PLW0108 it is made in a later step
         )
         self.stack.push_async_callback(self.static.background.close)
@@ -462,6 +464,7 @@ class Application:
             self.daemon_journal,
         )
         handlers |= approval_orders.handlers
+        handlers[MCP_TOOLS] = self.mcp_tools.listed
         await self.stack.enter_async_context(control_socket(places.socket, handlers))
 
     async def _reload_configuration(self) -> list[str]:

@@ -224,7 +224,14 @@ def _show_prompt(
     parts["message"] = sent
     text = "\n\n".join(f"===== {name} =====\n{part}" for name, part in parts.items())
     models = ", then ".join(shown.models)
-    given.show(row, text, f"In {request.phase}, to {models}; about {shown.tokens:,} tokens.")
+    notes = [f"In {request.phase}, to {models}; about {shown.tokens:,} tokens."]
+    if shown.unlisted:
+        row["unlisted"] = list(shown.unlisted)
+        notes.append(
+            f"Not shown: {', '.join(shown.unlisted)}. Tools of an MCP server are added when it runs; a daemon on this "
+            "folder that has started it knows them."
+        )
+    given.show(row, text, *notes)
 
 
 def _row(agent: "AgentDefinition", settings: Settings, npubs: dict[str, str]) -> dict[str, Any]:

@@ -67,12 +67,12 @@ def no(given: Globals, number: NumberArgument, reason: ReasonArgument = "") -> N
 def explain(
     given: Globals, tool: ToolArgument, call: CallArgument, phase: PhaseOption = "execute", agent: AgentOption = ""
 ) -> None:
-    """Say what is done with a call in a new conversation, and which rule decides."""
-    from tenex.configuration.agents import load_agents
+    """Say what is done with a call in a new conversation, and which rule decides.
+
+    Tools of MCP servers are known while a daemon runs that has started them.
+    """
     from tenex.core.phases import Phase
-    from tenex.operations.approvals import explain as judgement_of
-    from tenex.operations.prompt_preview import load_readonly
-    from tenex.settings import resolve_paths
+    from tenex.operations.explained_calls import explain as explained
 
     try:
         arguments = json.loads(call)
@@ -80,11 +80,9 @@ def explain(
         raise UsageError('The arguments are no JSON; write them as \'{"command": "git push"}\'.') from error
     if not isinstance(arguments, dict):
         raise UsageError('The arguments must be an object: \'{"command": "git push"}\'.')
-    settings = given.settings()
-    where = resolve_paths(settings)
-    configuration = asyncio.run(load_readonly(settings, where, load_agents(where)))
-    judged = judgement_of(configuration.policy, tool, arguments, parse_phase(phase) or Phase.EXECUTE, agent)
-    given.show({"verdict": judged.verdict, "rule": judged.rule}, f"{judged.verdict}: {judged.rule}")
+    judged = asyncio.run(explained(given.settings(), tool, arguments, parse_phase(phase) or Phase.EXECUTE, agent))
+    shown = {"verdict": judged.verdict, "rule": judged.rule, **({"note": judged.note} if judged.note else {})}
+    given.show(shown, f"{judged.verdict}: {judged.rule}", judged.note)
 
 
 def _answer(given: Globals, number: str, *, is_yes: bool, reason: str) -> None:

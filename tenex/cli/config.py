@@ -1,5 +1,6 @@
 """`tenex config`: the settings, their origins, and whether they are valid."""
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tenex.core.errors import ConfigurationError
+from tenex.core.tool_names import SERVER_MARK
 from tenex.nostr.keys import KeyRing
 from tenex.settings import example_config, resolve_paths
 
@@ -27,13 +29,16 @@ def check(given: Globals) -> None:
     """
     from tenex.configuration.agents import PROJECT
     from tenex.operations.configuration_check import check_configuration, faults_of
+    from tenex.operations.listed_tools import NOTHING_LISTED, listed_tools
 
     file: Path | None = None
     remarks: list[str] = []
     try:
         settings = given.settings()
         ring = KeyRing(resolve_paths(settings).keys)
-        faults, remarks = check_configuration(settings)
+        is_about_servers = any(SERVER_MARK in rule.tool for rule in settings.approve)
+        listed = asyncio.run(listed_tools(resolve_paths(settings))) if is_about_servers else NOTHING_LISTED
+        faults, remarks = check_configuration(settings, listed)
         # `run` makes every key but the project's
         faults += faults_of(*(partial(ring.get, name) for name in sorted({PROJECT, *ring.names()})))
         file = settings.file

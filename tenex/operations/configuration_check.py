@@ -13,11 +13,13 @@ from tenex.mcp.servers import missing_sdk
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import Settings, check_paths, resolve_paths, suggestion
 
+from .listed_tools import NOTHING_LISTED, ListedTools, unknown_in_rules
 
-def check_configuration(settings: Settings) -> tuple[list[str], list[str]]:
+
+def check_configuration(settings: Settings, listed: ListedTools = NOTHING_LISTED) -> tuple[list[str], list[str]]:
     """The faults of a configuration, and remarks on what is valid but has no effect or may not be meant.
 
-    No model is called, and nothing is written.
+    No model is called, and nothing is written. `listed` are the tools of MCP servers, as far as they are known.
     """
     where = resolve_paths(settings)
     faults = faults_of(lambda: settings.peer_group(parse_public_key), lambda: check_paths(settings))
@@ -57,6 +59,8 @@ def check_configuration(settings: Settings) -> tuple[list[str], list[str]]:
     if why:
         remarks.append(f"mcp.servers: {why}")
     remarks += [*servers.faults.values(), *unknown_servers(library.definitions.values(), servers)]
+    rules = settings.approvals.to_core(settings.approve, frozenset()).rules
+    remarks += unknown_in_rules(rules, own, library, servers, listed)
     return faults, remarks
 
 
@@ -65,9 +69,9 @@ def examples_that_fail(settings: Settings) -> list[str]:
     policy = settings.approvals.to_core(settings.approve, frozenset())
     source = settings.file or settings.data
     return [
-        f"{source}: approve[{number}]: its example {example.text!r} "
+        f"{source}: {rule.name}: its example {example.text!r} "
         f"{'does not match' if example.matches else 'matches'}; change the rule or the example"
-        for number, rule in enumerate(policy.rules)
+        for rule in policy.rules
         for example in rule.examples
         if matches(rule, example.arguments) is not example.matches
     ]

@@ -29,6 +29,7 @@ from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.pending import pending
 from tenex.core.phases import Phase, way
 from tenex.core.ports import OnText, PublishOutcome, UnsignedEvent, ignore_text
+from tenex.core.tool_names import server_of
 from tenex.core.transaction import Transaction
 from tenex.core.work.turns import open_turn
 from tenex.llm.config import split_name
@@ -49,6 +50,7 @@ from tenex.tools.workspace import Workspace
 from tenex.workflows.phases.decide import want_router
 
 from .lessons import StoredLessons
+from .listed_tools import NOTHING_LISTED, ListedTools, listed_tools
 from .short_ids import conversation_of
 
 SAMPLE = "Write hello.py that prints hello"
@@ -64,6 +66,8 @@ class Preview:
     request: ModelRequest
     models: tuple[str, ...]
     """In the order of fallback."""
+    unlisted: tuple[str, ...] = ()
+    """What its file names of MCP servers whose tools are not known now."""
 
     @property
     def tokens(self) -> int:
@@ -95,7 +99,9 @@ async def preview(
         raise ConfigurationError(faults)
     if definition is None:
         raise UsageError(f"there is no agent {slug!r}; there are: {', '.join(library.definitions)}")
-    configuration = await load_readonly(settings, where, library)
+    named = [name for name in definition.tools if server_of(name)]
+    listed = await listed_tools(where) if named else NOTHING_LISTED
+    configuration = await load_readonly(settings, where, library, listed)
     known = _sample(configuration.policy, message) if conversation is None else await _read(where, conversation)
     usual = definition.phases[:1] if conversation is None else ()
     there = _in_phase(known, phase or next(iter(usual), known.cycle.phase), configuration.policy)
@@ -103,7 +109,11 @@ async def preview(
         return Preview(request=await _question(there, configuration), models=settings.models.for_router())
     chain = settings.models.for_agent(slug, there.cycle.phase, definition.model or None)
     request = await _first_step(there, Slug(slug), configuration)
-    return Preview(request=await _by_states(request, chain[0], settings, where, library), models=chain)
+    return Preview(
+        request=await _by_states(request, chain[0], settings, where, library),
+        models=chain,
+        unlisted=tuple(name for name in named if server_of(name) not in listed.prefixes),
+    )
 
 
 async def _by_states(
@@ -119,8 +129,12 @@ async def _by_states(
     return in_states(request, form, enforced=given.grammar if given is not None else "none")
 
 
-async def load_readonly(settings: Settings, where: ProjectPaths, library: PromptLibrary) -> Configuration:
+async def load_readonly(
+    settings: Settings, where: ProjectPaths, library: PromptLibrary, listed: ListedTools = NOTHING_LISTED
+) -> Configuration:
     """The current configuration without side effects: no key is created, no model reached, nothing stored.
+
+    `listed` are the tools of MCP servers, as far as they are known.
 
     Raises:
         ConfigurationError: with all faults.
@@ -135,6 +149,7 @@ async def load_readonly(settings: Settings, where: ProjectPaths, library: Prompt
         has_sandbox=await asyncio.to_thread(probe_bubblewrap),
         # models are built where the choice of tools depends on them, and need no key then
         model=None if is_offline(settings, library) else _RequestRecorder(),
+        mcp_tools=listed,
     )
     return configure(opened, ground)
 

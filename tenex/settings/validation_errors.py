@@ -1,5 +1,6 @@
 """Validation errors of settings as sentences: source, setting, what is wrong with it, what is allowed."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, get_args, get_origin
@@ -26,11 +27,21 @@ _KINDS: Mapping[type, str] = {
     dict: "a table",
     type(None): "nothing",
 }
+_RULE = re.compile(r"approve\[(\d+)\](.*)")
 
 
 def sentences(fault: ValidationError, where: Callable[[str], str]) -> list[str]:
     """One sentence for each of pydantic's errors; `where` names the source of a dotted setting."""
-    return [f"{where(name)}: {name}: {text}" for name, text in map(_explain, map(dict, fault.errors()))]
+    return [f"{where(name)}: {_named(name)}: {text}" for name, text in map(_explain, map(dict, fault.errors()))]
+
+
+def _named(name: str) -> str:
+    """A setting as it is shown: a rule of `[[approve]]` by the number that it has everywhere, from 1."""
+    rule = _RULE.fullmatch(name)
+    if rule is None:
+        return name
+    part = rule[2].removeprefix(".")
+    return f"rule {int(rule[1]) + 1} of [[approve]]" + (f", {part}" if part else "")
 
 
 def known_below(parts: Sequence[str]) -> tuple[str, ...]:

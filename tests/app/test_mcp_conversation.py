@@ -17,15 +17,22 @@ from tenex.app.gauges import Gauges
 from tenex.cli.init import prepare
 from tenex.cli.status import lines
 from tenex.core import records as r
+from tenex.core.approvals.rules import Verdict
 from tenex.core.conversation import Conversation
+from tenex.core.errors import UsageError
 from tenex.core.ids import CallId
 from tenex.core.messages import NO_USAGE, CallRequest, CallResult, ModelRequest, ModelStep
+from tenex.core.phases import Phase
 from tenex.core.ports import OnText, ignore_text
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import SecretKey
+from tenex.operations.configuration_check import check_configuration
 from tenex.operations.doctor.daemon import problems_in_status
+from tenex.operations.explained_calls import explain
+from tenex.operations.listed_tools import listed_tools
+from tenex.operations.prompt_preview import preview
 from tenex.service.client import ask
-from tenex.settings import load
+from tenex.settings import Settings, load, resolve_paths
 from tests.fakes import mcp_server
 from tests.programs import needs_bubblewrap, needs_git
 from tests.service import person
@@ -206,6 +213,41 @@ async def test_a_question_of_a_server_waits_for_the_person_and_the_next_call_has
     assert isinstance(result, CallResult)
     assert result.tool == "shop__order"
     assert result.content.endswith(f"it gets the answer: {answer}")
+
+
+async def test_commands_know_the_tools_that_the_daemon_has_listed(data: Path) -> None:
+    """Also in the prompt that is shown; without the daemon they say what they do not know."""
+    arguments = json.dumps(["-I", "-S", mcp_server.__file__])
+    settings = (
+        f'[mcp.servers.good]\ncommand = "{sys.executable}"\nargs = {arguments}\nsandbox = false\ntrust = true\n'
+        '[[approve]]\ntool = "good__ech"\ndecision = "ask"\n[[approve]]\ntool = "good__echo"\ndecision = "ask"\n'
+    )
+    phase = Phase.EXECUTE
+
+    def read() -> Settings:
+        return load(None, data, env={})
+
+    async with talking(data, "good__*", settings, Scripted()):
+        decided = await explain(read(), "good__pid", {}, phase, "")
+        assert (decided.verdict, decided.note) == (Verdict.ALLOW, ""), "it only reads, as a trusted server says"
+        decided = await explain(read(), "good__write", {}, phase, "")
+        assert (decided.verdict, decided.note) == (Verdict.ASK, "")
+        decided = await explain(read(), "good__echo", {}, phase, "")
+        assert decided.rule == "rule 2 of [[approve]] (ask good__echo)"
+        with pytest.raises(UsageError, match="The MCP server has no tool good__ech; did you mean `good__echo`"):
+            await explain(read(), "good__ech", {}, phase, "")
+        shown = await preview(read(), "historian", phase)
+        assert {"good__echo", "good__pid"} <= {tool.name for tool in shown.request.tools}
+        assert shown.unlisted == ()
+        listed = await listed_tools(resolve_paths(read()))
+        _, remarks = await asyncio.to_thread(check_configuration, read(), listed)
+        assert "there is no tool good__ech (did you mean good__echo?)" in "\n".join(remarks)
+    shown = await preview(read(), "historian", phase)
+    assert not [tool.name for tool in shown.request.tools if "__" in tool.name]
+    assert shown.unlisted == ("good__*",)
+    decided = await explain(read(), "good__pid", {}, phase, "")
+    assert decided.verdict is Verdict.ASK
+    assert "Whether good has this tool is not known" in decided.note
 
 
 async def test_a_server_that_does_not_run_is_named_and_the_daemon_serves(data: Path) -> None:

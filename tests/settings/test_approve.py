@@ -53,12 +53,12 @@ def test_the_defaults_are_the_cores() -> None:
 @pytest.mark.parametrize(
     ("rule", "fault"),
     [
-        ({"tool": "shell"}, "approve[0].decision"),
-        ({"decision": "maybe"}, "approve[0].decision"),
-        ({"decision": "ask", "phase": "deployment"}, "approve[0].phase"),
-        ({"decision": "ask", "command": "git"}, "approve[0].command"),
+        ({"tool": "shell"}, "rule 1 of [[approve]], decision"),
+        ({"decision": "maybe"}, "rule 1 of [[approve]], decision"),
+        ({"decision": "ask", "phase": "deployment"}, "rule 1 of [[approve]], phase"),
+        ({"decision": "ask", "command": "git"}, "rule 1 of [[approve]], command"),
         ({"decision": "allow", "host": "example.org"}, "must name the `tool`"),
-        ({"decision": "ask", "examples": {"nor": []}}, "approve[0].examples"),
+        ({"decision": "ask", "examples": {"nor": []}}, "rule 1 of [[approve]], examples"),
     ],
 )
 def test_a_wrong_rule_is_a_fault_with_its_place(rule: dict[str, Any], fault: str) -> None:
@@ -73,5 +73,5 @@ def test_examples_that_a_rule_does_not_treat_so_are_faults() -> None:
     bad = {**rule, "examples": {"match": ["git pull"], "not": ["git status"]}}
     assert examples_that_fail(given(good)) == []
     first, second = examples_that_fail(given(good, bad))
-    assert "approve[1]: its example 'git pull' does not match" in first
-    assert "approve[1]: its example 'git status' matches" in second
+    assert "rule 2 of [[approve]] (allow shell git status): its example 'git pull' does not match" in first
+    assert "rule 2 of [[approve]] (allow shell git status): its example 'git status' matches" in second
