@@ -47,7 +47,7 @@ class ApprovalOrders:
         return open_requests([state for state in states if state is not None], self._clock.now())
 
     async def _answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """`approve`: `id`, `request`, `yes` and if wanted `reason`.
+        """`approve`: `id`, `request`, `yes` and if wanted `reason` and the number of a `call`.
 
         Raises:
             UsageError: there is no such request.
@@ -56,15 +56,20 @@ class ApprovalOrders:
         name = asked.get("id")
         request = asked.get("request")
         is_yes = asked.get("yes")
+        call = asked.get("call", 0)
         if not isinstance(name, str) or type(request) is not int or not isinstance(is_yes, bool):
             raise UsageError('the order needs "id", a conversation\'s, "request", a number, and "yes", true or false')
+        if type(call) is not int:
+            raise UsageError('"call" is the number of a call, or 0 for all')
         conversation = ConversationId(name)
         state = self._coordinator.conversation(conversation)
-        if state is None or request not in state.approvals.open:
+        waits = state.approvals.open.get(request) if state is not None else None
+        if waits is None or (call and call not in waits.left):
             raise UsageError("This is not asked any more. `tenex approvals list` shows what is.")
         key = (conversation, request)
         waiting = self._waiting.setdefault(key, asyncio.get_running_loop().create_future())
-        signal = ApprovalDecided(request=request, is_yes=is_yes, by=OPERATOR, reason=str(asked.get("reason") or ""))
+        reason = str(asked.get("reason") or "")
+        signal = ApprovalDecided(request=request, is_yes=is_yes, by=OPERATOR, reason=reason, call=call)
         try:
             self._coordinator.deliver(conversation, signal)
             async with asyncio.timeout(ANSWERED):

@@ -19,9 +19,17 @@ PATIENCE: Final = 30.0
 approvals = group("List and answer the calls that wait for a person, and explain the rules.")
 
 NumberArgument = Annotated[
-    str, typer.Argument(metavar="NUMBER", help="As `tenex approvals list` shows it.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="NUMBER",
+        help="As `tenex approvals list` shows it: of a request, or of one of its calls (81316857-13.2).",
+        show_default=False,
+    ),
 ]
-ReasonArgument = Annotated[str, typer.Argument(metavar="REASON", help="What the agent reads.", show_default=False)]
+ReasonArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="REASON...", help="What the agent reads, in any number of words.", show_default=False),
+]
 ToolArgument = Annotated[str, typer.Argument(metavar="TOOL", help="The tool.", show_default=False)]
 CallArgument = Annotated[
     str, typer.Argument(metavar="JSON", help='Its arguments, as {"command": "git push"}.', show_default=False)
@@ -34,33 +42,35 @@ AgentOption = Annotated[str, typer.Option("--agent", metavar="SLUG", help="The a
 def list_(given: Globals) -> None:
     """List the calls that wait for a person, in all conversations."""
     waiting = asyncio.run(_ask(given.paths(), "approvals"))
-    lines = [
-        f"{one['number']}  {one['agent']}  {output.one_line(one['asks'])}  ({duration(one['seconds'])})"
-        for one in waiting
-    ]
+    lines: list[str] = []
+    for request in waiting:
+        asks = output.one_line(request["asks"])
+        lines.append(f"{request['number']}  {request['agent']}  {asks}  ({duration(request['seconds'])})")
+        single = [call for call in request["calls"] if call["number"] != request["number"]]
+        lines += [f"{call['number']}  {output.one_line(call['asks'])}" for call in single]
     given.show(waiting, "\n".join(lines), "" if waiting else "Nothing waits for permission.")
 
 
 @register(approvals)
 def show(given: Globals, number: NumberArgument) -> None:
     """Show everything that a request asks for; control and invisible characters are escapes."""
-    request = asyncio.run(_request(given.paths(), number))
+    request, _ = asyncio.run(_request(given.paths(), number))
     lines = [f"{request['agent']} asks in “{output.one_line(request['title'])}”, until {request['expiresAt']}:"]
     for call in request["calls"]:
-        lines += ["", f"{call['tool']}  (because of {call['rule']})", call["text"]]
+        lines += ["", f"{call['number']}  {call['tool']}  (because of {call['rule']})", call["text"]]
     given.show(request, "\n".join(lines))
 
 
 @register(approvals)
 def yes(given: Globals, number: NumberArgument) -> None:
-    """Allow what a request asks for, once."""
+    """Allow what a request asks for, or one of its calls, once."""
     _answer(given, number, is_yes=True, reason="")
 
 
 @register(approvals)
-def no(given: Globals, number: NumberArgument, reason: ReasonArgument = "") -> None:
-    """Refuse what a request asks for; the agent reads the reason and goes on without it."""
-    _answer(given, number, is_yes=False, reason=reason)
+def no(given: Globals, number: NumberArgument, reason: ReasonArgument = None) -> None:
+    """Refuse what a request asks for, or one of its calls; the agent reads the reason and goes on without it."""
+    _answer(given, number, is_yes=False, reason=" ".join(reason or ()))
 
 
 @register(approvals)
@@ -88,22 +98,28 @@ def explain(
 def _answer(given: Globals, number: str, *, is_yes: bool, reason: str) -> None:
     async def answer() -> Any:
         where = given.paths()
-        request = await _request(where, number)
+        request, call = await _request(where, number)
         words = {"id": request["conversation"], "request": request["request"], "yes": is_yes, "reason": reason}
-        return request, await _ask(where, "approve", **words)
+        done = await _ask(where, "approve", **words, call=call)
+        meant = [one["asks"] for one in request["calls"] if call and request["names"][one["number"]] == call]
+        return done, next(iter(meant), request["asks"])
 
-    request, done = asyncio.run(answer())
+    done, asks = asyncio.run(answer())
     was = "allowed" if done["outcome"] == "yes" else "refused"
-    given.show(done, f"{was} by {done['by']}: {output.one_line(request['asks'])}")
+    given.show(done, f"{was} by {done['by']}: {output.one_line(asks)}")
 
 
-async def _request(where: Any, number: str) -> dict[str, Any]:
-    """The open request of that number."""
+async def _request(where: Any, number: str) -> tuple[dict[str, Any], int]:
+    """The open request that a number names, and the number of the call in it: 0 for all."""
     waiting: list[dict[str, Any]] = await _ask(where, "approvals")
-    for request in waiting:
-        if request["number"] == number.strip():
-            return request
-    raise UsageError(f"Nothing waits under the number {number[:80]}. `tenex approvals list` shows what does.")
+    number = number.strip()
+    meant = [(request, request["names"][number]) for request in waiting if number in request["names"]]
+    if len(meant) > 1:
+        numbers = ", ".join(request["number"] for request, _ in meant)
+        raise UsageError(f"Several requests have the number {number[:80]}. Write the whole of it: {numbers}.")
+    if not meant:
+        raise UsageError(f"Nothing waits under the number {number[:80]}. `tenex approvals list` shows what does.")
+    return meant[0]
 
 
 async def _ask(where: Any, word: str, **words: Any) -> Any:

@@ -13,7 +13,7 @@ from tenex.core.agent_phases.records import (
     ConditionFailed,
     PromptRerendered,
 )
-from tenex.core.approvals.records import ApprovalAnswered, ApprovalRequested, PermissionsRevoked
+from tenex.core.approvals.records import ApprovalAnswered, ApprovalRequested, ApprovalWithdrawn, PermissionsRevoked
 from tenex.core.cycle.records import (
     ClockAdjusted,
     Continued,

@@ -260,6 +260,8 @@ class ApprovalDecided:
     is_yes: bool
     by: str
     reason: str = ""
+    call: int = 0
+    """The number of the call that it is about; 0 for all that are left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,19 +1,15 @@
 """Calls that wait for a person, as an operator is shown them, and what the answers so far suggest."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tenex.core import records as r
-from tenex.core.approvals.message import call_text, number_of
-from tenex.core.approvals.rules import Judgement, judge
+from tenex.core.approvals.message import call_number, call_text, number_of, numbers_of
 from tenex.core.approvals.state import AskedCall, Request
-from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
-from tenex.core.errors import UsageError
 from tenex.core.ids import Millis
-from tenex.core.phases import Phase
 from tenex.store.view_json import iso
 
 ENOUGH: Final = 20
@@ -31,6 +27,7 @@ def _shown(request: Request, state: Conversation, now: Millis) -> dict[str, Any]
     run = state.work.runs.get(request.run)
     return {
         "number": number_of(state.id, request.seq),
+        "names": numbers_of(state.id, request),
         "conversation": state.id,
         "request": request.seq,
         "title": state.identity.title,
@@ -42,28 +39,16 @@ def _shown(request: Request, state: Conversation, now: Millis) -> dict[str, Any]
         "needsWord": request.needs_word,
         "calls": [
             {
+                "number": call_number(state.id, request, number),
                 "tool": asked.tool,
                 "rule": asked.rule,
+                "asks": asked.line,
                 "text": call_text(asked.tool, call.request.arguments),
             }
-            for asked in request.calls
+            for number, asked in request.left.items()
             if run is not None and (call := run.find(asked.call)) is not None
         ],
     }
-
-
-def explain(rules: Policy, tool: str, arguments: Mapping[str, Any], phase: Phase, agent: str) -> Judgement:
-    """What is done with a call in a new conversation, and by which rule.
-
-    Raises:
-        UsageError: there is no such tool.
-    """
-    own = [rule for member in rules.roster.values() for rule in member.methods.values()]
-    known = {**{rule.name: rule for rule in own}, **rules.tools}
-    rule = known.get(tool)
-    if rule is None:
-        raise UsageError(f"There is no tool {tool[:80]}. There are: {', '.join(sorted(known))}.")
-    return judge(rules.approvals.rules, tool=tool, asks=rule.asks, arguments=arguments, phase=phase, agent=agent)
 
 
 # ---- what could be allowed by a rule ----
@@ -105,6 +90,6 @@ def _answers(records: Iterable[r.Record]) -> Iterator[tuple[tuple[str, tuple[str
         if isinstance(record, r.ApprovalRequested):
             asked[record.seq] = record.calls
         elif isinstance(record, r.ApprovalAnswered) and record.outcome in ("yes", "no"):
-            for call in asked.pop(record.request, ()):
-                if not call.is_exact:
+            for call in asked.get(record.request, ()):
+                if call.call in record.calls and not call.is_exact:
                     yield from (((call.tool, words), record.outcome == "yes") for words in call.prefixes or ((),))

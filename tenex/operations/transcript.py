@@ -109,6 +109,8 @@ class TranscriptRenderer:
             case r.ApprovalAnswered():
                 by = f" by {record.name}" if record.name else ""
                 yield Row("notice", "permission", f"{ENDINGS[record.outcome]}{by}")
+            case r.ApprovalWithdrawn():
+                yield Row("notice", "permission", f"{record.name} has deleted the answer")
             case r.PermissionsRevoked():
                 yield Row("notice", "permission", f"revoked by {record.name}")
             case r.RouteRejected():

@@ -20,6 +20,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from tenex.cli.shared import output
 from tenex.core import clear_answers, lines, names, prose, text
 from tenex.core.approvals import message, shell_text
+from tenex.core.approvals.answers import read_answers
 from tenex.core.errors import TenexError
 from tenex.core.ids import CallId, Millis, PublicKey, Slug
 from tenex.core.inbox import commands
@@ -257,6 +258,8 @@ READERS: Final[Mapping[str, Reader]] = {
     "core.clear_answers.is_clear_yes": clear_answers.is_clear_yes,
     "core.approvals.shell_text": shell_text.parsed,
     "core.approvals.message": lambda written: message.call_text("shell", {"command": written}),
+    "core.approvals.answers": read_answers,
+    "core.approvals.answers, by numbers": lambda written: read_answers(f"1 yes, {written}"),
     "workflows.error_text": lambda written: error_text.sentence_of(ValueError(written)),
     "workflows.error_text, of pydantic": error_text._of_serializer,
     "workflows.missions.Starting": lambda written: Starting(Slug("executor"), None)._plain(written),  # type: ignore[arg-type]

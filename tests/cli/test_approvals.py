@@ -52,7 +52,7 @@ def test_explain_refuses_what_is_no_call(tenex: Tenex, file: Path) -> None:
 
 
 def test_what_needs_a_daemon_says_so(tenex: Tenex, file: Path) -> None:
-    for line in ("list", "show 1", "yes 1", "no 1"):
+    for line in ("list", "show 1", "yes 1", "no 1", "no 1 not today, please"):
         assert "No daemon runs" in tenex(f"approvals {line}", code=1).err
 
 

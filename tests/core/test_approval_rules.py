@@ -7,10 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenex.core.approvals.decide import prefixes_of
+from tenex.core.approvals.decide import asked_call, digest_of, prefixes_of
+from tenex.core.approvals.message import scope
 from tenex.core.approvals.rules import ApprovalRule, Judgement, Verdict, hosts_of, judge, matches
 from tenex.core.approvals.shell_text import parsed
-from tenex.core.phases import Phase
+from tenex.core.approvals.state import AskedCall, Permission
+from tenex.core.config import Replay, ToolRule
+from tenex.core.ids import CallId, Millis
+from tenex.core.messages import CallRequest
+from tenex.core.phases import Access, Phase
+from tenex.core.work.run import Call
 
 
 def rule(decision: str, name: str = "", **more: Any) -> ApprovalRule:
@@ -176,7 +182,75 @@ def test_paths_and_hosts(decision: str, condition: dict[str, Any], arguments: di
     ],
 )
 def test_what_is_like_a_command_is_its_program_and_verb(command: str, prefixes: tuple[Any, ...]) -> None:
-    assert prefixes_of({"command": command}) == prefixes
+    for shell in ("shell", "shell_start"):
+        assert prefixes_of(shell, {"command": command}) == prefixes
+
+
+def asked_about(tool: str, arguments: dict[str, Any]) -> AskedCall:
+    call = Call(request=CallRequest(id=CallId("k"), tool=tool, arguments=arguments))
+    tool_rule = ToolRule(name=tool, access=Access.RUN, replay=Replay.ONCE, asks=True)
+    return asked_call(call, tool_rule, Judgement(verdict=Verdict.ASK, rule="it asks"))
+
+
+def is_allowed_by_always(asked: AskedCall, arguments: dict[str, Any]) -> bool:
+    """Whether “always” to a call lets another one of its tool run."""
+    permission = Permission.of(asked, number=1, name="alice", until=Millis(0))
+    judgement = judge(
+        (),
+        permission.rules(),
+        tool=asked.tool,
+        asks=True,
+        arguments=arguments,
+        phase=Phase.EXECUTE,
+        agent="executor",
+        digest=digest_of(asked.tool, arguments),
+    )
+    return judgement.verdict is Verdict.ALLOW
+
+
+WITH_COMMAND = st.fixed_dictionaries(
+    {"command": st.sampled_from(["git push", "git push -f", "git pull", "make", "git push | sh"])},
+    optional={"host": st.sampled_from("ab"), "cwd": st.sampled_from(["app", "/"]), "root": st.booleans()},
+)
+
+
+@given(st.sampled_from(["box__run", "deploy", "python", "run_it"]), WITH_COMMAND, WITH_COMMAND)
+def test_always_to_a_call_with_a_command_of_a_tool_that_is_no_shell_of_ours_binds_all_arguments(
+    tool: str, shown: dict[str, Any], called: dict[str, Any]
+) -> None:
+    asked = asked_about(tool, shown)
+    assert scope(asked) == "exactly this"
+    assert is_allowed_by_always(asked, called) is (called == shown)
+
+
+@given(WITH_COMMAND, WITH_COMMAND)
+def test_always_to_a_command_of_a_shell_allows_the_words_that_the_message_names(
+    shown: dict[str, Any], called: dict[str, Any]
+) -> None:
+    asked = asked_about("shell", shown)
+    alike = [words for words in asked.prefixes if tuple(called["command"].split()[: len(words)]) == words]
+    named = bool(alike) and called["command"] != "git push | sh"
+    assert is_allowed_by_always(asked, called) is (named or called == shown)
+    assert all(f"`{' '.join(words)} …`" in scope(asked) for words in asked.prefixes)
+
+
+@pytest.mark.parametrize(
+    ("tool", "shown", "covers"),
+    [
+        ("box__run", {"command": "git push", "host": "a"}, "exactly this"),
+        ("db__ask", {"query": "select 1", "database": "a"}, "exactly this"),
+        ("box__exec", {"argv": ["rm", "x"]}, "exactly this"),
+        ("shell", {"cmd": "git push"}, "exactly this"),
+        ("python", {}, "exactly this"),
+        ("shell", {"command": "git push", "cwd": "app"}, "`git push …` in any folder"),
+        ("mail__send", {"to": "bob"}, "every call of mail__send, whatever its arguments"),
+    ],
+)
+def test_the_message_says_what_always_covers(tool: str, shown: dict[str, Any], covers: str) -> None:
+    asked = asked_about(tool, shown)
+    assert scope(asked) == covers
+    assert is_allowed_by_always(asked, shown)
+    assert is_allowed_by_always(asked, {**shown, "more": 1}) is (covers != "exactly this")
 
 
 ALPHABET = st.text(st.sampled_from("git status\\\"'`$(){}<>|&;*~#=-\n\t ab"), max_size=40)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.approvals.answers import Answer, read_answer, read_reaction
+from tenex.core.approvals.answers import Answer, read_answer, read_answers, read_reaction
 from tenex.core.approvals.decide import AGAIN, digest_of
 from tenex.core.approvals.message import SHOWN
 from tenex.core.approvals.rules import ApprovalRule, Verdict
@@ -14,7 +14,7 @@ from tenex.core.config import ApprovalPolicy, Policy, Replay, Role, ToolRule
 from tenex.core.effects import Timer
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
 from tenex.core.phases import Access, Phase
-from tenex.core.signals import ApprovalDecided, InboundMessage, MessageReceived, TimerFired
+from tenex.core.signals import ApprovalDecided, InboundMessage, MessageDeleted, MessageReceived, TimerFired
 from tenex.core.work.run import CallState
 from tenex.store.format import CONVERSATION
 from tests.fakes.scenario import (
@@ -307,6 +307,242 @@ def test_a_command_in_a_reply_to_a_request_is_a_command() -> None:
     assert started(scenario) == []
 
 
+# ---- single calls ----------------------------------------------------------------------------------------------------
+
+PUBLISH: tuple[str, dict[str, Any]] = ("shell", {"command": "npm publish"})
+
+
+def asked_two() -> Scenario:
+    """A step with two calls, about which one message asks."""
+    return asked(reply("", PUSH, PUBLISH))
+
+
+def yes(number: int = 0, **more: Any) -> Answer:
+    return Answer(is_yes=True, number=number, **more)
+
+
+def no(number: int = 0, reason: str = "") -> Answer:
+    return Answer(is_yes=False, number=number, reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [
+        ("yes", (yes(),)),
+        ("1 yes, 2 no: too broad", (yes(1), no(2, "too broad"))),
+        ("1. yes\n2) no", (yes(1), no(2))),
+        ("2: always", (yes(2, remember=True),)),
+        ("2 no: not now, 3 of them fail", (no(2, "not now, 3 of them fail"),)),
+        ("1 ok, 12 ja", (yes(1), yes(12))),
+        ("20 min", (yes(remember=True, minutes=20),)),
+        ("1 yes, 1 no", ()),
+        ("1 yes, 2 perhaps", ()),
+        ("1 yes please do, 2 no", ()),
+        ("do 1 yes", ()),
+        ("1 perhaps, 2 yes", ()),
+        ("1", ()),
+        ("0 yes", ()),
+        ("1 yes " * 99, ()),
+        (", ".join(f"{number} yes" for number in range(1, 101)), ()),
+    ],
+)
+def test_what_a_text_answers_by_numbers(text: str, answers: tuple[Answer, ...]) -> None:
+    assert read_answers(text) == answers
+
+
+def test_the_message_numbers_the_calls_and_says_how_each_is_answered() -> None:
+    scenario = asked_two()
+    (request,) = scenario.conversation.approvals.open.values()
+    lines = scenario.records(r.MessageSent)[-1].text.splitlines()
+    assert lines[0] == "Allow git push origin main and 1 more? 👍 👎"
+    assert [line for line in lines if line[:2] in ("1.", "2.")] == ["1. shell", "2. shell"]
+    assert "“1 yes, 2 no: REASON”" in lines[-1]
+    assert "“always” (1: `git push …` in any folder; 2: `npm publish …` in any folder; in this" in lines[-1]
+    assert lines[-1].endswith(f"Its number is {ID[:8]}-{request.seq}.")
+    assert "with their numbers" not in asked().records(r.MessageSent)[-1].text
+
+
+def test_each_call_has_its_own_answer_by_its_number() -> None:
+    scenario = asked_two()
+    scenario.user_writes("1 yes, 2 no: too broad", reply_to=request_event(scenario))
+    scenario.settle()
+    assert outcomes(scenario) == ["yes", "no"]
+    assert [scenario.conversation.approvals.open, started(scenario)] == [{}, ["shell"]]
+    assert "alice refused it: too broad" in refusals(scenario)[0]
+    (settled,) = scenario.conversation.approvals.settled
+    assert settled.outcome == "parts"
+    late = scenario.user_writes("yes", reply_to=request_event(scenario))[-1]
+    assert "it is allowed in part." in late.text  # type: ignore[attr-defined]
+    check_invariants(scenario)
+
+
+def test_what_is_not_named_waits_on_and_a_plain_answer_is_for_what_is_left() -> None:
+    scenario = asked_two()
+    scenario.user_writes("2 no", reply_to=request_event(scenario))
+    assert call_states(scenario) == [CallState.UNAPPROVED, CallState.DONE]
+    assert scenario.records(r.MessageSent)[-1].text.endswith("still waits for an answer: 1. git push origin main")
+    scenario.crash()
+    (run,) = scenario.conversation.work.runs.values()
+    assert run.refusals == 0
+    react(scenario, "👍")
+    scenario.settle()
+    assert (outcomes(scenario), started(scenario)) == (["no", "yes"], ["shell"])
+    check_invariants(scenario)
+
+
+def test_an_allowed_call_waits_for_the_one_before_it_that_has_no_answer_yet() -> None:
+    scenario = asked_two()
+    scenario.user_writes("2 yes", reply_to=request_event(scenario))
+    assert call_states(scenario) == [CallState.UNAPPROVED, CallState.ASKED]
+    assert started(scenario) == []
+    notice = str(scenario.records(r.MessageSent)[-1].events[0].id)
+    scenario.user_writes("no", reply_to=notice)
+    scenario.settle()
+    assert started(scenario) == ["shell"], "a reply to what the agent said about the request is one to the request"
+    assert outcomes(scenario) == ["yes", "no"]
+
+
+@pytest.mark.parametrize("text", ["3 yes", "1 yes, 3 no"])
+def test_a_number_of_no_call_decides_nothing(text: str) -> None:
+    scenario = asked_two()
+    scenario.user_writes(text, reply_to=request_event(scenario))
+    assert outcomes(scenario) == []
+    assert "is none of the calls that wait (1, 2)" in scenario.records(r.MessageSent)[-1].text
+
+
+def test_an_answer_by_numbers_in_the_thread_is_none() -> None:
+    scenario = asked_two()
+    scenario.user_writes("1 yes")
+    assert outcomes(scenario) == []
+
+
+def test_three_requests_with_a_yes_among_their_answers_do_not_end_the_run() -> None:
+    commands = [(f"git push origin b{number}", f"npm publish {number}") for number in range(4)]
+    steps = [reply("", *(("shell", {"command": command}) for command in both)) for both in commands]
+    scenario = asked(*steps)
+    for _ in steps:
+        scenario.user_writes("2 no, 1 yes", reply_to=request_event(scenario))
+        while scenario.step():
+            pass
+    assert [record.outcome for record in scenario.records(r.RunEnded)][-1] == "finished"
+
+
+def test_the_number_of_a_call_is_the_same_in_lists_and_commands() -> None:
+    scenario = asked_two()
+    (seq,) = scenario.conversation.approvals.open
+    whole = f"{ID[:8]}-{seq}"
+    listed = scenario.user_writes("/approvals")[-1].text.splitlines()  # type: ignore[attr-defined]
+    assert listed[2:] == [f"{whole}.1  git push origin main", f"{whole}.2  npm publish"]
+    scenario.user_writes(f"/approvals no {whole}.2 too broad")
+    assert "alice refused it: too broad" in refusals(scenario)[0]
+    scenario.user_writes(f"/approvals yes {whole}.2")
+    scenario.user_writes(f"/approvals yes {seq}.1")
+    assert outcomes(scenario) == ["no", "yes"]
+
+
+def test_the_operator_answers_single_calls() -> None:
+    scenario = asked_two()
+    (seq,) = scenario.conversation.approvals.open
+    scenario.handle(ApprovalDecided(request=seq, is_yes=False, by="The operator", call=1))
+    assert call_states(scenario) == [CallState.DONE, CallState.UNAPPROVED]
+    scenario.handle(ApprovalDecided(request=seq, is_yes=True, by="The operator"))
+    assert outcomes(scenario) == ["no", "yes"]
+
+
+def test_only_what_has_no_answer_expires() -> None:
+    scenario = asked_two()
+    scenario.user_writes("1 yes", reply_to=request_event(scenario))
+    scenario.fire("approval")
+    scenario.settle()
+    assert (outcomes(scenario), started(scenario)) == (["yes", "expired"], ["shell"])
+
+
+def test_always_to_one_of_several_calls_is_for_its_like_alone() -> None:
+    scenario = asked(reply("", PUSH, PUBLISH), reply("", AGAIN_PUSH), reply("", PUBLISH))
+    scenario.user_writes("1 always, 2 yes", reply_to=request_event(scenario))
+    while scenario.step():
+        pass
+    assert started(scenario) == ["shell", "shell", "shell"]
+    assert len(scenario.records(r.ApprovalRequested)) == 2, "npm publish is asked about again"
+
+
+def test_all_arguments_of_a_tool_of_others_are_shown_and_always_binds_them() -> None:
+    arguments = {"command": "git push", "host": "prod", "cwd": "app", "timeout": 5}
+    tool = ToolRule(name="box__run", access=Access.RUN, replay=Replay.ONCE, asks=True)
+    config = policy_of()
+    roster = {slug: dataclasses.replace(one, tools=one.tools | {tool.name}) for slug, one in config.roster.items()}
+    config = dataclasses.replace(config, roster=roster, tools={**config.tools, tool.name: tool})
+    elsewhere = reply("", (tool.name, {**arguments, "host": "other"}))
+    scenario = asked(reply("", (tool.name, arguments)), reply("", (tool.name, arguments)), elsewhere, config=config)
+    lines = scenario.records(r.MessageSent)[-1].text.splitlines()
+    assert lines[0] == "Allow box__run git push, prod, app, 5? 👍 👎"
+    shown = ["│ box__run", "│ command: git push", "│ host: prod", "│ cwd: app", "│ timeout: 5"]
+    assert [line for line in lines if line.startswith("│")] == shown
+    assert "“always” (exactly this;" in lines[-1]
+    scenario.user_writes("always", reply_to=request_event(scenario))
+    while scenario.step():
+        pass
+    assert started(scenario) == ["box__run", "box__run"]
+    assert call_states(scenario) == [CallState.UNAPPROVED], "on another host it is asked about"
+
+
+# ---- an answer that is taken back ------------------------------------------------------------------------------------
+
+LIKE = "f" * 64
+"""The event of a reaction."""
+
+
+def deletes(scenario: Scenario, event: str = LIKE, by: PublicKey = ALICE) -> list[r.Record]:
+    return scenario.handle(MessageDeleted(event_id=EventId(event), author=by))
+
+
+def test_a_reaction_taken_back_withdraws_the_yes_for_what_has_not_begun() -> None:
+    scenario = asked_two()
+    react(scenario, "👍", event_id=LIKE)
+    assert call_states(scenario) == [CallState.PERMITTED, CallState.ASKED]
+    assert deletes(scenario, by=BOB) == []
+    records = deletes(scenario)
+    (withdrawn,) = [record for record in records if isinstance(record, r.ApprovalWithdrawn)]
+    assert len(withdrawn.calls) == 1
+    notice, again = [record.text for record in records if isinstance(record, r.MessageSent)]
+    assert notice == "“git push origin main” runs already, so your answer cannot be taken back. `/stop` ends it."
+    assert again.startswith("Allow npm publish? 👍 👎")
+    assert deletes(scenario) == [], "relays send a deletion twice"
+    scenario.crash()
+    assert deletes(scenario) == []
+    scenario.settle()
+    assert started(scenario) == ["shell"]
+    check_invariants(scenario)
+    react(scenario, "👍")
+    scenario.settle()
+    assert started(scenario) == ["shell", "shell"]
+
+
+def test_what_is_over_cannot_be_taken_back_and_its_author_reads_so_once() -> None:
+    scenario = asked()
+    react(scenario, "👍", event_id=LIKE)
+    scenario.settle()
+    records = deletes(scenario)
+    assert [type(record).__name__ for record in records] == ["ApprovalWithdrawn", "MessageSent"]
+    assert "“git push origin main” is over already" in records[-1].text  # type: ignore[attr-defined]
+    assert deletes(scenario) == []
+    assert len(scenario.records(r.ApprovalRequested)) == 1
+
+
+def test_always_that_is_deleted_ends_what_it_allowed_and_a_no_stays() -> None:
+    scenario = asked(reply("", PUSH), reply("", AGAIN_PUSH))
+    scenario.user_writes("always", reply_to=request_event(scenario), event_id=LIKE)
+    assert scenario.conversation.approvals.permissions
+    assert "is asked about again" in deletes(scenario)[-1].text  # type: ignore[attr-defined]
+    assert not scenario.conversation.approvals.permissions
+    while scenario.step():
+        pass
+    assert len(scenario.records(r.ApprovalRequested)) == 2
+    react(scenario, "👎", event_id="e" * 64)
+    assert not any(isinstance(record, r.MessageSent) for record in deletes(scenario, "e" * 64))
+    assert outcomes(scenario) == ["yes", "no"]
+
+
 # ---- who, and what else is asked -------------------------------------------------------------------------------------
 
 
@@ -572,11 +808,12 @@ def test_unattended_it_is_refused_at_once_and_listed_at_the_end() -> None:
 
 def test_every_record_can_be_stored() -> None:
     scenario = asked(reply("", PUSH), reply("", PUSH))
-    scenario.user_writes("always", reply_to=request_event(scenario))
+    scenario.user_writes("always", reply_to=request_event(scenario), event_id=LIKE)
     (permission,) = scenario.conversation.approvals.permissions
-    scenario.user_writes(f"/approvals revoke {permission.number}")
+    scenario.user_writes(f"/approvals revoke {ID[:8]}-{permission.number}")
+    deletes(scenario)
     scenario.settle()
-    kept = {"ApprovalRequested", "ApprovalAnswered", "PermissionsRevoked"}
+    kept = {"ApprovalRequested", "ApprovalAnswered", "ApprovalWithdrawn", "PermissionsRevoked"}
     decisions = [list(decision) for decision in scenario.journal]
     records, _, fault = CONVERSATION.decode_lines(CONVERSATION.encode_decisions(decisions))
     assert fault is None

@@ -48,6 +48,26 @@ def test_what_an_import_says_proposes_nothing() -> None:
     assert proposals([[*journal(ENOUGH, "yes", "git", "push"), imported]]) == []
 
 
+def test_calls_of_one_request_count_by_the_answer_that_each_has_got() -> None:
+    def both(number: int) -> list[r.Record]:
+        words: dict[str, tuple[str, ...]] = {"push": ("git", "push"), "publish": ("npm", "publish")}
+        calls = tuple(
+            AskedCall(
+                call=CallId(name), tool="shell", replay=Replay.ONCE, digest="d", line="x", rule="", prefixes=(two,)
+            )
+            for name, two in words.items()
+        )
+        shared: dict[str, Any] = {"at": Millis(0), "run": RUN}
+        return [
+            r.ApprovalRequested(seq=number, calls=calls, expires_at=Millis(1), **shared),
+            r.ApprovalAnswered(seq=number + 1, request=number, calls=(CallId("push"),), outcome="yes", **shared),
+            r.ApprovalAnswered(seq=number + 2, request=number, calls=(CallId("publish"),), outcome="no", **shared),
+        ]
+
+    records = [record for number in range(ENOUGH) for record in both(3 * number + 1)]
+    assert proposals([records]) == [Proposal(tool="shell", words=("git", "push"), answers=ENOUGH)]
+
+
 def test_a_tool_without_commands_is_proposed_as_a_whole() -> None:
     assert proposals([journal(ENOUGH, "yes", tool="mail__send")]) == [
         Proposal(tool="mail__send", words=(), answers=ENOUGH)

@@ -31,7 +31,16 @@ from tenex.core.messages import CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import AFTER_WORK, QUALITY_PHASES, Access, Phase, way
 from tenex.core.ports import PublishOutcome, ToolResult
-from tenex.core.signals import ModelAnswered, ModelFailed, Published, RouteAnswered, Signal, TimerFired, ToolReturned
+from tenex.core.signals import (
+    MessageDeleted,
+    ModelAnswered,
+    ModelFailed,
+    Published,
+    RouteAnswered,
+    Signal,
+    TimerFired,
+    ToolReturned,
+)
 from tenex.core.snapshot import StateSnapshot
 from tenex.core.work.run import CallState
 from tenex.store.format import CONVERSATION
@@ -343,13 +352,20 @@ class ConversationMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.scenario.conversation.approvals.open)
     @rule(
-        text=st.sampled_from(["yes", "yes", "no: later", "always", "20 min", "hm"]),
+        text=st.sampled_from(["yes", "yes", "no: later", "always", "20 min", "hm", "1 yes, 2 no", "2 yes", "1 no"]),
         role=st.sampled_from([Role.OWNER, Role.OWNER, Role.MEMBER, Role.GUEST]),
         author=st.sampled_from([ALICE, BOB]),
     )
     def somebody_answers_what_asks(self, text: str, role: Role, author: PublicKey) -> None:
         request = next(iter(self.scenario.conversation.approvals.open.values()))
         self.scenario.user_writes(text, reply_to=request.events[0], role=role, author=author)
+
+    @precondition(lambda self: self.scenario.records(r.ApprovalAnswered))
+    @rule(which=st.integers(0, 9), author=st.sampled_from([ALICE, ALICE, BOB]))
+    def somebody_takes_an_answer_back(self, which: int, author: PublicKey) -> None:
+        given = [one.event_id for one in self.scenario.records(r.ApprovalAnswered) if one.event_id is not None]
+        if given:
+            self.scenario.handle(MessageDeleted(event_id=given[which % len(given)], author=author))
 
     @precondition(lambda self: any(not isinstance(effect, Timer) for effect in self.scenario.running.values()))
     @rule(steps=st.integers(1, 30), seed=st.integers(0, 9))
@@ -568,6 +584,8 @@ class ConversationMachine(RuleBasedStateMachine):
                     allowed |= {(record.run, call) for call in record.calls}
                     if record.remember:
                         lasting = max(lasting, record.until or 10**18)
+                case r.ApprovalWithdrawn():
+                    allowed -= {(record.run, call) for call in record.calls}
                 case r.ToolCallStarted() if record.tool in ASKING:
                     assert (record.run, record.call) in allowed or record.at < lasting
                     allowed.discard((record.run, record.call))

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tenex.core.errors import ModelUnavailable
-from tenex.core.messages import ModelRequest, ModelStep, Note
+from tenex.core.ids import CallId
+from tenex.core.messages import CallRequest, ModelRequest, ModelStep, Note
 from tenex.core.phases import Phase
 from tenex.core.ports import Model, OnText, ignore_text
 from tenex.llm.scripted import OfflineModel
@@ -78,7 +79,10 @@ class Household:
 
 
 class Appender:
-    """An executor that runs one command and reports its result, whatever that is; nothing else is asked of it."""
+    """An executor that runs commands in one step and reports the last result, whatever it is; nothing else is asked."""
+
+    def __init__(self, *commands: str) -> None:
+        self.commands = commands
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         if request.purpose == "route":
@@ -88,8 +92,13 @@ class Appender:
             return ModelStep(text=json.dumps({**way, "reason": "it is next"}), model="script")
         seen = results(request)
         if not seen:
-            return calls("shell", command="echo ran >> ran.txt")
+            wanted = tuple(_shell(number, line) for number, line in enumerate(self.commands))
+            return ModelStep(calls=wanted, model="script")
         return ModelStep(text=f"It gave: {seen[-1].content}", model="script")
+
+
+def _shell(number: int, line: str) -> CallRequest:
+    return CallRequest(id=CallId(f"c{number}"), tool="shell", arguments={"command": line})
 
 
 class Away(OfflineModel):
@@ -120,7 +129,8 @@ MODELS: Mapping[str, Callable[[Path], Model]] = {
     "asker": lambda _: ScriptedModel(asks, "executor", "execute"),
     "household": lambda _: Household(),
     "watcher": lambda _: ScriptedModel(watches, "executor", "execute"),
-    "appender": lambda _: Appender(),
+    "appender": lambda _: Appender("echo ran >> ran.txt"),
+    "appender twice": lambda _: Appender("echo ran >> ran.txt", "echo again >> ran.txt"),
     "away": Away,
     "stuck": Stuck,
 }

@@ -13,12 +13,13 @@ import pytest
 from tenex.core import records as r
 from tenex.core.work.runs import UNKNOWN
 from tenex.nostr.keys import KeyRing, SecretKey
+from tests.fakes.faultrelay import FaultRelay, Peer
 from tests.fakes.modelprotocol import Reply
 from tests.fakes.modelscripts import Asked, Team, brisk, calls, complete
 from tests.fakes.modelserver import ModelServer, model_server
 
 from . import person
-from .kit import Folder, of_kind, ordered
+from .kit import Folder, of_kind, ordered, tenex_here
 from .loopback import at_work, folder_with_model, serving
 from .moments import Moment
 
@@ -26,14 +27,14 @@ COMMAND = "echo ran >> ran.txt"
 UNCONFINED = '\n[tools.shell]\nsandbox = "none"\n'
 
 
-def runs(command: str = COMMAND) -> Callable[[Asked], Reply]:
-    """An executor that runs a command, and reports what came of it."""
+def runs(*commands: str, **more: str) -> Callable[[Asked], Reply]:
+    """An executor that runs commands in one step, with these further arguments, and reports what came of it."""
 
     def worker(asked: Asked) -> Reply:
         if asked.phase != "execute":
             return brisk(asked)
         if "shell" not in asked.results:
-            return calls(("shell", {"command": command}))
+            return calls(*(("shell", {"command": command, **more}) for command in commands or (COMMAND,)))
         return complete(response="It is done.", summary="done")
 
     return worker
@@ -203,6 +204,100 @@ async def test_nothing_in_a_request_is_hidden(tmp_path: Path, relay: str, hidden
         content = (await request(folder, name))["content"]
         assert hidden not in content
         assert hidden.encode("unicode_escape").decode() in content
+
+
+async def test_a_folder_that_became_a_link_after_the_question_leads_nowhere(tmp_path: Path, relay: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    async with at_work(tmp_path, relay, Team(worker=runs(cwd="app")), UNCONFINED) as (folder, _):
+        (folder.workspace / "app").mkdir(parents=True)
+        name = await folder.write("Publish it")
+        wanted = await request(folder, name)
+        assert "shell, in app." in wanted["content"]
+        (folder.workspace / "app").rmdir()
+        (folder.workspace / "app").symlink_to(outside)
+        await react(folder, wanted, "👍")
+        assert await ended(folder, name) == "finished"
+        (result,) = of_kind(folder.records(name), r.ToolCallCompleted, lambda one: one.tool == "shell")
+        assert not result.ok
+        assert "outside the workspace" in result.content
+        assert list(outside.iterdir()) == []
+
+
+async def test_an_answer_that_was_written_while_the_relay_was_away_counts_when_it_is_back(tmp_path: Path) -> None:
+    async with FaultRelay() as away, asked(tmp_path, away.url) as (folder, name):
+        wanted = await request(folder, name)
+        await away.stop()
+        away.stored.append(thumb(folder.owner, wanted))  # it was sent when no daemon was there to be sent it
+        await away.start()
+        assert await ended(folder, name) == "finished"
+        assert times(folder) == 1
+        assert [one.outcome for one in answers(folder, name)] == ["yes"]
+
+
+@pytest.mark.parametrize("lost", ["Allow ", "In this conversation I allow"])
+async def test_a_message_of_ours_that_a_relay_loses_arrives_later_and_the_call_runs_once(
+    tmp_path: Path, lost: str
+) -> None:
+    """The request itself, or what is said about its answer."""
+    dropped: list[str] = []
+
+    async def drop_once(peer: Peer, event: person.Wire) -> None:
+        if event["content"].startswith(lost) and not dropped:
+            dropped.append(event["id"])
+            peer.drop()
+        else:
+            await FaultRelay.accept(away, peer, event)
+
+    async with FaultRelay() as away:
+        away.on_event = drop_once
+        async with asked(tmp_path, away.url) as (folder, name):
+            await answer(folder, await request(folder, name), "always", name)
+            assert await ended(folder, name) == "finished"
+            await folder.delivered(name)
+            assert times(folder) == 1
+            sent = [event["id"] for event in await folder.sent(_e=[name]) if event["content"].startswith(lost)]
+            assert sent == dropped, "the same event came again"
+
+
+async def test_each_call_of_a_message_has_its_own_answer_by_its_number(tmp_path: Path, relay: str) -> None:
+    worker = Team(worker=runs(COMMAND, "echo other >> other.txt"))
+    async with at_work(tmp_path, relay, worker, UNCONFINED) as (folder, _):
+        name = await folder.write("Publish it")
+        await request(folder, name)
+        (waiting,) = await folder.facts("approvals", "list")
+        first, second = (call["number"] for call in waiting["calls"])
+        assert (first, second) == (f"{waiting['number']}.1", f"{waiting['number']}.2")
+        await folder.facts("approvals", "no", second, "not", "today,", "please")
+        (left,) = await folder.facts("approvals", "list")
+        assert [call["asks"] for call in left["calls"]] == [COMMAND]
+        code, _, err = await tenex_here("approvals", "yes", second, "--data", folder.data)
+        assert (code, f"Nothing waits under the number {second}" in err) == (2, True)
+        await answer(folder, await request(folder, name), "1 yes", name)
+        assert await ended(folder, name) == "finished"
+        assert times(folder) == 1
+        assert not (folder.workspace / "other.txt").exists()
+        (refused,) = of_kind(folder.records(name), r.ToolCallRejected)
+        assert "The operator refused it: not today, please." in refused.sentence
+
+
+async def test_a_reaction_that_is_taken_back_counts_no_more_for_what_has_not_begun(tmp_path: Path, relay: str) -> None:
+    folder = Folder(tmp_path / "data", relay, UNCONFINED)
+    async with ordered(folder, "tool", tool="shell", hold=True, model="appender twice"):
+        name = await folder.write("Publish it")
+        like = thumb(folder.owner, await request(folder, name))
+        await person.publish(relay, like)
+        await folder.held()
+        await person.publish(relay, person.note(folder.owner, "", ["e", like["id"]], ["k", "7"], kind=5))
+        await person.until(lambda: len(of_kind(folder.records(name), r.ApprovalRequested)) == 2)
+        folder.let_go()
+        again = await request(folder, name)
+        assert again["content"].startswith("Allow echo again >> ran.txt?")
+        await answer(folder, again, "no", name)
+        assert await ended(folder, name) == "finished"
+    assert times(folder) == 1
+    sent = [record.text for record in of_kind(folder.records(name), r.MessageSent)]
+    assert any("runs already, so your answer cannot be taken back" in text for text in sent)
 
 
 async def test_the_operator_lists_shows_and_answers(tmp_path: Path, relay: str) -> None:

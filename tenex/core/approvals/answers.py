@@ -4,28 +4,36 @@ An answer is a reply to the request's own message, a reaction to it, `/approvals
 the machine. A yes or no in the thread counts where one request is open and nothing else is asked. It is for owners, and
 for members where that is set; a key of ours decides nothing, and no text of a model or a program does. The first answer
 counts; who answers later reads what the first was.
+
+Where a message asks about several calls, an answer is for all that are left, unless it names them by their numbers:
+
+    yes                              all
+    1 yes, 2 no: too broad           these; a request stays open until each of its calls has an answer
+    /approvals no 81316857-13.2      that one
+
+Who deletes their yes takes it back for the calls that have not begun.
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tenex.core import permissions
 from tenex.core import records as r
 from tenex.core.clear_answers import is_clear_no, is_clear_yes, is_no_word
-from tenex.core.delivery.outgoing import notify
+from tenex.core.delivery.outgoing import notify, send_as_agent
 from tenex.core.ids import EventId, Millis, PublicKey
 from tenex.core.names import is_key, is_mention
 from tenex.core.pictures import NO, YES, plain_picture
-from tenex.core.signals import ApprovalDecided, InboundMessage, MessageReceived
+from tenex.core.signals import ApprovalDecided, InboundMessage, MessageDeleted, MessageReceived
 from tenex.core.text import plain
 from tenex.core.transaction import Transaction
 from tenex.core.work import runs
-from tenex.core.work.run import CallState
+from tenex.core.work.run import Call, CallState
 
 from . import message
-from .decide import has_refused_too_often, settle
+from .decide import has_refused_too_often, is_approved, settle
 from .state import Permission, Request
 
 CLOCKS_DIFFER: Final = 60
@@ -34,15 +42,20 @@ LONGEST: Final = 24 * 60
 """Minutes for which something may be allowed at most."""
 REASON: Final = 500
 """Characters of a reason that reach the agent."""
+MOST_NUMBERED: Final = 99
+"""Calls that one message answers by their numbers."""
 COMMAND: Final = "approvals"
 """The command as which answers are recorded."""
 HOW: Final = "Reply “yes”, “no”, “no: REASON”, “always” or “20 min”."
+HOW_BY_NUMBER: Final = "Reply for all, “yes” or “no: REASON”, or by number: “1 yes, 2 no: REASON”."
 
 _TIME: Final = re.compile(
     r"(?:(?:yes|ok|okay|ja)[\s,]+)?(?:for\s+)?(\d{1,4})\s*(m|min|mins|minutes?|h|hours?)[\s.!,👍🙏]*"
 )
 _ALWAYS: Final = re.compile(r"(?:(?:yes|ok|okay|ja)[\s,]+)?(?:always|immer)[\s.!,👍🙏]*")
 _NO: Final = re.compile(r"(\S+?)[\s:,.;–—-]+(.*\S)\s*", re.DOTALL)
+_NUMBER: Final = re.compile(r"(?:^|[,;\n])[^\S\n]*(\d{1,2})[.):]?\s+(?=([^\W\d_]+))")
+"""Where the answer to a single call begins, and its first word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +68,8 @@ class Answer:
     minutes: int = 0
     """For which the like is allowed; 0 for no end."""
     is_written: bool = True
+    number: int = 0
+    """Of the call that it is for; 0 for all that are left."""
 
 
 def read_answer(text: str) -> Answer | None:
@@ -77,6 +92,30 @@ def read_answer(text: str) -> Answer | None:
     return None
 
 
+def read_answers(text: str) -> tuple[Answer, ...]:
+    """What a text answers: for all calls, or for those whose numbers it names; () where it is no answer."""
+    whole = read_answer(text)
+    if whole is not None:
+        return (whole,)
+    words = plain(text).strip()
+    beginnings = [match for match in _NUMBER.finditer(words) if _is_answer_word(match[2])]
+    if not beginnings or beginnings[0].start() != 0 or len(beginnings) > MOST_NUMBERED:
+        return ()
+    ends = [*(match.start() for match in beginnings[1:]), len(words)]
+    answers: list[Answer] = []
+    for match, end in zip(beginnings, ends, strict=True):
+        answer = read_answer(words[match.end() : end])
+        if answer is None:
+            return ()
+        answers.append(replace(answer, number=int(match[1])))
+    numbers = {answer.number for answer in answers}
+    return tuple(answers) if len(numbers) == len(answers) and 0 not in numbers else ()
+
+
+def _is_answer_word(word: str) -> bool:
+    return is_clear_yes(word) or is_no_word(word) or _ALWAYS.fullmatch(word.casefold()) is not None
+
+
 def read_reaction(content: str) -> Answer | None:
     """What a reaction (NIP-25) answers; None for every picture that is not on the lists."""
     picture = plain_picture(content)
@@ -96,11 +135,11 @@ def on_message(transaction: Transaction, signal: MessageReceived) -> bool:
     over = approvals.settled_by(target)
     if request is None and over is None:
         return not written.is_reaction and _in_the_thread(transaction, signal)
-    answer = read_reaction(written.text) if written.is_reaction else read_answer(_without_mentions(written.text))
-    if answer is None and (written.is_reaction or request is None):
+    answers = _read(written)
+    if not answers and (written.is_reaction or request is None):
         return written.is_reaction  # other words may reply to the newest message, which this was
     is_theirs = permissions.may_allow_calls(transaction.policy, author=written.author, role=signal.role)
-    if answer is None and not is_theirs:
+    if not answers and not is_theirs:
         return False
     _record(transaction, signal, written.text)
     if not is_theirs:
@@ -108,15 +147,27 @@ def on_message(transaction: Transaction, signal: MessageReceived) -> bool:
     elif over is not None:
         by = f" by {over.name}" if over.name else ""
         notify(transaction, f"“{over.line}” has been answered already: it is {message.ENDINGS[over.outcome]}{by}.")
-    elif request is not None and answer is None:
-        notify(
-            transaction,
-            f"I cannot read that as an answer: nothing is decided, and no agent has read it. {HOW}",
-            "question",
-        )
-    elif request is not None and answer is not None:
-        _answer(transaction, request, answer, by=written.author, name=signal.name, event_id=written.event_id)
+    elif request is not None and not answers:
+        how = HOW_BY_NUMBER if len(request.left) > 1 else HOW
+        text = f"I cannot read that as an answer: nothing is decided, and no agent has read it. {how}"
+        _say(transaction, request, text)
+    elif request is not None:
+        _answer(transaction, request, answers, by=written.author, name=signal.name, event_id=written.event_id)
     return True
+
+
+def _read(written: InboundMessage) -> tuple[Answer, ...]:
+    if written.is_reaction:
+        reaction = read_reaction(written.text)
+        return (reaction,) if reaction is not None else ()
+    return read_answers(_without_mentions(written.text))
+
+
+def _say(transaction: Transaction, request: Request, text: str) -> None:
+    """Have the agent say something about an open request; a reply to that is a reply to the request."""
+    run = transaction.state.work.runs[request.run]
+    first = next(iter(request.left.values()))
+    send_as_agent(transaction, run, text, "question", call=first.call)
 
 
 def _without_mentions(text: str) -> str:
@@ -147,7 +198,7 @@ def _in_the_thread(transaction: Transaction, signal: MessageReceived) -> bool:
             transaction, "\n".join(["Several things are asked. Please reply to the one you mean:", *lines]), "question"
         )
     else:
-        _answer(transaction, requests[0], answer, by=written.author, name=signal.name, event_id=written.event_id)
+        _answer(transaction, requests[0], (answer,), by=written.author, name=signal.name, event_id=written.event_id)
     return True
 
 
@@ -192,32 +243,44 @@ def _who(transaction: Transaction) -> str:
 def _answer(
     transaction: Transaction,
     request: Request,
-    answer: Answer,
+    answers: Sequence[Answer],
     *,
     by: PublicKey,
     name: str,
     event_id: EventId | None = None,
 ) -> None:
-    if answer.is_yes and request.needs_word and not answer.is_written:
-        text = "My message does not show all of it, so a picture cannot allow it. Read it, then write “yes” or “no”."
-        notify(transaction, text, "question")
+    left = request.left
+    unknown = [answer.number for answer in answers if answer.number and answer.number not in left]
+    if unknown:
+        numbers = ", ".join(map(str, left))
+        _say(transaction, request, f"Nothing is decided: {unknown[0]} is none of the calls that wait ({numbers}).")
         return
-    until = Millis(transaction.now + answer.minutes * 60_000) if answer.minutes else Millis(0)
-    settle(
-        transaction,
-        request,
-        "yes" if answer.is_yes else "no",
-        by=by,
-        name=name,
-        event_id=event_id,
-        reason=answer.reason,
-        remember=answer.remember,
-        until=until,
-    )
-    if answer.remember:
-        what = ", ".join(dict.fromkeys(message.scope(asked) for asked in request.calls))
-        how_long = f"for {answer.minutes} min" if answer.minutes else "from now on"
-        notify(transaction, f"In this conversation I allow {what} {how_long}. `/approvals` lists and revokes that.")
+    if request.needs_word and any(answer.is_yes and not answer.is_written for answer in answers):
+        text = "My message does not show all of it, so a picture cannot allow it. Read it, then write “yes” or “no”."
+        _say(transaction, request, text)
+        return
+    for answer in answers:
+        calls = (left[answer.number],) if answer.number else tuple(left.values())
+        settle(
+            transaction,
+            request,
+            "yes" if answer.is_yes else "no",
+            calls=calls,
+            by=by,
+            name=name,
+            event_id=event_id,
+            reason=answer.reason,
+            remember=answer.remember,
+            until=Millis(transaction.now + answer.minutes * 60_000) if answer.minutes else Millis(0),
+        )
+        if answer.remember:
+            what = ", ".join(dict.fromkeys(map(message.permitted, calls)))
+            how_long = f"for {answer.minutes} min" if answer.minutes else "from now on"
+            notify(transaction, f"In this conversation I allow {what} {how_long}. `/approvals` lists and revokes that.")
+    rest = transaction.state.approvals.open.get(request.seq)
+    if rest is not None:
+        waiting = "; ".join(f"{number}. {asked.line}" for number, asked in rest.left.items())
+        _say(transaction, rest, f"Noted. This still waits for an answer: {waiting}")
     _go_on(transaction, request)
 
 
@@ -241,8 +304,53 @@ def decided_by_operator(transaction: Transaction, signal: ApprovalDecided) -> No
     """Take the operator's word at the machine; none where the request is over."""
     request = transaction.state.approvals.open.get(signal.request)
     if request is not None:
-        answer = Answer(is_yes=signal.is_yes, reason=signal.reason[:REASON])
-        _answer(transaction, request, answer, by=PublicKey(""), name=signal.by)
+        answer = Answer(is_yes=signal.is_yes, reason=signal.reason[:REASON], number=signal.call)
+        _answer(transaction, request, (answer,), by=PublicKey(""), name=signal.by)
+
+
+# ---- an answer that is taken back ----
+
+
+def on_deletion(transaction: Transaction, signal: MessageDeleted) -> bool:
+    """Withdraw the yes that a user has deleted, for the calls that have not begun; whether it was an answer.
+
+    They are asked about again. For what has begun it is too late, and its author reads so. A no stays: its call has its
+    result.
+    """
+    answered = transaction.state.approvals.given_by(signal.event_id, signal.author)
+    if answered is None:
+        return False
+    request, answers = answered
+    allowed = {call for answer in answers if answer.outcome == "yes" for call in answer.calls}
+    run = transaction.state.work.runs.get(request.run)
+    calls = [call for call in (run.calls if run is not None else ()) if call.request.id in allowed]
+    waiting = [call for call in calls if call.state is CallState.ASKED and is_approved(call)]
+    numbers = {answer.seq for answer in answers}
+    permissions_given = transaction.state.approvals.permissions
+    ends_permission = any(permission.number in numbers for permission in permissions_given)
+    transaction.add(
+        r.ApprovalWithdrawn,
+        request=request.seq,
+        run=request.run,
+        event_id=signal.event_id,
+        calls=tuple(call.request.id for call in waiting),
+        by=signal.author,
+        name=answers[0].name,
+    )
+    if len(waiting) < len(allowed):
+        ended = " What it allowed from then on is asked about again." if ends_permission else ""
+        notify(transaction, _too_late([call for call in calls if call not in waiting], request.line) + ended)
+    if run is not None and waiting:
+        runs.after_result(transaction, run.id)
+    return True
+
+
+def _too_late(begun: Sequence[Call], line: str) -> str:
+    lines = [message.call_line(call.request.tool, call.request.arguments) for call in begun]
+    what = "; ".join(lines) or line
+    if any(call.state is CallState.PERMITTED for call in begun):
+        return f"“{what}” runs already, so your answer cannot be taken back. `/stop` ends it."
+    return f"“{what}” is over already, so your answer cannot be taken back."
 
 
 # ---- the command ----
@@ -276,7 +384,10 @@ def _list(transaction: Transaction) -> list[str]:
         lines = ["Nothing waits for your permission."]
     if holding:
         lines += ["Allowed in this conversation (`/approvals revoke NUMBER` ends it):"]
-        lines += [f"{one.number}  {_described(one, transaction.now)}" for one in holding]
+        lines += [
+            f"{message.number_of(transaction.state.id, one.number)}  {_described(one, transaction.now)}"
+            for one in holding
+        ]
     return lines
 
 
@@ -290,7 +401,9 @@ def _described(permission: Permission, now: Millis) -> str:
 def _revoke(transaction: Transaction, which: str, signal: MessageReceived) -> None:
     given = transaction.state.approvals.permissions
     wanted = which.strip().casefold()
-    numbers = tuple(dict.fromkeys(one.number for one in given if wanted == "all" or str(one.number) == wanted))
+    here = transaction.state.id
+    named = {one.number: ("all", str(one.number), message.number_of(here, one.number)) for one in given}
+    numbers = tuple(number for number, names in named.items() if wanted in names)
     if not numbers:
         notify(
             transaction, f"There is no permission {which.strip()[:40] or 'of that number'}. `/approvals` lists them."
@@ -302,14 +415,15 @@ def _revoke(transaction: Transaction, which: str, signal: MessageReceived) -> No
 
 def _answer_by_number(transaction: Transaction, rest: str, signal: MessageReceived, *, is_yes: bool) -> None:
     number, _, reason = rest.partition(" ")
-    requests: Sequence[Request] = tuple(transaction.state.approvals.open.values())
-    if number:
-        requests = [
-            one for one in requests if number in (str(one.seq), message.number_of(transaction.state.id, one.seq))
-        ]
-    if len(requests) != 1:
+    requests = tuple(transaction.state.approvals.open.values())
+    named = [(request, message.numbers_of(transaction.state.id, request)) for request in requests]
+    meant = [(request, numbers[number]) for request, numbers in named if number in numbers]
+    if not number and len(requests) == 1:
+        meant = [(requests[0], 0)]
+    if len(meant) != 1:
         notify(transaction, "\n".join(["Which one? Give its number.", *_list(transaction)]))
         return
-    answer = Answer(is_yes=is_yes, reason="" if is_yes else reason.strip()[:REASON])
+    request, call = meant[0]
+    answer = Answer(is_yes=is_yes, reason="" if is_yes else reason.strip()[:REASON], number=call)
     written = signal.message
-    _answer(transaction, requests[0], answer, by=written.author, name=signal.name, event_id=written.event_id)
+    _answer(transaction, request, (answer,), by=written.author, name=signal.name, event_id=written.event_id)

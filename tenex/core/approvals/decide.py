@@ -23,7 +23,7 @@ from tenex.core.transaction import Transaction
 from tenex.core.work.run import Call, CallState, Run
 
 from . import message
-from .rules import COMMAND, Judgement, Verdict, judge
+from .rules import COMMAND, SHELLS, Judgement, Verdict, judge
 from .shell_text import Words, may_run_others, parsed
 from .state import AskedCall, Outcome, Request
 
@@ -33,8 +33,13 @@ NOTIFIED: Final = 5
 """Owners who are named in the message, so that their phones show it."""
 _NO_TOOLS: Final = ("ask", "complete")
 """What the daemon does itself, and rules are not about."""
-_CODE: Final = ("program", "code", "script", "query", "sql")
-"""Arguments that are programs: two of them are never alike."""
+_PROGRAMS: Final = SHELLS | {"python"}
+"""Our tools that run what they are given: one call is like another only by the words of its command."""
+_CODE: Final = (
+    *(COMMAND, "commands", "cmd", "argv", "args"),
+    *("program", "code", "script", "query", "sql", "statement"),
+)
+"""Arguments that are programs: two calls with them are never alike."""
 
 NO_KEY: Final = PublicKey("")
 """Of who answers without a key: the operator at the machine, or no one."""
@@ -158,8 +163,8 @@ def _tags(rules: Policy, origin: Mapping[str, Any]) -> Iterator[tuple[str, ...]]
 def asked_call(call: Call, rule: ToolRule, judgement: Judgement) -> AskedCall:
     """A call as a person is asked about it."""
     request = call.request
-    prefixes = prefixes_of(request.arguments)
-    has_code = COMMAND in request.arguments or any(name in request.arguments for name in _CODE)
+    prefixes = prefixes_of(rule.name, request.arguments)
+    has_code = rule.name in _PROGRAMS or any(name in request.arguments for name in _CODE)
     return AskedCall(
         call=request.id,
         tool=rule.name,
@@ -172,12 +177,13 @@ def asked_call(call: Call, rule: ToolRule, judgement: Judgement) -> AskedCall:
     )
 
 
-def prefixes_of(arguments: Mapping[str, Any]) -> tuple[Words, ...]:
+def prefixes_of(tool: str, arguments: Mapping[str, Any]) -> tuple[Words, ...]:
     """The program and the verb of each command of a plain line, such as `git push`: what is like it.
 
-    None where a command has no verb, or may run another program: then nothing but itself is like it.
+    None where a command has no verb, or may run another program: then nothing but itself is like it. None for a tool
+    that is no shell of ours: what its command does may depend on its other arguments.
     """
-    line = arguments.get(COMMAND)
+    line = arguments.get(COMMAND) if tool in SHELLS else None
     text = parsed(line) if isinstance(line, str) else None
     if text is None or not text.is_plain or not all(map(_has_verb, text.commands)):
         return ()
@@ -203,6 +209,7 @@ def settle(
     request: Request,
     outcome: Outcome,
     *,
+    calls: Sequence[AskedCall] = (),
     by: PublicKey = NO_KEY,
     name: str = "",
     event_id: EventId | None = None,
@@ -210,14 +217,15 @@ def settle(
     remember: bool = False,
     until: Millis = NO_END,
 ) -> None:
-    """Record the answer to a request; without a yes its calls get the reason as their result."""
+    """Record the answer to a request, or to some of its calls; without a yes these get the reason as their result."""
+    calls = calls or tuple(request.left.values())
     run = transaction.state.work.runs[request.run]
     parked_for = transaction.now - run.parked_at if run.parked_at is not None else 0
     transaction.add(
         r.ApprovalAnswered,
         request=request.seq,
         run=run.id,
-        calls=tuple(asked.call for asked in request.calls),
+        calls=tuple(asked.call for asked in calls),
         outcome=outcome,
         by=by,
         name=name,
@@ -231,7 +239,7 @@ def settle(
     if outcome == "yes":
         return
     sentence = message.refusal(outcome, name=name, reason=reason, waited=transaction.now - request.at)
-    for asked in request.calls:
+    for asked in calls:
         _refuse(transaction, run.id, asked, sentence)
 
 

@@ -14,8 +14,9 @@ from typing import Any, Final
 from tenex.core.amounts import duration
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.text import CONTROL, INVISIBLE
+from tenex.core.tool_names import server_of
 
-from .rules import COMMAND
+from .rules import COMMAND, SHELLS
 from .state import AskedCall, Outcome, Request
 
 SHOWN: Final = 1_000
@@ -30,21 +31,22 @@ SHORT_ID: Final = 8
 """Characters by which a conversation is named."""
 _MARK: Final = "│ "
 _OF_COMMANDS: Final = (COMMAND, "cwd", "timeout")
-"""Arguments of a command line that are not listed behind it."""
+"""Arguments of a shell of ours that are not listed behind its command line."""
 
 ENDINGS: Final[Mapping[str, str]] = {
     "yes": "allowed",
     "no": "refused",
     "expired": "refused, since no answer had come in time",
     "unattended": "refused, since no one is there to be asked",
+    "parts": "allowed in part",
     "over": "over, with the work that it was for",
 }
 
 
 def call_text(tool: str, arguments: Mapping[str, Any]) -> str:
-    """A call as it is shown: a command line as it is, other arguments by name, what is invisible as escapes."""
-    line = arguments.get(COMMAND)
-    if isinstance(line, str):
+    """A call as it is shown: the line of a shell as it is, else all arguments by name; what is invisible as escapes."""
+    line = _shell_line(tool, arguments)
+    if line is not None:
         others = {name: value for name, value in arguments.items() if name not in _OF_COMMANDS}
         return "\n".join([visible(line), *_named(others)])
     return "\n".join([visible(tool), *_named(arguments)])
@@ -52,10 +54,16 @@ def call_text(tool: str, arguments: Mapping[str, Any]) -> str:
 
 def call_line(tool: str, arguments: Mapping[str, Any]) -> str:
     """A call in a line, cut."""
-    line = arguments.get(COMMAND)
-    words = visible(line) if isinstance(line, str) else f"{visible(tool)} {', '.join(map(_value, arguments.values()))}"
+    line = _shell_line(tool, arguments)
+    words = visible(line) if line is not None else f"{visible(tool)} {', '.join(map(_value, arguments.values()))}"
     words = words.rstrip().replace("\n", " ⏎ ")
     return words if len(words) <= LINE else f"{words[: LINE - 1]}…"
+
+
+def _shell_line(tool: str, arguments: Mapping[str, Any]) -> str | None:
+    """The command line of a shell of ours: of another tool `command` is an argument like its others."""
+    line = arguments.get(COMMAND) if tool in SHELLS else None
+    return line if isinstance(line, str) else None
 
 
 def is_shown_whole(tool: str, arguments: Mapping[str, Any]) -> bool:
@@ -107,14 +115,19 @@ def question(
         if others:
             lines.append(f"{count}. {visible(asked.tool)}")
         lines += _shown(asked, arguments, number)
-        lines += [f"{visible(asked.tool)}, in {_folder(arguments)}. It asks because of {asked.rule}.", ""]
+        lines += [f"{visible(asked.tool)}{_place(asked.tool, arguments)}. It asks because of {asked.rule}.", ""]
     if said.strip():
         words = " ".join(visible(said).split())
         lines += [f"{name} says: “{words[:SAID]}{'…' if len(words) > SAID else ''}”", ""]
     react = "React or reply" if is_whole else "Reply with a written answer (a reaction does not count)"
-    remembered = "these" if others else scope(first)
+    remembered = scope(first)
+    by_number = ""
+    if others:
+        react = f"{react} for all"
+        remembered = "; ".join(f"{count}: {scope(asked)}" for count, (asked, _) in enumerate(calls, start=1))
+        by_number = " To answer each by itself, reply with their numbers: “1 yes, 2 no: REASON”."
     lines.append(
-        f"{react}: yes, no, “no: REASON”, “always” ({remembered}, in this conversation) or “20 min”. "
+        f"{react}: yes, no, “no: REASON”, “always” ({remembered}; in this conversation) or “20 min”.{by_number} "
         f"Without an answer it is refused in {duration(expires_in / 1000)}. Its number is {number}."
     )
     return "\n".join(lines)
@@ -132,9 +145,13 @@ def _shown(asked: AskedCall, arguments: Mapping[str, Any], number: str) -> list[
     ]
 
 
-def _folder(arguments: Mapping[str, Any]) -> str:
+def _place(tool: str, arguments: Mapping[str, Any]) -> str:
+    """Where a call runs; "" for a tool of a server, of which that is not known."""
+    if server_of(tool):
+        return ""
     folder = arguments.get("cwd")
-    return visible(folder).replace("\n", "\\n") if isinstance(folder, str) and folder else "the workspace"
+    shown = visible(folder).replace("\n", "\\n") if isinstance(folder, str) and folder else "the workspace"
+    return f", in {shown}"
 
 
 def scope(asked: AskedCall) -> str:
@@ -142,13 +159,32 @@ def scope(asked: AskedCall) -> str:
     if asked.is_exact:
         return "exactly this"
     if asked.prefixes:
-        return ", ".join(f"`{visible(' '.join(words))} …`" for words in asked.prefixes)
-    return f"every call of {visible(asked.tool)}"
+        commands = ", ".join(f"`{visible(' '.join(words))} …`" for words in asked.prefixes)
+        return f"{commands} in any folder"
+    return f"every call of {visible(asked.tool)}, whatever its arguments"
+
+
+def permitted(asked: AskedCall) -> str:
+    """What `always` has allowed, in words."""
+    return f"exactly “{asked.line}”" if asked.is_exact else scope(asked)
 
 
 def number_of(conversation: ConversationId, seq: int) -> str:
-    """How a request is named on the command line."""
+    """How a request, or a permission, is named by people."""
     return f"{conversation[:SHORT_ID]}-{seq}"
+
+
+def call_number(conversation: ConversationId, request: Request, number: int) -> str:
+    """How a call of a request is named by people: as the request where it is the only one."""
+    whole = number_of(conversation, request.seq)
+    return f"{whole}.{number}" if len(request.calls) > 1 else whole
+
+
+def numbers_of(conversation: ConversationId, request: Request) -> dict[str, int]:
+    """The names of a request and of its calls that wait, whole and without the conversation: 0 stands for all."""
+    named = {call_number(conversation, request, number): number for number in request.left}
+    named[number_of(conversation, request.seq)] = 0
+    return named | {name.partition("-")[2]: number for name, number in named.items()}
 
 
 def refusal(outcome: Outcome, *, name: str, reason: str, waited: int) -> str:
@@ -162,9 +198,13 @@ def refusal(outcome: Outcome, *, name: str, reason: str, waited: int) -> str:
 
 
 def listed(requests: Sequence[Request], conversation: ConversationId, now: Millis) -> list[str]:
-    """Open requests, a line each."""
-    return [
-        f"{number_of(conversation, one.seq)}  {one.name}: {one.line} "
-        f"({duration(max(0, one.expires_at - now) / 1000)} left)"
-        for one in requests
-    ]
+    """Open requests, a line each, and below it a line for each of several calls that wait."""
+    lines: list[str] = []
+    for request in requests:
+        left = duration(max(0, request.expires_at - now) / 1000)
+        lines.append(f"{number_of(conversation, request.seq)}  {request.name}: {request.line} ({left} left)")
+        if len(request.calls) > 1:
+            lines += [
+                f"{call_number(conversation, request, number)}  {asked.line}" for number, asked in request.left.items()
+            ]
+    return lines

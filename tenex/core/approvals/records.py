@@ -21,9 +21,10 @@ class ApprovalRequested(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalAnswered(Record):
-    """The request `request` has its answer, the first that came; the run's deadlines move by the time it was parked.
+    """These calls of the request `request` have their answer, the first that came.
 
-    `by` is "" for the operator at the machine, and where no one has answered.
+    The run's deadlines move by the time it was parked. `by` is "" for the operator at the machine, and where no one has
+    answered.
     """
 
     request: int
@@ -42,6 +43,22 @@ class ApprovalAnswered(Record):
     """Until when; 0 for as long as the conversation."""
     warn_at: Millis = Millis(0)
     close_at: Millis = Millis(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalWithdrawn(Record):
+    """A person has deleted what they had answered: what it allows beyond its calls ends.
+
+    `calls` had not begun: their yes counts no more, so they are asked about again.
+    """
+
+    request: int
+    run: RunId
+    event_id: EventId
+    """Of what is deleted."""
+    calls: tuple[CallId, ...]
+    by: PublicKey
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

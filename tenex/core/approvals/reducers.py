@@ -8,7 +8,7 @@ from tenex.core.reducers import Reducers
 from tenex.core.state import State
 from tenex.core.values import replace
 
-from .state import Approvals, AskedCall, Permission, Request
+from .state import Approvals, GivenAnswer, Permission, Request
 
 APPROVALS: Final = Reducers[Approvals]("approvals")
 
@@ -40,7 +40,7 @@ def _sent(approvals: Approvals, record: r.MessageSent, _: State) -> Approvals:
         return approvals
     for request in approvals.open.values():
         if request.run == record.run and request.find(record.call) is not None:
-            shown = replace(request, events=tuple(event.id for event in record.events))
+            shown = replace(request, events=(*request.events, *(event.id for event in record.events)))
             return replace(approvals, open={**approvals.open, request.seq: shown})
     return approvals
 
@@ -48,22 +48,29 @@ def _sent(approvals: Approvals, record: r.MessageSent, _: State) -> Approvals:
 @APPROVALS.on(r.ApprovalAnswered)
 def _answered(approvals: Approvals, record: r.ApprovalAnswered, _: State) -> Approvals:
     request = approvals.open.get(record.request)
-    approvals = approvals.closed(record.request, record.outcome, record.name)
-    if request is None or not record.remember:
+    if request is None:
         return approvals
-    return approvals.permitted(tuple(_permission(asked, record) for asked in request.calls))
-
-
-def _permission(asked: AskedCall, record: r.ApprovalAnswered) -> Permission:
-    return Permission(
-        number=record.seq,
-        tool=asked.tool,
-        prefixes=asked.prefixes,
-        digest=asked.digest if asked.is_exact else "",
-        line=asked.line,
+    answer = GivenAnswer(
+        seq=record.seq,
+        calls=record.calls,
+        outcome=record.outcome,
+        by=record.by,
         name=record.name,
-        until=record.until,
+        event=record.event_id or "",
     )
+    approvals = approvals.answered(request.seq, answer)
+    if not record.remember:
+        return approvals
+    permissions = (
+        Permission.of(asked, number=record.seq, name=record.name, until=record.until)
+        for asked in request.of(record.calls)
+    )
+    return approvals.permitted(tuple(permissions))
+
+
+@APPROVALS.on(r.ApprovalWithdrawn)
+def _withdrawn(approvals: Approvals, record: r.ApprovalWithdrawn, _: State) -> Approvals:
+    return approvals.withdrawn(record.event_id, record.by)
 
 
 @APPROVALS.on(r.PermissionsRevoked)

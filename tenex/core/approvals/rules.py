@@ -28,6 +28,8 @@ from .shell_text import ShellText, Words, may_run_others, parsed
 
 COMMAND: Final = "command"
 """The argument that holds a command line, whatever the tool."""
+SHELLS: Final = frozenset({"shell", "shell_start"})
+"""Our tools whose command line a shell reads: only of these the first words say what is like a call."""
 _AS: Final = {"shell_start": "shell"}
 """Tools that rules about another are about too, since they run the same: by the name, that of the other."""
 PATHS: Final = words_of("""

@@ -1,11 +1,11 @@
 """Calls that wait for a person, what was allowed in this conversation, and which requests are over."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tenex.core.config import Replay
-from tenex.core.ids import CallId, Millis, RunId, Slug
+from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug
 from tenex.core.values import replace
 
 from .rules import ApprovalRule, Verdict
@@ -16,8 +16,8 @@ PERMISSIONS: Final = 50
 """Permissions that are kept; the oldest makes room."""
 
 Outcome = Literal["yes", "no", "expired", "unattended"]
-Ending = Literal["yes", "no", "expired", "unattended", "over"]
-"""How a request ended; `over` with the work that it was for."""
+Ending = Literal["yes", "no", "expired", "unattended", "parts", "over"]
+"""How a request ended; `parts` where its calls had different answers, `over` with the work that it was for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,19 @@ class AskedCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GivenAnswer:
+    """An answer to a request: to all of its calls, or to some; `seq` is its record."""
+
+    seq: int
+    calls: tuple[CallId, ...]
+    outcome: Outcome
+    by: PublicKey = PublicKey("")
+    name: str = ""
+    event: str = ""
+    """The message or the reaction that gave it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """A message that asks about calls of one step; `seq` is its record."""
 
@@ -49,21 +62,49 @@ class Request:
     agent: Slug
     name: str
     calls: tuple[AskedCall, ...]
+    """All that were asked about; a call's number is its place among them, from 1."""
     expires_at: Millis
     needs_word: bool
     """Whether only a written yes counts, as the message does not show all of it."""
     events: tuple[str, ...] = ()
-    """The message's; more than one where it is long."""
+    """The message's, and those of what the agent has said about it since."""
+    answers: tuple[GivenAnswer, ...] = ()
+    """Those so far; while it is open, calls are left."""
+
+    @property
+    def left(self) -> Mapping[int, AskedCall]:
+        """The calls that have no answer yet, by their numbers."""
+        answered = {call for answer in self.answers for call in answer.calls}
+        return {number: asked for number, asked in enumerate(self.calls, start=1) if asked.call not in answered}
 
     @property
     def line(self) -> str:
         """What is asked, in a line."""
-        first, *others = self.calls
-        return f"{first.line} and {len(others)} more" if others else first.line
+        return line_of(tuple(self.left.values()) or self.calls)
+
+    @property
+    def ending(self) -> Outcome | Literal["parts"]:
+        """How it ended, once all of its calls have an answer."""
+        outcomes = {answer.outcome for answer in self.answers}
+        return outcomes.pop() if len(outcomes) == 1 else "parts"
 
     def find(self, call: CallId) -> AskedCall | None:
-        """The call of that id."""
-        return next((asked for asked in self.calls if asked.call == call), None)
+        """The call of that id, if it has no answer yet."""
+        return next((asked for asked in self.left.values() if asked.call == call), None)
+
+    def of(self, calls: Collection[CallId]) -> tuple[AskedCall, ...]:
+        """The calls of these ids, in order."""
+        return tuple(asked for asked in self.calls if asked.call in calls)
+
+    def is_settled_by(self, calls: Collection[CallId]) -> bool:
+        """Whether no call is left once these have an answer."""
+        return all(asked.call in calls for asked in self.left.values())
+
+
+def line_of(calls: tuple[AskedCall, ...]) -> str:
+    """Calls in a line: the first, and how many more."""
+    first = calls[0].line if calls else ""
+    return f"{first} and {len(calls) - 1} more" if len(calls) > 1 else first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,15 +123,28 @@ class Permission:
     until: Millis
     """0: as long as the conversation."""
 
+    @classmethod
+    def of(cls, asked: AskedCall, *, number: int, name: str, until: Millis) -> "Permission":
+        """What “always” to a call allows."""
+        return cls(
+            number=number,
+            tool=asked.tool,
+            prefixes=asked.prefixes,
+            digest=asked.digest if asked.is_exact else "",
+            line=asked.line,
+            name=name,
+            until=until,
+        )
+
     def rules(self) -> tuple[ApprovalRule, ...]:
         """It as rules."""
-        given: dict[str, Any] = {
+        shared: dict[str, Any] = {
             "decision": Verdict.ALLOW,
             "name": f"permission {self.number} of {self.name}",
             "tool": self.tool,
             "digest": self.digest,
         }
-        return tuple(ApprovalRule(match=words, **given) for words in self.prefixes or ((),))
+        return tuple(ApprovalRule(match=words, **shared) for words in self.prefixes or ((),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +157,7 @@ class SettledRequest:
     line: str
     outcome: Ending
     name: str = ""
+    answers: tuple[GivenAnswer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +177,17 @@ class Approvals:
         """The request that is over and that an event was the message of."""
         return next((request for request in self.settled if event in request.events), None)
 
+    def given_by(
+        self, event: str, author: PublicKey
+    ) -> tuple[Request | SettledRequest, tuple[GivenAnswer, ...]] | None:
+        """The request that an event of a user has answered, and the answers in it."""
+        requests: list[Request | SettledRequest] = [*self.open.values(), *self.settled]
+        for request in requests:
+            answers = tuple(answer for answer in request.answers if answer.event == event and answer.by == author)
+            if answers:
+                return request, answers
+        return None
+
     def asked(self, run: RunId, call: CallId) -> AskedCall | None:
         """The call of a run that waits for an answer."""
         named = (request.find(call) for request in self.open.values() if request.run == run)
@@ -136,13 +202,47 @@ class Approvals:
         holding = (permission for permission in self.permissions if not permission.until or permission.until > now)
         return tuple(rule for permission in holding for rule in permission.rules())
 
+    def answered(self, seq: int, answer: GivenAnswer) -> "Approvals":
+        """A request has an answer; it is over once none of its calls is left."""
+        request = self.open.get(seq)
+        if request is None:
+            return self
+        request = replace(request, answers=(*request.answers, answer))
+        now = replace(self, open={**self.open, seq: request})
+        if request.left:
+            return now
+        return now.closed(seq, request.ending, "" if request.ending == "parts" else answer.name)
+
+    def withdrawn(self, event: str, author: PublicKey) -> "Approvals":
+        """A user has deleted an answer: what it allows beyond its calls ends, and it is not found again."""
+        answered = self.given_by(event, author)
+        if answered is None:
+            return self
+        numbers = {answer.seq for answer in answered[1]}
+
+        def without_event(answers: tuple[GivenAnswer, ...]) -> tuple[GivenAnswer, ...]:
+            return tuple(replace(answer, event="") if answer.seq in numbers else answer for answer in answers)
+
+        return replace(
+            self,
+            open={seq: replace(asked, answers=without_event(asked.answers)) for seq, asked in self.open.items()},
+            settled=tuple(replace(over, answers=without_event(over.answers)) for over in self.settled),
+            permissions=tuple(kept for kept in self.permissions if kept.number not in numbers),
+        )
+
     def closed(self, seq: int, outcome: Ending, name: str = "") -> "Approvals":
         """A request is over."""
         request = self.open.get(seq)
         if request is None:
             return self
         over = SettledRequest(
-            seq=seq, run=request.run, events=request.events, line=request.line, outcome=outcome, name=name
+            seq=seq,
+            run=request.run,
+            events=request.events,
+            line=request.line,
+            outcome=outcome,
+            name=name,
+            answers=request.answers,
         )
         left = {number: other for number, other in self.open.items() if number != seq}
         return replace(self, open=left, settled=(*self.settled, over)[-SETTLED:])

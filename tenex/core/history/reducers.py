@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tenex.core import records as r
+from tenex.core.approvals.state import line_of
 from tenex.core.cycle.reducers import closed_turn
 from tenex.core.decider import Decider, person
 from tenex.core.ids import CallId, RunId
@@ -282,7 +283,13 @@ def _approval_answered(state: State, history: History, record: r.ApprovalAnswere
         return history
     reason = f": {record.reason}" if record.reason else ""
     by = person(record.name, record.by) if record.name else Decider(kind="rule")
-    return noted(state, history, record, "permission", f"{record.outcome} to {request.line}{reason}", by=by)
+    line = line_of(request.of(record.calls))
+    return noted(state, history, record, "permission", f"{record.outcome} to {line}{reason}", by=by)
+
+
+def _approval_withdrawn(state: State, history: History, record: r.ApprovalWithdrawn) -> History:
+    what = "the answer is deleted, in time" if record.calls else "the answer is deleted, too late"
+    return noted(state, history, record, "permission", what, by=person(record.name, record.by))
 
 
 def _run_ended(state: State, history: History, record: r.RunEnded) -> History:
@@ -329,6 +336,7 @@ _NOTES: dict[type[r.Record], Callable[[State, History, Any], History]] = {
     r.ToolCallRejected: _call_rejected,
     r.QuestionAnswered: _answered,
     r.ApprovalAnswered: _approval_answered,
+    r.ApprovalWithdrawn: _approval_withdrawn,
     r.RunEnded: _run_ended,
     r.PhaseTransition: _moved,
     r.TurnOpened: _turn_opened,

@@ -152,6 +152,8 @@ def _give(transaction: Transaction, command: Command, signal: MessageReceived) -
 
 def on_deletion(transaction: Transaction, signal: MessageDeleted) -> None:
     """Withdraw a message that its author deleted. Work that has begun on it goes on, and the author is informed."""
+    if approvals.on_deletion(transaction, signal):
+        return
     state = transaction.state
     messages = {
         message.seq: message for message in (*state.memory.earlier, *state.memory.recent, *state.cycle.messages)

@@ -376,10 +376,12 @@ def runs_after_approval(work: Work, record: r.ApprovalAnswered, before: State) -
     request = before.approvals.open.get(record.request)
     if run is None or request is None:
         return work.runs
-    digests = {asked.call: asked.digest for asked in request.calls}
+    digests = {asked.call: asked.digest for asked in request.of(record.calls)}
     run = run.answered(record.seq, record.warn_at, record.close_at).allowed(digests)
     if record.outcome != "yes":
-        run = run.allowed(dict.fromkeys(digests, "")).not_allowed(tuple(digests.values()))
+        has_yes = any(answer.outcome == "yes" for answer in request.answers)
+        is_whole = request.is_settled_by(record.calls) and not has_yes
+        run = run.allowed(dict.fromkeys(digests, "")).not_allowed(tuple(digests.values()), is_whole=is_whole)
     waits = run.has_parked or run.has_linked
     return work.with_run(replace(run, parked_at=record.at) if waits else run)
 
@@ -387,9 +389,18 @@ def runs_after_approval(work: Work, record: r.ApprovalAnswered, before: State) -
 @WORK.on(r.ApprovalAnswered)
 def _approval_answered(work: Work, record: r.ApprovalAnswered, before: State) -> Work:
     asks = work.asks
-    for call in record.calls:
-        asks = _without_asks(replace(work, asks=asks), record.run, call)
+    request = before.approvals.open.get(record.request)
+    if request is None or request.is_settled_by(record.calls):  # until then a reply to its message is about it
+        for call in record.calls if request is None else [asked.call for asked in request.calls]:
+            asks = _without_asks(replace(work, asks=asks), record.run, call)
     return replace(work, runs=runs_after_approval(work, record, before), asks=asks)
+
+
+def _approval_withdrawn(run: Run, record: r.ApprovalWithdrawn) -> Run:
+    return run.allowed(dict.fromkeys(record.calls, ""))
+
+
+WORK.add(r.ApprovalWithdrawn, _changing_run(_approval_withdrawn))
 
 
 # ---- functions of operators ------------------------------------------------------------------------------------------

@@ -328,9 +328,10 @@ class Run:
             run = run._with(call, state=CallState.ASKED, approved=digest)
         return run
 
-    def not_allowed(self, digests: tuple[str, ...]) -> "Run":
-        """No one has allowed calls: they wait for their result."""
-        return replace(self, refused=tuple(dict.fromkeys((*self.refused, *digests))), refusals=self.refusals + 1)
+    def not_allowed(self, digests: tuple[str, ...], *, is_whole: bool) -> "Run":
+        """No one has allowed calls: they wait for their result; `is_whole` if their request got no yes at all."""
+        refused = tuple(dict.fromkeys((*self.refused, *digests)))
+        return replace(self, refused=refused, refusals=self.refusals + is_whole)
 
     def resumed(self, at: Millis, seq: int) -> "Run":
         """A sub-agent it waited for is done: its deadlines are later by the wait, and its clock runs again."""
