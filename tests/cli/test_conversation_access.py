@@ -16,7 +16,9 @@ from tenex.core.rollback.whole import RolledBack
 from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
 from tests.core.test_approvals import planned
+from tests.core.test_call_approvals import asked
 from tests.core.test_gates import asked_now
+from tests.core.test_tool_questions import parked
 from tests.fakes.scenario import ID, Scenario, longest_way, model_by_phase
 from tests.store.kit import StillClock
 
@@ -77,6 +79,29 @@ async def test_what_only_a_person_decides_is_named_and_not_answered(
     answer = await access.send_message("What does it change?", ID)
     assert sent.texts == ["What does it change?"]
     assert (answer["conversation"], answer["after"]) == (ID, held.conversation.next_seq - 1)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "waiting"),
+    [
+        (asked, "permission for Executor to run git push origin main"),
+        (lambda: parked("Delete everything?"), "an answer to what shop__order asks"),
+    ],
+    ids=["a call that asks", "a question of a server"],
+)
+async def test_what_waits_for_a_person_in_a_call_is_named_and_not_answered(
+    opened: Opened, sent: Sent, scenario: Callable[[], Scenario], waiting: str
+) -> None:
+    held = scenario()
+    access = await opened(held)
+    shown = await access.read_conversation(ID, None, 20)
+    assert (shown["personDecides"], shown["openQuestions"]) == ([waiting], [])
+    with pytest.raises(UsageError, match=f"waits for {waiting}. Only a person decides that"):
+        await access.send_message("yes", ID)
+    question = held.records(r.MessageSent)[-1].events[0].id
+    with pytest.raises(UsageError, match=r"That question was not answered\. Only a person decides that"):
+        await access.answer_question(ID, question, "yes")
+    assert sent.texts == []
 
 
 @pytest.mark.parametrize("text", ["", " \n", "x" * 70_000])

@@ -266,13 +266,21 @@ def _left_to_persons(state: Conversation) -> list[str]:
     is_plan_open = phases.plan_question is not None and state.cycle.phase is Phase.PLAN and not is_plan_approved(state)
     if is_plan_open and state.work.turn is None:
         waiting.append("the approval of the plan")
+    waiting += [f"permission for {request.name} to run {request.line}" for request in state.approvals.open.values()]
+    calls = (call for run in state.work.runs.values() for call in run.open_calls)
+    waiting += [
+        f"an answer to what {call.request.tool} asks"
+        for call in calls
+        if call.state is CallState.PARKED and call.request.tool != ANSWERED_BY_ASK
+    ]
     return waiting
 
 
 def _why_no_question(state: Conversation, asked: str, open_ones: Iterable[str]) -> str:
     phases = phases_of(state)
     decisions = [question for question in (phases.waiver_question, phases.plan_question) if question is not None]
-    if any(asked in question.events for question in decisions):
+    # of what is asked by calls, the questions of agents were looked at before
+    if asked in state.work.asks or any(asked in question.events for question in decisions):
         return f"That question was not answered. {PERSON_DECIDES}"
     listed = ", ".join(open_ones) or "none"
     return f"No agent waits for an answer to {asked[:70] or 'that'}. Open questions: {listed}. {PERSON_DECIDES}"
