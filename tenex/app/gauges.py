@@ -25,6 +25,7 @@ class Gauges(Collector):
         lines_dropped: Callable[[], int],
         today: Callable[[], Usage],
         mcp: Callable[[], Iterable[Mapping[str, Any]]] = tuple,
+        web: Callable[[], Mapping[str, Any] | None] = lambda: None,
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -33,6 +34,7 @@ class Gauges(Collector):
         self._lines_dropped = lines_dropped
         self._today = today
         self._mcp = mcp
+        self._web = web
         self._now = now
 
     def collect(self) -> Iterator[Metric]:
@@ -55,6 +57,16 @@ class Gauges(Collector):
         about = "Log lines lost because the stream was not read."
         yield CounterMetricFamily("tenex_log_lines_dropped", about, value=self._lines_dropped())
         yield from self._mcp_servers()
+        yield from self._pages()
+
+    def _pages(self) -> Iterator[Metric]:
+        pages = self._web()
+        running = GaugeMetricFamily("tenex_pages_running", "Whether the pages of `web.enabled` are served.")
+        losses = CounterMetricFamily("tenex_pages_losses", "Times that the process of the pages ended.")
+        if pages is not None:
+            running.add_metric((), pages["state"] == "running")
+            losses.add_metric((), pages["losses"])
+        yield from (running, losses)
 
     def _mcp_servers(self) -> Iterator[Metric]:
         servers = list(self._mcp())

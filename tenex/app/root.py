@@ -71,6 +71,7 @@ from .index_updater import IndexUpdater, keep_cursors, oldest_cursor, oldest_new
 from .live_configuration import LiveConfiguration, Reloading
 from .mcp_launch import Launcher
 from .mcp_tools import McpTools
+from .page_process import PageProcess, command_of
 from .profile_publisher import ProfileAnnouncer
 from .quotations import QuotationFinder
 from .telemetry import make_meter, open_port, open_spans
@@ -138,6 +139,7 @@ class Application:
         self.clock, self.spawn = SystemClock(), TaskFactory()
         self.places = resolve_paths(settings)
         self.ring = KeyRing(self.places.keys)
+        self.pages = PageProcess(command_of(self.places), self.places.data) if settings.web.enabled else None
 
     @property
     def policy(self) -> Policy:
@@ -165,6 +167,8 @@ class Application:
             "direct messages": self.direct_messages.run,
             "unread kinds": self.unread_kinds.run,
         }
+        if self.pages is not None:
+            services["pages"] = self.pages.run
         return await self.runtime.serve(services, self._unfinished, ready)
 
     @asynccontextmanager
@@ -214,6 +218,7 @@ class Application:
             lines_dropped,
             lambda: self.daily.today()[0].used,
             lambda: self.mcp.status(),  # noqa: PLW0108 it is made in a later step
+            lambda: self.pages.status() if self.pages is not None else None,
         )
         self.disk = Disk(timed=self.meter.timed if self.meter else None)
         stack.callback(self.disk.close)
@@ -435,6 +440,7 @@ class Application:
             today=self.daily.today,
             background=self.static.background.running,
             mcp=self.mcp.status,
+            web=self.pages.status if self.pages is not None else lambda: None,
         )
         rollback_done = Awaited(self.coordinator)
         approval_orders = ApprovalOrders(self.coordinator, self.clock)

@@ -26,6 +26,7 @@ def make_meter(
     lines_dropped: Callable[[], int],
     today: Callable[[], Usage],
     mcp: Callable[[], Iterable[Mapping[str, Any]]],
+    web: Callable[[], Mapping[str, Any] | None],
 ) -> "Meter | None":
     """The metrics if `metrics.port` is set; its sources are read at each scrape."""
     if settings.metrics.port is None:
@@ -34,7 +35,7 @@ def make_meter(
 
     from .gauges import Gauges
 
-    return Meter(Gauges(pool, actors, lines_dropped, today, mcp))
+    return Meter(Gauges(pool, actors, lines_dropped, today, mcp, web))
 
 
 async def open_port(

@@ -139,6 +139,8 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         yield from _models(report["models"], now)
     if report.get("mcp"):
         yield from _mcp(report["mcp"])
+    if report.get("web"):
+        yield _pages(report["web"])
     if "tokens" in report.get("today", {}):
         yield from _today(report["today"])
     if report.get("background"):
@@ -215,6 +217,13 @@ def _mcp(servers: list[dict[str, Any]]) -> Iterator[str]:
         else:
             why = f": {server['why']}" if server.get("why") else ""
             yield f"  {_mark(server['state'])}{server['name']}{why}"
+
+
+def _pages(pages: dict[str, Any]) -> str:
+    if pages["state"] == "running":
+        return f"pages          at {pages['address']}; a link to log in: `tenex web --link`"
+    why = f": {pages['why']}" if pages["why"] else ""
+    return f"pages          NOT SERVED ({pages['state']}){why}"
 
 
 def _today(today: dict[str, Any]) -> Iterator[str]:

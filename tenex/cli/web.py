@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -25,11 +26,20 @@ def web(
         Path | None,
         typer.Option(metavar="FILE", help="Listen at this Unix socket, for a reverse proxy, not at a port."),
     ] = None,
+    link: Annotated[
+        bool, typer.Option("--link", help="Serve nothing: print a new link of the pages that are served already.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the address, and no link.")] = False,
 ) -> None:
     """Serve pages that show conversations, on this machine only, until interrupted.
 
     It prints a link that logs one browser in, once. It only reads what the daemon writes, and needs none.
     """
+    if link:
+        from tenex.web.links import new_link
+
+        output.result(asyncio.run(new_link(given.paths())))
+        return
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise UsageError(f"The pages are not installed. Run: {pip_install(extra='web')}")
     if port is not None and socket is not None:
@@ -44,10 +54,11 @@ def web(
     def case() -> Case:
         return Case(data=given.folder(), config=given.config, env=dict(os.environ), trust=given.trust())
 
-    def on_ready(link: str) -> None:
-        output.result(link)
+    def on_ready(address: str, new_link: Callable[[], str]) -> None:
+        output.result(address if quiet else new_link())
         sys.stdout.flush()  # it may be a pipe
-        output.message("Open the link in a browser; it is good once. Ctrl-C stops the pages, and never the daemon.")
+        if not quiet:
+            output.message("Open the link in a browser; it is good once. Ctrl-C stops the pages, and never the daemon.")
 
     telemetry = configure("error", "auto")
     try:

@@ -57,7 +57,7 @@ from .workflows import TAKES_PART, disabled, load_workflows, log_findings, refer
 MOST_OWNERS = 3
 """Owners whom a profile names: more would fill it."""
 
-AT_START = ("relays", "log", "metrics", "traces", "paths", "shutdown")
+AT_START = ("relays", "log", "metrics", "traces", "web", "paths", "shutdown")
 """Sections that are read once: sockets, files and logs are opened by them."""
 
 

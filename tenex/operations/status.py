@@ -4,6 +4,7 @@
      "relays": [...], "models": {...}, "refusals": [...], "background": [{"id", "conversation", "agent", ...}],
      "today": {"endsAt", "who", "state", "tokens", "costUsd", "limits", "people": [...]},
      "mcp": [{"name", "state", "why", "tools", "protocol", "starts", "losses", "calls", "failures"}],
+     "web": {"state", "address", "why", "starts", "losses"}, only with `web.enabled`,
      "conversations": {"counts": {kind: n}, "open": [...], "waiting": [...], "suspended": [...], "quarantined": [...]}}
 
 Names are spelled as in `conversation.json`; times are ISO 8601 in UTC, ages in seconds.
@@ -99,6 +100,8 @@ class Reporter:
     """The programs of agents that go on after their calls."""
     mcp: Callable[[], Sequence[Mapping[str, Any]]] = tuple
     """The MCP servers, each with its state."""
+    web: Callable[[], Mapping[str, Any] | None] = lambda: None
+    """The process of the pages; None where the daemon starts none."""
 
     def __post_init__(self) -> None:
         self._started_at = self.clock.now()
@@ -132,6 +135,7 @@ class Reporter:
         """Everything that the module's docstring shows; answers `{"do": "status"}`."""
         now = self.clock.now()
         conversations, undelivered_to = await self._conversations(now)
+        pages = self.web()
         return {
             "state": "stopping" if self.runtime.inbox.is_closed else "running",
             "at": iso(now),
@@ -155,6 +159,7 @@ class Reporter:
             "today": spending(self.today(), now),
             "background": [dict(command) for command in self.background()],
             "mcp": [dict(server) for server in self.mcp()],
+            **({"web": dict(pages)} if pages is not None else {}),
             "conversations": conversations,
         }
 

@@ -504,6 +504,7 @@ class Metrics(Section):
 class Web(Section):
     """The pages of `tenex web`."""
 
+    enabled: bool = False
     port: Annotated[int, Field(ge=1, le=65_535)] = WEB_PORT
     hosts: list[Text] = []
     answers: Literal["auto", "on", "off"] = "auto"

@@ -1,6 +1,7 @@
 """Running a program: bounded in time and output, and gone with everything it started when its task is gone."""
 
 import asyncio
+import math
 import os
 import re
 import signal
@@ -177,7 +178,7 @@ async def run(
         command: an absolute path, then arguments.
         cwd: where it starts.
         environment: all it gets.
-        deadline: seconds.
+        deadline: seconds; `math.inf` for none.
         most_output: bytes kept of what it prints; the rest is read and dropped, so that it never blocks.
         limits: what each of its processes may have.
         reserve: what has to stay free on disk while it runs; nothing unless given.
@@ -222,9 +223,9 @@ async def run(
 
 
 async def _watch(process: asyncio.subprocess.Process, reserve: DiskReserve) -> str:
-    """End the program once too little is free; returns where."""
+    """End the program once too little is free; returns where. It looks only where something is to be kept free."""
     while True:
-        await asyncio.sleep(LOOK_EVERY)
+        await asyncio.sleep(LOOK_EVERY if reserve.size else math.inf)
         if shortage := await asyncio.to_thread(reserve.shortage):
             with suppress(ProcessLookupError):
                 process.send_signal(signal.SIGTERM)  # the supervisor kills everything below it

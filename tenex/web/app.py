@@ -6,7 +6,14 @@ from typing import Final
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+)
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
@@ -16,6 +23,7 @@ from .conversation_pages import ConversationPages
 from .daemon_pages import DaemonPages
 from .guard import COOKIE, Guard, fields_of
 from .rendering import STATIC, page
+from .reply_pages import ReplyPages
 from .site import Site
 from .time_pages import TimePages
 
@@ -24,19 +32,25 @@ FILES: Final = {
     "tenex.css": "text/css",
     "live.js": "text/javascript",
     "login.js": "text/javascript",
+    "sign.js": "text/javascript",
     ICON: "image/svg+xml",
 }
 """What `static/` holds, with its type; nothing else is served from the disk."""
 
 
-def application(site: Site, hosts: Collection[str]) -> ASGIApp:
-    """The pages of a site behind the guard; `hosts` are the names by which they may be asked."""
+def application(site: Site, hosts: Collection[str], *, has_entry: bool = False) -> ASGIApp:
+    """The pages of a site behind the guard; `hosts` are the names by which they may be asked.
+
+    With `has_entry` the root of the host leads to the login.
+    """
     routes: list[BaseRoute] = [
         Route("/login", _Login(site).answer, methods=["GET", "POST"]),
+        Route("/login/key", _Login(site).by_key, methods=["POST"]),
         Route("/logout", _Logout(site).answer, methods=["POST"]),
         Route("/link", _Link(site).answer, methods=["POST"]),
         Route("/static/{name}", _static),
         *ConversationPages(site).routes(),
+        *ReplyPages(site).routes(),
         *TimePages(site).routes(),
         *DaemonPages(site).routes(),
     ]
@@ -44,7 +58,7 @@ def application(site: Site, hosts: Collection[str]) -> ASGIApp:
         routes=[Mount(site.base, routes=routes), Route("/favicon.ico", _icon)],
         exception_handlers={TenexError: site.on_error, HTTPStatus.NOT_FOUND: site.on_missing},
     )
-    return Guard(pages, base=site.base, hosts=hosts, logins=site.logins)
+    return Guard(pages, base=site.base, hosts=hosts, logins=site.logins, has_entry=has_entry)
 
 
 class _Login:
@@ -61,7 +75,17 @@ class _Login:
         cookie = self._site.logins.login(fields.get("token", "").strip())
         if cookie is None:
             return self._form("This link was used before, or is too old.", HTTPStatus.FORBIDDEN)
-        answer = RedirectResponse(f"{self._site.base}/", HTTPStatus.SEE_OTHER)
+        return self._logged_in(request, RedirectResponse(f"{self._site.base}/", HTTPStatus.SEE_OTHER), cookie)
+
+    async def by_key(self, request: Request) -> Response:
+        """Log in by a signature of an owner (NIP-98)."""
+        url = f"{request.headers.get('origin', '')}{self._site.base}/login/key"
+        why = self._site.key_logins.why_not(request.headers.get("authorization", ""), url)
+        if why:
+            return JSONResponse({"error": why}, HTTPStatus.FORBIDDEN)
+        return self._logged_in(request, JSONResponse({"to": f"{self._site.base}/"}), self._site.logins.open_session())
+
+    def _logged_in(self, request: Request, answer: Response, cookie: str) -> Response:
         answer.set_cookie(
             COOKIE,
             cookie,

@@ -1,7 +1,7 @@
 """What a conversation waits for from a user, and the message that an answer replies to.
 
-`asks_of` is the one place that lists it, of whatever kind: open questions of agents, approvals, waivers, and whose turn
-it is. A page shows what it gives, with a form for each.
+`asks_of` is the one place that lists it, of whatever kind: open questions of agents, calls that need a permission,
+plans, waivers, and whose turn it is. A page shows what it gives, with a form for each.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,16 +9,28 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from tenex.core import records as r
+from tenex.core.approvals.message import call_text, number_of, scope, visible
+from tenex.core.approvals.state import Request
 from tenex.core.conversation import Conversation
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, RunId
+from tenex.core.messages import ModelStep
 from tenex.core.port_values import UnsignedEvent
 from tenex.core.projection import glance_of
 from tenex.core.trust import room_of
+from tenex.core.work.run import ASK
 
-Kind = Literal["question", "approval", "waiver", "turn"]
+Kind = Literal["question", "approval", "plan", "waiver", "turn"]
 
-ORDER: Final[Mapping[Kind, int]] = {"question": 0, "approval": 0, "waiver": 0, "turn": 1}
+ORDER: Final[Mapping[Kind, int]] = {"question": 0, "approval": 0, "plan": 0, "waiver": 0, "turn": 1}
 """Decisions come before conversations that merely have nothing to do."""
+DECISIONS: Final[Mapping[str, Kind]] = {"approval": "plan", "waiver": "waiver"}
+"""What a message of ours asks a user to decide (`MessageSent.asks`), by our name of it."""
+MOST_OPTIONS: Final = 20
+"""Of a question, as buttons."""
+WHOLE: Final = 100_000
+"""Characters of a call that a page shows; a longer one cannot be allowed from it, since no one would have seen it."""
+SAID: Final = 1_000
+"""Characters of what an agent says about its calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +40,19 @@ class Replied:
     event: UnsignedEvent
     relays: tuple[str, ...]
     address: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownCall:
+    """A call that needs a permission, with all that would run."""
+
+    tool: str
+    text: str
+    """The command, or the tool with its arguments; what is invisible is written as escapes."""
+    folder: str
+    """Where a command starts; "" for the workspace."""
+    rule: str
+    """Why it is asked about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +69,23 @@ class Ask:
     """The record of the message that asks."""
     replied: Replied | None
     """None where no message was sent that could be answered."""
+    options: tuple[str, ...] = ()
+    """From which a question lets one choose."""
+    calls: tuple[ShownCall, ...] = ()
+    """What a permission is for."""
+    said: str = ""
+    """What the agent says about these calls."""
+    always: str = ""
+    """What the answer `always` would allow."""
+    number: str = ""
+    """By which the command line names a request."""
+    expires_at: Millis = Millis(0)
+    """When it is refused without an answer; 0 for never."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a page shows all that it asks."""
+        return sum(len(call.text) for call in self.calls) <= WHOLE
 
 
 def asks_of(state: Conversation, records: Iterable[r.Record]) -> list[Ask]:
@@ -52,10 +94,9 @@ def asks_of(state: Conversation, records: Iterable[r.Record]) -> list[Ask]:
     by_event = {event.id: record for record in sent for event in record.events}
     asks: list[Ask] = []
     asked: set[tuple[RunId, CallId]] = set()
-    requests = state.approvals.open.values()
-    for request in requests:
+    for request in state.approvals.open.values():
         message = next((by_event[EventId(event)] for event in request.events if EventId(event) in by_event), None)
-        asks.append(_ask(state, "approval", message, who=request.name, text="" if message else request.line))
+        asks.append(_approval(state, request, message))
         asked.update((request.run, call.call) for call in request.calls)
     for event, question in state.work.asks.items():
         if question not in asked:  # a long question is several events
@@ -64,7 +105,8 @@ def asks_of(state: Conversation, records: Iterable[r.Record]) -> list[Ask]:
     if asks or state.cycle.status != "waiting":
         return asks
     last = sent[-1] if sent else None
-    kind: Kind = last.asks if last is not None and last.asks and state.cycle.waiting_for != "user" else "turn"
+    is_decision = last is not None and last.asks and state.cycle.waiting_for != "user"
+    kind: Kind = DECISIONS.get(last.asks, "turn") if last is not None and is_decision else "turn"
     return [_ask(state, kind, last)]
 
 
@@ -85,14 +127,57 @@ def newest_message(records: Sequence[r.Record]) -> r.MessageSent | None:
     return next((record for record in sent if record.events), None)
 
 
+def _approval(state: Conversation, request: Request, message: r.MessageSent | None) -> Ask:
+    run = state.work.runs.get(request.run)
+    calls: list[ShownCall] = []
+    for asked in request.calls:
+        call = run.find(asked.call) if run is not None else None
+        arguments: Mapping[str, Any] = {} if call is None else call.request.arguments
+        folder = arguments.get("cwd")
+        calls.append(
+            ShownCall(
+                tool=asked.tool,
+                text=asked.line if call is None else call_text(asked.tool, arguments),
+                folder=visible(folder) if isinstance(folder, str) else "",
+                rule=asked.rule,
+            )
+        )
+    newest = run.entries[-1] if run is not None and run.entries else None
+    first, *others = request.calls
+    return _ask(
+        state,
+        "approval",
+        message,
+        who=request.name,
+        text=request.line,
+        calls=tuple(calls),
+        said=visible(newest.text.strip())[:SAID] if isinstance(newest, ModelStep) else "",
+        always="these" if others else scope(first),
+        number=number_of(state.id, request.seq),
+        expires_at=request.expires_at,
+    )
+
+
 def _question(state: Conversation, run_id: RunId, call_id: CallId, message: r.MessageSent | None) -> Ask:
     run = state.work.runs.get(run_id)
     call = run.find(call_id) if run is not None else None
-    text = str(call.request.arguments.get("question") or "") if call is not None else ""
-    return _ask(state, "question", message, who=run.name if run is not None else "", text=text)
+    is_ask = call is not None and call.request.tool == ASK
+    arguments: Mapping[str, Any] = call.request.arguments if call is not None and is_ask else {}
+    options = arguments.get("options")
+    choices = [str(option) for option in options] if isinstance(options, list) else []
+    return _ask(
+        state,
+        "question",
+        message,
+        who=run.name if run is not None else "",
+        text=str(arguments.get("question") or ""),
+        options=tuple(choice for choice in choices if choice.strip())[:MOST_OPTIONS],
+    )
 
 
-def _ask(state: Conversation, kind: Kind, message: r.MessageSent | None, *, who: str = "", text: str = "") -> Ask:
+def _ask(
+    state: Conversation, kind: Kind, message: r.MessageSent | None, *, who: str = "", text: str = "", **more: Any
+) -> Ask:
     glance = glance_of(state)
     return Ask(
         conversation=glance.id,
@@ -103,4 +188,5 @@ def _ask(state: Conversation, kind: Kind, message: r.MessageSent | None, *, who:
         since=message.at if message is not None else glance.updated_at,
         seq=message.seq if message is not None else glance.seq,
         replied=replied_by(state, message),
+        **more,
     )

@@ -1,7 +1,7 @@
 """The pages of conversations: what waits, the list, one story, and what belongs to it."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,6 +25,8 @@ from tenex.tools.shadow_git import CheckpointFailed
 
 from .asks import ORDER, Ask
 from .charts import tables_of
+from .guard import Session, session_of
+from .maps import map_of
 from .site import Site, id_of, number_of, stream
 from .story import shortened
 from .timeline import timeline_of
@@ -55,7 +57,6 @@ class ConversationPages:
             Route("/c/{id}/usage", self.usage),
             Route("/c/{id}/sent/{seq:int}", self.sent),
             Route("/c/{id}/diff/{seq:int}", self.diff),
-            Route("/c/{id}/reply/{seq:int}", self.reply, methods=["POST"]),
         ]
 
     # ---- what waits ---------------------------------------------------------------------------------------------
@@ -70,29 +71,19 @@ class ConversationPages:
                 asks += (await source.asks(ConversationId(row["id"])))[0]
             except TenexError as fault:
                 notices.append(f"{row['id'][:12]}: {fault}")
-        asks.sort(key=lambda ask: (ORDER[ask.kind], -ask.since))
+        asks.sort(key=lambda ask: ask.since)
         values = {
             "here": "waiting",
+            # what is asked later comes below: nothing moves under a finger that is about to press
             "decisions": [ask for ask in asks if ORDER[ask.kind] == 0],
-            "turns": [ask for ask in asks if ORDER[ask.kind]],
+            "turns": [ask for ask in reversed(asks) if ORDER[ask.kind]],
             "notices": notices,
-            "why_not": self.site.writer.why_not(),
+            **self.site.answering(),
             "is_cut": len(rows) == WAITING,
         }
         if request.query_params.get("part"):
             return await self.site.show(request, "waiting_part.html", values)
         return await self.site.show(request, "waiting.html", values)
-
-    async def reply(self, request: Request) -> Response:
-        """Send an answer to a message."""
-        name, seq = id_of(request), int(request.path_params["seq"])
-        fields = await self.site.posted(request, f"reply {name} {seq}")
-        asks, newest = await self.site.source.asks(name)
-        replied = newest if seq == 0 else next((ask.replied for ask in asks if ask.seq == seq), None)
-        if replied is None:
-            raise UsageError("This was answered meanwhile, or there is no message to reply to. Nothing was sent.")
-        await self.site.writer.write(replied, fields.get("text", ""))
-        return self.site.to("/?sent=1" if fields.get("from") == "waiting" else f"/c/{name}?sent=1#newest")
 
     async def events(self, _: Request) -> Response:
         """The stream of pages that show several conversations."""
@@ -121,8 +112,10 @@ class ConversationPages:
                 rows, notices = await self.site.source.rows(wanted, limit)
         except UsageError as error:
             fault = str(error)
+        session = session_of(request)
         for row in rows:
             row["glimpse"] = await self.site.source.glimpse(row["id"])
+            row["is_new"] = session.is_new(row["id"], _ms_of(row.get("updated")))
         chosen = {name: query.get(name, "") for name in ("q", "status", "phase", "agent", "since", "until")}
         values = {
             "here": "conversations",
@@ -144,18 +137,21 @@ class ConversationPages:
         source = self.site.source
         part = await source.story(name, before=number_of(request, "before"), around=number_of(request, "around"))
         values: dict[str, Any] = {"id": name, "part": part, "shown": part.projection}
-        if request.query_params.get("part"):
+        session_of(request).visited(name)
+        if request.query_params.get("part") == "1":
             return await self.site.show(request, "story_part.html", values)
         asks, newest = await source.asks(name) if part.is_newest else ([], None)
         values |= {
             "here": "conversations",
             "timeline": timeline_of(part.projection),
+            "map": map_of(part.state, part.ways) if part.is_newest else None,
             "entry_seqs": {entry.seq for entry in part.entries},
             "asks": [ask for ask in asks if ask.kind != "turn"],
             "can_write": newest is not None,
-            "why_not": self.site.writer.why_not(),
+            **self.site.answering(),
         }
-        return await self.site.show(request, "story.html", values)
+        template = "story_asks.html" if request.query_params.get("part") == "asks" else "story.html"
+        return await self.site.show(request, template, values)
 
     async def story_events(self, request: Request) -> Response:
         """The stream of a conversation's page; a browser that connects again names the last event it has seen."""
@@ -165,7 +161,13 @@ class ConversationPages:
         after = int(last) if last.isascii() and last.isdecimal() and len(last) < 16 else number_of(request, "after")
         name = id_of(request)
         self.site.source.folder.path(name)  # raises where it is not an id
-        return stream(self.site.streams.of_conversation(name, after))
+        return stream(self._while_seen(session_of(request), name, after))
+
+    async def _while_seen(self, session: Session, name: ConversationId, after: int) -> AsyncIterator[bytes]:
+        """The stream of a conversation, which its browser has seen as long as it is open."""
+        async for item in self.site.streams.of_conversation(name, after):
+            yield item
+            session.visited(name)
 
     async def usage(self, request: Request) -> Response:
         """What a conversation has taken."""
@@ -252,3 +254,11 @@ def _texts(entries: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
                 yield f"answered ({entry.model or 'model'})", shortened("\n".join(filter(None, (entry.text, calls))))
             case CallResult():
                 yield f"result of {entry.tool}{'' if entry.ok else ', which failed'}", shortened(entry.content)
+
+
+def _ms_of(moment: object) -> int:
+    """A time of JSON in ms; 0 where it is none."""
+    try:
+        return int(datetime.fromisoformat(str(moment)).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        return 0

@@ -16,6 +16,7 @@ from tenex.core.records import Record
 from tenex.store.stats import Stats, as_json
 
 from .charts import tables_of
+from .maps import map_of
 from .rendering import STATIC, page
 from .story import Story
 from .timeline import timeline_of
@@ -39,6 +40,7 @@ def as_html(name: ConversationId, records: Iterable[Record]) -> str:
         "entries": entries,
         "entry_seqs": {entry.seq for entry in entries},
         "timeline": timeline_of(projection),
+        "map": map_of(story.state, story.ways),
         "tables": tables_of(as_json(Stats.of(name, journal))),
     }
     return page("file.html", values)

@@ -27,6 +27,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .outcome import Outcome
+
 COOKIE: Final = "tenex_session"
 BODY_BYTES: Final = 256 * 1024
 """Of what a form sends; a message over relays is smaller."""
@@ -39,6 +41,12 @@ SESSIONS: Final = 50
 """Browsers that are logged in at a time; the one that has asked for nothing for longest is logged out."""
 FORMS: Final = 10_000
 """Forms of one browser that may still be sent: those of the newest pages."""
+OUTCOMES: Final = 50
+"""Of the newest forms of one browser, for the pages that come after them."""
+KEPT: Final = 20
+"""Answers of one browser that it has been given to sign."""
+VISITS: Final = 2_000
+"""Conversations of which it is remembered when a browser has seen them last."""
 
 OPEN: Final = ("/login", "/static/", "/favicon.ico")
 """What is answered without a session, below the path of the pages."""
@@ -66,6 +74,14 @@ class Session:
 
     forms: OrderedDict[str, str] = field(default_factory=OrderedDict)
     """What each form that was shown is for, by its number."""
+    outcomes: OrderedDict[str, Outcome] = field(default_factory=OrderedDict)
+    """What became of the newest forms that were sent, by a number of each."""
+    since: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    """When it logged in, in ms: what was before that is not new to it."""
+    _kept: OrderedDict[str, object] = field(default_factory=OrderedDict)
+    """What it has been given to sign, by a number of each."""
+    _visits: OrderedDict[str, int] = field(default_factory=OrderedDict)
+    """When it has seen each conversation last, in ms."""
 
     def form(self, purpose: str) -> str:
         """The number of a new form."""
@@ -78,6 +94,37 @@ class Session:
     def take(self, number: str, purpose: str) -> bool:
         """Whether a form with that number was shown for that purpose, and is sent for the first time."""
         return hmac.compare_digest(self.forms.pop(number, ""), purpose) if number else False
+
+    def note(self, outcome: Outcome) -> str:
+        """Remember what became of a form; returns the number by which the next page names it."""
+        number = secrets.token_urlsafe(6)
+        self.outcomes[number] = outcome
+        if len(self.outcomes) > OUTCOMES:
+            self.outcomes.popitem(last=False)
+        return number
+
+    def keep(self, value: object) -> str:
+        """Keep something for one request of this browser; returns the number that it has to name."""
+        number = secrets.token_urlsafe(16)
+        self._kept[number] = value
+        if len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return number
+
+    def take_kept(self, number: str) -> object:
+        """What was kept under a number, once; None where there is nothing."""
+        return self._kept.pop(number, None)
+
+    def visited(self, conversation: str) -> None:
+        """Remember that the browser shows a conversation now."""
+        self._visits[conversation] = time.time_ns() // 1_000_000
+        self._visits.move_to_end(conversation)
+        if len(self._visits) > VISITS:
+            self._visits.popitem(last=False)
+
+    def is_new(self, conversation: str, updated: int) -> bool:
+        """Whether something has happened in a conversation since the browser has seen it; `updated` is in ms."""
+        return updated > self._visits.get(conversation, self.since)
 
 
 class Logins:
@@ -100,6 +147,10 @@ class Logins:
         made = self._tokens.pop(_digest(token), None)
         if made is None or time.monotonic() - made > TOKEN_SECONDS:
             return None
+        return self.open_session()
+
+    def open_session(self) -> str:
+        """The cookie of a new session."""
         cookie = secrets.token_urlsafe(32)
         self._sessions[_digest(cookie)] = Session()
         if len(self._sessions) > SESSIONS:
@@ -126,12 +177,18 @@ def _digest(secret: str) -> str:
 class Guard:
     """Lets through to the pages what passes every check; an ASGI application around theirs."""
 
-    def __init__(self, pages: ASGIApp, *, base: str, hosts: Collection[str], logins: Logins) -> None:
-        """Guard the pages below the path `base`; `hosts` are the names by which they may be asked, without a port."""
+    def __init__(
+        self, pages: ASGIApp, *, base: str, hosts: Collection[str], logins: Logins, has_entry: bool = False
+    ) -> None:
+        """Guard the pages below the path `base`; `hosts` are the names by which they may be asked, without a port.
+
+        With `has_entry` the root leads to the login: a proxy has a name of its own, whose cookies no other server gets.
+        """
         self._pages = pages
         self._base = base
         self._hosts = frozenset(host.lower() for host in hosts)
         self._logins = logins
+        self._has_entry = has_entry
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; anything but HTTP is not answered."""
@@ -159,6 +216,8 @@ class Guard:
         path = request.url.path
         if path == "/favicon.ico":
             return None
+        if path == "/" and self._has_entry:
+            return RedirectResponse(f"{self._base}/", HTTPStatus.SEE_OTHER)
         if not path.startswith(f"{self._base}/"):
             return _refused(HTTPStatus.NOT_FOUND, "There is nothing here. `tenex web` prints the link.")
         if request.method == "POST" and not is_own_page(headers):

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from tenex.core.errors import StoreDamaged, TenexError
 from tenex.core.ids import ConversationId
-from tenex.core.projection import project
 from tenex.core.records import Record
 from tenex.store.repository import NEWEST
 from tenex.store.tail import JournalTail
@@ -32,15 +31,15 @@ PING: Final = 15.0
 """Seconds without an event after which a comment is sent: a proxy closes what is silent."""
 QUEUE: Final = 200
 """Events that wait for one tab."""
-KEPT: Final = 2_000
-"""Entries that are kept for tabs that connect again."""
+KEPT: Final = 300
+"""Entries of a conversation that are kept for tabs that connect again; a tab that missed more loads its page again."""
 STREAMS: Final = 200
 """Open at a time, of all browsers."""
 
 Fragments = Callable[[ConversationId, Entry], str]
 """Makes the HTML of an entry."""
-Heads = Callable[[Any], str]
-"""Makes the HTML of where a conversation is, from its projection."""
+Heads = Callable[[Story], str]
+"""Makes the HTML of where a conversation is."""
 
 
 def event(name: str, data: str = "", number: int | None = None) -> bytes:
@@ -94,6 +93,10 @@ class _Followed:
     entries: deque[Entry]
     since: int
     """Entries of every record after this one are kept."""
+    last: int
+    """The newest record."""
+    head: bytes
+    """The event of where the conversation is after it."""
 
 
 class Streams:
@@ -153,9 +156,8 @@ class Streams:
         followed.tabs.add(tab)
         if after < followed.since:
             tab.send(event("reload"))
-        for entry in followed.entries:
-            if entry.seq > after:
-                tab.send(self._entry(name, entry))
+        elif after < followed.last:
+            tab.send(*(self._entry(name, entry) for entry in followed.entries if entry.seq > after), followed.head)
         self._begin_watch(tab)
         try:
             async for item in tab.events():
@@ -184,9 +186,11 @@ class Streams:
         kept = deque(entries, KEPT)
         is_all = len(kept) == len(entries)
         since = kept[0].seq if not is_all else first if first > 1 else 0
-        tail = JournalTail(self._source.folder.path(name), story.state.next_seq - 1)
+        last = story.state.next_seq - 1
+        tail = JournalTail(self._source.folder.path(name), last)
         task = self._start(self._run(name, story, tail), "story")
-        followed = _Followed(task=task, tabs=set(), entries=kept, since=since)
+        head = event("head", self._head(story), last)
+        followed = _Followed(task=task, tabs=set(), entries=kept, since=since, last=last, head=head)
         self._followed[name] = followed
         return followed
 
@@ -212,8 +216,9 @@ class Streams:
                     followed.since = followed.entries[0].seq
                 followed.entries.append(entry)
             news = [self._entry(name, entry) for entry in entries]
-            last = records[-1].seq
-            news.append(event("head", self._head(project(story.state)), last))
+            followed.last = records[-1].seq
+            followed.head = event("head", self._head(story), followed.last)
+            news.append(followed.head)
             for tab in list(followed.tabs):
                 tab.send(*news)
 

@@ -1,7 +1,7 @@
 """Writes for the user as any client does: an event in the form of its conversation, signed by their key, to its relays.
 
-The daemon reads it there and checks it like every other. A page may write only where the settings permit it and the key
-of an owner is in the folder.
+The daemon reads it there and checks it like every other. A page signs only where the settings permit it and the key
+of an owner is in the folder; else it drafts what a browser may sign.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from tenex.core.ids import PublicKey
 from tenex.core.ports import OutgoingMessage, PublishOutcome, UnsignedEvent
 from tenex.core.text import well_formed
 from tenex.nostr.compose import NostrSealer
-from tenex.nostr.events import Event, sign
+from tenex.nostr.events import Event, is_genuine, sign
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.threading import read_event, scheme_of
@@ -31,9 +31,17 @@ LONGEST: Final = 20_000
 """Characters of an answer; the daemon takes no more of a message."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """An answer that is not signed, and where it goes."""
+
+    events: tuple[UnsignedEvent, ...]
+    relays: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Writes as the owner whose key is in the folder."""
+    """Writes as the owner whose key is in the folder, or drafts for who signs in a browser."""
 
     settings: Settings
     places: ProjectPaths
@@ -41,54 +49,91 @@ class Writer:
     """Whether the pages are on a port of this machine alone; else `web.answers` has to permit it."""
 
     def why_not(self) -> str:
-        """Why a page cannot write, as a sentence with what to do; empty where it can."""
+        """Why a page cannot sign, as a sentence with what to do; empty where it can."""
         wanted = self.settings.web.answers
         if wanted == "off" or (wanted == "auto" and not self.is_loopback):
             return 'Answers are off here: `web.answers` is "off", or "auto" and the pages are not on a port alone.'
         try:
-            self._keys()
+            self._owner()
+            self._project()
         except ConfigurationError as fault:
             return f"Answers need the key of an owner: {fault}. Or answer with your own client."
         return ""
 
-    async def write(self, replied: Replied, text: str) -> str:
-        """Publish an answer to a message; returns the id of its event once a relay has taken it.
+    @property
+    def is_off(self) -> bool:
+        """Whether nothing is written from pages, with any key."""
+        return self.settings.web.answers == "off"
+
+    async def write(self, replied: Replied, text: str) -> tuple[str, ...]:
+        """Sign and publish an answer to a message; returns the ids of its events once a relay has taken them.
 
         Raises:
-            UsageError: there is no text, or too much, or this page may not write.
+            UsageError: there is no text, or too much, or this page may not sign.
             TransientError: no relay took it in time.
         """
-        words = well_formed(text.replace("\r\n", "\n")).strip()
-        if not words:
-            raise UsageError("The answer is empty. Nothing was sent.")
-        if len(words) > LONGEST:
-            raise UsageError(f"The answer has {len(words):,} characters; {LONGEST:,} is the most. Nothing was sent.")
+        words = _checked(text)
         if why := self.why_not():
             raise UsageError(why)
-        owner, project = self._keys()
-        draft = self._draft(replied, words, owner, project)
-        events = scheme_of(draft).seal(draft, ())
-        relays = NostrSealer(self.settings.relays.urls).relays(draft)
-        outcomes = await _publish(events, relays, owner)
-        if not any(outcome.accepted for outcome in outcomes):
-            reasons = "; ".join(dict.fromkeys(outcome.detail for outcome in outcomes if outcome.detail))
-            raise TransientError(f"No relay took the answer within {PATIENCE:g} s: {reasons or 'none answered'}.")
-        return events[0].id
+        owner = self._owner()
+        draft = self._draft(replied, words, owner.public)
+        await _publish([sign(event, owner) for event in draft.events], draft.relays, owner)
+        return tuple(event.id for event in draft.events)
 
-    def _keys(self) -> tuple[SecretKey, PublicKey]:
-        """The owner's key and the project's address.
+    def draft_by(self, replied: Replied, text: str, author: str) -> Draft:
+        """An answer for a key in the browser to sign.
+
+        Raises:
+            UsageError: there is no text, or too much, or that key may not talk here.
+        """
+        words = _checked(text)
+        if self.is_off:
+            raise UsageError(self.why_not())
+        try:
+            key = parse_public_key(author)
+            role = self.settings.peer_group(parse_public_key).role(key)
+        except (ValueError, ConfigurationError) as error:
+            raise UsageError("The browser has given no public key that can be read. Nothing was sent.") from error
+        if role is None:
+            raise UsageError("The key in the browser is of no owner and no member here. Nothing was sent.")
+        return self._draft(replied, words, key)
+
+    async def publish(self, draft: Draft, events: Sequence[Event]) -> tuple[str, ...]:
+        """Publish a draft that a browser has signed; returns the ids of its events once a relay has taken them.
+
+        Raises:
+            UsageError: it is not what was drafted, or not signed by its author.
+            TransientError: no relay took it in time.
+        """
+        wanted = [event.id for event in draft.events]
+        # an id is the hash of all but the signature, which `parse_event` has checked
+        if [event.id for event in events] != wanted or not all(map(is_genuine, events)):
+            raise UsageError("The browser has signed something else, or not with its key. Nothing was sent.")
+        await _publish(events, draft.relays, None)
+        return tuple(wanted)
+
+    def _owner(self) -> SecretKey:
+        """The owner's key.
 
         Raises:
             ConfigurationError: there is none, or it is no owner's.
         """
-        ring = KeyRing(self.places.keys)
-        owner = ring.get(OWNER)
+        owner = KeyRing(self.places.keys).get(OWNER)
         if owner.public not in self.settings.peer_group(parse_public_key).owners:
             raise ConfigurationError([f"{self.places.keys / OWNER}.nsec is not the key of an owner in the settings"])
-        return owner, ring.get(PROJECT).public
+        return owner
 
-    def _draft(self, replied: Replied, text: str, owner: SecretKey, project: PublicKey) -> OutgoingMessage:
+    def _project(self) -> PublicKey:
+        """The project's address.
+
+        Raises:
+            ConfigurationError: there is none.
+        """
+        return KeyRing(self.places.keys).get(PROJECT).public
+
+    def _draft(self, replied: Replied, text: str, author: PublicKey) -> Draft:
         """The answer, with the message it replies to as the threading scheme reads it."""
+        project = self._project()
         asked = replied.event
         as_read = Event(
             id=asked.id,
@@ -101,26 +146,46 @@ class Writer:
         )
         message = read_event(as_read, (), {}, replied.relays[0], None)
         to_project = () if project == asked.pubkey else (("p", project),)
-        return OutgoingMessage(
-            speaker=owner.public,
+        outgoing = OutgoingMessage(
+            speaker=author,
             text=text,
             tags=(*to_project, ("uid", secrets.token_hex(8))),  # equal answers within a second are two
             created_at=max(int(time.time()), asked.created_at + 1),
             address=replied.address,
             reply_to=message.origin if message is not None else {},
         )
+        relays = NostrSealer(self.settings.relays.urls).relays(outgoing)
+        return Draft(events=tuple(scheme_of(outgoing).seal(outgoing, ())), relays=relays)
 
 
-async def _publish(events: Sequence[UnsignedEvent], relays: Sequence[str], owner: SecretKey) -> list[PublishOutcome]:
-    """Publish events to each of some relays, in order; the last outcome of each."""
-    pool = RelayPool(relays, on_event=lambda _event, _relay: None, identity=owner)
+def _checked(text: str) -> str:
+    """The words of an answer.
+
+    Raises:
+        UsageError: there are none, or too many.
+    """
+    words = well_formed(text.replace("\r\n", "\n")).strip()
+    if not words:
+        raise UsageError("The answer is empty. Nothing was sent.")
+    if len(words) > LONGEST:
+        raise UsageError(f"The answer has {len(words):,} characters; {LONGEST:,} is the most. Nothing was sent.")
+    return words
+
+
+async def _publish(events: Sequence[Event], relays: Sequence[str], identity: SecretKey | None) -> None:
+    """Publish events to each of some relays, in order.
+
+    Raises:
+        TransientError: no relay took the last of them in time.
+    """
+    pool = RelayPool(relays, on_event=lambda _event, _relay: None, identity=identity)
 
     async def to(relay: str) -> PublishOutcome:
         outcome = PublishOutcome(accepted=False, detail=f"{relay}: no answer")
         try:
             async with asyncio.timeout(PATIENCE):
                 for event in events:
-                    outcome = await pool.publish(sign(event, owner), relay)
+                    outcome = await pool.publish(event, relay)
         except TimeoutError:
             pass
         return outcome
@@ -128,6 +193,9 @@ async def _publish(events: Sequence[UnsignedEvent], relays: Sequence[str], owner
     async with asyncio.TaskGroup() as group:
         running = group.create_task(pool.run(), name="answer")
         try:
-            return list(await asyncio.gather(*map(to, relays)))
+            outcomes = await asyncio.gather(*map(to, relays))
         finally:
             running.cancel()
+    if not any(outcome.accepted for outcome in outcomes):
+        reasons = "; ".join(dict.fromkeys(outcome.detail for outcome in outcomes if outcome.detail))
+        raise TransientError(f"No relay took the answer within {PATIENCE:g} s: {reasons or 'none answered'}.")

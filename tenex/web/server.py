@@ -6,15 +6,18 @@ import secrets
 import signal
 import socket
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 
-from tenex.core.errors import ConfigurationError
+from tenex.core.errors import ConfigurationError, StoreLocked
+from tenex.core.ids import PublicKey
+from tenex.nostr.keys import parse_public_key
 from tenex.operations.doctor.findings import Case
 from tenex.runtime.clock import SystemClock
+from tenex.service.control import control_socket
 from tenex.settings import ProjectPaths, Settings
 from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
@@ -24,6 +27,8 @@ from tenex.tools.workspace import Workspace
 
 from .app import application
 from .guard import Logins
+from .key_login import KeyLogins
+from .links import LINK, control_of
 from .reply import Writer
 from .site import Site
 from .source import Source
@@ -54,6 +59,7 @@ def site_of(
         source=Source(places=places, folder=folder, clock=clock),
         writer=Writer(settings, places, is_loopback=is_loopback),
         logins=Logins(),
+        key_logins=KeyLogins(lambda key: _is_owner(settings, key)),
         base=f"/{secrets.token_urlsafe(12)}",
         name=settings.project.name,
         case=case,
@@ -61,10 +67,17 @@ def site_of(
     )
 
 
-def server_of(site: Site, hosts: Collection[str]) -> uvicorn.Server:
+def _is_owner(settings: Settings, key: PublicKey) -> bool:
+    try:
+        return key in settings.peer_group(parse_public_key).owners
+    except ConfigurationError:  # no one may talk here, or a key there is none
+        return False
+
+
+def server_of(site: Site, hosts: Collection[str], *, has_entry: bool = False) -> uvicorn.Server:
     """A server of the pages; `hosts` are names by which it may be asked, beside those of this machine."""
     config = uvicorn.Config(
-        application(site, (*OWN_NAMES, *hosts)),
+        application(site, (*OWN_NAMES, *hosts), has_entry=has_entry),
         http="h11",
         ws="none",
         lifespan="off",
@@ -83,7 +96,7 @@ async def serve(
     *,
     port: int,
     path: Path | None,
-    on_ready: Callable[[str], None],
+    on_ready: Callable[[str, Callable[[], str]], None],
 ) -> None:
     """Serve the pages of a data folder; with `path` at a Unix socket, else at a port of the loopback interface.
 
@@ -93,7 +106,7 @@ async def serve(
         case: makes what the doctor examines.
         port: 0 lets the system choose.
         path: of the Unix socket.
-        on_ready: is given the link by which one browser can log in.
+        on_ready: is given the address without the path of the pages, and what makes a link that logs one browser in.
 
     Raises:
         ConfigurationError: the port or the socket cannot be used.
@@ -101,7 +114,7 @@ async def serve(
     listening = _at_socket(path) if path is not None else _at_port(port)
     disk = Disk()
     site = site_of(settings, places, case, disk, is_loopback=path is None)
-    server = server_of(site, settings.web.hosts)
+    server = server_of(site, settings.web.hosts, has_entry=path is not None)
 
     def stop() -> None:
         site.streams.close()
@@ -111,9 +124,20 @@ async def serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
     name = settings.web.hosts[0] if path is not None and settings.web.hosts else _address(listening, path)
-    on_ready(f"http{'s' if path is not None else ''}://{name}{site.base}/login#{site.logins.new_token()}")
+    address = f"http{'s' if path is not None else ''}://{name}"
+
+    def new_link() -> str:
+        return f"{address}{site.base}/login#{site.logins.new_token()}"
+
+    async def give_link(_: dict[str, Any]) -> dict[str, str]:
+        return {"link": new_link()}
+
     try:
-        await server.serve(sockets=[listening])
+        async with AsyncExitStack() as stack:
+            with suppress(StoreLocked, ConfigurationError):  # others serve this folder too, or it cannot be written to
+                await stack.enter_async_context(control_socket(control_of(places), {LINK: give_link}))
+            on_ready(address, new_link)
+            await server.serve(sockets=[listening])
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)

@@ -12,16 +12,18 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from tenex import __version__
 from tenex.core.errors import StoreError, TenexError, TransientError, UsageError
 from tenex.core.ids import ConversationId
-from tenex.core.projection import Projection
+from tenex.core.projection import project
 from tenex.operations.doctor.findings import Case
 from tenex.tools.checkpoints import Checkpoints
 
 from .guard import Logins, fields_of, session_of
+from .key_login import KeyLogins
 from .live import Streams
+from .maps import map_of
 from .rendering import entry_html, page
 from .reply import Writer
 from .source import Source
-from .story import Entry
+from .story import Entry, Story
 
 PAGES: Final = (
     ("waiting", "/", "Waiting"),
@@ -49,6 +51,7 @@ class Site:
     source: Source
     writer: Writer
     logins: Logins
+    key_logins: KeyLogins
     base: str
     """The path below which all pages are."""
     name: str
@@ -65,8 +68,9 @@ class Site:
     def _fragment(self, name: ConversationId, entry: Entry) -> str:
         return entry_html(entry, {"base": self.base, "id": name, "is_file": False})
 
-    def _head(self, projection: Projection) -> str:
-        return page("head.html", {"base": self.base, "shown": projection})
+    def _head(self, story: Story) -> str:
+        shown = {"shown": project(story.state), "map": map_of(story.state, story.ways)}
+        return page("head.html", {"base": self.base, **shown}) + page("map.html", shown)
 
     async def show(
         self, request: Request, template: str, values: Mapping[str, Any], status: int = HTTPStatus.OK
@@ -81,10 +85,27 @@ class Site:
             "is_file": False,
             "menu": PAGES,
             "project": self.name,
+            "sign": False,
             "version": __version__,
-            "sent": request.query_params.get("sent") == "1",
+            "outcome": session.outcomes.get(request.query_params.get("sent", "")),
         }
         return HTMLResponse(await asyncio.to_thread(page, template, {**frame, **values}), status)
+
+    async def fields(self, request: Request) -> dict[str, str]:
+        """The fields of a form, whatever it is for.
+
+        Raises:
+            FormRefused: it is too large.
+        """
+        fields = await fields_of(request)
+        if fields is None:
+            raise FormRefused("The form is too large, or none. Nothing was done.")
+        return fields
+
+    def answering(self) -> dict[str, Any]:
+        """For a page with forms that answer: why it cannot sign them, and whether the browser may."""
+        why_not = self.writer.why_not()
+        return {"why_not": why_not, "sign": bool(why_not) and not self.writer.is_off}
 
     async def posted(self, request: Request, purpose: str) -> dict[str, str]:
         """The fields of a form that was shown for that purpose.
@@ -92,9 +113,7 @@ class Site:
         Raises:
             FormRefused: it was not, or was sent before, or is too large.
         """
-        fields = await fields_of(request)
-        if fields is None:
-            raise FormRefused("The form is too large, or none. Nothing was done.")
+        fields = await self.fields(request)
         if not session_of(request).take(fields.get("form", ""), purpose):
             raise FormRefused("This form was sent before, or its page is too old. Nothing was done; load it again.")
         return fields

@@ -24,14 +24,20 @@ from tenex.store.repository import NEWEST, ConversationFolder
 from tenex.store.search import Filter, Found
 from tenex.store.segments import stat_all
 from tenex.store.stats import Stats, total
+from tenex.store.tail import JournalTail
 
-from .asks import Ask, Replied, asks_of, newest_message, replied_by
+from .asks import Ask, Kind, Replied, asks_of, newest_message, replied_by
+from .outcome import NO_DAEMON, NOT_SEEN, Outcome, outcome_of
 from .story import Entry, Sent, Story, sent_to
 
 ENTRIES: Final = 100
 """Of a story on a page: more would take longer to lay out than to read."""
 PATIENCE: Final = 5.0
 """Seconds for an answer of the daemon, which needs some ms."""
+EFFECT: Final = 4.0
+"""Seconds in which the effect of an answer is looked for: most take less than one."""
+LOOK: Final = 0.1
+"""Seconds between two looks for it."""
 FILES: Final = 2
 """Files before the newest that are remembered: of the conversations that are looked at, some MiB each."""
 STATES: Final = 100
@@ -42,8 +48,12 @@ STATES: Final = 100
 class StoryPage:
     """A part of a story, and where the conversation is."""
 
+    state: Conversation
+    """At the end of the file that the part is in: the newest where the part is the newest."""
     projection: Projection
-    """Of the end of the file that the part is in: the newest where the part is the newest."""
+    """Of that state."""
+    ways: Mapping[tuple[str, str], int]
+    """How often a mission or a workflow went from one node to another in the records that were read."""
     entries: Sequence[Entry]
     last: int
     """The last record on the page, for what follows."""
@@ -171,6 +181,26 @@ class Source:
             cached = self._asks[name] = (length, asks, replied_by(state, newest_message(records)))
         return cached[1], cached[2]
 
+    async def outcome(self, name: ConversationId, after: int, events: Sequence[str], kind: Kind) -> Outcome:
+        """What becomes of an answer that was published, in the records after `after`; waited for some seconds.
+
+        `events` are the ids of its events, `kind` is what it answers.
+        """
+        if not await self.is_daemon_there():
+            return NO_DAEMON
+        tail = JournalTail(self.folder.path(name), after)
+        records: list[Record] = []
+        try:
+            async with asyncio.timeout(EFFECT):
+                while True:
+                    records += await asyncio.to_thread(tail.read)
+                    outcome = outcome_of(events, kind, records)
+                    if outcome is not None:
+                        return outcome
+                    await asyncio.sleep(LOOK)
+        except (OSError, StoreDamaged):  # a TimeoutError is an OSError
+            return NOT_SEEN
+
     async def records(self, name: ConversationId, holding: int) -> list[Record]:
         """The records of the file that holds a record.
 
@@ -290,7 +320,9 @@ def _part(name: ConversationId, records: Sequence[Record], before: int, around: 
     has_earlier = first > 0 or begins_later
     start = chosen[0].seq if chosen and first > 0 else records[0].seq + 1
     return StoryPage(
+        state=story.state,
         projection=project(story.state),
+        ways=story.ways,
         entries=chosen,
         last=story.state.next_seq - 1 if is_whole_end else chosen[-1].seq if chosen else start,
         earlier=start if has_earlier else 0,

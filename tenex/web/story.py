@@ -5,6 +5,7 @@ what a call was given and gave, what a model wrote for itself, the refused answe
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -14,6 +15,7 @@ from tenex.core import records as r
 from tenex.core.amounts import count, dollars, duration
 from tenex.core.conversation import new_conversation
 from tenex.core.decider import Decider
+from tenex.core.graph import END
 from tenex.core.history.state import History
 from tenex.core.ids import ConversationId, Millis, RunId
 from tenex.core.lines import Tone
@@ -22,6 +24,8 @@ from tenex.core.totals.costs import run_agent
 from tenex.core.work.run import Call
 from tenex.core.work.turn import OrchestratorTurn
 from tenex.operations.transcript import TranscriptRenderer
+from tenex.workflows.missions import records as m
+from tenex.workflows.speakers import records as w
 
 LONGEST: Final = 20_000
 """Characters of a text on a page; the journal has all of it."""
@@ -82,6 +86,8 @@ class Story:
     def __init__(self, conversation: ConversationId, *, is_private: bool = True) -> None:
         """Begin; unless `is_private` it leaves out what `show` leaves out: what models wrote for themselves."""
         self.state = new_conversation(conversation)
+        self.ways: Counter[tuple[str, str]] = Counter()
+        """How often a mission or a workflow of speakers went from one node to another, in the records taken."""
         self._transcript = TranscriptRenderer()
         self._is_private = is_private
 
@@ -90,6 +96,7 @@ class Story:
         lines = list(self._transcript.render(record))
         call = self._call_of(record)
         self.state.apply(record)
+        self._note_way(record)
         details = self._details(record, call)
         if not lines:
             return [_entry(record, details, "model", details.head)] if details.head else []
@@ -97,6 +104,17 @@ class Story:
         entries = [_entry(record, details, first.tone, first.head, first.text)]
         entries.extend(_entry(record, _NOTHING, line.tone, line.head, line.text) for line in others)
         return entries
+
+    def _note_way(self, record: r.Record) -> None:
+        match record:
+            case m.MissionOpened() | w.WorkflowOpened():
+                self.ways.clear()
+            case m.NodeCompleted():
+                self.ways[record.node, record.to] += 1
+            case w.RoundClosed():
+                self.ways[str(record.speaker), str(record.next) or END] += 1
+            case _:
+                pass
 
     def _call_of(self, record: r.Record) -> Call | None:
         """The open call that a record ends."""

@@ -10,27 +10,40 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from playwright.async_api import Browser, Page, async_playwright
 
+from tenex.core.delivery.records import MessageSent
+from tenex.core.identity.records import ConversationStarted
+from tenex.core.records import ApprovalRequested
 from tenex.core.text import well_formed
-from tests.cli.journals import ONE, TWO
+from tenex.nostr.events import is_genuine, sign, to_wire, unsigned_event
+from tenex.nostr.keys import KeyRing
+from tenex.web.reply import Writer
+from tests.cli.journals import ONE, THREE, TWO, changed, renamed, worked
+from tests.core.test_call_approvals import asked
+from tests.fakes.scenario import reply
 from tests.interop.scripts import HERE, install
+from tests.service.person import until
 
 from .hostile import CORPUS
 from .kit import Served, append, asking, rewrite, served
+from .test_answers import ADDRESSES
 from .test_hostile import harmless, poisoned_all
 from .test_live import split
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 SIZES = {"phone": (390, 844), "wide": (1280, 900)}
+WIDER = "document.documentElement.scrollWidth > innerWidth"
 PATHS = {
     "waiting": "/",
     "conversations": "/conversations",
     "search": "/conversations?q=think&status=waiting",
     "story": f"/c/{ONE}",
     "asked": f"/c/{TWO}",
+    "approval": f"/c/{THREE}",
     "usage": f"/c/{ONE}/usage",
     "totals": "/usage",
     "daemon": "/daemon",
@@ -41,6 +54,15 @@ PATHS = {
 }
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+
+LONG = "cd packages/frontend && npm run build -- --mode production --out-dir /tmp/a-very-long-name-without-spaces" * 3
+
+
+async def ask_for_a_call(data: Path) -> None:
+    """A third conversation, in which calls wait for a permission."""
+    calls = (("shell", {"command": LONG}), ("shell", {"command": "npm publish"}))
+    scenario = asked(reply("I publish what is built.", *calls))
+    await append(data, THREE, *renamed(THREE, scenario.journal))
 
 
 @dataclass
@@ -99,14 +121,17 @@ async def test_every_page_is_laid_out_and_complains_about_nothing(
     pages: Served, browser: Browser, tmp_path: Path, size: str, scheme: str
 ) -> None:
     shots = Path(os.environ.get("SHOTS", tmp_path))
+    await ask_for_a_call(pages.data)
     async with tab(browser, pages, size, scheme) as (page, seen):
         assert "#" not in page.url
         for name, path in PATHS.items():
             await page.goto(f"{pages.base}{path}")
             await page.locator("main > h1").wait_for()
-            is_wider = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
-            assert not is_wider, f"{name} has to be scrolled sideways"
-            await page.screenshot(path=shots / f"{name}-{size}-{scheme}.png", full_page=name not in ("story", "asked"))
+            assert not await page.evaluate(WIDER), f"{name} has to be scrolled sideways"
+            await page.screenshot(path=shots / f"{name}-{size}-{scheme}.png", full_page=name != "story")
+            await page.locator("main details").evaluate_all("all => all.forEach((each) => { each.open = true; })")
+            assert not await page.evaluate(WIDER), f"{name} has to be scrolled sideways when all is open"
+            await page.screenshot(path=shots / f"{name}-open-{size}-{scheme}.png", full_page=name != "story")
         seen.complaints = [text for text in seen.complaints if "404" not in text]  # the page that is not there
         check(seen, pages)
 
@@ -123,6 +148,7 @@ async def test_no_page_has_a_fault_of_accessibility(
     pages: Served, browser: Browser, axe: str, scheme: str, rules: dict[str, list[str]]
 ) -> None:
     """The dark scheme has other colours and nothing else."""
+    await ask_for_a_call(pages.data)
     async with tab(browser, pages, scheme=scheme, bypass_csp=True) as (page, _):
         for path in (*PATHS.values(), "/login", f"/c/{TWO}/sent/7"):
             await page.goto(f"{pages.base}{path}")
@@ -176,6 +202,160 @@ async def test_the_pages_are_used_by_keyboard_alone(pages: Served, browser: Brow
         await page.keyboard.press("Tab")
         assert await page.evaluate("document.activeElement.textContent") == "Send"
         check(seen, pages)
+
+
+async def test_what_waits_is_answered_with_one_press(data: Path, browser: Browser) -> None:
+    """By keyboard and without scripts too: each button is a form of its own."""
+    await rewrite(data, {TWO: renamed(TWO, asked().journal), ONE: worked(ONE)})
+    async with served(data) as pages, tab(browser, pages) as (page, seen):
+        sent: list[Any] = []
+
+        async def write(_self: Any, replied: Any, text: str) -> tuple[str, ...]:
+            sent.append(text)
+            return ("f" * 64,)
+
+        with patch.object(Writer, "write", write):
+            await page.goto(f"{pages.base}/")
+            await page.get_by_label("Why not, for the agent").fill("on Monday")
+            async with page.expect_navigation():
+                await page.get_by_role("button", name="No", exact=True).press("Enter")
+            await page.locator(".notice.plain").wait_for()
+            async with page.expect_navigation():
+                await page.get_by_role("button", name="Yes, once").click()
+            await page.locator(".notice.plain").wait_for()
+        assert sent == ["no: on Monday", "yes"]
+        check(seen, pages)
+
+
+async def test_what_is_asked_later_comes_below_and_what_is_over_stays_in_its_place(
+    data: Path, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing moves under a finger that is about to press, and no form is lost."""
+    from tenex.web import live
+
+    monkeypatch.setattr(live, "LOOK_AT_ALL", 0.05)
+    _, after = split(TWO)
+    async with served(data) as pages, tab(browser, pages) as (page, seen):
+        await page.goto(f"{pages.base}/")
+        await page.locator("textarea").fill("I am still thinking")
+        number = await page.locator(".ask input[name=form]").first.input_value()
+        await page.locator("#connection").get_by_text("No daemon is running").wait_for()
+        await append(data, THREE, *renamed(THREE, asked().journal))
+        await page.locator(".ask").nth(1).wait_for()
+        assert await page.locator(".ask").first.locator("textarea").input_value() == "I am still thinking"
+        assert await page.locator(".ask input[name=form]").first.input_value() != number, "the newest form counts"
+        before = await page.locator(".ask").nth(1).bounding_box()
+        await append(data, TWO, *after)
+        await page.locator(".ask.over").wait_for()
+        assert await page.locator(".ask.over textarea").is_disabled()
+        now = await page.locator(".ask").nth(1).bounding_box()
+        assert before is not None
+        assert now is not None
+        assert abs(now["y"] - before["y"]) <= 2
+        assert await page.locator(".ask").nth(1).get_by_role("button", name="Yes, once").is_enabled()
+        check(seen, pages)
+
+
+async def test_a_question_that_comes_while_a_story_is_open_can_be_answered_there(data: Path, browser: Browser) -> None:
+    journal = renamed(TWO, asked().journal)
+    cut = next(place for place, decision in enumerate(journal) if any(map(is_request, decision)))
+    await rewrite(data, {TWO: journal[:cut]})
+    async with served(data) as pages, tab(browser, pages) as (page, seen):
+        await page.goto(f"{pages.base}/c/{TWO}")
+        await page.locator("#connection").get_by_text("No daemon is running").wait_for()
+        assert await page.locator(".ask").count() == 0
+        await append(data, TWO, *journal[cut:])
+        await page.locator(".ask .call").wait_for()
+        assert await page.locator(".ask .call").text_content() == "git push origin main"
+        check(seen, pages)
+
+
+def is_request(record: Any) -> bool:
+    return isinstance(record, ApprovalRequested)
+
+
+async def test_a_key_in_the_browser_signs_an_answer(data: Path, browser: Browser) -> None:
+    """As an extension does it (NIP-07); a browser without one is shown no form that could not be sent."""
+    owner = KeyRing(data / "keys").get("owner")
+    (data / "keys" / "owner.nsec").unlink()
+    published: list[Any] = []
+
+    async def publish(_self: Any, _draft: Any, events: Any) -> tuple[str, ...]:
+        published.extend(events)
+        return ("f" * 64,)
+
+    def signed(event: Any) -> Any:
+        draft = unsigned_event(owner.public, event["created_at"], event["kind"], event["tags"], event["content"])
+        return to_wire(sign(draft, owner))
+
+    file = next(path for path in (data / "tenex.toml", data / "config" / "tenex.toml") if path.exists())
+    assert owner.npub in file.read_text()
+    address = {**ADDRESSES["notes"], "relays": ["ws://127.0.0.1:1"]}
+    decisions = changed(renamed(TWO, asking().journal), ConversationStarted, address=address)
+    await rewrite(data, {TWO: changed(decisions, MessageSent, relays=("ws://127.0.0.1:1",))})
+    async with served(data) as pages, tab(browser, pages) as (page, seen):
+        await page.goto(f"{pages.base}/")
+        await page.locator(".ask").wait_for()
+        assert not await page.locator(".ask textarea").is_visible()
+        await page.expose_function("signedByUs", signed)
+        await page.add_init_script(
+            f"window.nostr = {{ getPublicKey: async () => '{owner.public}', signEvent: (e) => window.signedByUs(e) }}"
+        )
+        await page.goto(f"{pages.base}/")
+        await page.locator(".ask textarea").fill("Green & <b>")
+        with patch.object(Writer, "publish", publish):
+            await page.get_by_role("button", name="Send").click()
+            await page.locator(".notice.plain").wait_for()
+        (event,) = published
+        assert (event.content, event.pubkey, is_genuine(event)) == ("Green & <b>", owner.public, True)
+        check(seen, pages)
+
+
+async def test_an_owner_logs_in_with_the_key_in_the_browser(data: Path, browser: Browser) -> None:
+    owner = KeyRing(data / "keys").get("owner")
+
+    def signed(event: Any) -> Any:
+        draft = unsigned_event(owner.public, event["created_at"], event["kind"], event["tags"], event["content"])
+        return to_wire(sign(draft, owner))
+
+    async with served(data) as pages:
+        context = await browser.new_context(viewport={"width": 390, "height": 844})
+        page = await context.new_page()
+        await page.goto(f"{pages.base}/login")
+        assert not await page.get_by_role("button", name="Sign and log in").is_visible()
+        await page.expose_function("signedByUs", signed)
+        await page.add_init_script("window.nostr = { signEvent: (event) => window.signedByUs(event) }")
+        await page.goto(f"{pages.base}/login")
+        await page.get_by_role("button", name="Sign and log in").click()
+        await page.locator(".ask").wait_for()
+        assert page.url == f"{pages.base}/"
+        await context.close()
+
+
+async def test_a_tab_that_is_not_looked_at_holds_no_connection_and_misses_nothing(data: Path, browser: Browser) -> None:
+    """A browser has six connections to a server: more tabs than that would wait for one another."""
+    async with served(data) as pages, tab(browser, pages) as (page, seen):
+        await page.goto(f"{pages.base}/c/{TWO}")
+        await page.locator("#connection").get_by_text("No daemon is running").wait_for()
+        await page.evaluate(LOOKED_AT, False)
+        await until(lambda: not pages.site.streams._all())
+        await append(data, TWO, *split(TWO)[1])
+        assert await page.locator(".entry").filter(has_text="blue").count() == 0
+        await page.evaluate(LOOKED_AT, True)
+        await page.locator(".entry.tone-person").filter(has_text="blue").wait_for()
+        await page.locator("#head").get_by_text("ended").wait_for()
+        numbers = await page.locator("[data-seq]").evaluate_all("all => all.map(one => Number(one.dataset.seq))")
+        whole = await pages.get(f"/c/{TWO}")
+        assert numbers == whole.seqs
+        check(seen, pages)
+
+
+LOOKED_AT = """
+(isLookedAt) => {
+  Object.defineProperty(document, "hidden", { value: !isLookedAt, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}
+"""
 
 
 async def test_earlier_entries_come_in_front_and_the_reader_stays(

@@ -1,11 +1,18 @@
 """Who is let in: one browser for each link, on this machine, from our own pages; and what every answer forbids."""
 
+import base64
+import json
+import time
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 
+from tenex.nostr.events import sign, to_wire, unsigned_event
+from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.web import guard
+from tenex.web.app import application
 from tenex.web.guard import COOKIE, FORMS, HEADERS, POLICY, Logins, Session
 from tests.cli.journals import ONE
 
@@ -191,3 +198,73 @@ def test_old_links_sessions_and_forms_are_forgotten(monkeypatch: pytest.MonkeyPa
     assert not session.take(first, "answer")
     assert session.take(last, "answer")
     assert not session.take("", "")
+
+
+# ---- a login by the key of an owner (NIP-98) -------------------------------------------------------------------------
+
+
+def login_event(key: SecretKey, url: str, **more: Any) -> str:
+    """The header of a request that logs in."""
+    fields: dict[str, Any] = {"kind": 27_235, "at": int(time.time()), "tags": [["u", url], ["method", "POST"]], **more}
+    draft = unsigned_event(key.public, fields["at"], fields["kind"], fields["tags"], "")
+    wire = {**to_wire(sign(draft, key)), **({"sig": "0" * 128} if fields.get("is_forged") else {})}
+    return f"Nostr {base64.b64encode(json.dumps(wire).encode()).decode()}"
+
+
+async def by_key(pages: Served, header: str, **headers: str) -> httpx2.Response:
+    return await pages.client.post(
+        f"{pages.base}/login/key", headers={"origin": pages.url, "authorization": header, **headers}
+    )
+
+
+async def test_an_owner_s_key_logs_in_once_by_a_signature_for_this_page(data: Path) -> None:
+    owner = KeyRing(data / "keys").get("owner")
+    async with served(data, is_logged_in=False) as pages:
+        header = login_event(owner, f"{pages.base}/login/key")
+        answer = await by_key(pages, header)
+        assert (answer.status_code, answer.json()) == (200, {"to": f"{pages.site.base}/"})
+        assert "httponly" in answer.headers["set-cookie"].lower()
+        await pages.get("/")
+        pages.client.cookies.clear()
+        again = await by_key(pages, header)
+        assert (again.status_code, "used before" in again.json()["error"]) == (403, True)
+        assert "set-cookie" not in again.headers
+
+
+@pytest.mark.parametrize(
+    "what", ["stranger", "url", "method", "two", "kind", "old", "new", "forged", "none", "nonsense"]
+)
+async def test_another_signature_logs_in_no_one(data: Path, what: str) -> None:
+    owner = KeyRing(data / "keys").get("owner")
+    async with served(data, is_logged_in=False) as pages:
+        url = f"{pages.base}/login/key"
+        now = int(time.time())
+        wrong = {
+            "stranger": login_event(SecretKey.generate(), url),
+            "url": login_event(owner, url.replace("127.0.0.1", "evil.example")),
+            "method": login_event(owner, url, tags=[["u", url], ["method", "GET"]]),
+            "two": login_event(owner, url, tags=[["u", "http://evil.example"], ["u", url], ["method", "POST"]]),
+            "kind": login_event(owner, url, kind=1),
+            "old": login_event(owner, url, at=now - 65),
+            "new": login_event(owner, url, at=now + 65),
+            "forged": login_event(owner, url, is_forged=True),
+            "none": "",
+            "nonsense": "Nostr !!!",
+        }[what]
+        answer = await by_key(pages, wrong)
+        assert answer.status_code == 403
+        assert "set-cookie" not in answer.headers
+        foreign = await by_key(pages, login_event(owner, url), origin="http://evil.example")
+        assert foreign.status_code == 403
+
+
+async def test_the_root_leads_to_the_pages_behind_a_proxy_alone(data: Path, tmp_path: Path) -> None:
+    async with served(data, is_logged_in=False) as pages:
+        inside = application(pages.site, ("tenex.example.com",), has_entry=True)
+        transport = httpx2.ASGITransport(app=inside)
+        async with httpx2.AsyncClient(transport=transport, base_url="https://tenex.example.com") as client:
+            answer = await client.get("/", headers={"accept": "text/html"})
+            assert (answer.status_code, answer.headers["location"]) == (303, f"{pages.site.base}/")
+            assert (await client.get("/x")).status_code == 404
+            assert (await client.get("/", headers={"host": "evil.example"})).status_code == 421
+        assert (await pages.client.get(f"{pages.url}/")).status_code == 404

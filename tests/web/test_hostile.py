@@ -9,13 +9,17 @@ from typing import Any
 import pytest
 
 from tenex.core.conversation import fold
-from tenex.core.ids import ConversationId
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
 from tenex.core.messages import ModelStep
+from tenex.core.port_values import UnsignedEvent
 from tenex.core.projection import project
 from tenex.core.records import Record
 from tenex.core.text import well_formed
 from tenex.core.values import replace
+from tenex.web import maps
+from tenex.web.asks import Ask, Replied, ShownCall
 from tenex.web.export import as_html
+from tenex.web.maps import map_of
 from tenex.web.rendering import markdown, matched, page
 from tenex.web.story import Story
 from tenex.web.timeline import timeline_of
@@ -28,13 +32,14 @@ from .kit import Page, Served, asking, rewrite, served
 OURS = """
     html head meta title link script body a header nav ul li main p form input button footer span h1 h2 section div
     label textarea details summary svg rect text polyline table caption thead tbody tr th td dl dt dd ol time b pre
-    code mark select option style
+    code mark select option style path
 """
 KNOWN = frozenset(OURS.split()) | {"h3", "h4", "h5", "h6", "em", "strong", "blockquote", "hr", "br"}
 ATTRIBUTES = """
     lang charset name content href rel type src class id aria-label aria-current aria-labelledby aria-hidden role
     tabindex method action value for rows cols maxlength required placeholder selected open data-stream data-part
-    data-seq scope width height x y rx viewbox points title autocomplete spellcheck http-equiv start
+    data-seq hidden d
+    text-anchor scope width height x y rx viewbox points title autocomplete spellcheck http-equiv start
 """
 FOREIGN = """
     text title name agent_name reason summary message sentence content answer error question by argument detail
@@ -102,6 +107,7 @@ def story_html(name: ConversationId, text: str) -> str:
     parts = [page("head.html", values), page("turns.html", values)]
     parts.append(page("entries.html", {**values, "entries": entries}))
     parts.append(page("timeline.html", {**values, "timeline": drawn}))
+    parts.append(page("map.html", {**values, "map": map_of(story.state, story.ways)}))
     return "".join(parts)
 
 
@@ -200,3 +206,24 @@ async def test_a_name_in_the_settings_is_a_text_too(data: Path) -> None:
         answer = await made.client.get(f"{made.base}/conversations")
         assert "&lt;img src=x" in answer.text
         check(answer.text, made.site.base)
+
+
+EVENT = UnsignedEvent(id=EventId("e" * 64), pubkey=PublicKey("a" * 64), created_at=1, kind=1, tags=(), content="")
+REPLIED = Replied(event=EVENT, relays=("ws://relay",), address={})
+
+
+def test_hostile_names_and_calls_that_wait_are_only_text() -> None:
+    """What asks for a permission, its options and its graph hold foreign names too."""
+    for text in map(well_formed, CORPUS[::5]):
+        drawn = maps._drawn(text, [text, "b"], [(text, "b")], {(text, "b"): 2}, text)
+        check(page("map.html", {"map": drawn}), "/b")
+        call = ShownCall(tool=text, text=text, folder=text, rule=text)
+        for more in ({"kind": "approval", "calls": (call,)}, {"kind": "question", "options": (text, "b")}):
+            values: Any = {"who": text, "text": text, "said": text, "always": text, "number": text, **more}
+            ask = Ask(conversation=ONE, title=text, since=Millis(1), seq=3, replied=REPLIED, **values)
+            frame: dict[str, Any] = {"base": "/b", "form": lambda _purpose: "n", "sign": False}
+            frame |= {"asks": [ask], "decisions": [ask], "turns": [], "notices": [text], "is_cut": False}
+            made = check(page("story_asks.html", {**frame, "why_not": ""}), "/b")
+            assert made.all("button")
+            made = check(page("waiting_part.html", {**frame, "why_not": text}), "/b")
+            assert not made.all("button")

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from tenex.core.ids import ConversationId
+from tenex.nostr.embedded import embedded_relay
 from tenex.web import live
 from tests.cli.journals import ONE, TWO, Decisions, renamed
+from tests.service.kit import Folder, daemon
+from tests.service.person import until
 
 from .kit import Page, Received, Served, append, asking, events, served
 
@@ -28,6 +31,16 @@ class Stream:
             if item.name == name:
                 return item
         raise AssertionError(f"the stream ended without {name}: {self.all}")
+
+    async def until_data(self, name: str, data: str) -> None:
+        """The next event of that name with that data."""
+        while (await self.until(name)).data != data:
+            pass
+
+    async def until_seq(self, seq: int) -> None:
+        """All up to that record."""
+        while max((item.id or 0 for item in self.all), default=0) < seq:
+            self.all.append(await anext(self._received))
 
     def ids(self) -> list[int | None]:
         return [item.id for item in self.all if item.name == "entry"]
@@ -157,3 +170,30 @@ def test_no_text_can_forge_an_event() -> None:
     made = live.event("entry", "one\n\nevent: reload\ndata: x\r\rid: 9\u2028data: y", 3).decode()
     heads = [line.partition(":")[0] for line in made.splitlines() if line and not line.startswith("data:")]
     assert heads == ["id", "event"]
+
+
+async def test_a_daemon_that_is_killed_is_reported_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page says that no daemon runs, and goes on by itself with the one that is started next."""
+    monkeypatch.setattr(live, "DAEMON", 0.1)
+    monkeypatch.setattr(live, "LOOK_AT_ALL", 0.05)
+    async with embedded_relay() as url:
+        folder = Folder(tmp_path / "data", url)
+        async with daemon(folder) as process:
+            name = ConversationId(await folder.write("Create zebra.py that prints xylophone"))
+            await folder.until(name, "ended")
+            async with served(folder.data) as pages, opened(pages, f"/c/{name}/events") as stream:
+                await stream.until_data("daemon", "running")
+                await process.die()
+                await stream.until_data("daemon", "stopped")
+                async with daemon(folder):
+                    await stream.until_data("daemon", "running")
+                    await folder.write("Now print yellow", to=name)
+                    await until(lambda: "yellow" in str(folder.records(name)))
+                    last = int(folder.records(name)[-1].seq)
+                    await stream.until_seq(last)
+                    whole = await pages.get(f"/c/{name}")
+        seen = [seq for seq in stream.ids() if seq is not None and seq <= last]
+        assert len(seen) > 20
+        assert seen == [seq for seq in whole.seqs if seen[0] <= seq <= last]

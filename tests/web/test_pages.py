@@ -2,12 +2,14 @@
 
 import json
 import shutil
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tenex.core.conversation import fold
-from tenex.core.ids import ConversationId
+from tenex.core.ids import ConversationId, Millis
 from tenex.core.projection import project
 from tenex.core.records import RunStarted, TurnClosed
 from tenex.store import journal
@@ -24,7 +26,8 @@ from tests.cli.journals import ONE, THREE, TWO, damage
 from tests.histories.record import ROOT
 from tests.store.kit import StillClock, longest_scenario, write_rotated
 
-from .kit import Page, Served, printed, served
+from .kit import Page, Served, append, printed, served
+from .test_live import split
 
 
 def titles(page: Page) -> list[str]:
@@ -229,3 +232,25 @@ def test_every_recorded_history_can_be_told_and_drawn(history: Path) -> None:
         assert not bar.seq or bar.seq in seqs, bar
     closed = [record for record in records if isinstance(record, TurnClosed)]
     assert len([entry for entry in entries if entry.head.endswith(" is over")]) <= len(closed)
+
+
+async def test_what_happened_since_this_browser_looked_is_marked(data: Path) -> None:
+    _, after = split(TWO)
+    async with served(data) as pages:
+        assert await marked(pages) == set(), "what was there at the login is not new"
+        later = Millis(time.time_ns() // 1_000_000 + 60_000)
+        await append(data, TWO, *[tuple(replace(record, at=later) for record in each) for each in after])
+        assert await marked(pages) == {TWO}
+        session = next(iter(pages.site.logins._sessions.values()))
+        session._visits[TWO] = later + 1
+        assert await marked(pages) == set()
+        assert session.is_new(TWO, later + 2)
+        await pages.get(f"/c/{TWO}")
+        assert session._visits[TWO] < later, "it was looked at now"
+
+
+async def marked(pages: Served) -> set[str]:
+    """The conversations that the list marks as new."""
+    page = await pages.get("/conversations")
+    shown = [row.text for row in page.all("li") if " new" in row.text]
+    return {name for name in (ONE, TWO) if any(name[:12] in text for text in shown)}

@@ -21,7 +21,7 @@ from tests.cli.conftest import tenex as tenex
 from tests.cli.journals import ONE
 from tests.service.kit import TENEX, environment
 
-from .kit import Page
+from .kit import Page, printed
 
 
 async def started(data: Path, *words: str) -> tuple[asyncio.subprocess.Process, str]:
@@ -130,3 +130,27 @@ async def test_it_needs_no_daemon_and_no_conversation(tmp_path: Path) -> None:
             answer = await client.get(f"{base}{path}")
             assert answer.status_code == 200, (path, answer.text)
     assert await ended(process, signal.SIGTERM) == 0
+
+
+async def test_a_link_is_asked_of_pages_that_are_served_and_printed_by_none_that_are_quiet(
+    data: Path, tenex: Tenex
+) -> None:
+    assert "No pages of" in (await asyncio.to_thread(tenex, "web --link", "--data", data, code=1)).err
+    process, address = await started(data, "--port", "0", "--quiet")
+    assert address.startswith("http://127.0.0.1:")
+    assert address.count("/") == 2
+    other, second = await started(data, "--port", "0")  # of the same folder: both are good
+    links = [(await printed(tenex, "web --link", "--data", data)).strip(), second]
+    assert links[0].startswith(f"{address}/")
+    async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
+        for link in links:
+            base, _, token = link.partition("/login#")
+            origin = "/".join(base.split("/")[:3])
+            answer = await client.post(f"{base}/login", data={"token": token}, headers={"origin": origin})
+            assert answer.status_code == 303
+            assert (await client.get(f"{base}/")).status_code == 200
+    socket_path = data / "tenex-web.sock"
+    assert stat.S_IMODE(socket_path.stat().st_mode) == 0o600
+    assert await ended(process, signal.SIGTERM) == 0
+    assert not socket_path.exists()
+    assert await ended(other, signal.SIGTERM) == 0

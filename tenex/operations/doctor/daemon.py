@@ -105,6 +105,10 @@ def problems_in_status(status: Mapping[str, Any]) -> Iterator[Finding]:
             message = f"this MCP server does not run: {server['why']}"
             fix = "correct it, then `tenex mcp test`; the daemon keeps trying one that can be started"
             yield warning(message, f"mcp.servers.{server['name']}", fix)
+    pages = status.get("web") or {}
+    if pages and pages["state"] != "running" and pages["why"]:
+        message = f"the pages are not served: {pages['why']}"
+        yield warning(message, "web.enabled", "correct it, or set it to false; the daemon keeps trying")
     held = [
         {"id": one["id"], "why": status["models"].get("lastFailure", {}).get("why", "")}
         for one in stored["open"]

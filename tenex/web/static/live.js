@@ -18,8 +18,17 @@ function report(about, text) {
 
 // ---- the stream ----
 
+// A browser has six connections to a server for all its tabs: one that is not looked at gives its own back, and goes on
+// after the last record that it has seen.
+let source = null;
+let last = "";
+
 function listen() {
-  const source = new EventSource(address);
+  const url = new URL(address, location.href);
+  if (last) {
+    url.searchParams.set("after", last);
+  }
+  source = new EventSource(url);
   source.onopen = () => report("stream", "");
   source.onerror = () => {
     const isOver = source.readyState === EventSource.CLOSED;
@@ -30,14 +39,30 @@ function listen() {
   });
   source.addEventListener("fault", (event) => report("stream", event.data));
   source.addEventListener("reload", () => location.reload());
-  source.addEventListener("changed", () => {
-    clearTimeout(listen.later);
-    listen.later = setTimeout(refresh, 200);
+  source.addEventListener("changed", soon);
+  source.addEventListener("head", (event) => {
+    last = event.lastEventId || last;
+    replace("head", event.data);
+    replace("map", event.data);
+    soon();
   });
-  source.addEventListener("head", (event) => replace("head", event.data));
-  source.addEventListener("entry", (event) => append(event.data));
-  addEventListener("pagehide", () => source.close());
+  source.addEventListener("entry", (event) => {
+    last = event.lastEventId || last;
+    append(event.data);
+  });
 }
+
+function hangUp() {
+  source?.close();
+  source = null;
+}
+
+addEventListener("pagehide", hangUp);
+addEventListener("pageshow", (event) => {
+  if (event.persisted && address && !source) {
+    listen();
+  }
+});
 
 // HTML in these is made by our server, which escapes every text of others.
 function parsed(html) {
@@ -114,32 +139,84 @@ document.addEventListener("click", async (event) => {
   entries[0]?.querySelector("a")?.focus({ preventScroll: true });
 });
 
-// ---- lists ----
+// ---- lists, and what waits ----
+
+function soon() {
+  clearTimeout(soon.later);
+  soon.later = setTimeout(refresh, 200);
+}
 
 async function refresh() {
+  const asks = document.getElementById("asks");
   const old = part && document.querySelector(part);
-  if (!old || document.hidden) {
-    refresh.isDue = Boolean(old);
+  if (!(asks || old)) {
     return;
   }
-  refresh.isDue = false;
-  const isWritten = [...old.querySelectorAll("textarea, input:not([type=hidden])")].some((field) => field.value);
-  if (isWritten || old.contains(document.activeElement)) {
-    return; // an answer that is being written must not vanish
-  }
   const url = new URL(location.href);
-  url.searchParams.set("part", "1");
+  url.searchParams.set("part", part ? "1" : "asks");
   url.searchParams.delete("sent");
   const answer = await fetch(url);
-  const made = answer.ok && parsed(await answer.text()).querySelector(part);
-  if (made) {
+  if (!answer.ok) {
+    return;
+  }
+  const html = await answer.text();
+  if (asks) {
+    merge(asks, parsed(html).getElementById("asks"));
+    replace("turns", html);
+    document.dispatchEvent(new Event("asks"));
+    return;
+  }
+  const made = parsed(html).querySelector(part);
+  if (made && !old.contains(document.activeElement)) {
     old.replaceWith(document.importNode(made, true));
   }
 }
 
+// What waits stays where it is, with what is being written: what is new comes below, what is over is marked.
+function merge(old, made) {
+  const now = new Map([...made.children].map((ask) => [ask.id, ask]));
+  for (const ask of [...old.children]) {
+    const fresh = now.get(ask.id);
+    now.delete(ask.id);
+    if (fresh) {
+      renew(ask, fresh);
+    } else if (ask.id) {
+      finish(ask);
+    } else {
+      ask.remove();
+    }
+  }
+  for (const ask of now.values()) {
+    old.append(document.importNode(ask, true));
+  }
+}
+
+// The server forgets the forms of old pages.
+function renew(ask, fresh) {
+  const numbers = fresh.querySelectorAll("input[name=form]");
+  for (const [place, input] of [...ask.querySelectorAll("input[name=form]")].entries()) {
+    input.value = numbers[place]?.value ?? input.value;
+  }
+}
+
+function finish(ask) {
+  if (ask.classList.contains("over")) {
+    return;
+  }
+  ask.classList.add("over");
+  for (const control of ask.querySelectorAll("button, input, textarea")) {
+    control.disabled = true;
+  }
+  // in the place of a line: nothing below moves
+  (ask.querySelector(".meta") ?? ask.querySelector("h2")).textContent = "This was answered, or is over.";
+}
+
 document.addEventListener("visibilitychange", () => {
-  if (!document.hidden && refresh.isDue) {
-    refresh();
+  if (document.hidden) {
+    hangUp();
+  } else if (address && !source) {
+    listen();
+    soon();
   }
 });
 
@@ -152,6 +229,6 @@ document.getElementById("slide")?.addEventListener("change", (event) => {
   }
 });
 
-if (address) {
+if (address && !document.hidden) {
   listen();
 }

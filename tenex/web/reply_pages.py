@@ -1,0 +1,160 @@
+"""The forms that answer: by the owner's key where the page may use it, else by a key in the browser (NIP-07).
+
+    POST .../reply/SEQ                      the page signs, publishes, and shows what became of it
+    POST .../draft/SEQ, .../signed/NUMBER   the browser signs what the page has drafted
+
+What a browser signs is taken only as it was drafted, once, and by who may talk here; the daemon reads it from a relay
+and checks it like every other.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from tenex.core.errors import InvalidEvent, UsageError
+from tenex.core.ids import ConversationId
+from tenex.nostr.events import Event, parse_event
+
+from .asks import Ask, Kind, Replied
+from .guard import session_of
+from .reply import Draft
+from .site import Site, id_of
+
+OVER: Final = "This was answered meanwhile, or there is no message to reply to. Nothing was sent."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a form says, and to what."""
+
+    conversation: ConversationId
+    seq: int
+    """The record of the message that asks; 0 for what begins something new."""
+    kind: Kind
+    replied: Replied
+    words: str
+    is_from_waiting: bool
+    """Whether the form was on the page of what waits."""
+    last: int
+    """The last record before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """An answer that a browser is to sign."""
+
+    answer: Answer
+    draft: Draft
+
+
+@dataclass(frozen=True)
+class ReplyPages:
+    """The forms, with what they share."""
+
+    site: Site
+
+    def routes(self) -> list[BaseRoute]:
+        """The addresses below that of the site."""
+        return [
+            Route("/c/{id}/reply/{seq:int}", self.reply, methods=["POST"]),
+            Route("/c/{id}/draft/{seq:int}", self.draft, methods=["POST"]),
+            Route("/c/{id}/signed/{number}", self.signed, methods=["POST"]),
+        ]
+
+    async def reply(self, request: Request) -> Response:
+        """Send an answer, signed by the owner's key."""
+        _, answer = await self._answer(request)
+        events = await self.site.writer.write(answer.replied, answer.words)
+        return self.site.to(await self._sent(request, answer, events))
+
+    async def draft(self, request: Request) -> Response:
+        """The events that the browser is to sign, and where it sends them."""
+        fields, answer = await self._answer(request)
+        draft = self.site.writer.draft_by(answer.replied, answer.words, fields.get("pubkey", ""))
+        number = session_of(request).keep(Pending(answer=answer, draft=draft))
+        unsigned = [{**asdict(event), "tags": list(map(list, event.tags))} for event in draft.events]
+        return JSONResponse({"to": f"{self.site.base}/c/{answer.conversation}/signed/{number}", "events": unsigned})
+
+    async def signed(self, request: Request) -> Response:
+        """Publish what the browser has signed."""
+        number = str(request.path_params["number"])
+        fields = await self.site.fields(request)
+        pending = session_of(request).take_kept(number)
+        if not isinstance(pending, Pending) or pending.answer.conversation != id_of(request):
+            raise UsageError("This was sent before, or is too old. Nothing was sent; load the page again.")
+        events = await self.site.writer.publish(pending.draft, _events_of(fields.get("events", "")))
+        where = await self._sent(request, pending.answer, events)
+        return JSONResponse({"to": f"{self.site.base}{where}"})
+
+    async def _answer(self, request: Request) -> tuple[dict[str, str], Answer]:
+        """The fields of a form that answers, and what it says.
+
+        Raises:
+            UsageError: what it answers is over, or it says nothing that can be sent.
+        """
+        name = id_of(request)
+        seq = int(request.path_params["seq"])
+        fields = await self.site.posted(request, f"reply {name} {seq}")
+        asks, newest = await self.site.source.asks(name)
+        asked = next((ask for ask in asks if seq and ask.seq == seq), None)
+        replied = newest if seq == 0 else asked.replied if asked is not None else None
+        if replied is None:
+            raise UsageError(OVER)
+        state = await self.site.source.state(name)
+        answer = Answer(
+            conversation=name,
+            seq=seq,
+            kind=asked.kind if asked is not None else "turn",
+            replied=replied,
+            words=words_of(fields, asked),
+            is_from_waiting=fields.get("from") == "waiting",
+            last=state.next_seq - 1,
+        )
+        return fields, answer
+
+    async def _sent(self, request: Request, answer: Answer, events: tuple[str, ...]) -> str:
+        """The page that shows what became of an answer which was published."""
+        name = answer.conversation
+        outcome = await self.site.source.outcome(name, answer.last, events, answer.kind)
+        number = session_of(request).note(outcome)
+        if answer.is_from_waiting:
+            return f"/?sent={number}"
+        return f"/c/{name}?sent={number}{'' if answer.seq else '#newest'}"
+
+
+def words_of(fields: Mapping[str, str], asked: Ask | None) -> str:
+    """What a form says: a button's yes, no or option, else the words that were typed.
+
+    Raises:
+        UsageError: it is no button of that form.
+    """
+    text = fields.get("text", "")
+    said = fields.get("say", "")
+    if said == "no":
+        reason = " ".join(text.split())
+        return f"no: {reason}" if reason else "no"
+    if said == "yes":
+        if asked is None or not asked.is_whole:
+            raise UsageError("The page does not show all of it, so it cannot be allowed here. Nothing was sent.")
+        return "yes"
+    number = fields.get("option")
+    if number is None:
+        return text
+    options = asked.options if asked is not None else ()
+    if not (number.isascii() and number.isdecimal() and len(number) < 4 and int(number) < len(options)):
+        raise UsageError("There is no such option. Nothing was sent.")
+    return options[int(number)]
+
+
+def _events_of(text: str) -> list[Event]:
+    """Events as a browser has signed them; whether they are genuine is not checked here."""
+    try:
+        written = json.loads(text)
+        return [parse_event(event) for event in written]
+    except (ValueError, TypeError, RecursionError, InvalidEvent) as error:
+        raise UsageError("What the browser has signed cannot be read. Nothing was sent.") from error
