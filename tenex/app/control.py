@@ -80,7 +80,11 @@ def orders(
         """`reload`: as SIGHUP; a refused configuration is an error with all its faults."""
         needs_restart = await reload()
         disabled = {**reporter.disabled_agents(), **reporter.disabled()}
-        return {"needsRestart": needs_restart, "disabled": {slug: list(faults) for slug, faults in disabled.items()}}
+        return {
+            "needsRestart": needs_restart,
+            "disabled": {slug: list(faults) for slug, faults in disabled.items()},
+            "leftOut": reporter.left_out(),
+        }
 
     async def stop(_: Mapping[str, Any]) -> dict[str, Any]:
         """`stop`: as SIGTERM; answers before it has stopped."""

@@ -19,6 +19,7 @@ from tenex.core.port_values import QuestionReply
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.core.text import well_formed
 from tenex.core.tool_names import server_of
+from tenex.mcp.config import ServerConfig
 from tenex.mcp.connection import READY, Answer, CallFailed, CallTimedOut, ServerLost, ServerUnavailable
 from tenex.mcp.questions import NoAnswer, ServerQuestion, needs_input, question_in
 from tenex.mcp.results import File, read_result
@@ -210,7 +211,7 @@ class McpTools:
             question = question_in(result)
             if question is None:
                 raise Refusal(f"{server} asks for something that cannot be given here; nothing was done.")
-            values = _values_for(question, server, replies)
+            values = _values_for(question, named.config, replies)
             answer = Answer(key=question.key, values=values, state=result.request_state)
             result = await self._call(named, Replay.ONCE, arguments, answer)
         return result
@@ -225,7 +226,9 @@ class McpTools:
                 shown.append(f"[{part.kind} ({part.mime}, {len(part.data):,} bytes) is kept for people: {place}]")
             else:
                 shown.append(part)
-        text = plain_text("\n".join(shown))
+        hidden = named.config.hidden
+        hide = hidden.taken_out if reply.ok else hidden
+        text = hide(plain_text("\n".join(shown)))
         return ToolResult(ok=reply.ok, content=cut(text, MOST_TEXT) or "(It answered nothing.)")
 
 
@@ -240,13 +243,15 @@ def _listed(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _values_for(question: ServerQuestion, server: str, replies: Iterator[QuestionReply]) -> dict[str, Any] | None:
+def _values_for(
+    question: ServerQuestion, config: ServerConfig, replies: Iterator[QuestionReply]
+) -> dict[str, Any] | None:
     """The values of the next reply to exactly this question; what could not be read was asked for again.
 
     Raises:
         _Asks: there is none.
     """
-    text = well_formed(plain_text(question.text(server)))  # as it is recorded
+    text = well_formed(plain_text(question.text(config.name, config.hidden.taken_out)))  # as it is recorded
     wanted = text
     for reply in replies:
         if reply.question != wanted:

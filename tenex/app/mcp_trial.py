@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenex.configuration.mcp import read_mcp
+from tenex.configuration.mcp_launch import Launcher
 from tenex.core.config import Replay
 from tenex.core.errors import UsageError
 from tenex.core.memory.window import tokens
@@ -17,7 +18,6 @@ from tenex.mcp.servers import McpServers, NamedTool
 from tenex.settings import Settings, resolve_paths, suggestion
 from tenex.tools.sandbox import probe_bubblewrap
 
-from .mcp_launch import Launcher
 from .mcp_tools import traits_of
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from tenex.configuration.agents import former_keys
 from tenex.configuration.build import StaticContext, check_people, configure, reconfigure, shadow_of
 from tenex.configuration.mcp import read_mcp
+from tenex.configuration.mcp_launch import Launcher
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError, StoreDamaged
@@ -69,7 +70,6 @@ from .control import Awaited, orders
 from .direct_messages import DirectMessages
 from .index_updater import IndexUpdater, keep_cursors, oldest_cursor, oldest_new
 from .live_configuration import LiveConfiguration, Reloading
-from .mcp_launch import Launcher
 from .mcp_tools import McpTools
 from .page_process import PageProcess, command_of
 from .profile_publisher import ProfileAnnouncer
@@ -80,7 +80,7 @@ from .unread_kinds import UnreadKinds
 from .watch_stream import WatchStream
 
 MCP_SERVERS_START: Final = 5.0
-"""Seconds a start waits for MCP servers, so that work that goes on finds their tools; most need less than one."""
+"""Seconds a start and a reload wait for MCP servers, so that work finds their tools; most need less than one."""
 
 
 @asynccontextmanager
@@ -437,6 +437,7 @@ class Application:
             disabled=lambda: current.now.policy.disabled,
             disabled_agents=lambda: current.now.policy.disabled_agents,
             own_tools=lambda: current.now.own_tools.report(),  # noqa: PLW0108 - a reload replaces it
+            tools_left_out=lambda: current.now.own_tools.left_out(),  # noqa: PLW0108 - likewise
             today=self.daily.today,
             background=self.static.background.running,
             mcp=self.mcp.status,
@@ -484,6 +485,7 @@ class Application:
         self.profiles.change(changed.identities, changed.everybody)
         self.indicators.changed()
         self.coordinator.retry_held()
+        await self.mcp.settle(MCP_SERVERS_START)
         return needs_restart
 
     async def _keep_file(self, context: ExecutionContext, name: str, data: bytes) -> Path:

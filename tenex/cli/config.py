@@ -45,7 +45,7 @@ def check(given: Globals) -> None:
     except ConfigurationError as error:
         faults = [*error.faults]
     if faults:
-        given.show({"ok": False, "file": None, "faults": faults, "remarks": []}, "")
+        given.show({"ok": False, "file": None, "faults": faults, "remarks": remarks}, "", *remarks)
         raise ConfigurationError(faults)
     found = {"ok": True, "file": file and str(file), "faults": [], "remarks": remarks}
     given.show(found, f"ok: {file or 'no tenex.toml, the defaults'}", *remarks)

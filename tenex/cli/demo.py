@@ -89,6 +89,8 @@ def demo(
     where = resolve_paths(settings)
     models, announcement = demo_model(settings, where.keys, model, in_terminal=sys.stdin.isatty())
     announcement += f"\nFolder: {where.workspace}, where the agents work."
+    if _is_elsewhere(given, workspace, where.data):
+        announcement += " To work in this one: `tenex demo --workspace .`"
     hold(
         given,
         message,
@@ -96,6 +98,14 @@ def demo(
         overrides={**own, **({"models": models} if models else {})},
         announcement=announcement,
     )
+
+
+def _is_elsewhere(given: Globals, workspace: Path | None, data: Path) -> bool:
+    """Whether the data folder is not the current one, and no one has named it: it is the state folder."""
+    if workspace is not None or given.data is not None or os.environ.get("TENEX_DATA"):
+        return False
+    cwd = current_folder()
+    return cwd is not None and data != cwd
 
 
 def _workspace(given: Globals, folder: Path) -> dict[str, Any]:

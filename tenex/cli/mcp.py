@@ -25,13 +25,22 @@ NameArgument = Annotated[
 
 @register(mcp, "list")
 def list_(given: Globals) -> None:
-    """List the MCP servers that are configured, and why others cannot be used. Nothing is started."""
+    """List the MCP servers that are configured, and why some cannot be used. None is started."""
     from tenex.configuration.mcp import read_mcp
+    from tenex.configuration.mcp_launch import unstartable
     from tenex.mcp.servers import missing_sdk
+    from tenex.settings import resolve_paths
 
-    configured = read_mcp(given.settings())
-    shown = [_described(server) for server in configured.servers]
-    lines = [_line(server) for server in configured.servers]
+    settings = given.settings()
+    configured = read_mcp(settings)
+    shown = []
+    lines = []
+    with output.without_logs():
+        reasons = unstartable(configured, resolve_paths(settings))
+    for server in configured.servers:
+        why = reasons.get(server.name, "")
+        shown.append({**_described(server), **({"fault": why} if why else {})})
+        lines.append(_line(server) + (f". CANNOT BE STARTED: {output.one_line(why)}" if why else ""))
     for name, why in configured.faults.items():
         shown.append({"name": name, "fault": why})
         lines.append(f"{output.one_line(name)}  cannot be used: {output.one_line(why)}")
@@ -47,7 +56,10 @@ def try_(given: Globals, name: NameArgument = "") -> None:
     for server in trial.servers:
         if server["state"] == "ready":
             tools = count(server["tools"], "tool")
-            lines.append(f"{server['name']}  ready in {server['seconds']:g} s, {tools}, MCP {server['protocol']}")
+            remark = f"; {server['remark']}" if server.get("remark") else ""
+            lines.append(
+                f"{server['name']}  ready in {server['seconds']:g} s, {tools}, MCP {server['protocol']}{remark}"
+            )
         else:
             lines.append(f"{server['name']}  FAILED: {output.one_line(server['why'] or server['state'])}")
     none = "" if trial.servers else "There are no MCP servers."

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tenex.core.errors import UsageError
-from tenex.core.installation import pip_install
 
 from .shared import output
 from .shared.options import Globals
@@ -43,14 +42,14 @@ def serve(
     Anyone who can start it can write as the owner whose key is in this data folder. What is sent so is a message: it
     approves nothing, gives no commands and skips no checks.
     """
-    try:
-        import mcp.server  # noqa: F401
-    except ImportError:
-        raise UsageError(f"MCP is not installed. Run: {pip_install(extra='mcp')}") from None
+    from tenex.mcp.servers import missing_sdk
     from tenex.telemetry import configure
 
     from .shared.lookup import on_folder
 
+    why = missing_sdk()
+    if why:
+        raise UsageError(why)
     sender = _sender(given, relay)
     telemetry = configure("error", "auto")  # on stderr
 

@@ -214,6 +214,8 @@ def _mcp(servers: list[dict[str, Any]]) -> Iterator[str]:
             restarts = max(0, server["starts"] - 1)
             again = f", started again {count(restarts, 'time')}" if restarts else ""
             yield f"  {_mark('ready')}{server['name']}  {count(server['tools'], 'tool')}{again}"
+            if server.get("remark"):
+                yield f"  - {server['name']}: {server['remark']}"
         else:
             why = f": {server['why']}" if server.get("why") else ""
             yield f"  {_mark(server['state'])}{server['name']}{why}"

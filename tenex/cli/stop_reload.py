@@ -65,7 +65,8 @@ def stop(given: Globals, timeout: TimeoutOption = 60.0) -> None:
 def reload(given: Globals, timeout: TimeoutOption = 60.0) -> None:
     """Have the daemon of this data folder read its settings, agents, workflows and keys of models again.
 
-    If something is refused, all faults are printed, and the daemon goes on with what it has.
+    If something is refused, all faults are printed, and the daemon goes on with what it has. The exit code is 1 where
+    an agent, a workflow, a tool, a skill or an MCP server was left out and the rest is in force.
     """
     where = given.paths()
     until = time.monotonic() + timeout
@@ -78,8 +79,12 @@ def reload(given: Globals, timeout: TimeoutOption = 60.0) -> None:
     except OSError as error:
         why = str(error) or f"no answer within {timeout:g} s"
         raise TenexError(f"Process {pid} may not have reloaded: {why}. Look with `tenex status`.") from error
-    disabled = [f"{name} is disabled: {' '.join(faults)}" for name, faults in done.get("disabled", {}).items()]
-    given.show(done, "\n".join([f"Reloaded (process {pid}).", *done.get("needsRestart", ()), *disabled]))
+    missing = [f"{name} is disabled: {' '.join(faults)}" for name, faults in done.get("disabled", {}).items()]
+    missing += [f"Left out: {sentence}" for sentence in done.get("leftOut", ())]
+    head = f"Reloaded (process {pid}), but for what is named below." if missing else f"Reloaded (process {pid})."
+    given.show(done, "\n".join([head, *done.get("needsRestart", ()), *missing]))
+    if missing:
+        raise typer.Exit(1)
 
 
 def reload_running(where: "ProjectPaths") -> str:

@@ -9,14 +9,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tenex.core.ids import Slug
+from tenex.core.tool_names import server_of
 from tenex.log import get_logger
+from tenex.plugins.kinds import register_kinds
 from tenex.plugins.names import RESERVED, fault_of_name
 from tenex.plugins.sources import Plugins, find_plugins
 from tenex.prompting import PromptLibrary
 from tenex.prompting.render import SkillLines
 from tenex.settings import ProjectPaths, Settings, suggestion
 from tenex.settings.sections import CommandTool
-from tenex.tools.command_template import CommandTemplate, command_tool, read_template, why_not_offered
+from tenex.tools.command_template import CommandTemplate, Placeholder, command_tool, read_template, why_not_offered
+from tenex.tools.project_commands import missing_program
+from tenex.tools.project_environment import ProjectEnvironment
 from tenex.tools.read_skill import NAME as READ_SKILL
 from tenex.tools.sandbox import RunPolicy
 from tenex.tools.shell_runner import Programs
@@ -59,7 +63,9 @@ class OwnTools:
         places |= {f"tools.agents.{slug}.add": one.add for slug, one in tools.agents.items()}
         for place, names in places.items():
             for name in names:
-                if name not in known:
+                if server_of(name):
+                    yield f"{place}: {name} is a tool of an MCP server; name it under `tools` in an agent's own file"
+                elif name not in known:
                     yield f"{place}: there is no tool {name!r}; {suggestion(name, known)}"
         agents = [*map(str, library.definitions), *map(str, library.faults)]
         for slug in tools.agents:
@@ -77,6 +83,16 @@ class OwnTools:
             if name not in had
         ]
 
+    def missing_programs(self, project: ProjectEnvironment) -> list[str]:
+        """Commands whose program is not there now, each as a sentence: the workspace may still get it."""
+        lines = {name: tuple(map(_shown, template.arguments)) for name, template in self.commands.items()}
+        missing = {name: missing_program(project, line) for name, line in lines.items()}
+        return [
+            f"tools.commands.{name}: there is no {program} for it here; install it, or correct `run`"
+            for name, program in missing.items()
+            if program
+        ]
+
     def skill_lines(self) -> SkillLines:
         """The skills as prompts list them."""
         return SkillLines(
@@ -87,7 +103,7 @@ class OwnTools:
     def load(
         self, library: PromptLibrary, workspace: Workspace, policy: RunPolicy, programs: Programs | None
     ) -> "Loaded":
-        """Load the tools that agents of the library have; what is wrong is logged.
+        """Load the tools that agents of the library have, and kinds of conversation; what is wrong is logged.
 
         Args:
             library: the agents.
@@ -102,8 +118,9 @@ class OwnTools:
         reasons = {name: why_not_offered(template, policy) for name, template in self.commands.items()}
         if programs is not None:
             tools += [command_tool(self.commands[name], programs) for name, why in reasons.items() if not why]
+        kinds = register_kinds(self.settings.plugins.allow)
         unavailable = (f"tools.commands.{name}: {why}" for name, why in reasons.items() if why)
-        loaded = Loaded(self, tuple(tools), (*self.faults, *unavailable, *self.unknown(library)))
+        loaded = Loaded(self, tuple(tools), (*self.faults, *kinds, *unavailable, *self.unknown(library)))
         loaded.log()
         return loaded
 
@@ -115,7 +132,7 @@ class Loaded:
     own: OwnTools
     tools: tuple[Tool, ...]
     faults: tuple[str, ...]
-    """Of the settings, each as a sentence that begins with one."""
+    """Of the settings and of kinds of conversation, each as a sentence that begins with its place."""
 
     def log(self) -> None:
         """Log what was loaded and what was not."""
@@ -128,6 +145,10 @@ class Loaded:
             log.error("tool.left_out", fault=fault)
         for fault in self.own.skills.faults:
             log.warning("skill.left_out", fault=fault)
+
+    def left_out(self) -> list[str]:
+        """A sentence for each tool and skill that cannot be used."""
+        return [*self.own.plugins.faults(), *self.faults, *self.own.skills.faults]
 
     def report(self) -> list[dict[str, Any]]:
         """What `tenex status` shows: files and packages with their tools, and everything that was left out."""
@@ -182,6 +203,11 @@ def _template(name: str, given: CommandTool, faults: list[str]) -> CommandTempla
         timeout=given.timeout,
     )
     return None if faults else template
+
+
+def _shown(argument: tuple[str | Placeholder, ...]) -> str:
+    """An argument of a command as it is written."""
+    return "".join(part if isinstance(part, str) else f"{{{part.name}}}" for part in argument)
 
 
 def _named(library: PromptLibrary) -> frozenset[str]:

@@ -17,6 +17,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from tenex.core.errors import ConfigurationError
 from tenex.core.file_guard import guarded
 
+from .hidden import ORDINARY, Hidden, hidden_values
+
 LARGEST: Final = 1024**2
 """Bytes of a file with servers."""
 PREFIX: Final = 32
@@ -62,6 +64,8 @@ class ServerConfig:
     """By its tool, what becomes of a call whose result was lost."""
     timeout: float = 60
     """Seconds a call may take."""
+    hidden: Hidden = field(default_factory=Hidden)
+    """Takes what it was given as secrets out of a text: what it says is printed, logged and kept."""
 
     @property
     def is_program(self) -> bool:
@@ -198,16 +202,18 @@ def _server(name: str, place: str, written: Any, environment: Mapping[str, str])
     url = expand("url", entry.url)
     if url:
         _check_url(url, place)
+    env = {key: expand(f"env.{key}", text) for key, text in entry.env.items()}
+    headers = {key: expand(f"headers.{key}", text) for key, text in entry.headers.items()}
     return ServerConfig(
         name=name,
         prefix=prefix,
         place=place,
         command=expand("command", entry.command),
         args=tuple(expand(f"args[{index}]", text) for index, text in enumerate(entry.args)),
-        env={key: expand(f"env.{key}", text) for key, text in entry.env.items()},
+        env=env,
         cwd=expand("cwd", entry.cwd),
         url=url,
-        headers={key: expand(f"headers.{key}", text) for key, text in entry.headers.items()},
+        headers=headers,
         trust=entry.trust,
         sandbox=entry.sandbox,
         network=entry.network,
@@ -215,6 +221,7 @@ def _server(name: str, place: str, written: Any, environment: Mapping[str, str])
         tools=frozenset(entry.tools),
         replay=entry.replay,
         timeout=entry.timeout,
+        hidden=hidden_values(expand.used, env, headers, url),  # the last, once all was expanded
     )
 
 
@@ -251,6 +258,8 @@ class _Expansion:
     def __init__(self, environment: Mapping[str, str], place: str) -> None:
         self._environment = environment
         self._place = place
+        self.used: list[str] = []
+        """The values of variables that were put in, but those that hold no secret."""
 
     def __call__(self, key: str, text: str) -> str:
         """The text with its variables.
@@ -264,6 +273,8 @@ class _Expansion:
             default = match[2]
             set_to = self._environment.get(name)
             if set_to or (set_to is not None and default is None):
+                if name not in ORDINARY:
+                    self.used.append(set_to)
                 return set_to
             if default is None:
                 raise ServerFault(

@@ -13,11 +13,16 @@ and to a question after it, marks this generation of it as lost: the owner leave
 one. The pauses grow while starts fail. A caller that waits cuts a long pause short.
 
 A server that ended keeps its tools listed, for they are in prompts and requests of work that goes on; the list is
-replaced when it has started again, or says that it has changed.
+replaced when it has started again, or says that it has changed. In the protocol of 2026-07-28 it says so only to who
+listens, so a task beside the owner does.
+
+What a server sends is limited (`limits`) and has its secrets taken out (`hidden`) before it is in any sentence.
 """
 
 import asyncio
 import importlib.metadata
+import json
+import logging
 import random
 import re
 from collections.abc import Callable, Mapping
@@ -29,10 +34,25 @@ from typing import Any, Final
 from tenex.core.backoff import Backoff
 from tenex.core.errors import RemoteError, TenexError, TransientError
 from tenex.core.installation import DISTRIBUTION
-from tenex.core.text import printable, redact
+from tenex.core.text import printable
 from tenex.log import get_logger
 
 from .config import ServerConfig
+from .limits import (
+    EXCEEDED,
+    LARGEST_LIST,
+    LARGEST_LISTS,
+    MOST_MESSAGES,
+    MOST_PAGES,
+    MOST_TOOLS,
+    TOO_LARGE,
+    TOO_LONG_LIST,
+    TOO_MANY_LISTS,
+    TOO_MANY_PAGES,
+    TOO_MANY_TOOLS,
+    LimitExceeded,
+    Rate,
+)
 from .stdio import ErrorOutput, Program, stdio_transport
 
 START: Final = 30.0
@@ -48,18 +68,25 @@ PATIENCE: Final = 5.0
 """Seconds of a pause that no caller can cut short: a server that cannot start must not be started without end."""
 STABLE: Final = 60.0
 """Seconds after which a server that ends counts as one that has worked."""
-CONNECT: Final = 10.0
-"""Seconds to connect to an address."""
-MOST_TOOLS: Final = 500
-"""Of one server: more is a fault of it."""
+WRITTEN: Final = 30.0
+"""Seconds that a call may take beyond its timeout, which begins once it was written."""
+AGAIN: Final = 5.0
+"""Seconds between two readings of a list of tools that changes: a server may say so without end."""
+CANCELLATIONS: Final = 50
+"""Of the task that listens for changes, each after a moment."""
 MOST_REASON: Final = 300
 
 _CLOSED: Final = -32000
 _TIMED_OUT: Final = -32001
 _NO_METHOD: Final = -32601
 _NO_REQUEST: Final = -32600
+_LISTENING: Final = "2026-07-28"
+"""The first protocol in which a server says what has changed only to who listens."""
 _LIST_CHANGED: Final = "notifications/tools/list_changed"
 _ADDRESS: Final = re.compile(r"https?://[^\s'\"]+")
+_VALUE: Final = re.compile(r", input_value=.*?, input_type=\w+")
+"""What pydantic shows of what it refuses, cut in its middle, so that a secret in it would not be recognised."""
+_SILENT: Final = "it did not answer any more"
 
 log = get_logger(__name__)
 
@@ -136,6 +163,7 @@ class ServerConnection:
         draw: Callable[[float, float], float] = random.uniform,
         start: float = START,
         ready: float = READY,
+        again: float = AGAIN,
     ) -> None:
         """Take what is configured; `run` starts it. `on_tools` is called when the tools have changed."""
         self.config = config
@@ -145,6 +173,8 @@ class ServerConnection:
         """`starting`, `ready`, `waiting` for its next start, or `stopped`."""
         self.why = ""
         """Why it does not run, or ended last."""
+        self.remark = ""
+        """What is left out of a server that runs; "" for nothing."""
         self.protocol = ""
         self.is_settled = asyncio.Event()
         """Set once it was ready, or a start has failed."""
@@ -153,12 +183,18 @@ class ServerConnection:
         self._backoff = Backoff(FIRST_PAUSE, MOST_PAUSE, draw)
         self._start = start
         self._patience = ready
+        self._again = again
         self._client: Any = None
         self._generation = 0
         self._is_ready = asyncio.Event()
         self._attention = asyncio.Event()
         """Set where the owner has something to do: the connection is lost, or the list has changed."""
         self._lost_why = ""
+        self._is_lost = asyncio.Event()
+        self._is_ended = False
+        """Whether the owner was cancelled by who started it."""
+        self._listed = 0
+        """Bytes of the lists of tools that this generation has sent."""
         self._wanted = asyncio.Event()
         """Set by a caller that waits."""
 
@@ -195,15 +231,17 @@ class ServerConnection:
 
     async def _live(self) -> str:
         """Start the server and keep it until its connection is lost; returns why it was."""
-        errors = ErrorOutput()
+        errors = ErrorOutput(self.config.hidden)
         self._lost_why = ""
+        self._listed = 0
         self._attention.clear()
+        self._is_lost.clear()
         reason = ""
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._start):
                     client = await self._enter(stack, errors)
-                    tools = await _listed(client)
+                    tools = await self._list(client)
                 self._publish(client, tools)
                 await self._attend(client)
         except TimeoutError:
@@ -215,25 +253,37 @@ class ServerConnection:
         except (Exception, BaseExceptionGroup) as error:  # whatever a server does, it is started again
             if _is_cancelled():
                 raise
-            reason = _reason(error)
+            reason = self._reason(error)
+            if reason == _SILENT and self._client is None:
+                reason = f"it did not answer within {self._start:g} s"
         finally:
             self._client = None
             self._is_ready.clear()
+        if self._is_ended:  # the scopes that were left have taken the cancellation for theirs
+            raise asyncio.CancelledError
         reason = self._lost_why or reason
         if errors.last_line:
             reason = f"{reason}: {errors.last_line}"
-        return printable(redact(reason))[:MOST_REASON]
+        return printable(self.config.hidden(reason))[:MOST_REASON]
 
     async def _enter(self, stack: AsyncExitStack, errors: ErrorOutput) -> Any:
         config = self.config
         generation = self._generation
+        rate = Rate(MOST_MESSAGES)
+
+        def on_end(why: str) -> None:
+            self._lose(generation, why)
+
         sdk = await asyncio.to_thread(import_module, "mcp.client")
         types = await asyncio.to_thread(import_module, "mcp_types")
+        _silence_sdk()
         if config.is_program:
             program = await asyncio.to_thread(self._launch, config)
-            transport: Any = stdio_transport(program, errors, lambda why: self._lose(generation, why))
+            transport: Any = stdio_transport(program, errors, rate, on_end)
         else:
-            transport = await _http_transport(stack, config)
+            from .http import http_transport  # with the SDK, which is there now
+
+            transport = http_transport(config, rate, on_end)
         client = sdk.Client(
             transport,
             read_timeout_seconds=self._start,
@@ -242,7 +292,10 @@ class ServerConnection:
             elicitation_callback=_not_during_a_call,
             cache=None,
         )
-        return await stack.enter_async_context(client)
+        entered = await stack.enter_async_context(client)
+        # a model needs no check by the schema of a server, whose expressions may take for ever
+        entered.session.validate_tool_result = _take_as_it_is
+        return entered
 
     def _publish(self, client: Any, tools: tuple[ServerTool, ...]) -> None:
         self._client = client
@@ -257,15 +310,99 @@ class ServerConnection:
 
     async def _attend(self, client: Any) -> None:
         """Return once the connection is lost; until then read the list of tools again where it has changed."""
-        while not self._lost_why:
-            await self._attention.wait()
-            self._attention.clear()
-            if not self._lost_why:
-                self._take(await _listed(client))
+        listener = asyncio.create_task(self._listen(client), name=f"changes of the MCP server {self.config.name}")
+        try:
+            while not self._lost_why:
+                await self._attention.wait()
+                self._attention.clear()
+                if self._is_lost.is_set():
+                    return
+                async with asyncio.timeout(self._start):
+                    tools = await self._list(client)
+                self._take(tools)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._again):
+                        await self._is_lost.wait()
+        except asyncio.CancelledError as error:
+            self._is_ended = not _is_of_scope(error)
+            raise
+        finally:
+            await _end(listener)
+
+    async def _listen(self, client: Any) -> None:
+        """Have a server of the newest protocol say when its tools change; the changes come as messages."""
+        if self.protocol < _LISTENING:
+            return
+        pauses = Backoff(self._again, MOST_PAUSE)
+        while True:
+            try:
+                async with client.listen(tools_list_changed=True) as changes:
+                    self._attention.set()  # it may have changed before
+                    async for _ in changes:
+                        pauses.reset()
+            except asyncio.CancelledError:
+                if _is_cancelled():
+                    raise
+                return
+            except Exception as error:  # noqa: BLE001 - whatever becomes of it, the tools are there
+                if getattr(error, "code", None) == _NO_METHOD:
+                    return
+            await asyncio.sleep(pauses.next())
+
+    async def _list(self, client: Any) -> tuple[ServerTool, ...]:
+        """The tools of a server that are wanted; none where it has no list.
+
+        Raises:
+            LimitExceeded: there is no end of them.
+        """
+        chosen = self.config.tools
+        tools: list[ServerTool] = []
+        size = 0
+        cursor = None
+        for _ in range(MOST_PAGES):
+            page = await _page(client, cursor)
+            if page is None:
+                return ()
+            size += self._weighed(page)
+            if size > LARGEST_LIST:
+                raise LimitExceeded(TOO_LONG_LIST)
+            tools += [self._tool(listed) for listed in page.tools if not chosen or listed.name in chosen]
+            cursor = page.next_cursor
+            if not cursor or len(tools) > MOST_TOOLS:
+                self._remark_on(len(tools))
+                return tuple(tools[:MOST_TOOLS])
+        raise LimitExceeded(TOO_MANY_PAGES)
+
+    def _weighed(self, page: Any) -> int:
+        """The bytes of the tools on a page.
+
+        Raises:
+            LimitExceeded: with those that this generation has sent before they are too many.
+        """
+        size = sum(map(_size, page.tools))
+        self._listed += size
+        if self._listed > LARGEST_LISTS:
+            raise LimitExceeded(TOO_MANY_LISTS)
+        return size
+
+    def _remark_on(self, tools: int) -> None:
+        before = self.remark
+        self.remark = TOO_MANY_TOOLS if tools > MOST_TOOLS else ""
+        if self.remark and not before:
+            log.warning("mcp.tools_left_out", server=self.config.name, reason=self.remark)
+
+    def _tool(self, listed: Any) -> ServerTool:
+        hints = listed.annotations
+        hidden = self.config.hidden
+        return ServerTool(
+            name=listed.name,
+            description=hidden.taken_out(listed.description or listed.title or ""),
+            schema=hidden.in_json(listed.input_schema),
+            reads_only=bool(hints and hints.read_only_hint),
+            is_idempotent=bool(hints and hints.idempotent_hint),
+        )
 
     def _take(self, tools: tuple[ServerTool, ...]) -> None:
-        chosen = self.config.tools
-        tools = tuple(tool for tool in tools if not chosen or tool.name in chosen)
         if tools != self.tools:
             self.tools = tools
             self._on_tools()
@@ -280,6 +417,7 @@ class ServerConnection:
             self._lost_why = why
             self._client = None
             self._is_ready.clear()
+            self._is_lost.set()
             self._attention.set()
 
     # ---- callers ----
@@ -316,9 +454,10 @@ class ServerConnection:
         self.counters.calls += 1
         try:
             more = {} if answer is None else {"input_responses": answer.responses(), "request_state": answer.state}
-            return await client.session.call_tool(
-                tool, dict(arguments), read_timeout_seconds=self.config.timeout, allow_input_required=True, **more
-            )
+            async with asyncio.timeout(self.config.timeout + WRITTEN):
+                return await client.session.call_tool(
+                    tool, dict(arguments), read_timeout_seconds=self.config.timeout, allow_input_required=True, **more
+                )
         except asyncio.CancelledError as error:
             if _is_cancelled():
                 raise
@@ -328,23 +467,33 @@ class ServerConnection:
 
     async def _failure(self, client: Any, generation: int, error: Exception) -> TenexError:
         """What the error of a call means."""
+        reason = self._reason(error)
         if generation != self._generation or self._client is not client or _is_of_connection(error):
-            return self._lost(generation, _reason(error))
+            return self._lost(generation, reason)
         code = getattr(error, "code", None)
         if code == _TIMED_OUT:
             self.counters.failures += 1
             if not await self._answers(client):
-                self._lose(generation, "it did not answer any more")
+                self._lose(generation, _SILENT)
             return CallTimedOut(f"{self.config.name} did not answer within {self.config.timeout:g} s")
+        if reason == TOO_LARGE:
+            return CallFailed(f"{self.config.name} gave no answer: {reason}")
         if isinstance(code, int):
-            return CallFailed(_reason(error))
+            return CallFailed(reason)
         self.counters.failures += 1
-        return CallFailed(f"{self.config.name} answered with what MCP does not permit: {_reason(error)}"[:MOST_REASON])
+        return CallFailed(f"{self.config.name} answered with what MCP does not permit: {reason}"[:MOST_REASON])
 
     def _lost(self, generation: int, why: str) -> ServerLost:
         self.counters.failures += 1
         self._lose(generation, why)
+        if self._lost_why in EXCEEDED:
+            return ServerLost(f"{self.config.name} was ended while this ran: {self._lost_why}")
         return ServerLost(f"{self.config.name} ended while this ran")
+
+    def _reason(self, error: BaseException) -> str:
+        """What an error says, in one line and without secrets."""
+        words = self.config.hidden(_words(error))
+        return (TOO_LARGE if TOO_LARGE in words else words)[:MOST_REASON]
 
     async def _answers(self, client: Any) -> bool:
         """Whether the server still answers questions."""
@@ -358,6 +507,15 @@ class ServerConnection:
         except Exception as error:  # noqa: BLE001 - an error is an answer, unless it is that there is none
             return isinstance(getattr(error, "code", None), int) and not _is_of_connection(error)
         return True
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    """Cancel a task until it ends: the SDK takes a cancellation for its own where one of its scopes is just left."""
+    for _ in range(CANCELLATIONS):
+        task.cancel()
+        await asyncio.wait([task], timeout=LEAST_PAUSE)
+        if task.done():
+            return
 
 
 def _own_version() -> str:
@@ -379,6 +537,11 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+def _is_of_scope(error: asyncio.CancelledError) -> bool:
+    """Whether a scope of anyio has cancelled this task."""
+    return bool(error.args) and str(error.args[0]).startswith("Cancelled via cancel scope")
+
+
 def _is_of_connection(error: BaseException) -> bool:
     """Whether an error means that the connection is gone."""
     if isinstance(error, BaseExceptionGroup):
@@ -393,7 +556,7 @@ def _is_of_connection(error: BaseException) -> bool:
     return isinstance(error, OSError) or module in ("httpx2", "httpcore2", "anyio")
 
 
-def _reason(error: BaseException) -> str:
+def _words(error: BaseException) -> str:
     """The first cause in one line, without addresses and other values of ours."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -401,48 +564,40 @@ def _reason(error: BaseException) -> str:
         return f"{error.filename}: there is no such program"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'it'}: {error.strerror}"
-    words = _ADDRESS.sub("its address", " ".join(str(error).split()))
+    if isinstance(error, TimeoutError):
+        return _SILENT
+    words = _VALUE.sub("", _ADDRESS.sub("its address", " ".join(str(error).split())))
     if isinstance(error, TenexError) or isinstance(getattr(error, "code", None), int):
-        return words[:MOST_REASON]
-    return f"{type(error).__name__}: {words}"[:MOST_REASON] if words else type(error).__name__
+        return words
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 
-async def _http_transport(stack: AsyncExitStack, config: ServerConfig) -> Any:
-    http = await asyncio.to_thread(import_module, "httpx2")
-    module = await asyncio.to_thread(import_module, "mcp.client.streamable_http")
-    client = http.AsyncClient(
-        headers=dict(config.headers),
-        timeout=http.Timeout(CONNECT, read=config.timeout + START),
-        follow_redirects=False,  # the headers hold a key
-    )
-    await stack.enter_async_context(client)
-    return module.streamable_http_client(config.url, http_client=client, terminate_on_close=False)
+async def _page(client: Any, cursor: str | None) -> Any:
+    """A page of the list of tools; None where the server has no list."""
+    try:
+        return await client.list_tools(cursor=cursor)
+    except Exception as error:
+        if getattr(error, "code", None) == _NO_METHOD:
+            return None
+        raise
 
 
-async def _listed(client: Any) -> tuple[ServerTool, ...]:
-    """All tools of a server; none where it has no list."""
-    tools: list[ServerTool] = []
-    cursor = None
-    while len(tools) < MOST_TOOLS:
-        try:
-            page = await client.list_tools(cursor=cursor)
-        except Exception as error:
-            if getattr(error, "code", None) == _NO_METHOD:
-                return ()
-            raise
-        tools += map(_tool, page.tools)
-        cursor = page.next_cursor
-        if not cursor:
-            break
-    return tuple(tools[:MOST_TOOLS])
+async def _take_as_it_is(_tool: str, _result: Any) -> None:
+    """Check nothing."""
 
 
-def _tool(listed: Any) -> ServerTool:
-    hints = listed.annotations
-    return ServerTool(
-        name=listed.name,
-        description=listed.description or listed.title or "",
-        schema=listed.input_schema,
-        reads_only=bool(hints and hints.read_only_hint),
-        is_idempotent=bool(hints and hints.idempotent_hint),
+def _silence_sdk() -> None:
+    """Log nothing of the SDK, which logs what servers send, secrets among it: our own sentences say what happened."""
+    sdk = logging.getLogger("mcp")
+    if sdk.propagate:
+        sdk.addHandler(logging.NullHandler())
+        sdk.propagate = False
+
+
+def _size(listed: Any) -> int:
+    """Bytes of a tool in a list."""
+    texts = (listed.name, listed.title, listed.description)
+    schemas = (listed.input_schema, listed.output_schema)
+    return sum(len(text.encode("utf-8", "replace")) for text in texts if text) + sum(
+        len(json.dumps(schema)) for schema in schemas if schema
     )

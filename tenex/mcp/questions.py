@@ -1,7 +1,7 @@
 """What a server asks a person during a call (elicitation), as text; and the answer, as the server wants it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,12 +30,12 @@ class ServerQuestion:
     """The fields of the form, each with its schema."""
     required: frozenset[str]
 
-    def text(self, server: str) -> str:
-        """The question as a person reads it, with how to answer."""
+    def text(self, server: str, hide: Callable[[str], str] = str) -> str:
+        """The question as a person reads it, with how to answer; `hide` takes out what no one is to read."""
         lines = [f"The MCP server {server} asks: {' '.join(self.message.split())}"]
         if self.url:
             lines.append(f"It wants you to open {self.url}. Answer `done` when you have, or `decline`.")
-            return "\n".join(lines)[:MOST_CHARACTERS]
+            return hide("\n".join(lines))[:MOST_CHARACTERS]
         lines += [_line(name, schema, is_needed=name in self.required) for name, schema in self.fields.items()]
         if len(self.fields) > 1:
             lines.append("Answer with a line for each, `name: value`, or `decline`.")
@@ -43,7 +43,7 @@ class ServerQuestion:
             lines.append("Answer with the value, or `decline`.")
         else:
             lines.append("Answer yes or no.")
-        return "\n".join(lines)[:MOST_CHARACTERS]
+        return hide("\n".join(lines))[:MOST_CHARACTERS]
 
     def read(self, answer: str) -> dict[str, Any] | None:
         """The values of an answer by field; None where the person declines.

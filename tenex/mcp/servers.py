@@ -135,7 +135,10 @@ class McpServers:
             by_name = {tool.name: tool for tool in connection.tools}
             names, refused = tool_names(connection.config.prefix, [tool.name for tool in connection.tools])
             if refused:
-                log.error("mcp.tools_left_out", server=connection.config.name, tools=refused, reason="the same name")
+                names_left_out = [connection.config.hidden(name) for name in refused]
+                log.error(
+                    "mcp.tools_left_out", server=connection.config.name, tools=names_left_out, reason="the same name"
+                )
             for name, tool in names.items():
                 named[name] = NamedTool(name=name, tool=by_name[tool], connection=connection)
         self._tools = named
@@ -161,6 +164,7 @@ class McpServers:
                     "name": connection.config.name,
                     "state": connection.state,
                     "why": connection.why,
+                    **({"remark": connection.remark} if connection.remark else {}),
                     "tools": len(connection.tools),
                     "protocol": connection.protocol,
                     "starts": counters.starts,

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-LONGEST_LINE: Final = 4 * 1024**2
-"""Bytes of one message: no result of a tool needs more, and one is in memory several times."""
+from .hidden import Hidden
+from .limits import LARGEST_MESSAGE, TOO_LARGE, TOO_MANY_MESSAGES, Rate
+
 GRACE: Final = 1.0
 """Seconds a server has to end after its input was closed."""
 READ_WITHIN: Final = 20.0
@@ -40,29 +41,37 @@ class Program:
 
 
 class ErrorOutput:
-    """The newest of what a server has written to its error output."""
+    """The newest of what a server has written to its error output, without its secrets."""
 
-    def __init__(self) -> None:
+    def __init__(self, hidden: Hidden) -> None:
+        self._hidden = hidden
         self._kept = b""
+        self._room = _KEPT + hidden.longest
+        self._is_cut = False
 
     def add(self, chunk: bytes) -> None:
         """Keep the end of it."""
-        self._kept = (self._kept + chunk)[-_KEPT:]
+        kept = self._kept + chunk
+        self._is_cut = self._is_cut or len(kept) > self._room
+        self._kept = kept[-self._room :]
 
     @property
     def last_line(self) -> str:
         """The last line that is not empty; "" for none."""
-        lines = [line.strip() for line in self._kept.decode("utf-8", "replace").splitlines()]
+        text = self._hidden(self._kept.decode("utf-8", "replace"))
+        if self._is_cut:  # a secret may have been cut, and the rest of it is not recognised
+            text = text[self._hidden.longest :]
+        lines = [line.strip() for line in text.splitlines()]
         return next((line for line in reversed(lines) if line), "")
 
 
 @asynccontextmanager
 async def stdio_transport(
-    program: Program, errors: ErrorOutput, on_end: Callable[[str], None]
+    program: Program, errors: ErrorOutput, rate: Rate, on_end: Callable[[str], None]
 ) -> AsyncIterator[tuple[Any, Any]]:
     """Start a server and give the streams of its messages; on leaving it has ended, with all it started in its group.
 
-    `on_end` gets the reason where the server ends or breaks the protocol before that.
+    `on_end` gets the reason where the server ends, breaks the protocol or sends too much before that.
 
     Raises:
         OSError: it cannot be started.
@@ -74,12 +83,12 @@ async def stdio_transport(
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        limit=LONGEST_LINE,
+        limit=LARGEST_MESSAGE,
         start_new_session=True,
         env=dict(program.environment),
         cwd=program.folder,
     )
-    pipes = _Pipes(process, errors, on_end)
+    pipes = _Pipes(process, errors, rate, on_end)
     try:
         async with anyio.create_task_group() as group:
             for work in (pipes.read, pipes.write, pipes.listen):
@@ -101,11 +110,18 @@ async def stdio_transport(
 class _Pipes:
     """What goes between the pipes of a process and the streams of a session."""
 
-    def __init__(self, process: asyncio.subprocess.Process, errors: ErrorOutput, on_end: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        errors: ErrorOutput,
+        rate: Rate,
+        on_end: Callable[[str], None],
+    ) -> None:
         import anyio
 
         self._process = process
         self._errors = errors
+        self._rate = rate
         self._on_end = on_end
         self._to_session, self.from_server = anyio.create_memory_object_stream[Any](0)
         self.to_server, self._from_session = anyio.create_memory_object_stream[Any](0)
@@ -144,15 +160,19 @@ class _Pipes:
             try:
                 line = await self._process.stdout.readline()
             except ValueError:
-                self._ended(f"it sent a message of more than {LONGEST_LINE // 1024**2} MB")
+                self._ended(TOO_LARGE)
                 return None
             if not line:
                 self._ended("it ended")
                 return None
             try:
-                return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+                message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
             except ValueError:  # what a server prints to its output by mistake
                 continue
+            if not self._rate.takes():
+                self._ended(TOO_MANY_MESSAGES)
+                return None
+            return message
 
     async def write(self) -> None:
         entrance = self._process.stdin

@@ -151,7 +151,7 @@ class NostrSealer(Sealer):
         return tuple(dict.fromkeys((*opened_on, *asked_on, *self._relays)))
 
     def others(self, draft: OutgoingMessage) -> tuple[str, ...]:
-        """List the relays that the message itself hints at, without those of `relays`; none in a chat, group or room."""
+        """List the relays that the message itself hints at, without those of `relays`; none in a chat or a room."""
         if _stays_on_relay(draft.address) or room_of(draft.address):
             return ()
         known = self.relays(draft)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from tenex.configuration.agents import load_agents, only_agent
 from tenex.configuration.mcp import read_mcp, unknown_servers
+from tenex.configuration.mcp_launch import unstartable
 from tenex.configuration.models import build_model_client, unusable_models
 from tenex.configuration.own_tools import find_own_tools
 from tenex.configuration.workflows import load_workflows
@@ -11,9 +12,11 @@ from tenex.core.approvals.rules import matches
 from tenex.core.errors import ConfigurationError
 from tenex.mcp.servers import missing_sdk
 from tenex.nostr.keys import parse_public_key
+from tenex.plugins.kinds import register_kinds
 from tenex.settings import Settings, check_paths, resolve_paths, suggestion
 
 from .listed_tools import NOTHING_LISTED, ListedTools, unknown_in_rules
+from .workspace_commands import environment_of
 
 
 def check_configuration(settings: Settings, listed: ListedTools = NOTHING_LISTED) -> tuple[list[str], list[str]]:
@@ -29,7 +32,8 @@ def check_configuration(settings: Settings, listed: ListedTools = NOTHING_LISTED
     except ConfigurationError as error:
         return [*faults, *error.faults], []
     own.plugins.load(own.plugins.names, where.workspace)  # also those that no agent has
-    faults += [*own.faults, *own.plugins.faults(), *own.unknown(library)]
+    kinds = register_kinds(settings.plugins.allow)
+    faults += [*own.faults, *own.plugins.faults(), *kinds, *own.unknown(library)]
     try:
         library = library.without(unusable_models(build_model_client(settings, where, library), library))
     except ConfigurationError as error:
@@ -49,6 +53,7 @@ def check_configuration(settings: Settings, listed: ListedTools = NOTHING_LISTED
     faults += examples_that_fail(settings)
     remarks = [f"{one.source}: {doubt}" for one in workflows.found for doubt in one.warnings]
     remarks += [*own.skills.faults, *own.plugins.remarks(), *own.unused(library)]
+    remarks += own.missing_programs(environment_of(settings, where))
     remarks += [
         f"models.agents.{slug}: there is no such agent, so this does nothing; {suggestion(slug, map(str, known))}"
         for slug in settings.models.agents
@@ -58,7 +63,8 @@ def check_configuration(settings: Settings, listed: ListedTools = NOTHING_LISTED
     why = missing_sdk() if servers.servers else ""
     if why:
         remarks.append(f"mcp.servers: {why}")
-    remarks += [*servers.faults.values(), *unknown_servers(library.definitions.values(), servers)]
+    remarks += [*servers.faults.values(), *unstartable(servers, where).values()]
+    remarks += unknown_servers(library.definitions.values(), servers)
     rules = settings.approvals.to_core(settings.approve, frozenset()).rules
     remarks += unknown_in_rules(rules, own, library, servers, listed)
     return faults, remarks

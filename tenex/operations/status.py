@@ -95,6 +95,8 @@ class Reporter:
     disabled_agents: Callable[[], Mapping[Slug, tuple[str, ...]]]
     own_tools: Callable[[], Sequence[Mapping[str, Any]]]
     """The files and packages that bring tools, and what was left out of them."""
+    tools_left_out: Callable[[], Sequence[str]] = tuple
+    """A sentence for each tool and skill that was left out."""
     today: Callable[[], Sequence[DayUse]]
     background: Callable[[], Sequence[Mapping[str, Any]]] = tuple
     """The programs of agents that go on after their calls."""
@@ -177,6 +179,15 @@ class Reporter:
                 raise UsageError(f"There is no conversation {name[:70]}.")
             state = fold(name, await self.folder.read(name, NEWEST))
         return status_with_usage(state, self.clock.now())
+
+    def left_out(self) -> list[str]:
+        """A sentence for each tool, skill or MCP server of the configuration that cannot be used."""
+        servers = [
+            server["why"] if server["state"] == "refused" else f"mcp.servers.{server['name']}: {server['why']}"
+            for server in self.mcp()
+            if server["state"] in ("refused", "waiting")
+        ]
+        return list(dict.fromkeys([*self.tools_left_out(), *servers]))
 
     async def _disk_status(self) -> dict[str, Any]:
         read = partial(asyncio.to_thread, disk, self.places.conversations)

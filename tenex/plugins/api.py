@@ -4,7 +4,10 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, Literal, TypeVar
+
+from tenex.core.errors import ConfigurationError
 
 API_VERSION: Final = 1
 """Of these names; a plugin that needs another one says so by `TENEX_API` in its module, and is left out."""
@@ -12,6 +15,8 @@ API_VERSION: Final = 1
 MARK: Final = "__tenex_plugin__"
 TIMEOUT: Final = 30.0
 """Seconds a call may take unless the decorator sets another limit; the daemon's own tools have as many."""
+_NEEDS: Final = "TENEX_API"
+"""The name by which a plugin's module says which version it needs."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,3 +73,14 @@ def tool(
         return function
 
     return mark
+
+
+def check_version(module: ModuleType | None) -> None:
+    """Refuse a plugin's module that needs another version of `tenex.plugins`.
+
+    Raises:
+        ConfigurationError: it does.
+    """
+    wanted = getattr(module, _NEEDS, API_VERSION)
+    if wanted != API_VERSION:
+        raise ConfigurationError([f"it needs version {wanted} of tenex.plugins, and this is {API_VERSION}."])

@@ -1,6 +1,6 @@
 """What the packages that the operator allows name as agents and workflows, by their entry points.
 
-Their tools are read in `sources`. Kinds of conversation have no group: their port is the core's, and changes with it.
+Their tools are read in `sources`, their kinds of conversation in `kinds`.
 """
 
 import os
@@ -34,12 +34,12 @@ def is_off(env: Mapping[str, str] | None = None) -> bool:
 
 def workflow_references(allowed: Iterable[str]) -> list[str]:
     """The workflows of the allowed packages, as `package.module:name`."""
-    return [entry.value for _, entry in _entries(allowed, WORKFLOWS)]
+    return [entry.value for _, entry in entries_of(allowed, WORKFLOWS)]
 
 
 def packaged_agents(allowed: Iterable[str], built_in: Collection[str]) -> list[AgentSource]:
     """The agents of the allowed packages; none takes the name of a built-in one, or that of another package's."""
-    entries = [*_entries(allowed, AGENTS)]
+    entries = [*entries_of(allowed, AGENTS)]
     counts = Counter(entry.name for _, entry in entries)
     found: list[AgentSource] = []
     for package, entry in entries:
@@ -70,7 +70,7 @@ def _read(entry: metadata.EntryPoint, source: str, built_in: Collection[str], fa
     return agents
 
 
-def _entries(allowed: Iterable[str], group: str) -> Iterator[tuple[str, metadata.EntryPoint]]:
+def entries_of(allowed: Iterable[str], group: str) -> Iterator[tuple[str, metadata.EntryPoint]]:
     """The entry points of a group, each with the name of its package; one that is not installed has none."""
     for name in () if is_off() else dict.fromkeys(allowed):
         with suppress(metadata.PackageNotFoundError, ValueError):

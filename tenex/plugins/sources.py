@@ -20,7 +20,7 @@ from tenex.settings.file_rights import why_not_ours
 from tenex.tools.tool import Tool
 from tenex.workflows.loading import importing_from, load_object, load_script, read_text
 
-from .api import API_VERSION, MARK
+from .api import MARK, check_version
 from .functions import tool_of
 from .loading import load_within
 from .loops import loop_of
@@ -32,9 +32,6 @@ GROUP: Final = "tenex.tools"
 
 _PREFIX: Final = "tenex_tools"
 _PACKAGE: Final = "tenex.plugins"
-_NEEDS: Final = "TENEX_API"
-"""The name by which a plugin's module says which version of `tenex.plugins` it needs."""
-
 Load = Callable[[], Callable[..., Any]]
 """Gives the function of a tool; raises ConfigurationError."""
 
@@ -234,7 +231,7 @@ class _Module:
         def load() -> Callable[..., Any]:
             if self._loaded is None:
                 self._loaded = load_script(self._path, _PREFIX)
-                _check_version(self._loaded)
+                check_version(self._loaded)
             return _marked(getattr(self._loaded, name, None), name)
 
         return load
@@ -300,7 +297,7 @@ def _loading(entry: metadata.EntryPoint) -> Load:
         if not hasattr(value, MARK) and callable(value):
             value = value()
         function = _marked(value, entry.name)
-        _check_version(sys.modules.get(entry.module))
+        check_version(sys.modules.get(entry.module))
         return function
 
     return load
@@ -310,9 +307,3 @@ def _marked(value: Any, name: str) -> Callable[..., Any]:
     if not callable(value) or not hasattr(value, MARK):
         raise ConfigurationError([f"{name} is no function with `@tool` of tenex.plugins."])
     return value  # type: ignore[no-any-return]
-
-
-def _check_version(module: ModuleType | None) -> None:
-    wanted = getattr(module, _NEEDS, API_VERSION)
-    if wanted != API_VERSION:
-        raise ConfigurationError([f"it needs version {wanted} of tenex.plugins, and this is {API_VERSION}."])

@@ -37,6 +37,7 @@ from .daily_limits import DailyLimits
 from .functions import FunctionCalls
 from .outbox import Outbox
 from .reconciler import Task
+from .run_tools import RunTools
 
 log = get_logger(__name__)
 
@@ -67,6 +68,7 @@ class Executors:
     undo: Callable[[Undo], Awaitable[UndoOutcome]] = _no_files
     """Lists or puts back what a conversation changed in the workspace."""
     functions: FunctionCalls = field(default_factory=FunctionCalls)
+    run_tools: RunTools = field(default_factory=RunTools)
 
     def prepare(self, conversation: Conversation, effect: Effect, post: Callable[[Signal], None] = _ignore) -> Task:
         """Capture what an effect needs of the current state; the task carries it out later, or never.
@@ -103,7 +105,8 @@ class Executors:
             return replace(self.prompter.route(conversation), is_urgent=effect.is_urgent)
         run = conversation.work.runs[effect.run]
         policy = self.policy()
-        tools = offered(conversation, run, policy, self.tools.specs)
+        specs = self.run_tools.of(conversation.id, run, policy, self.tools.specs)
+        tools = offered(conversation, run, policy, specs)
         agent = policy.roster.get(run.agent)
         return ModelRequest(
             purpose="work",

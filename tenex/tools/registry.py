@@ -207,7 +207,10 @@ class ToolRegistry:
         offer = f"You may use: {', '.join(permitted)}." if permitted else "You may use no tools now."
         if name not in self._every and name not in self._methods.get(context.agent, {}):
             if server_of(name):
-                return f"There is no tool {name[:80]} now: its server was removed, or does not run. {offer}"
+                return (
+                    f"There is no tool {name[:80]} now: its server was removed, does not run, or does not have it any "
+                    f"more. {offer}"
+                )
             return f"There is no tool {name[:80]}. {offer}"
         if name not in permitted:
             return (

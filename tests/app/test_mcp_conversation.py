@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -275,3 +275,47 @@ async def test_a_server_that_does_not_run_is_named_and_the_daemon_serves(data: P
         assert samples["tenex_mcp_server_ready", "good"] == 1
         assert samples["tenex_mcp_server_ready", "gone"] == 0
         assert samples["tenex_mcp_calls_total", "good"] == 1
+
+
+class Waiting(Scripted):
+    """The same, and before each step of a run it waits for what came of the last one."""
+
+    def __init__(self, *calls: tuple[str, dict[str, Any]]) -> None:
+        super().__init__(*calls)
+        self.there: Callable[[], bool] = lambda: True
+
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
+        """Answer once the tools are as they are to be."""
+        if request.purpose != "route" and any(isinstance(entry, CallResult) for entry in request.entries):
+            await person.until(self.there)
+        return await super().step(request, on_text)
+
+
+async def test_tools_that_a_server_adds_or_takes_away_count_from_the_next_turn(data: Path) -> None:
+    """Within a run they stay as they are, and with them the provider's cache; a call of one that is gone is refused."""
+    arguments = json.dumps(["-I", "-S", mcp_server.__file__])
+    settings = (
+        f'[mcp.servers.good]\ncommand = "{sys.executable}"\nargs = {arguments}\nsandbox = false\ntrust = true\n'
+        '[[approve]]\ntool = "good__grow"\ndecision = "allow"\n'
+    )
+    model = Waiting(("good__grow", {}), ("good__grown", {"text": "called by its name"}))
+    async with talking(data, "good__*", settings, model) as talk:
+        model.there = lambda: "good__grown" in talk.app.mcp.tools
+        assert await talk.say("Grow.", "execute") == "I got: called by its name"
+        first, second, third = (request.tools for request in model.requests)
+        assert first == second == third
+        assert "good__grown" not in {tool.name for tool in first}
+
+        model.requests.clear()
+        model.calls = (("good__grow", {"text": "-echo"}), ("good__echo", {"text": "still there?"}))
+        model.there = lambda: "good__echo" not in talk.app.mcp.tools
+        answered = await talk.say("Shrink.", "execute")
+        assert "There is no tool good__echo" in answered
+        offered = [{tool.name for tool in request.tools} for request in model.requests]
+        assert {"good__grown", "good__echo"} < offered[0]
+        assert offered[0] == offered[-1]
+
+        model.requests.clear()
+        model.calls = (("good__pid", {}),)
+        await talk.say("And now?", "execute")
+        assert "good__echo" not in {tool.name for tool in model.requests[0].tools}

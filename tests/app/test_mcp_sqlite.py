@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tenex.app.mcp_launch import Launcher
+from tenex.configuration.mcp_launch import Launcher
 from tenex.mcp.connection import ServerConnection
 from tests.mcp.conftest import config, running, text_of
 from tests.programs import needs_bubblewrap

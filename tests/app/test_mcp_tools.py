@@ -18,6 +18,7 @@ from tenex.core.phases import Access, Phase
 from tenex.core.port_values import QuestionReply
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.mcp.config import Configured, ServerConfig
+from tenex.mcp.hidden import Hidden
 from tenex.mcp.results import read_result
 from tenex.mcp.servers import McpServers
 from tenex.tools.registry import ToolRegistry
@@ -182,7 +183,7 @@ async def test_tools_come_and_go_while_the_registry_is_in_use(tmp_path: Path) ->
         bench.servers.apply(Configured())
         assert "faulty__echo" not in policy
         gone = await bench.do("faulty__echo")
-        assert "There is no tool faulty__echo now: its server was removed, or does not run." in gone.content
+        assert "There is no tool faulty__echo now: its server was removed, does not run, or does not" in gone.content
 
 
 async def test_arguments_are_checked_before_the_server_sees_them(tmp_path: Path) -> None:
@@ -190,6 +191,13 @@ async def test_arguments_are_checked_before_the_server_sees_them(tmp_path: Path)
         wrong = await bench.do("faulty__echo", text=7)
         assert "was not called, because its arguments are invalid" in wrong.content
         assert bench.servers.connections[0].counters.calls == 0
+
+
+async def test_a_result_is_without_what_its_server_was_given_as_a_secret(tmp_path: Path) -> None:
+    token = "a token of ours"
+    leaky = config("faulty", "--leaks", env={"TOKEN": token}, hidden=Hidden((token,), (token,)))
+    async with bench_with(tmp_path, leaky) as bench:
+        assert (await bench.do("faulty__fail")).content == "it broke: [redacted]"
 
 
 # ---- many tools ----

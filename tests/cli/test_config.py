@@ -58,6 +58,21 @@ def test_check_accepts_a_good_folder_and_remarks_on_settings_without_effect(tene
     assert "models.agents.executer: there is no such agent, so this does nothing; did you mean `executor`?" in err
 
 
+COMMAND = "[tools.commands.deploy]\nrun = ['no-such-program-here', '{path}']\ndescription = 'd'\naccess = 'run'\n"
+
+
+def test_a_fault_hides_no_remark_and_a_command_without_its_program_is_one(tenex: Tenex, data: Path) -> None:
+    write(data, f"{COMMAND}[tools]\nadd = ['deploy', 'nonsense']\n")
+    KeyRing(data / "keys").get_or_create("project")
+    missing = "tools.commands.deploy: there is no no-such-program-here for it here; install it, or correct `run`"
+    _, err = tenex("config check", code=3)
+    assert "there is no tool 'nonsense'" in err
+    assert missing in err
+    checked = json.loads(tenex("config check --json", code=3).out)
+    assert missing in checked["remarks"]
+    assert len(checked["faults"]) == 1
+
+
 MODELS = "[models]\ndefault = 'gpt-5'\nrouter = 'opnai:gpt-5'\n"
 REFUSED_MODELS = ('models.default: "gpt-5" names no model', "models.providers.opnai")
 

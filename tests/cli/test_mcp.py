@@ -73,6 +73,25 @@ def test_the_configuration_is_checked_with_what_agents_name(tenex: Tenex, folder
     assert "git__* names no MCP server that is configured; there are: old__*" in shown.err + shown.out
 
 
+def test_a_program_that_does_not_exist_is_named_by_the_list_and_by_the_check(tenex: Tenex, folder: Path) -> None:
+    _add(folder, SERVER + '\n[mcp.servers.gone]\ncommand = "no-such-program-here"\nsandbox = false\n')
+    missing = "gone.command: there is no program no-such-program-here. Install it"
+    lines = tenex("mcp list").out.splitlines()
+    assert "CANNOT" not in lines[0]
+    assert "CANNOT BE STARTED: " in lines[1]
+    assert missing in lines[1]
+    listed = {server["name"]: server.get("fault", "") for server in json.loads(tenex("mcp list --json").out)}
+    assert listed["faulty"] == ""
+    assert missing in listed["gone"]
+    assert missing in tenex("config check").err
+
+
+def test_a_tool_of_a_server_is_not_added_by_the_settings_and_it_says_how_it_is(tenex: Tenex, folder: Path) -> None:
+    _add(folder, f'{SERVER}\n[tools.agents.executor]\nadd = ["faulty__echo"]\n')
+    said = tenex("config check", code=3).err
+    assert "faulty__echo is a tool of an MCP server; name it under `tools` in an agent's own file" in said
+
+
 def test_a_file_in_the_workspace_is_not_read(tenex: Tenex, folder: Path) -> None:
     (folder / "workspace" / "mcp.json").write_text(json.dumps({"mcpServers": {"x": {"command": "x"}}}))
     _add(folder, '\n[mcp]\nservers_file = "workspace/mcp.json"\n')

@@ -1,8 +1,8 @@
 """`tenex mcp serve` where it cannot serve."""
 
 import socket
-import sys
 from contextlib import closing
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -12,11 +12,23 @@ from tenex.cli.init import prepare
 from .conftest import Tenex
 
 
-def test_without_the_package_the_command_that_installs_it_is_named(
-    tenex: Tenex, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("version", ["", "1.30.0"], ids=["missing", "old"])
+def test_without_the_package_or_with_an_old_one_the_command_that_installs_it_is_named(
+    tenex: Tenex, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
-    monkeypatch.setitem(sys.modules, "mcp.server", None)
-    assert "-m pip install 'tenexd[mcp]'" in tenex("mcp serve", code=2).err
+    real = metadata.version
+
+    def installed(name: str) -> str:
+        if name != "mcp":
+            return real(name)
+        if not version:
+            raise metadata.PackageNotFoundError(name)
+        return version
+
+    monkeypatch.setattr(metadata, "version", installed)
+    said = tenex("mcp serve", code=2).err
+    assert "-m pip install 'tenexd[mcp]'" in said
+    assert version in said
 
 
 def test_a_folder_without_keys_is_refused(tenex: Tenex) -> None:

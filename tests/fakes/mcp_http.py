@@ -4,6 +4,7 @@ import os
 import sys
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 
 server = MCPServer("at an address")
 
@@ -18,6 +19,19 @@ def pid() -> str:
 def die() -> str:
     """End in the call."""
     os._exit(3)
+
+
+@server.tool()
+async def grow(context: Context) -> str:
+    """Have one tool more from then on."""
+    server.add_tool(grown)
+    await context.notify_tools_changed()
+    return "grown"
+
+
+def grown() -> str:
+    """New."""
+    return "new"
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """An MCP server with faults, over its input and output: a script without packages, so it starts in no time.
 
-    python mcp_server.py [--tools N] [--silent] [--noise] [--state FILE]
+    python mcp_server.py [--tools N] [--silent] [--noise] [--state FILE] [--flood] [--leaks]
+    python mcp_server.py --page FILE        has the tool `page` too, which gives the file
 
 It speaks the protocol of 2025-11-25, with `--modern` that of 2026-07-28. Its tools: `echo`, `pid`, `die` (ends in the
 call), `hang` (never answers), `big` (a message of 20 MB), `image`, `fail` (an error of the tool), `grow` (has one tool
-more from then on), `write` (a file), `order` (asks a person how many, in the newer protocol). With `--tools N` it has N
-more. `--silent` never answers, `--noise` prints what is no JSON before each answer. To the file of `--state` each start
-adds a line.
+more from then on; with the text `-echo` that one less), `write` (a file), `order` (asks a person how many, in the newer
+protocol). With `--tools N` it has N more. `--silent` never answers, `--noise` prints what is no JSON before answers,
+`--flood` sends notifications without end once a tool is called, `--leaks` prints the variable TOKEN where it fails or
+ends. To the file of `--state` each start adds a line.
 """
 
 import argparse
@@ -17,6 +19,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+CAPABILITIES = {"tools": {"listChanged": True}}
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 
@@ -25,8 +28,12 @@ def _tool(name: str, about: str, **hints: bool) -> dict[str, Any]:
 
 
 class Server:
-    def __init__(self, more: int, *, modern: bool) -> None:
+    def __init__(self, more: int, *, modern: bool, leaks: bool = False, page: str = "") -> None:
         self.modern = modern
+        self.leaks = leaks
+        self.page = page
+        self.listener: Any = None
+        """The id of the request that listens for changes."""
         self.tools = [
             _tool("echo", "Says the text again. It is loud.", readOnlyHint=True),
             _tool("pid", "Gives the number of its process.", readOnlyHint=True),
@@ -39,6 +46,8 @@ class Server:
             _tool("write", "Writes a file into the folder it was started in."),
             _tool("order", "Asks how many.", readOnlyHint=True),
         ]
+        if page:
+            self.tools.append(_tool("page", "Gives a web page.", readOnlyHint=True))
         for number in range(more):
             about = f"Does the thing with the number {number} to one of the many objects that this server knows about."
             self.tools.append(_tool(f"thing_{number}", about))
@@ -47,10 +56,10 @@ class Server:
         """The result of a request; None for none."""
         if method == "initialize":
             info = {"name": "faulty", "version": "1"}
-            return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
+            return {"protocolVersion": "2025-11-25", "capabilities": CAPABILITIES, "serverInfo": info}
         cached = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if self.modern else {}
         if method == "server/discover":
-            return {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, **cached}
+            return {"supportedVersions": ["2026-07-28"], "capabilities": CAPABILITIES, **cached}
         if method == "tools/list":
             return {"tools": self.tools, **cached}
         if params["name"] == "order":
@@ -69,10 +78,26 @@ class Server:
         question = {"method": "elicitation/create", "params": asked}
         return {"resultType": "input_required", "inputRequests": {"q": question}, "requestState": "open"}
 
+    def listen(self, id_: Any) -> None:
+        """Acknowledge the request for changes, which has no answer before the end."""
+        self.listener = id_
+        self.notify("notifications/subscriptions/acknowledged", notifications={"toolsListChanged": True})
+
+    def report_change(self) -> None:
+        """Say that the tools have changed: in the newer protocol to who listens."""
+        if not self.modern or self.listener is not None:
+            self.notify("notifications/tools/list_changed")
+
+    def notify(self, method: str, **params: Any) -> None:
+        meta = {"_meta": {"io.modelcontextprotocol/subscriptionId": self.listener}} if self.modern else {}
+        say({"jsonrpc": "2.0", "method": method, "params": {**params, **meta}})
+
     def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
         text = str(arguments.get("text", ""))
         match tool:
             case "die":
+                if self.leaks:
+                    print(f"refused: {os.environ['TOKEN']}", file=sys.stderr, flush=True)
                 os._exit(3)
             case "hang":
                 return None
@@ -85,10 +110,16 @@ class Server:
                 image = {"type": "image", "data": data, "mimeType": "image/png"}
                 return {"content": [{"type": "text", "text": "a picture"}, image]}
             case "fail":
-                return {"content": [{"type": "text", "text": "it broke"}], "isError": True}
+                why = f"it broke: {os.environ['TOKEN']}" if self.leaks else "it broke"
+                return {"content": [{"type": "text", "text": why}], "isError": True}
             case "grow":
-                self.tools.append(_tool("grown", "New.", readOnlyHint=True))
-                say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+                if text.startswith("-"):
+                    self.tools = [listed for listed in self.tools if listed["name"] != text[1:]]
+                else:
+                    self.tools.append(_tool("grown", "New.", readOnlyHint=True))
+                self.report_change()
+            case "page":
+                text = Path(self.page).read_text()
             case "write":
                 Path("written.txt").write_text(text)
         return {"content": [{"type": "text", "text": text}]}
@@ -105,18 +136,27 @@ def main() -> None:
     options.add_argument("--silent", action="store_true")
     options.add_argument("--noise", action="store_true")
     options.add_argument("--modern", action="store_true")
+    options.add_argument("--flood", action="store_true")
+    options.add_argument("--leaks", action="store_true")
+    options.add_argument("--page", default="")
     options.add_argument("--state")
     chosen = options.parse_args()
     if chosen.state:
         with Path(chosen.state).open("a") as file:
             file.write(f"{os.getpid()}\n")
-    server = Server(chosen.tools, modern=chosen.modern)
+    server = Server(chosen.tools, modern=chosen.modern, leaks=chosen.leaks, page=chosen.page)
     methods = {"initialize", "tools/list", "tools/call", *(["server/discover"] if chosen.modern else [])}
     for line in sys.stdin:
         if chosen.silent:
             continue
         message = json.loads(line)
         if "id" not in message:
+            continue
+        if chosen.flood and message["method"] == "tools/call":
+            while True:
+                say({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "here"}})
+        if chosen.modern and message["method"] == "subscriptions/listen":
+            server.listen(message["id"])
             continue
         if chosen.noise:
             print("Listening on nothing at all")

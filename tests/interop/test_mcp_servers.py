@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tenex.app.mcp_launch import Launcher
+from tenex.configuration.mcp_launch import Launcher
 from tenex.mcp.connection import ServerConnection
 from tenex.mcp.results import File, read_result
 from tests.mcp.conftest import config, running, text_of

@@ -24,7 +24,7 @@ def config(name: str = "faulty", *arguments: str, **more: Any) -> ServerConfig:
 
 
 def launch(server: ServerConfig, folder: Path) -> Program:
-    return Program(command=(server.command, *server.args), environment={}, folder=folder)
+    return Program(command=(server.command, *server.args), environment=server.env, folder=folder)
 
 
 def connection_to(
@@ -34,6 +34,7 @@ def connection_to(
     *,
     start: float = 20,
     ready: float = 20,
+    again: float = 0.05,
 ) -> ServerConnection:
     """One whose starts and waits are bounded by what a busy machine needs, and whose pauses are the shortest."""
     return ServerConnection(
@@ -43,6 +44,7 @@ def connection_to(
         draw=lambda _least, _most: 0.0,
         start=start,
         ready=ready,
+        again=again,
     )
 
 

@@ -199,6 +199,19 @@ async def test_a_server_at_an_address_that_ends_in_a_call_and_comes_back_is_used
         assert await pid_of(connection) != before
 
 
+async def test_a_server_at_an_address_says_when_its_tools_change(
+    tmp_path: Path, at_address: tuple[int, Callable[[], None]]
+) -> None:
+    port, start = at_address
+    start()
+    connection = connection_to(config("api", url=f"http://127.0.0.1:{port}/mcp"), tmp_path, ready=60)
+    async with running(connection):
+        assert text_of(await connection.call("grow", {})) == "grown"
+        assert connection.protocol == "2026-07-28"
+        await until(lambda: "grown" in {tool.name for tool in connection.tools})
+        assert text_of(await connection.call("grown", {})) == "new"
+
+
 async def test_an_error_of_the_server_is_an_answer(tmp_path: Path) -> None:
     async with running(connection_to(config(), tmp_path)) as connection:
         assert (await connection.call("fail", {})).is_error

@@ -135,6 +135,20 @@ def test_it_works_in_the_current_folder_and_its_settings_are_not_used(tmp_path: 
     assert len(views(data)) == 2, "one folder has one data folder, however it is written"
 
 
+def test_in_an_empty_folder_it_says_where_it_writes_and_how_it_writes_here(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    state = tmp_path / "state"
+    empty.mkdir()
+    done = here(empty, state)
+    assert done.returncode == 0, done.stderr
+    workspace = state / "tenex" / "workspace"
+    hint = "To work in this one: `tenex demo --workspace .`"
+    assert done.stdout.splitlines()[1] == f"Folder: {workspace}, where the agents work. {hint}"
+    assert printed(workspace / "hello.py") == "hello\n"
+    assert [*empty.iterdir()] == []
+    assert hint not in here(empty, state, "--workspace", ".").stdout
+
+
 def test_unfinished_work_of_one_folder_is_not_continued_in_another(tmp_path: Path) -> None:
     state = tmp_path / "state"
     for name in ("one", "two"):

@@ -54,7 +54,7 @@ async def test_a_faulty_file_disables_its_agent_and_users_and_the_operator_read_
         await process.reload()
         assert "disabledAgents" not in (await folder.facts("status"))["configuration"]
         write(folder, BAD)
-        done = await folder.facts("reload")
+        done = await folder.facts("reload", code=1)
         assert list(done["disabled"]) == ["helper"]
         assert process.events().count("configuration.refused") == 0
 

@@ -206,3 +206,23 @@ async def test_the_command_reload_prints_what_it_did_and_every_fault(folder: Fol
         assert (code, out) == (3, "")
         assert "the daemon goes on with the configuration it has" in err
         assert all(word in err for word in ("steps_per_run", "nonsense"))
+
+
+async def test_the_command_reload_names_what_was_left_out(folder: Folder) -> None:
+    async with daemon(folder) as process:
+        (folder.data / "tools").mkdir(mode=0o700)
+        (folder.data / "tools" / "broken.py").write_text("from tenex.plugins import tool\nthis is no Python\n")
+        servers = '[mcp.servers.old]\ntype = "sse"\nurl = "https://x.example/sse"\n'
+        servers += '[mcp.servers.gone]\ncommand = "no-such-program-here"\nsandbox = false\n'
+        folder.edit("", f'[tools.agents.executor]\nadd = ["broken", "nothing"]\n{servers}')
+        code, out, _ = await tenex_here("reload", "--data", folder.data)
+        assert code == 1
+        assert f"Reloaded (process {process.pid}), but for what is named below." in out
+        for sentence in (
+            "broken.py: line 2: it is not valid Python",
+            "tools.agents.executor.add: there is no tool 'nothing'",
+            'type "sse" is not supported',
+            "there is no program no-such-program-here",
+        ):
+            assert sentence in out
+        assert all(line.startswith(("Reloaded", "Left out: ")) for line in out.splitlines())

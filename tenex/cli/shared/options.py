@@ -68,7 +68,7 @@ class Globals:
         return required_trust(self.data, os.environ, current_folder())
 
     def settings(self, overrides: Mapping[str, Any] | None = None) -> "Settings":
-        """Read and check the settings.
+        """Read and check the settings, and register the kinds of conversation of the packages that they allow.
 
         Raises:
             ConfigurationError: with all faults.
@@ -77,7 +77,12 @@ class Globals:
         from tenex.settings import load
 
         folder = self.folder()
-        return load(self.config, folder, overrides=overrides, parse_key=parse_public_key, trust=self.trust())
+        settings = load(self.config, folder, overrides=overrides, parse_key=parse_public_key, trust=self.trust())
+        if settings.plugins.allow:
+            from tenex.plugins.kinds import register_kinds
+
+            register_kinds(settings.plugins.allow)  # a daemon, `config check` and `doctor` name what is wrong
+        return settings
 
     def paths(self) -> "ProjectPaths":
         """The project's paths; the default ones where the settings are invalid: a running daemon keeps its own."""

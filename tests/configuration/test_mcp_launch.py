@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tenex.app.mcp_launch import Launcher
+from tenex.configuration.mcp_launch import Launcher
 from tenex.core.errors import ConfigurationError
 from tenex.mcp.connection import ServerConnection
 from tests.fakes import mcp_server
@@ -99,11 +99,12 @@ async def test_in_the_sandbox_a_server_writes_to_the_workspace_and_sees_no_key_a
 async def test_a_sandboxed_server_that_is_killed_leaves_no_process(data: Path) -> None:
     """The group of bubblewrap is killed, and with it all that it has started."""
     mark = data / "workspace" / "state"
+    others = _descendants()
     fakes = Path(mcp_server.__file__).parent
     words = (sys.executable, "-I", "-S", mcp_server.__file__, "--state", str(mark))
     async with started(data, *words, folders=(str(fakes),)) as connection:
         await connection.call("echo", {})
-        before = _descendants()
+        before = _descendants() - others
         assert before
     assert not before & _descendants()
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from tenex.core.errors import ConfigurationError
-from tenex.mcp.config import ServerConfig
+from tenex.mcp.config import Configured, ServerConfig
 from tenex.mcp.stdio import Program
+from tenex.settings import ProjectPaths
 from tenex.tools import sandbox, workspace_scan
 from tenex.tools.git_config import folders_elsewhere
 from tenex.tools.project_environment import PARTS, SYSTEM, SYSTEM_PATH
@@ -39,28 +40,55 @@ class Launcher:
         Raises:
             ConfigurationError: it may not be, or there is no such program.
         """
+        folder, program = self.check(config)
+        if config.sandbox:
+            return self._sandboxed(config, program, folder)
+        if not config.cwd:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        return Program(command=(str(program), *config.args), environment={**inherited, **config.env}, folder=folder)
+
+    def why_not(self, config: ServerConfig) -> str:
+        """Why a server cannot be started, as far as that shows before; "" for nothing."""
+        if not config.is_program:
+            return ""
+        try:
+            self.check(config)
+        except ConfigurationError as error:
+            return " ".join(error.faults)
+        return ""
+
+    def check(self, config: ServerConfig) -> tuple[Path, Path]:
+        """The folder in which a server is started, and its program.
+
+        Raises:
+            ConfigurationError: it may not be started, or there is no such program.
+        """
         folder = self._folder(config)
-        if not folder.is_dir():
+        if config.cwd and not folder.is_dir():
             raise ConfigurationError([f"{config.place}.cwd: there is no folder {folder}. Correct it."])
         program = self._find(config, folder)
         if config.sandbox:
-            return self._sandboxed(config, program, folder)
+            if not self.has_sandbox:
+                raise ConfigurationError(
+                    [f"{config.place}: there is no sandbox here (bubblewrap). Install it, or set sandbox = false."]
+                )
+            for _ in self._configured(config):
+                pass
+            return folder, program
         scripts = [("args", folder / word) for word in config.args if self._is_file(folder / word)]
         for what, place in (("command", program), ("cwd", folder), *scripts):
             if self._is_in_workspace(place):
                 raise ConfigurationError(
                     [f"{config.place}.{what}: {place} is in the workspace, where agents write. Set sandbox = true."]
                 )
-        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
-        return Program(command=(str(program), *config.args), environment={**inherited, **config.env}, folder=folder)
+        return folder, program
 
     def _folder(self, config: ServerConfig) -> Path:
         """Where it starts: the workspace, or without a sandbox an empty folder: programs load what lies there."""
         if config.cwd or config.sandbox:
             return self.root / Path(config.cwd or "").expanduser()
-        folder = self.data / "mcp"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        return folder
+        return self.data / "mcp"
 
     def _is_in_workspace(self, place: Path) -> bool:
         return Path(os.path.realpath(place)).is_relative_to(self.root)
@@ -83,10 +111,6 @@ class Launcher:
         return Path(os.path.abspath(program))  # noqa: PTH100 - links are kept: by its name it finds its installation
 
     def _sandboxed(self, config: ServerConfig, program: Path, folder: Path) -> Program:
-        if not self.has_sandbox:
-            raise ConfigurationError(
-                [f"{config.place}: there is no sandbox here (bubblewrap). Install it, or set sandbox = false."]
-            )
         shown = [*self._configured(config), *_installation(program), *folders_elsewhere(self.root)]
         if not folder.is_relative_to(self.root):
             shown.append(folder)
@@ -146,3 +170,12 @@ def _installation(program: Path) -> Iterator[Path]:
             yield from (base / name for name in PARTS)
         elif (prefix / "lib" / "node_modules").is_dir():
             yield from (prefix / name for name in PARTS)
+
+
+def unstartable(configured: Configured, where: ProjectPaths) -> dict[str, str]:
+    """Why programs cannot be started, by the names of their servers, as far as that shows without starting them."""
+    needs_sandbox = any(server.is_program and server.sandbox for server in configured.servers)
+    has_sandbox = needs_sandbox and sandbox.probe_bubblewrap()
+    launcher = Launcher(where.workspace.resolve(), where.data.resolve(), has_sandbox)
+    reasons = {server.name: launcher.why_not(server) for server in configured.servers}
+    return {name: why for name, why in reasons.items() if why}
