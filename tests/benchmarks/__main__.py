@@ -15,10 +15,10 @@ from pathlib import Path
 
 import structlog
 
-from . import appends, calls, crowd, events, pages, readers, start, tools, turns
+from . import appends, calls, crowd, events, readers, start, tools, turns
 from .rig import Row, floor, table
 
-ROWS = ("calls", "turns", "appends", "events", "crowd", "start", "tools", "help", "readers", "pages")
+ROWS = ("calls", "turns", "appends", "events", "crowd", "start", "tools", "help", "readers")
 
 
 async def measure(place: Path, chosen: Sequence[str], counts: Sequence[int]) -> list[Row]:
@@ -33,7 +33,6 @@ async def measure(place: Path, chosen: Sequence[str], counts: Sequence[int]) -> 
         "tools": lambda: tools.measure(place / "tools"),
         "help": start.measure_help,
         "readers": readers.measure,
-        "pages": lambda: pages.measure(place / "pages"),
     }
     for name in chosen:
         print(f"measuring: {name} ...", file=sys.stderr, flush=True)
