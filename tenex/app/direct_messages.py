@@ -1,4 +1,4 @@
-"""Reads direct messages and hands on what they say, with where their people look for the answers (ADR 65).
+"""Reads direct messages and hands on what they say, with where their people look for the answers (ADR 64).
 
     event ──► opened, in turn ──► in the order of writing ──► inbox relays looked up ──► `Inbox`, as a note is
 

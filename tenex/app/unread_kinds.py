@@ -1,4 +1,4 @@
-"""Answers events of kinds that are not read, such as pictures and voices that mention us: what is understood (ADR 66).
+"""Answers events of kinds that are not read, such as pictures and voices that mention us: what is understood (ADR 65).
 
 Each author gets one answer a day at most; what was answered is durable before it is sent. Strangers, programs and our
 own keys get none.
