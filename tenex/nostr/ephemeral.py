@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.ports import UnsignedEvent
-from tenex.nostr.threading import SCHEMES
+from tenex.nostr.threading import PUBLIC
 from tenex.nostr.threading.base import MAX_PEOPLE, Tag, group_tags, short_tag
 from tenex.nostr.threading.split import clean_text, clip
 from tenex.nostr.threading.threads import THREADS
@@ -51,7 +51,7 @@ class EphemeralPublisher:
 
 def is_public_address(address: Mapping[str, Any]) -> bool:
     """Whether ephemeral events may be published for a conversation: not if it is encrypted or its scheme is unknown."""
-    return any(address.get("form") == scheme.name for scheme in SCHEMES)
+    return any(address.get("form") == scheme.name for scheme in PUBLIC)
 
 
 def typing_event(who: EphemeralPublisher, doing: str, at: int) -> UnsignedEvent:

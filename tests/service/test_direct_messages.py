@@ -81,6 +81,7 @@ async def test_a_whole_conversation_of_which_the_relay_holds_only_wraps(tmp_path
     me = Chat(folder.owner, relay, folder.project.public)
     async with daemon(folder) as process:
         started = await listening(folder)
+        await folder.delivered(started)
         before = await person.stored(relay, kinds=[1, 1111])
         async with overheard(relay) as events:
             events.clear()

@@ -228,8 +228,11 @@ def quotations_wanted(state: Conversation, message: InboundMessage) -> tuple[Eve
 
 
 def begins_within_a_thread(state: Conversation, message: InboundMessage) -> bool:
-    """Whether a message calls us into a thread of others, which no message of the conversation shows."""
-    is_first = state.cycle.status == "new" and not message.is_reaction
+    """Whether a message calls us into a thread of others, which no message of the conversation shows.
+
+    Not a private one: no relay has what it replies to, and none is to learn its id.
+    """
+    is_first = state.cycle.status == "new" and not message.is_reaction and not message.room
     return is_first and bool(message.reply_to or message.about)
 
 
