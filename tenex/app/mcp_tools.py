@@ -172,7 +172,7 @@ class McpTools:
             )
         if settled.lost:
             lost = taken(decoded(settled.lost))
-            remarks.append(f"Lost, and cannot be restored: {lost}; name this in your summary.")
+            remarks.append(f"Lost, and cannot be restored: {lost}; name this in your response.")
         return replace(result, content=with_remarks(result.content, remarks))
 
     async def _call(

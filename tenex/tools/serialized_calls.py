@@ -341,7 +341,7 @@ def _left_remarks(outcome: _Outcome) -> Iterator[str]:
         yield f"There was no copy of what they replaced; it is renamed: {named(decoded(outcome.renamed))}."
     if outcome.left:
         left = [f"{decoded([path])[0]} ({why})" for path, why in sorted(outcome.left.items())]
-        yield f"Could not be put back: {named(left)}; name this in your summary."
+        yield f"Could not be put back: {named(left)}; name this in your response."
 
 
 def _paths(changes: Iterable[Change]) -> list[str]:

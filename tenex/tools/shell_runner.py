@@ -165,7 +165,7 @@ class Programs:
             said += f" Taken away: {gone}. It is renamed, with `.replaced-` and digits at the end."
             said += " Commands make no repositories here and nothing that git runs; a person can."
         if settled.lost:
-            said += f" Lost, and cannot be restored: {named(decoded(settled.lost))}; name this in your summary."
+            said += f" Lost, and cannot be restored: {named(decoded(settled.lost))}; name this in your response."
         return said
 
     def _record(self, typed: str, outcome: process.Outcome) -> None:

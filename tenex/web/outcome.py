@@ -47,7 +47,10 @@ def outcome_of(events: Collection[str], kind: Kind, records: Sequence[r.Record])
     if decided:
         return Outcome(tone="good", text=decided if not said else f"{decided} {said}")
     if kind in DECIDE:
-        why = said or "It was read as a message to the agents."
+        asked_again = (
+            record.text for record in own if isinstance(record, r.MessageSent) and record.purpose == "question"
+        )
+        why = said or next(asked_again, "") or "It was read as a message to the agents."
         return Outcome(tone="bad", text=f"Nothing is decided: what was asked is still open, or was over before. {why}")
     return Outcome(tone="good", text=said or "The daemon has read it.")
 

@@ -10,7 +10,7 @@ and checks it like every other.
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute, Route
 
 from tenex.core.errors import InvalidEvent, UsageError
 from tenex.core.ids import ConversationId
+from tenex.core.ports import UnsignedEvent
 from tenex.nostr.events import Event, parse_event
 
 from .asks import Ask, Kind, Replied
@@ -77,7 +78,7 @@ class ReplyPages:
         fields, answer = await self._answer(request)
         draft = self.site.writer.draft_by(answer.replied, answer.words, fields.get("pubkey", ""))
         number = session_of(request).keep(Pending(answer=answer, draft=draft))
-        unsigned = [{**asdict(event), "tags": list(map(list, event.tags))} for event in draft.events]
+        unsigned = [_unsigned(event) for event in draft.events]
         return JSONResponse({"to": f"{self.site.base}/c/{answer.conversation}/signed/{number}", "events": unsigned})
 
     async def signed(self, request: Request) -> Response:
@@ -125,6 +126,13 @@ class ReplyPages:
         if answer.is_from_waiting:
             return f"/?sent={number}"
         return f"/c/{name}?sent={number}{'' if answer.seq else '#newest'}"
+
+
+def _unsigned(event: UnsignedEvent) -> dict[str, Any]:
+    """An event as a browser signs it."""
+    fields = {**asdict(event), "tags": list(map(list, event.tags))}
+    del fields["sig"]
+    return fields
 
 
 def words_of(fields: Mapping[str, str], asked: Ask | None) -> str:

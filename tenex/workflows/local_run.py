@@ -137,6 +137,10 @@ class Absent:
 
     relays = others = seal
 
+    def wraps(self, _draft: OutgoingMessage, _events: object) -> tuple[()]:
+        """None, as there are no events."""
+        return ()
+
     def open_notices(self) -> Iterable[Notice]:
         """None."""
         return ()

@@ -20,7 +20,7 @@ def careless(asked: Asked) -> Reply:
     if command is not None and "shell" not in asked.results:
         return calls(("shell", {"command": command}))
     if asked.phase == "chores":
-        return complete(response="Tidied.", summary=asked.results["shell"][-1])
+        return complete(response=asked.results["shell"][-1], summary="It is tidy.")
     return brisk(asked)
 
 
@@ -35,7 +35,7 @@ async def test_the_model_and_the_person_are_told_which_files_no_checkpoint_holds
         results = of_kind(folder.records(name), r.ToolCallCompleted, lambda result: "[" in result.content)
         assert "[Changed: b.csv. No checkpoint has what was there before: b.csv.]" in results[0].content
         reason = "a.csv (was 12 MB, not in the checkpoint), moved.csv (may hold what was a.csv)"
-        assert f"[Could not be put back: {reason}; name this in your summary.]" in results[1].content
+        assert f"[Could not be put back: {reason}; name this in your response.]" in results[1].content
         assert any(reason in event["content"] for event in await folder.sent()), "the last word repeats it"
         assert (folder.workspace / "moved.csv").read_bytes() == LARGE
 

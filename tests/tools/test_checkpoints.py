@@ -291,7 +291,7 @@ async def test_unreadable_content_is_reported_and_the_rest_put_back(recorded: Be
     spoil(folder, git(folder, "rev-parse", f"{REF}:b").strip())
     result = await recorded.run("echo x | tee a b c", Phase.VERIFICATION)
     assert (result.reverted, result.touched) == (("a", "c"), ("b",))
-    assert "Could not be put back: b (its copy cannot be read); name this in your summary." in result.content
+    assert "Could not be put back: b (its copy cannot be read); name this in your response." in result.content
     assert [(root / name).read_text() for name in "ac"] == ["a", "c"]
 
 

@@ -76,7 +76,7 @@ async def test_a_large_file_that_was_renamed_in_verification_or_chores_is_there_
     assert (root / "b.csv").read_bytes() == LARGE
     assert (result.reverted, result.touched) == ((), ("a.csv", "b.csv"))
     reason = "a.csv (was 12 MB, not in the checkpoint), b.csv (may hold what was a.csv)"
-    assert f"Could not be put back: {reason}; name this in your summary." in result.content
+    assert f"Could not be put back: {reason}; name this in your response." in result.content
     assert listed(folder, f"{REF}~1") == {"a.csv": "12 MB"}, "said before the command"
 
 
