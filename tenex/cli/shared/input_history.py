@@ -15,7 +15,7 @@ from tenex.core.text import redact
 KEPT: Final = 500
 """Entries that are kept when the file has grown to twice as many."""
 LONGEST: Final = 2_000
-"""Characters of an entry; longer ones are pastes, which nobody looks for by the arrow keys."""
+"""Characters of an entry; longer ones are pastes, which are not looked for by the arrow keys."""
 _MARK: Final = re.compile(r"\[paste \d+: [\d,]+ characters\]")
 
 

@@ -63,7 +63,7 @@ def ask_owner(data: Path) -> str | None:
 
 
 def ask_another_owner() -> str | None:
-    """The public key of one more owner; None for nobody."""
+    """The public key of one more owner; None for no one."""
     return _ask_key("The npub or the name of another owner", "none")
 
 

@@ -181,7 +181,7 @@ def call_number(conversation: ConversationId, request: Request, number: int) -> 
 
 
 def numbers_of(conversation: ConversationId, request: Request) -> dict[str, int]:
-    """The names of a request and of its calls that wait, whole and without the conversation: 0 stands for all."""
+    """The names of a request and of its calls that wait, whole and without the conversation: 0 is all of them."""
     named = {call_number(conversation, request, number): number for number in request.left}
     named[number_of(conversation, request.seq)] = 0
     return named | {name.partition("-")[2]: number for name, number in named.items()}

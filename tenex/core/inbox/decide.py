@@ -90,7 +90,7 @@ def on_message(transaction: Transaction, signal: MessageReceived) -> None:
 
 
 def _on_reaction(transaction: Transaction, signal: MessageReceived) -> None:
-    """Take a reaction as the answer, the reply or the command that it stands for; most stand for nothing."""
+    """Take a reaction as the answer, the reply or the command that it means; most mean nothing."""
     is_asked = transaction.state.approvals.asked_by(signal.message.reply_to or "") is not None
     said = "" if is_asked else said_by(transaction, signal)
     if not isinstance(said, Command) and approvals.on_message(transaction, signal):

@@ -4,7 +4,7 @@
     1️⃣ 2️⃣ ... 🔟      to a question of an agent with choices: that one
     👍 👎 (and alike) to a question for a yes or no: of an agent, whether a plan is approved, gates skipped
 
-A reaction is read as the reply that it stands for, so who may give it, and when, is decided where replies are. One of
+A reaction is read as the reply that it means, so who may give it, and when, is decided where replies are. One of
 somebody who may not is ignored: a picture is often only thanks.
 """
 
@@ -31,7 +31,7 @@ _OR: Final = re.compile(r"\bor\b", re.IGNORECASE)
 
 
 def said_by(transaction: Transaction, signal: MessageReceived) -> Command | str:
-    """The command or the reply that a reaction stands for; "" for none."""
+    """The command or the reply that a reaction means; "" for none."""
     picture = plain_picture(signal.message.text)
     if picture in STOP and _is_of_work_under_way(transaction, signal):
         return Command("stop", "")
