@@ -56,11 +56,13 @@ def outcome_of(events: Collection[str], kind: Kind, records: Sequence[r.Record])
 
 
 def _of_answer(events: Collection[str], records: Sequence[r.Record]) -> Iterator[r.Record]:
-    """The records from that of the answer to that of the next message."""
+    """The records from that of the answer to that of the next message, or to the work that goes on with it."""
     is_own = False
     for record in records:
         if isinstance(record, r.MessageRecorded | r.CommandGiven | r.ApprovalAnswered):
             is_own = record.event_id in events
+        elif isinstance(record, r.ToolCallStarted | r.ToolCallRejected | r.ModelResponded | r.RunEnded):
+            is_own = False  # what is said from here on is about the work
         if is_own:
             yield record
 
