@@ -96,8 +96,8 @@ def test_without_a_password_nothing_is_done(tenex: Tenex, ring: KeyRing, monkeyp
 @pytest.mark.parametrize(
     ("line", "message", "code"),
     [
-        ("keys export nobody", "there is no key for nobody", 3),
-        ("keys import nobody {}", "'nobody' has no key here. Choose from project, owner, ", 2),
+        ("keys export ghost", "there is no key for ghost", 3),
+        ("keys import ghost {}", "'ghost' has no key here. Choose from project, owner, ", 2),
         ("keys import owner {}x", "cannot be read", 2),
         ("keys import owner", "Name the file", 2),
         ("keys import owner {} --replace", "the password is wrong", 2),
