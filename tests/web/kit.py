@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from tenex.operations.doctor.findings import Case
 from tenex.settings import load, resolve_paths
 from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
-from tenex.web.server import server_of, site_of
+from tenex.web.server import at_port, server_of, site_of
 from tenex.web.site import Site
 from tests.cli.conftest import Tenex
 from tests.cli.journals import Decisions, write_conversations
@@ -126,7 +125,7 @@ async def served(data: Path, *, hosts: Sequence[str] = (), is_logged_in: bool = 
     disk = Disk()
     site = site_of(settings, places, lambda: Case(data=data, config=None, env={}), disk, is_loopback=True)
     server = server_of(site, hosts)
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = at_port(0)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     async with asyncio.TaskGroup() as group, httpx2.AsyncClient(trust_env=False, timeout=60) as client:
         running = group.create_task(server.serve(sockets=[listening]))

@@ -308,6 +308,11 @@ class InBrowser:
         fields = {**await self.pages.form("/", self.action), "text": text, "pubkey": self.key.public, **more}
         return await self.pages.post(self.action.replace("reply", "draft"), fields)
 
+    async def draft(self, text: str = "Green") -> Any:
+        answer = await self.drafted(text)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
     def signed(self, event: dict[str, Any], by: SecretKey | None = None) -> dict[str, Any]:
         key = by or self.key
         draft = unsigned_event(key.public, event["created_at"], event["kind"], event["tags"], event["content"])
@@ -330,7 +335,7 @@ async def owner_elsewhere(tmp_path: Path, relay: str) -> AsyncIterator[InBrowser
 
 async def test_a_key_in_the_browser_signs_what_was_drafted(owner_elsewhere: InBrowser, relay: str) -> None:
     browser = owner_elsewhere
-    draft = (await browser.drafted("Green & <b>")).json()
+    draft = await browser.draft("Green & <b>")
     (event,) = draft["events"]
     assert "sig" not in event
     answer = await browser.sent(draft["to"], browser.signed(event))
@@ -351,7 +356,7 @@ async def test_a_key_in_the_browser_signs_what_was_drafted(owner_elsewhere: InBr
 @pytest.mark.parametrize("what", ["content", "tags", "kind", "key", "signature", "two", "none", "nonsense"])
 async def test_what_was_not_drafted_is_not_published(owner_elsewhere: InBrowser, relay: str, what: str) -> None:
     browser = owner_elsewhere
-    draft = (await browser.drafted()).json()
+    draft = await browser.draft()
     (event,) = draft["events"]
     good = browser.signed(event)
     cases: dict[str, list[Any]] = {
@@ -376,11 +381,11 @@ async def test_only_who_may_talk_here_and_only_the_browser_that_asked_gets_a_dra
     for key in (SecretKey.generate().public, "", "nonsense", "f" * 64):
         refused = await browser.drafted(pubkey=key)
         assert (refused.status_code, "Nothing was sent" in refused.text) == (400, True), key
-    draft = (await browser.drafted()).json()
+    draft = await browser.draft()
     (event,) = draft["events"]
     elsewhere = draft["to"].replace(TWO, ONE)
     assert (await browser.sent(elsewhere, browser.signed(event))).status_code == 400
-    draft = (await browser.drafted()).json()
+    draft = await browser.draft()
     assert (await browser.pages.login()).status_code == 303  # another session
     refused = await browser.sent(draft["to"], browser.signed(draft["events"][0]))
     assert refused.status_code == 400

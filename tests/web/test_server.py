@@ -7,6 +7,7 @@ import socket
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import util
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import httpx2
 import pytest
 
 from tenex.cli.init import prepare
+from tenex.cli.shared.mcp_server import listening_socket
+from tenex.web.server import at_port
 from tests.cli.conftest import Tenex
 from tests.cli.conftest import cwd as cwd  # a fixture of `tenex`
 from tests.cli.conftest import tenex as tenex
@@ -85,6 +88,14 @@ def test_what_is_in_the_way_is_named(data: Path, tenex: Tenex, tmp_path: Path) -
     assert "no socket can be made there" in tenex("web --socket", file, "--data", data, code=3).err
     assert file.read_text() == "keep me"
     assert "not both" in tenex("web --port 1 --socket x", "--data", data, code=2).err
+
+
+@pytest.mark.parametrize("listen", [at_port, listening_socket])
+def test_no_answer_waits_for_the_other_side_to_confirm_its_beginning(listen: Callable[[int], socket.socket]) -> None:
+    with listen(0) as listening:
+        listening.listen()
+        with socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_without_the_extra_a_sentence_says_what_to_install(
