@@ -40,8 +40,8 @@ LOOK: Final = 0.1
 """Seconds between two looks for it."""
 FILES: Final = 2
 """Files before the newest that are remembered: of the conversations that are looked at, some MiB each."""
-STATES: Final = 100
-"""Newest states of conversations that are remembered."""
+ENDS: Final = 100
+"""Ends of conversations that are remembered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +63,19 @@ class StoryPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """The end of a conversation: all that its pages show is made of its newest records, which are read once."""
+
+    length: int
+    """The bytes of the journal that it was read from."""
+    part: StoryPage
+    asks: Sequence[Ask]
+    """What it waits for from a user."""
+    replied: Replied | None
+    """The message that what a user writes next replies to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Glimpse:
     """What a list shows beside a row of the index: what the readable file says."""
 
@@ -78,12 +91,11 @@ class Source:
     places: ProjectPaths
     folder: ConversationFolder
     clock: Clock
-    _states: OrderedDict[ConversationId, tuple[int, Conversation]] = field(default_factory=OrderedDict)
-    """With the bytes of the journal that each was read from."""
+    _ends: OrderedDict[ConversationId, End] = field(default_factory=OrderedDict)
     _stats: dict[ConversationId, tuple[int, Stats]] = field(default_factory=dict)
+    """With the bytes of the journal that each was read from."""
     _glimpses: dict[str, tuple[int, Glimpse]] = field(default_factory=dict)
     """With the time of the file that each was read from, in ns."""
-    _asks: dict[ConversationId, tuple[int, list[Ask], Replied | None]] = field(default_factory=dict)
     _files_before: OrderedDict[tuple[ConversationId, int], list[Record]] = field(default_factory=OrderedDict)
     """By the record with which each ends."""
     _adding: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -124,14 +136,7 @@ class Source:
         Raises:
             TenexError: it cannot be read, or there is none.
         """
-        length = self._length(name)
-        cached = self._states.get(name)
-        if cached is None or cached[0] != length:
-            records = await self.folder.read_file(name, NEWEST)
-            cached = self._states[name] = (length, await asyncio.to_thread(folded, name, records))
-            if len(self._states) > STATES:
-                self._states.popitem(last=False)
-        return cached[1]
+        return (await self._end(name)).part.state
 
     async def story(self, name: ConversationId, *, before: int = 0, around: int = 0) -> StoryPage:
         """The newest part of a story, that before a record, or that around one.
@@ -142,16 +147,41 @@ class Source:
         Raises:
             TenexError: it cannot be read, or there is none.
         """
-        records = await self.folder.read_file(name, around or (before - 1 if before else NEWEST))
-        is_newest_file = not before and not around
-        if not is_newest_file:
-            newest = await self.state(name)
-            is_newest_file = bool(records) and records[-1].seq == newest.next_seq - 1
+        if not before and not around:
+            return (await self._end(name)).part
+        records = await self.folder.read_file(name, around or before - 1)
+        newest = await self.state(name)
+        is_newest_file = bool(records) and records[-1].seq == newest.next_seq - 1
+        part, _ = await self._part(name, records, before, around, is_newest_file)
+        return part
+
+    async def _end(self, name: ConversationId) -> End:
+        """The end of a conversation, read again where its journal has grown."""
+        length = self._length(name)
+        end = self._ends.get(name)
+        if end is None or end.length != length:
+            records = await self.folder.read_file(name, NEWEST)
+            part, records = await self._part(name, records, 0, 0, True)
+            asks = asks_of(part.state, records)
+            if isinstance(records[0], SnapshotRecord) and _lacks_message(asks, records):
+                records = await self._with_file_before(name, records)
+                asks = asks_of(part.state, records)
+            replied = replied_by(part.state, newest_message(records))
+            end = self._ends[name] = End(length=length, part=part, asks=asks, replied=replied)
+            if len(self._ends) > ENDS:
+                self._ends.popitem(last=False)
+        self._ends.move_to_end(name)
+        return end
+
+    async def _part(
+        self, name: ConversationId, records: list[Record], before: int, around: int, is_newest_file: bool
+    ) -> tuple[StoryPage, list[Record]]:
+        """A part of a story, and the records that it was made of: also those of the file before, if there are few."""
         part = await asyncio.to_thread(_part, name, records, before, around, is_newest_file)
         if len(part.entries) < ENTRIES // 2 and part.earlier:
             records = await self._with_file_before(name, records)
             part = await asyncio.to_thread(_part, name, records, before, around, is_newest_file)
-        return part
+        return part, records
 
     async def _with_file_before(self, name: ConversationId, records: list[Record]) -> list[Record]:
         """The records of a file, after those of the file before it, which never changes."""
@@ -163,23 +193,14 @@ class Source:
                 self._files_before.popitem(last=False)
         return [*self._files_before[key], *others]
 
-    async def asks(self, name: ConversationId) -> tuple[list[Ask], Replied | None]:
+    async def asks(self, name: ConversationId) -> tuple[Sequence[Ask], Replied | None]:
         """What a conversation waits for from a user, and the message that what they write next replies to.
 
         Raises:
             TenexError: it cannot be read, or there is none.
         """
-        length = self._length(name)
-        cached = self._asks.get(name)
-        if cached is None or cached[0] != length:
-            records = await self.folder.read_file(name, NEWEST)
-            state = await asyncio.to_thread(folded, name, records)
-            asks = asks_of(state, records)
-            if records and isinstance(records[0], SnapshotRecord) and _lacks_message(asks, records):
-                records = await self._with_file_before(name, records)
-                asks = asks_of(state, records)
-            cached = self._asks[name] = (length, asks, replied_by(state, newest_message(records)))
-        return cached[1], cached[2]
+        end = await self._end(name)
+        return end.asks, end.replied
 
     async def outcome(self, name: ConversationId, after: int, events: Sequence[str], kind: Kind) -> Outcome:
         """What becomes of an answer that was published, in the records after `after`; waited for some seconds.

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import structlog
 
-from . import appends, calls, crowd, events, readers, start, tools, turns
+from . import appends, calls, crowd, events, pages, readers, start, tools, turns
 from .rig import Row, floor, table
 
-ROWS = ("calls", "turns", "appends", "events", "crowd", "start", "tools", "help", "readers")
+ROWS = ("calls", "turns", "appends", "events", "crowd", "start", "tools", "pages", "help", "readers")
 
 
 async def measure(place: Path, chosen: Sequence[str], counts: Sequence[int]) -> list[Row]:
@@ -31,6 +31,7 @@ async def measure(place: Path, chosen: Sequence[str], counts: Sequence[int]) -> 
         "crowd": lambda: crowd.measure(place / "crowd"),
         "start": lambda: start.measure(place / "start"),
         "tools": lambda: tools.measure(place / "tools"),
+        "pages": lambda: pages.measure(place / "pages"),
         "help": start.measure_help,
         "readers": readers.measure,
     }
