@@ -40,6 +40,7 @@ RUNS = 'from pathlib import Path\nPath(__file__).with_name("ran").touch()\n'
 AGENT = f"{RUNS}from tenex.workflows.agents import BaseAgent\nclass Spy(BaseAgent):\n    'A spy.'\n"
 MARKDOWN = "---\nname: Helper\nrole: helps\nkind: worker\nuse_when: always\ntools: [read_file]\n---\nYou help.\n"
 WORKFLOW = (ROOT / "config" / "workflows" / "draft-and-review.toml").read_text()
+NOWHERE = '["ws://127.0.0.1:1"]'
 CONFIGURED = f'[people]\nowners = ["{OWNER}"]\n[models]\ndefault = "evil:x"\n[models.providers.evil]\nkind = "openai"\n'
 
 
@@ -103,7 +104,7 @@ class Server:
 @contextmanager
 def server() -> Iterator[Server]:
     found = Server()
-    thread = Thread(target=found.http.serve_forever)
+    thread = Thread(target=found.http.serve_forever, args=(0.02,))
     thread.start()
     try:
         yield found
@@ -132,7 +133,7 @@ def test_a_cloned_folder_sends_no_key_and_no_file_before_it_is_trusted(
         if "environ" in key or command != "doctor --probe":
             return
         assert forked("trust", cwd).returncode == 0
-        forked(*command.split())
+        forked(*command.split(), TENEX_RELAYS__URLS=NOWHERE)
         assert f"Bearer {SECRET}" in remote.keys
 
 
@@ -240,7 +241,7 @@ def test_a_link_that_leads_out_of_a_trusted_folder_later_is_refused(
         assert (done.returncode, remote.keys) == (3, [])
         assert f"{setting}: {place} is outside {cwd} and not trusted." in done.stdout
         assert f"{place} ({setting})" in json.loads(forked("trust", "--json").stdout)["grants"]["files outside"]
-        assert "not trusted" not in forked("doctor").stdout
+        assert "not trusted" not in forked("doctor", TENEX_RELAYS__URLS=NOWHERE).stdout
 
 
 def test_a_folder_that_a_variable_names_is_no_place_of_the_trusted_folder(forked: Tenex, trusted: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from tenex.configuration.agents import OWNER, PROJECT
@@ -16,6 +17,8 @@ from .findings import Case, Finding, count_text, ok, warning
 
 TIMEOUT: Final = 4.0
 """Seconds for all relays."""
+LOOK: Final = 0.05
+"""Seconds between two looks whether they are connected."""
 
 
 def inboxes(case: Case) -> Iterator[Finding]:
@@ -64,7 +67,18 @@ async def _lists(urls: Sequence[str], owners: Sequence[PublicKey], identity: Sec
     async with asyncio.TaskGroup() as group:
         running = group.create_task(pool.run(), name="relays")
         try:
+            if not await _any_connected(pool):
+                return None
             lists = await pool.fetch([{"kinds": [INBOX_RELAYS], "authors": list(owners)}], TIMEOUT, unread)
         finally:
             running.cancel()
     return None if not lists and len(unread) == len(pool.status()) else lists
+
+
+async def _any_connected(pool: RelayPool) -> bool:
+    """Whether a relay is connected, once each is or could not be."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(TIMEOUT):
+            while not all(relay.connected or relay.fault for relay in pool.status()):  # noqa: ASYNC110 it tells no one
+                await asyncio.sleep(LOOK)
+    return any(relay.connected for relay in pool.status())
