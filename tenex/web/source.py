@@ -40,8 +40,10 @@ LOOK: Final = 0.1
 """Seconds between two looks for it."""
 FILES: Final = 2
 """Files before the newest that are remembered: of the conversations that are looked at, some MiB each."""
-ENDS: Final = 100
-"""Ends of conversations that are remembered."""
+ENDS: Final = 8
+"""Ends of conversations that are remembered: some MiB each."""
+ASKS: Final = 1_000
+"""Conversations of which it is remembered what they wait for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,16 +65,23 @@ class StoryPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Asks:
+    """What a conversation waits for from a user, as its journal was when it had so many bytes."""
+
+    length: int
+    asks: Sequence[Ask]
+    replied: Replied | None
+    """The message that what a user writes next replies to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class End:
     """The end of a conversation: all that its pages show is made of its newest records, which are read once."""
 
     length: int
     """The bytes of the journal that it was read from."""
     part: StoryPage
-    asks: Sequence[Ask]
-    """What it waits for from a user."""
-    replied: Replied | None
-    """The message that what a user writes next replies to."""
+    asks: Asks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +101,7 @@ class Source:
     folder: ConversationFolder
     clock: Clock
     _ends: OrderedDict[ConversationId, End] = field(default_factory=OrderedDict)
+    _asks: OrderedDict[ConversationId, Asks] = field(default_factory=OrderedDict)
     _stats: dict[ConversationId, tuple[int, Stats]] = field(default_factory=dict)
     """With the bytes of the journal that each was read from."""
     _glimpses: dict[str, tuple[int, Glimpse]] = field(default_factory=dict)
@@ -167,9 +177,11 @@ class Source:
                 records = await self._with_file_before(name, records)
                 asks = asks_of(part.state, records)
             replied = replied_by(part.state, newest_message(records))
-            end = self._ends[name] = End(length=length, part=part, asks=asks, replied=replied)
-            if len(self._ends) > ENDS:
-                self._ends.popitem(last=False)
+            self._asks[name] = Asks(length=length, asks=asks, replied=replied)
+            end = self._ends[name] = End(length=length, part=part, asks=self._asks[name])
+            for cache, most in ((self._ends, ENDS), (self._asks, ASKS)):
+                if len(cache) > most:
+                    cache.popitem(last=False)
         self._ends.move_to_end(name)
         return end
 
@@ -199,8 +211,10 @@ class Source:
         Raises:
             TenexError: it cannot be read, or there is none.
         """
-        end = await self._end(name)
-        return end.asks, end.replied
+        asks = self._asks.get(name)
+        if asks is None or asks.length != self._length(name):
+            asks = (await self._end(name)).asks
+        return asks.asks, asks.replied
 
     async def outcome(self, name: ConversationId, after: int, events: Sequence[str], kind: Kind) -> Outcome:
         """What becomes of an answer that was published, in the records after `after`; waited for some seconds.

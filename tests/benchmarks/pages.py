@@ -9,8 +9,9 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
@@ -23,7 +24,7 @@ from tenex.nostr.keys import KeyRing
 from tenex.store.disk import Disk
 from tenex.store.journal import FileJournal
 from tenex.store.repository import ConversationFolder
-from tests.cli.journals import renamed
+from tests.cli.journals import Decisions, renamed
 from tests.fakes.scenario import Scenario, one_turn, plain_model
 from tests.store.kit import StillClock
 
@@ -37,6 +38,8 @@ AT_ONCE = 100
 """Decisions that are written with one flush."""
 WATCHED = 5.0
 """Seconds over which a daemon that has nothing to do is watched."""
+IDLE = 20.0
+"""Milliseconds of processor time a second, at most, of a daemon that has nothing to do."""
 EARLIER = 5
 """Times that earlier entries are asked for before the page is scrolled."""
 TEXT = "Tell me something about this, in a sentence or two, as you would to a friend."
@@ -109,11 +112,11 @@ async def tab(client: httpx2.AsyncClient, url: str, is_open: asyncio.Event) -> N
                 return
 
 
-async def use_of(pid: int) -> float:
+async def use_of(pid: int, seconds: float = WATCHED) -> float:
     """Milliseconds of processor time that a process takes in a second."""
     before = processor_ms(pid)
-    await asyncio.sleep(WATCHED)
-    return (processor_ms(pid) - before) / WATCHED
+    await asyncio.sleep(seconds)
+    return (processor_ms(pid) - before) / seconds
 
 
 async def in_browser(link: str, path: str) -> list[Row]:
@@ -149,10 +152,50 @@ async def in_browser(link: str, path: str) -> list[Row]:
     ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """The pages of a folder in a process, and a client that is logged in."""
+
+    pid: int
+    base: str
+    client: httpx2.AsyncClient
+
+    @asynccontextmanager
+    async def tabs(self, names: Sequence[ConversationId]) -> AsyncIterator[list[asyncio.Task[None]]]:
+        """A tab for each conversation, once all of them are shown; the tasks end when something has happened there."""
+        shown = [asyncio.Event() for _ in names]
+        tasks = [
+            asyncio.create_task(tab(self.client, f"{self.base}/c/{name}", event))
+            for name, event in zip(names, shown, strict=True)
+        ]
+        try:
+            await asyncio.wait_for(asyncio.gather(*(event.wait() for event in shown)), 120)
+            yield tasks
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def served(place: Path) -> AsyncIterator[Served]:
+    """Pages as `tenex web` serves them."""
+    limits = httpx2.Limits(max_connections=4 * TABS)
+    async with (
+        process_of("tenex", "web", "--data", str(place), "--port", "0") as (process, link),
+        httpx2.AsyncClient(trust_env=False, timeout=60, limits=limits) as client,
+    ):
+        base, _, token = link.partition("/login#")
+        origin = "/".join(base.split("/")[:3])
+        await client.post(f"{base}/login", data={"token": token}, headers={"origin": origin})
+        yield Served(pid=process.pid, base=base, client=client)
+
+
 async def measure(place: Path) -> list[Row]:
-    prepare(place, None, [NOWHERE])
+    written, beside = place / "written", place / "beside"
+    prepare(written, None, [NOWHERE])
     disk = Disk()
-    folder = ConversationFolder(place / "conversations", disk, StillClock())
+    folder = ConversationFolder(written / "conversations", disk, StillClock())
     long = ConversationId("a" * 64)
     await write(folder, long, renamed(long, lived(TURNS).journal))
     short = lived(TURNS_OF_A_TAB)
@@ -160,41 +203,48 @@ async def measure(place: Path) -> list[Row]:
     short.converse(TEXT)
     names = [ConversationId(f"{number:064x}") for number in range(1, TABS + 1)]
     journals = {name: await write(folder, name, renamed(name, short.journal[:first])) for name in names}
-    owner = KeyRing(place / "keys").get("owner").npub
-    async with AsyncExitStack() as stack:
-        daemon, _ = await stack.enter_async_context(process_of("tests.benchmarks.daemon", str(place), NOWHERE, owner))
-        alone = await use_of(daemon.pid)
-        web = ("tenex", "web", "--data", str(place))
-        pages, link = await stack.enter_async_context(process_of(*web, "--port", "0"))
-        base, _, token = link.partition("/login#")
-        limits = httpx2.Limits(max_connections=4 * TABS)
-        client = await stack.enter_async_context(httpx2.AsyncClient(trust_env=False, timeout=60, limits=limits))
-        origin = "/".join(base.split("/")[:3])
-        await client.post(f"{base}/login", data={"token": token}, headers={"origin": origin})
-        cold = await opened(client, f"{base}/c/{long}")
-        again = [await opened(client, f"{base}/c/{long}") for _ in range(10)]
+    shutil.copytree(written, beside)  # a daemon appends that it has not written these
+    rows = await opened_and_followed(written, long, journals, short.journal[first:])
+    await folder.close()
+    disk.close()
+    return rows + await beside_a_daemon(beside, names)
+
+
+async def opened_and_followed(
+    place: Path, long: ConversationId, journals: Mapping[ConversationId, FileJournal], more: Decisions
+) -> list[Row]:
+    """A long conversation opened, and tabs that follow what is appended to others."""
+    async with served(place) as pages:
+        cold = await opened(pages.client, f"{pages.base}/c/{long}")
+        again = [await opened(pages.client, f"{pages.base}/c/{long}") for _ in range(10)]
         rows = [
             Row(f"pages: {TURNS:,} turns, the first time", cold, "ms", budget=1_000),
-            Row(f"pages: {TURNS:,} turns, again, p50", percentile(again, 0.5), "ms", budget=1_000),
+            Row("pages: the same again, p50", percentile(again, 0.5), "ms"),
         ]
-        async with process_of(*web, "--link") as (_, other):
-            rows += await in_browser(other, f"/c/{long}")
-        waiting = {name: asyncio.Event() for name in names}
-        tabs = [asyncio.create_task(tab(client, f"{base}/c/{name}", waiting[name])) for name in names]
-        await asyncio.wait_for(asyncio.gather(*(event.wait() for event in waiting.values())), 120)
-        beside = await use_of(daemon.pid)
-        daemon.terminate()  # what follows is written in its place
-        await daemon.wait()
-        began = time.perf_counter()
-        for name, journal in journals.items():
-            await journal.append(renamed(name, short.journal[first:]))
-        await asyncio.wait_for(asyncio.gather(*tabs), 60)
+        async with process_of("tenex", "web", "--data", str(place), "--link") as (_, link):
+            rows += await in_browser(link, f"/c/{long}")
+        async with pages.tabs(list(journals)) as tabs:
+            began = time.perf_counter()
+            for name, journal in journals.items():
+                await journal.append(renamed(name, more))
+            await asyncio.wait_for(asyncio.gather(*tabs), 60)
         rows += [
             Row(f"pages: an append reaches the last of {TABS} tabs", ms_since(began), "ms"),
             Row(f"pages: memory with {TABS} tabs", resident_mb(pages.pid), "MB", budget=100),
-            Row("pages: processor time of an idle daemon, without tabs", alone, "ms/s"),
-            Row(f"pages: the same beside {TABS} tabs", beside, "ms/s"),
         ]
-    await folder.close()
-    disk.close()
     return rows
+
+
+async def beside_a_daemon(place: Path, names: Sequence[ConversationId]) -> list[Row]:
+    """What a daemon that has nothing to do takes without tabs and with them."""
+    owner = KeyRing(place / "keys").get("owner").npub
+    async with process_of("tests.benchmarks.daemon", str(place), NOWHERE, owner) as (daemon, _):
+        while await use_of(daemon.pid, 1.0) > IDLE:  # it reads what it has not written
+            pass
+        alone = await use_of(daemon.pid)
+        async with served(place) as pages, pages.tabs(names):
+            beside = await use_of(daemon.pid)
+    return [
+        Row("pages: processor time of an idle daemon, without tabs", alone, "ms/s"),
+        Row(f"pages: the same beside {TABS} tabs", beside, "ms/s"),
+    ]
