@@ -57,11 +57,11 @@ async def kill_and_go_on(
     deaths(
         # the first message, in and between the steps of an agent, between phases, at a publish
         [("torn append", 2), ("model", 2), ("tool", 2), ("tool done", 2), ("publish", 1), ("published", 1)],
-        (APPENDS, 20),
+        (APPENDS, 19),
         (["model"], 12),
         (["route"], 1),
         (["tool", "tool done"], 7),
-        (["publish", "published"], 5),
+        (["publish", "published"], 2),
     ),
 )
 async def test_a_killed_daemon_goes_on_where_it_was(folder: Folder, moment: Moment, at: int) -> None:
