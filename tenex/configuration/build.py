@@ -212,6 +212,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         limits=settings.limits.to_core(),
         gates=settings.gates.to_core(),
         approvals=settings.approvals.to_core(settings.approve, people.owners),
+        notifications=settings.notifications(),
         kinds={
             speakers_config.NAME: speakers_config.WorkflowRules(
                 workflows={slug: one.configured(slug, keys[slug].public) for slug, one in speakers.items()},

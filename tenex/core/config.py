@@ -4,7 +4,7 @@
 class they need, so that an old journal keeps its meaning when the configuration changes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Protocol
@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, Protocol
 from tenex.core import names
 from tenex.core.agent_phases.program import Program
 from tenex.core.approvals.rules import ApprovalRule
-from tenex.core.ids import PublicKey, Slug
+from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.phases import Access, Phase
 from tenex.core.tool_names import FIND_TOOLS, all_of_server, server_of
 
@@ -235,6 +235,49 @@ class ApprovalPolicy:
     """Time without an answer after which a call is refused."""
 
 
+class Verbosity(StrEnum):
+    """How much of the work a user is sent."""
+
+    QUIET = "quiet"
+    """Answers, questions and what stops the work."""
+    NORMAL = "normal"
+    """What takes long too, where that does not notify anyone."""
+    VERBOSE = "verbose"
+    """Everything, also what is otherwise in the conversation's file only."""
+
+
+_DAY: Final = 24 * 60
+"""Minutes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuietHours:
+    """The time of each day in which nothing is to wake anyone."""
+
+    begin: int
+    """Minutes after midnight, as `end`."""
+    end: int
+    offset: Callable[[Millis], int]
+    """By how many minutes local time is ahead of UTC at a moment."""
+
+    def until(self, now: Millis) -> Millis:
+        """When they end; 0 outside of them."""
+        minutes = now // 60_000
+        here = (minutes + self.offset(now)) % _DAY
+        if (here - self.begin) % _DAY >= (self.end - self.begin) % _DAY:
+            return Millis(0)
+        end = Millis((minutes + (self.end - here) % _DAY) * 60_000)
+        return Millis(end + (self.offset(now) - self.offset(end)) * 60_000)  # a clock may change in the night
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotificationRules:
+    """What users are notified of, where they have not said otherwise in the conversation."""
+
+    verbosity: Verbosity = Verbosity.NORMAL
+    quiet_hours: QuietHours | None = None
+
+
 class KindRules(Protocol):
     """What is configured of a kind of conversation."""
 
@@ -258,6 +301,7 @@ class Policy:
     limits: Limits = field(default_factory=Limits)
     gates: GateRules = field(default_factory=GateRules)
     approvals: ApprovalPolicy = field(default_factory=ApprovalPolicy)
+    notifications: NotificationRules = field(default_factory=NotificationRules)
     kinds: Mapping[str, KindRules] = field(default_factory=dict)
     """What is configured of each kind of conversation, by its name."""
     disabled: Mapping[Slug, tuple[str, ...]] = field(default_factory=dict)

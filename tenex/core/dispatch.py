@@ -27,7 +27,7 @@ from tenex.core.agent_phases.decide import ask_what_is_offered, rerender_prompts
 from tenex.core.approvals import answers as approvals
 from tenex.core.config import Policy, Replay
 from tenex.core.conversation import Conversation
-from tenex.core.delivery.decide import published
+from tenex.core.delivery.decide import published, quiet_hours_over
 from tenex.core.effects import Key, Work
 from tenex.core.functions.undecided import DeferrableSignal, EvaluationRequested, FunctionsEvaluated
 from tenex.core.functions.verdicts import FunctionQuestion, Unanswered, Verdict
@@ -270,6 +270,9 @@ def _timer(transaction: Transaction, key: Key) -> None:
         return
     if key.part == "approval":
         approvals.expire(transaction, key.seq)
+        return
+    if key.part == "quiet":
+        quiet_hours_over(transaction, key.seq)
         return
     run = next((run for run in transaction.state.work.runs.values() if key in _timers_of(run)), None)
     if run is None:

@@ -15,11 +15,15 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
     """Every piece of work that is wanted, by its key."""
     effects: list[Effect] = []
     for message, row in conversation.delivery.outbox.items():
-        for part, relay in row.open:
+        for part, relay in row.ready:
             key = Key(Work.PUBLISH, message, f"{part} {relay}")
             effects.append(Publish(key=key, event=row.events[part], relay=relay))
         if row.expires_at:
             effects.append(Timer(key=Key(Work.TIMER, message, "expire"), due=row.expires_at))
+    effects.extend(
+        Timer(key=Key(Work.TIMER, missed.first, "quiet"), due=missed.until)
+        for missed in conversation.delivery.missed.values()
+    )
     question = conversation.router.question
     if question is not None:
         if question.retry is not None:

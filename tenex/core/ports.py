@@ -42,6 +42,10 @@ class OutgoingMessage:
     """Whether a model wrote the text: clients that show no Markdown get it without its marks."""
     name: str = ""
     """The speaker's, for forms in which one key sends for all."""
+    notifies: tuple[PublicKey, ...] | None = None
+    """Whom p tags may name; None for all whom the form names. Where they name its readers, they name all."""
+    silent: tuple[PublicKey, ...] = ()
+    """Whom they may not name."""
 
 
 class Sealer(Protocol):

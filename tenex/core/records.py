@@ -26,7 +26,16 @@ from tenex.core.cycle.records import (
     Stopped,
     Waiting,
 )
-from tenex.core.delivery.records import Ask, Delivered, MessageSent, OutboxExpired, Purpose
+from tenex.core.delivery.records import (
+    Ask,
+    Delivered,
+    MessageSent,
+    OutboxExpired,
+    Purpose,
+    QuietHoursEnded,
+    QuietHoursInterrupted,
+    VerbositySet,
+)
 from tenex.core.identity.records import ConversationStarted
 from tenex.core.inbox.records import CommandGiven, MessageRecorded, MessageWithdrawn
 from tenex.core.rebuild.records import ConversationImported, JournalRebuilt

@@ -36,6 +36,8 @@ def sealed(state: Conversation, record: r.MessageSent, sealer: Sealer) -> r.Mess
         reply_to=state.delivery.command_origin or state.delivery.origin,
         is_markdown=is_of_model(state, record),
         name=record.name,
+        notifies=record.notifies,
+        silent=record.silent,
     )
     events = sealer.seal(draft)
     return replace(

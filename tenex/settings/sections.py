@@ -5,12 +5,15 @@ and in milliseconds in the core. What the core goes by is a field of `Limits`, `
 nowhere else: these sections are made of them.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import GenericAlias
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
 from pydantic import (
     AfterValidator,
@@ -25,9 +28,19 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from tenex.core.approvals.rules import COMMAND, ApprovalRule, Example, Verdict
-from tenex.core.config import ApprovalPolicy, Bounds, Expectation, GateRules, Limits, PeerGroup
+from tenex.core.config import (
+    ApprovalPolicy,
+    Bounds,
+    Expectation,
+    GateRules,
+    Limits,
+    NotificationRules,
+    PeerGroup,
+    QuietHours,
+    Verbosity,
+)
 from tenex.core.errors import ConfigurationError, TenexError
-from tenex.core.ids import PublicKey
+from tenex.core.ids import Millis, PublicKey
 from tenex.core.phases import Phase
 from tenex.core.text import INVISIBLE, plain, trimmed
 
@@ -40,6 +53,7 @@ WEB_PORT: Final = 7448
 NO_USERS: Final = "no one may talk here"
 """The fault of settings without users."""
 _YEAR = 366 * 24 * 3600
+_HOURS: Final = re.compile(r"(?P<begin>(?:[01]?\d|2[0-3]):[0-5]\d)\s*[-–]\s*(?P<end>(?:[01]?\d|2[0-3]):[0-5]\d)")
 _TIME: Final = "seconds"
 """Marks a time, which the core takes in milliseconds."""
 
@@ -71,6 +85,40 @@ def _phase_or_any(name: str) -> str:
     if name and phase is None:
         raise ValueError(f'must be a phase, one of {", ".join(Phase)}, or "" for any')
     return str(phase or "")
+
+
+def _quiet_hours(text: str) -> str:
+    times = _HOURS.fullmatch(plain(text).strip())
+    if text.strip() and (times is None or _minutes(times["begin"]) == _minutes(times["end"])):
+        raise ValueError('must be two times of a day, such as "22:00-07:00", or "" for none')
+    return f"{times['begin']}-{times['end']}" if times is not None else ""
+
+
+def _time_zone(name: str) -> str:
+    name = plain(name).strip()
+    try:
+        zone = ZoneInfo(name) if name else None
+    except (ValueError, OSError, KeyError):  # KeyError: it is not installed here
+        raise ValueError(
+            'must be a time zone that this machine knows, such as "Europe/Berlin", or "" for its own'
+        ) from None
+    return name if zone is not None else ""
+
+
+def _offset(zone: str) -> Callable[[Millis], int]:
+    """By how many minutes local time is ahead of UTC at a moment; in the machine's own zone without a name."""
+    there = ZoneInfo(zone) if zone else None
+
+    def offset(at: Millis) -> int:
+        local = datetime.fromtimestamp(at / 1000, UTC).astimezone(there)
+        return int((local.utcoffset() or timedelta()).total_seconds()) // 60
+
+    return offset
+
+
+def _minutes(time: str) -> int:
+    hours, minutes = time.split(":")
+    return 60 * int(hours) + int(minutes)
 
 
 def _not_blank(text: str) -> str:
@@ -167,6 +215,7 @@ class Relays(Section):
         f"ws://127.0.0.1:{EMBEDDED_RELAY_PORT}"
     ]
     typing_indicators: Literal["auto", "on", "off"] = "auto"
+    verbosity: Literal["quiet", "normal", "verbose"] = "normal"
 
 
 class People(Section):
@@ -177,6 +226,8 @@ class People(Section):
     open: bool = False
     proof_of_work: Annotated[int, Field(ge=0, le=64)] = 0
     share_lessons: bool = False
+    quiet_hours: Annotated[str, AfterValidator(_quiet_hours)] = ""
+    time_zone: Annotated[str, AfterValidator(_time_zone)] = ""
 
 
 def parse_people(
@@ -615,6 +666,14 @@ class Settings(BaseSettings):
             is_open=self.people.open,
             guest_work=self.people.proof_of_work,
         )
+
+    def notifications(self) -> NotificationRules:
+        """What users are notified of."""
+        hours = None
+        if self.people.quiet_hours:
+            begin, end = map(_minutes, self.people.quiet_hours.split("-"))
+            hours = QuietHours(begin=begin, end=end, offset=_offset(self.people.time_zone))
+        return NotificationRules(verbosity=Verbosity(self.relays.verbosity), quiet_hours=hours)
 
     @property
     def data(self) -> Path:

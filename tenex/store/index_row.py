@@ -147,7 +147,7 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
                 people.append((record.role, record.author))
             case MessageSent():
                 events += (event.id for event in record.events)
-                if record.purpose != "announcement":  # that only names a phase
+                if record.purpose not in ("announcement", "reminder"):  # a phase, and what is there already
                     add(record, record.name, record.text)
                     places += ((event.id, record.seq) for event in record.events)
             case JournalRebuilt():

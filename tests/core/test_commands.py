@@ -83,7 +83,7 @@ STATUSES: dict[str, Callable[[], Scenario]] = {
     stage.__name__: stage for stage in (new, deciding, working, parked, waiting, fallen_back, ended)
 }
 GATES = {"quick", "skip"}
-FOR_OWNERS = set(command_names()) - GATES - {"help", "status"}
+FOR_OWNERS = set(command_names()) - GATES - {"help", "status", "quiet", "verbose"}
 
 
 @pytest.mark.parametrize(("name", "role", "stage"), list(itertools.product(command_names(), Role, STATUSES)))

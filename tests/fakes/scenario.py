@@ -260,7 +260,7 @@ class Scenario:
             by_program=by_program,
             by_machine=by_machine,
             address={"form": "notes"},
-            origin={"id": event, "number": self.count},
+            origin={"id": event, "number": self.count, "author": author},
         )
         names = tuple(map(Slug, addressed))
         return self.handle(MessageReceived(message=message, role=role, name=name, addressed=names, is_plain=by_program))

@@ -56,6 +56,35 @@ def test_a_message_gets_the_tags_of_its_scheme_and_of_every_message(kind: int, a
     assert "a" not in {tag[0] for tag in without_project.tags}
 
 
+@pytest.mark.parametrize("kind", [1, 11, 1111, 9])
+@pytest.mark.parametrize(
+    ("notifies", "silent", "named"),
+    [
+        (None, (), {PERSON.public, BOB.public}),
+        ((), (), set()),
+        ((BOB.public,), (), {BOB.public}),
+        (None, (PERSON.public,), {BOB.public}),
+        ((BOB.public,), (BOB.public,), set()),
+    ],
+)
+def test_p_tags_name_only_whom_a_message_may_notify(kind: int, notifies: Any, silent: Any, named: set[str]) -> None:
+    root = [["E", "e" * 64], ["K", "1"], ["e", "e" * 64], ["k", "1"]] if kind == 1111 else []
+    asked = read(written(["p", PROJECT.public], *root, kind=kind), "wss://seen.example")
+    sent = answer(asked, asked, "hello", ("p", BOB.public))
+    (event,) = NostrSealer(RELAYS).seal(replace(sent, notifies=notifies, silent=silent))
+    assert {tag[1] for tag in event.tags if tag[0] == "p"} == named
+    assert event.id == event_id(event.pubkey, event.created_at, event.kind, event.tags, event.content)
+
+
+def test_the_readers_of_a_private_message_are_named_whomever_it_notifies() -> None:
+    address = {"form": "direct", "room": "r" * 64, "key": PROJECT.public, "people": [PERSON.public, BOB.public]}
+    sent = replace(
+        draft(), address=address, reply_to={"form": "direct", "id": "e" * 64}, notifies=(), silent=(BOB.public,)
+    )
+    (event,) = NostrSealer(RELAYS, keys={PROJECT.public: PROJECT}).seal(sent)
+    assert {tag[1] for tag in event.tags if tag[0] == "p"} == {PERSON.public, BOB.public}
+
+
 def test_an_unknown_form_is_refused() -> None:
     """The sentence names the form and those that exist."""
     with pytest.raises(InternalError, match=r"'pigeon'.*notes, threads"):

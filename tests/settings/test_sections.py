@@ -1,13 +1,15 @@
 """Settings converted to the core's values: every field of the core has a setting, made of it."""
 
 from dataclasses import Field, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
 
-from tenex.core.config import Bounds, Expectation, GateRules, Limits, Role
+from tenex.core.config import Bounds, Expectation, GateRules, Limits, Role, Verbosity
 from tenex.core.errors import ConfigurationError
+from tenex.core.ids import Millis
 from tenex.core.phases import Phase
 from tenex.nostr.keys import SecretKey, parse_public_key
 from tenex.settings import Settings, load
@@ -49,6 +51,48 @@ def test_every_rule_of_the_gates_is_a_setting() -> None:
     rules: dict[str, Any] = {"members_may_waive": True, "plan_approval": "person"}
     assert {field.name for field in fields(GateRules)} == set(rules)
     assert given(gates=rules).gates.to_core() == GateRules(**rules)
+
+
+WINTER = Millis(1_768_500_000_000)
+"""2026-01-15, 18:00 in UTC."""
+
+
+@pytest.mark.parametrize(
+    ("hours", "zone", "until"),
+    [
+        ("19:00-07:30", "Europe/Berlin", "2026-01-16T06:30"),
+        (" 7:00 – 23:00 ", "America/New_York", "2026-01-16T04:00"),
+        ("20:00-07:00", "Europe/Berlin", None),
+        ("", "Europe/Berlin", None),
+    ],
+)
+def test_quiet_hours_are_local_times(hours: str, zone: str, until: str | None) -> None:
+    rules = given(people={"quiet_hours": hours, "time_zone": zone}).notifications()
+    end = rules.quiet_hours.until(WINTER) if rules.quiet_hours is not None else 0
+    assert end == (datetime.fromisoformat(until).replace(tzinfo=UTC).timestamp() * 1000 if until else 0)
+
+
+def test_without_a_zone_they_are_those_of_the_machine() -> None:
+    rules = given(people={"quiet_hours": "00:00-23:59"}, relays={"verbosity": "quiet"}).notifications()
+    assert rules.verbosity is Verbosity.QUIET
+    assert rules.quiet_hours is not None
+    local = datetime.fromtimestamp(WINTER / 1000).astimezone()
+    assert rules.quiet_hours.offset(WINTER) * 60 == local.utcoffset().total_seconds()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("quiet_hours", "22:00"),
+        ("quiet_hours", "22:00-25:00"),
+        ("quiet_hours", "7:00-07:00"),
+        ("time_zone", "Europe/Atlantis"),
+        ("time_zone", "../etc"),
+    ],
+)
+def test_wrong_hours_and_zones_are_refused(name: str, value: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"people.{name}"):
+        given(people={name: value})
 
 
 def test_roles_follow_the_lists_and_whether_anyone_may_talk() -> None:

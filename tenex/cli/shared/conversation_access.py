@@ -296,7 +296,7 @@ def messages_of(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
             case CommandGiven():
                 text = f"/{record.command} {record.argument}".rstrip()
                 messages[record.seq] = _message(record.seq, record.at, record.name, text, is_person=True)
-            case MessageSent() if record.purpose != "announcement":  # that only names a phase
+            case MessageSent() if record.purpose not in ("announcement", "reminder"):  # a phase, and what is there
                 shown = _message(record.seq, record.at, record.name, record.text, is_person=False)
                 messages[record.seq] = {**shown, "kind": record.purpose}
             case MessageWithdrawn():

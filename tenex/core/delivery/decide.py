@@ -1,10 +1,16 @@
-"""What follows from the answer of a relay."""
+"""What follows from the answer of a relay, and from the end of quiet hours."""
 
 from tenex.core import records as r
+from tenex.core.amounts import count
 from tenex.core.effects import Key
-from tenex.core.ids import Millis
+from tenex.core.ids import Millis, PublicKey
+from tenex.core.memory.window import in_a_line
 from tenex.core.port_values import PublishOutcome
 from tenex.core.transaction import Transaction
+from tenex.core.trust import room_of
+
+from .outgoing import notify
+from .state import Missed
 
 # Outbox expiry. A message is one or several events, each of which goes to several relays. Its outbox row keeps the
 # pairs of event and relay that have not answered for good. What passes (silence, `rate-limited:`, a relay that is away)
@@ -19,6 +25,9 @@ from tenex.core.transaction import Transaction
 OUTBOX_EXPIRY = Millis(3 * 24 * 3_600_000)
 """How long other relays are tried once one has accepted, or refused what others are also tried for: one dead relay
 keeps nothing open."""
+
+REMINDED_CHARACTERS = 120
+"""Of each message that a reminder shows."""
 
 
 def published(transaction: Transaction, key: Key, outcome: PublishOutcome) -> None:
@@ -38,3 +47,26 @@ def published(transaction: Transaction, key: Key, outcome: PublishOutcome) -> No
         expires_at=expires,
         refused=None if outcome.accepted else row.events[int(part)].id,
     )
+
+
+def quiet_hours_over(transaction: Transaction, first: int) -> None:
+    """Send what waited, or remind of what came, to those for whom `first` was the first message that did not ring."""
+    state = transaction.state
+    missed = {person: what for person, what in state.delivery.missed.items() if what.first == first}
+    if not missed:
+        return
+    transaction.add(r.QuietHoursEnded, people=tuple(missed))
+    if room_of(state.identity.address):
+        return
+    answered = PublicKey(str(state.delivery.origin.get("author", "")))
+    tags = tuple(("p", person) for person in missed if person != answered)
+    most = max(missed.values(), key=lambda what: what.count)
+    notify(transaction, _reminder(transaction, most), "reminder", tags=tags, notifies=tuple(missed))
+
+
+def _reminder(transaction: Transaction, missed: Missed) -> str:
+    recent = {message.seq: message for message in transaction.state.memory.recent}
+    shown = [recent[seq] for seq in missed.newest if seq in recent]
+    lines = [f"{message.name}: “{in_a_line(message.text, REMINDED_CHARACTERS)}”" for message in shown]
+    wrote = f"In the quiet hours {count(missed.count, 'message')} came here"
+    return "\n".join([f"{wrote}:", *lines]) if lines else f"{wrote}."

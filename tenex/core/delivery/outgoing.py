@@ -1,12 +1,13 @@
 """Messages to users, with the tags that every threading scheme carries (docs/protocol.md, "Tags on every message")."""
 
 from tenex.core.config import Agent
-from tenex.core.ids import CallId
+from tenex.core.ids import CallId, PublicKey
 from tenex.core.kind import kind_of_conversation
 from tenex.core.messages import Usage
 from tenex.core.transaction import Transaction
 from tenex.core.work.run import Run
 
+from .notifications import Audience, audience
 from .records import Ask, MessageSent, Purpose
 
 
@@ -19,10 +20,15 @@ def notify(
     tags: tuple[tuple[str, ...], ...] = (),
     asks: Ask = "",
     agent: Agent | None = None,
+    notifies: tuple[PublicKey, ...] | None = None,
 ) -> MessageSent:
-    """Send a message of the conversation itself: signed by its kind, else by `agent` or the project."""
+    """Send a message of the conversation itself: signed by its kind, else by `agent` or the project.
+
+    With `notifies` it notifies these people, whatever they have said and whatever the hour.
+    """
     sender = kind_of_conversation(transaction.state).sender(transaction.state) or agent or transaction.policy.project
-    return _send(transaction, sender, text, purpose, (("error", error), *tags) if error else tags, asks=asks)
+    with_error = (("error", error), *tags) if error else tags
+    return _send(transaction, sender, text, purpose, with_error, asks=asks, notifies=notifies)
 
 
 def send_as_agent(
@@ -68,10 +74,15 @@ def _send(
     call: CallId | None = None,
     asks: Ask = "",
     is_published: bool = True,
+    notifies: tuple[PublicKey, ...] | None = None,
 ) -> MessageSent:
     state = transaction.state
+    if notifies is None:
+        whom = audience(transaction, purpose, text, tags, is_published=is_published)
+    else:
+        whom = Audience(is_published=is_published, notifies=notifies)
     left = next((kind.unannounced_from for kind in state.kinds.values() if kind.unannounced_from), None)
-    came_from = left if is_published else None
+    came_from = left if whom.is_published else None
     sender = kind_of_conversation(state).sender(state)
     phase_tags: tuple[tuple[str, ...], ...] = (("phase", str(state.cycle.phase)),) if state.has_phases else ()
     if sender is not None:
@@ -90,7 +101,11 @@ def _send(
         call=call,
         tags=(*phase_tags, *tags),
         asks=asks,
-        is_published=is_published,
+        is_published=whom.is_published,
+        notifies=whom.notifies,
+        silent=whom.silent,
+        missed_by=whom.missed_by,
+        missed_until=whom.missed_until,
     )
 
 

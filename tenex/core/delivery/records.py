@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from tenex.core.config import Verbosity
 from tenex.core.ids import CallId, EventId, Millis, PublicKey, RunId
 from tenex.core.phases import Phase
 from tenex.core.port_values import UnsignedEvent, Wrap
 from tenex.core.record import Record
 
-Purpose = Literal["completion", "question", "notice", "error", "announcement"]
+Purpose = Literal["completion", "question", "notice", "error", "announcement", "progress", "reminder"]
+"""`announcement` and `progress` are about work under way; a `reminder` is of what was sent in quiet hours."""
 
 
 Ask = Literal["", "approval", "waiver"]
@@ -43,6 +45,13 @@ class MessageSent(Record):
     asks: Ask = ""
     is_published: bool = True
     """False where the words are for other agents and the conversation's file only: then there are no events."""
+    notifies: tuple[PublicKey, ...] | None = None
+    """Whom p tags may name; None for all whom its form names. A private message has other p tags."""
+    silent: tuple[PublicKey, ...] = ()
+    """Whom they may not name all the same."""
+    missed_by: tuple[PublicKey, ...] = ()
+    """Whom it would notify outside of their quiet hours, which end at `missed_until`."""
+    missed_until: Millis = Millis(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,3 +75,25 @@ class OutboxExpired(Record):
     """Relays that did not answer in time are no longer tried for this `MessageSent`."""
 
     message: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerbositySet(Record):
+    """A user has said how much they want to be sent in this conversation; None: what the settings say."""
+
+    person: PublicKey
+    verbosity: Verbosity | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuietHoursInterrupted(Record):
+    """A user has written, or answered by a reaction, in their quiet hours: they are awake and have seen what came."""
+
+    person: PublicKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuietHoursEnded(Record):
+    """The quiet hours are over in which messages came that did not notify these people."""
+
+    people: tuple[PublicKey, ...]

@@ -1,20 +1,31 @@
 """What each record does to the messages on their way out."""
 
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, TypeVar
 
 from tenex.core import records as r
-from tenex.core.ids import EventId, Millis
-from tenex.core.port_values import outgoing_events
+from tenex.core.ids import EventId, Millis, PublicKey
+from tenex.core.port_values import UnsignedEvent, outgoing_events
 from tenex.core.reducers import Reducers
 from tenex.core.state import State
+from tenex.core.trust import room_of
 from tenex.core.values import replace
 
-from .state import Delivery, OutboxRow, RelayRefusal
+from .state import Delivery, Missed, OutboxRow, RelayRefusal
+
+V = TypeVar("V")
 
 DELIVERY: Final = Reducers[Delivery]("delivery")
 
 REFUSALS = 20
 """Refused events that are remembered: enough to see which relay refuses what."""
+
+REMINDERS = 5
+"""Events of reminders that are known as such: replies come soon."""
+SHOWN_OF_MISSED = 3
+"""Messages that a reminder shows the beginning of."""
+PEOPLE = 50
+"""Users who are remembered for what they have said of notifications, and as awake: the last ones."""
 
 
 # ---- which message ours answer ---------------------------------------------------------------------------------------
@@ -60,16 +71,45 @@ def _turn_opened(delivery: Delivery, _record: r.TurnOpened, _: State) -> Deliver
 
 
 @DELIVERY.on(r.MessageSent)
-def _sent(delivery: Delivery, record: r.MessageSent, _: State) -> Delivery:
+def _sent(delivery: Delivery, record: r.MessageSent, before: State) -> Delivery:
     outgoing = outgoing_events(record.events, record.relays, record.wraps)
     pairs = tuple((part, relay) for part, (_event, relays) in enumerate(outgoing) for relay in relays)
     if pairs:
-        row = OutboxRow(events=tuple(event for event, _relays in outgoing), open=pairs, others=record.others)
+        row = OutboxRow(
+            events=tuple(event for event, _relays in outgoing),
+            open=pairs,
+            others=record.others,
+            held=_held(record, [event for event, _relays in outgoing], before),
+        )
         created_at = max(event.created_at for event in record.events)
         delivery = replace(delivery, outbox={**delivery.outbox, record.seq: row}, last_created_at=created_at)
     if record.is_published and delivery.command_origin:
         delivery = replace(delivery, command_origin={})
-    return delivery
+    if record.purpose == "reminder":
+        ids = tuple(event.id for event in record.events)
+        delivery = replace(delivery, reminders=(*delivery.reminders, *ids)[-REMINDERS:])
+    return _missed(delivery, record) if record.missed_by else delivery
+
+
+def _held(record: r.MessageSent, events: Sequence[UnsignedEvent], before: State) -> tuple[tuple[int, PublicKey], ...]:
+    """The parts for people in their quiet hours: private messages, which cannot be sent without notifying."""
+    if not record.missed_by or not room_of(before.identity.address):
+        return ()
+    return tuple(
+        (part, person)
+        for part, event in enumerate(events)
+        for person in record.missed_by
+        if any(tag[:2] == ("p", person) for tag in event.tags)
+    )
+
+
+def _missed(delivery: Delivery, record: r.MessageSent) -> Delivery:
+    missed = dict(delivery.missed)
+    for person in record.missed_by:
+        earlier = missed.get(person) or Missed(first=record.seq, until=record.missed_until, count=0, newest=())
+        newest = (*earlier.newest, record.seq)[-SHOWN_OF_MISSED:]
+        missed[person] = replace(earlier, count=earlier.count + 1, newest=newest)
+    return replace(delivery, missed=missed)
 
 
 @DELIVERY.on(r.Delivered)
@@ -133,3 +173,42 @@ def _postponed(delivery: Delivery, by: int) -> Delivery:
         for seq, row in delivery.outbox.items()
     }
     return replace(delivery, outbox=rows)
+
+
+# ---- who is notified -------------------------------------------------------------------------------------------------
+
+
+@DELIVERY.on(r.VerbositySet)
+def _verbosity_set(delivery: Delivery, record: r.VerbositySet, _: State) -> Delivery:
+    others = {person: verbosity for person, verbosity in delivery.verbosity.items() if person != record.person}
+    if record.verbosity is not None:
+        others[record.person] = record.verbosity
+    return replace(delivery, verbosity=_newest(others))
+
+
+@DELIVERY.on(r.QuietHoursInterrupted)
+def _interrupted(delivery: Delivery, record: r.QuietHoursInterrupted, _: State) -> Delivery:
+    others = {person: at for person, at in delivery.awake.items() if person != record.person}
+    delivery = replace(delivery, awake=_newest({**others, record.person: record.at}))
+    return _released(delivery, (record.person,))
+
+
+@DELIVERY.on(r.QuietHoursEnded)
+def _quiet_hours_ended(delivery: Delivery, record: r.QuietHoursEnded, _: State) -> Delivery:
+    return _released(delivery, record.people)
+
+
+def _released(delivery: Delivery, people: Collection[PublicKey]) -> Delivery:
+    """Nothing waits for the end of these people's quiet hours any more."""
+    if delivery.missed.keys().isdisjoint(people):
+        return delivery
+    rows = {
+        seq: replace(row, held=tuple(pair for pair in row.held if pair[1] not in people)) if row.held else row
+        for seq, row in delivery.outbox.items()
+    }
+    missed = {person: what for person, what in delivery.missed.items() if person not in people}
+    return replace(delivery, outbox=rows, missed=missed)
+
+
+def _newest(by_person: Mapping[PublicKey, V]) -> Mapping[PublicKey, V]:
+    return dict(list(by_person.items())[-PEOPLE:])

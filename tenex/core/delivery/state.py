@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenex.core.ids import EventId, Millis
+from tenex.core.config import Verbosity
+from tenex.core.ids import EventId, Millis, PublicKey
 from tenex.core.port_values import UnsignedEvent
 from tenex.core.values import replace
 
@@ -20,6 +21,16 @@ class OutboxRow:
     """When relays that have not answered are given up; 0 as long as none has accepted an event."""
     others: tuple[str, ...] = ()
     """Relays to try too once one has refused an event for good."""
+    held: tuple[tuple[int, PublicKey], ...] = ()
+    """Parts that wait until the quiet hours of their reader are over."""
+
+    @property
+    def ready(self) -> tuple[tuple[int, str], ...]:
+        """What of `open` may go out now."""
+        if not self.held:
+            return self.open
+        held = {part for part, _ in self.held}
+        return tuple(pair for pair in self.open if pair[0] not in held)
 
     def answered(self, part: int, relay: str, *, expires_at: Millis, is_refused: bool) -> "OutboxRow":
         """A relay has answered for good; once one has refused, all parts also go to the relays kept for that."""
@@ -45,6 +56,18 @@ class RelayRefusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Missed:
+    """What did not notify a user in their quiet hours."""
+
+    first: int
+    """The seq of the first `MessageSent`."""
+    until: Millis
+    count: int
+    newest: tuple[int, ...]
+    """The seqs of the last few."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
     """Messages on their way out. What is sent stays sent: a rollback keeps it."""
 
@@ -60,3 +83,11 @@ class Delivery:
     command_origin: Mapping[str, Any] = field(default_factory=dict)
     """The command that the next message answers, where one was given last."""
     origin_at: int = 0
+    verbosity: Mapping[PublicKey, Verbosity] = field(default_factory=dict)
+    """Of users who have said how much they want to be sent here."""
+    missed: Mapping[PublicKey, Missed] = field(default_factory=dict)
+    """By user, until their quiet hours are over or they write."""
+    awake: Mapping[PublicKey, Millis] = field(default_factory=dict)
+    """When users last wrote in quiet hours."""
+    reminders: tuple[EventId, ...] = ()
+    """The newest events that only remind of others: a reply to one is to the thread as a whole."""

@@ -122,7 +122,7 @@ def _command(state: State, history: History, record: r.CommandGiven) -> History:
 
 
 def _sent(state: State, history: History, record: r.MessageSent) -> History:
-    if record.purpose not in ("notice", "error"):
+    if record.purpose not in ("notice", "error", "progress"):
         return history
     return noted(state, history, record, "notice", f"{record.name}: {record.text}")
 

@@ -13,10 +13,11 @@ from tenex.core import names, permissions
 from tenex.core import records as r
 from tenex.core.amounts import count, dollars, duration
 from tenex.core.approvals import answers as approvals
+from tenex.core.config import Verbosity
 from tenex.core.decider import Decider, person
 from tenex.core.delivery.outgoing import notify
 from tenex.core.errors import InternalError
-from tenex.core.ids import Millis, RunId
+from tenex.core.ids import Millis, PublicKey, RunId
 from tenex.core.kind import KindCommand, all_kinds, kind_of_conversation, refused_name, what_is_refused
 from tenex.core.memory.window import in_a_line
 from tenex.core.messages import cut
@@ -40,6 +41,8 @@ HELP = """Write what you want in your own words. I also understand these command
 /undo  put back the files of the last turn, or with `cycle` of this cycle; it lists them first
 /continue  go on after a limit, a hold or a refused decision
 /approvals  what waits for your permission, and what you have allowed here; `revoke NUMBER` ends that
+/quiet  send me only what is for me, and what stops the work; `/quiet off` ends that
+/verbose  send me everything, also checks and what takes long; `/verbose off` ends that
 /new  end this cycle; your next message begins another
 /help  this"""
 
@@ -52,9 +55,10 @@ class Command:
     argument: str
 
 
-_NAMES = ("stop", "status", "help", "new", "continue", "retry", "undo", "approvals")
+_NAMES = ("stop", "status", "help", "new", "continue", "retry", "undo", "approvals", "quiet", "verbose")
 """Of the commands that every kind of conversation has."""
 _LAST_LINE = ("stop", "status", "help")
+_VERBOSITIES = {"quiet": Verbosity.QUIET, "verbose": Verbosity.VERBOSE}
 
 
 def commands_of_kinds() -> dict[str, KindCommand]:
@@ -70,7 +74,7 @@ def command_names() -> tuple[str, ...]:
 def takes_argument(name: str) -> bool:
     """Whether words may follow a command."""
     command = commands_of_kinds().get(name)
-    return name in ("undo", "approvals") if command is None else command.takes_argument
+    return name in ("undo", "approvals", *_VERBOSITIES) if command is None else command.takes_argument
 
 
 def counts_as_last_line(name: str) -> bool:
@@ -93,6 +97,12 @@ _HEAD = 500
 """Characters in which the first word must end."""
 _NAME = re.compile(r"[A-Za-z0-9][\w-]*", re.ASCII)
 _HEX = re.compile(r"[0-9a-f]{64}")
+_VERBOSITY_ANSWERS = {
+    Verbosity.QUIET: "Quiet for you in this conversation: you are sent answers, questions and what stops the work. "
+    "What others are answered does not notify you. `/quiet off` ends that.",
+    Verbosity.VERBOSE: "You are sent everything in this conversation: also checks, chores, what agents pass on and "
+    "what takes long. `/verbose off` ends that.",
+}
 SHOWN = 30
 """Files that a message names."""
 COMMAND_CHARACTERS = 60
@@ -244,6 +254,8 @@ def execute_command(  # noqa: C901 one case a command: flat, and complete
         notify(transaction, help_text(transaction))
     elif command.name == "status":
         notify(transaction, status(transaction))
+    elif command.name in _VERBOSITIES:
+        set_verbosity(transaction, command, signal.message.author)
     elif command.name == "new" and _is_blank_room(transaction):
         notify(transaction, "This is a new conversation. Write what you want.")
     elif not is_permitted and decision is Decision.WAIVER:
@@ -296,6 +308,21 @@ def stop(transaction: Transaction, name: str, *, quiet: bool = False) -> None:
         notify(transaction, f"Stopped: {what}. {then}" if what else "Nothing is running.")
     if transaction.state.cycle.status == "active":
         transaction.add(r.Waiting, reason="stopped")
+
+
+def set_verbosity(transaction: Transaction, command: Command, author: PublicKey) -> None:
+    """Note how much a user wants to be sent in this conversation."""
+    words = [word.strip(".,!") for word in plain(command.argument).lower().split()]
+    said = transaction.state.delivery.verbosity.get(author)
+    wanted = _VERBOSITIES[command.name]
+    if words and words != ["off"]:
+        notify(transaction, f"`/{command.name}` takes nothing or `off`, not {cut(words[0], 40)}. Nothing has changed.")
+        return
+    if words and said is not wanted:
+        notify(transaction, f"`/{command.name}` was not on for you here.")
+        return
+    transaction.add(r.VerbositySet, person=author, verbosity=None if words else wanted)
+    notify(transaction, "Done: as before, for you in this conversation." if words else _VERBOSITY_ANSWERS[wanted])
 
 
 def undo(transaction: Transaction, argument: str, name: str) -> None:

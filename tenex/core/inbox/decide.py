@@ -8,6 +8,7 @@ from tenex.core import records as r
 from tenex.core.approvals import answers as approvals
 from tenex.core.conversation import Conversation
 from tenex.core.decider import person
+from tenex.core.delivery.notifications import note_awake
 from tenex.core.delivery.outgoing import notify, send_as_agent
 from tenex.core.identity.state import title_of
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
@@ -55,6 +56,9 @@ def on_message(transaction: Transaction, signal: MessageReceived) -> None:
     if message.is_reaction:
         _on_reaction(transaction, signal)
         return
+    if message.reply_to in state.delivery.reminders:
+        message = replace(message, reply_to=None)
+        signal = replace(signal, message=message)
     if not signal.is_plain:
         project = transaction.policy.project
         text = without_mentions(message.text, project.pubkey, project.name)
@@ -62,6 +66,7 @@ def on_message(transaction: Transaction, signal: MessageReceived) -> None:
         signal = replace(signal, message=replace(message, text=text))
     if state.cycle.status == "new":
         _start(transaction, signal)
+    note_awake(transaction, signal)
     command = read(transaction, signal)
     if isinstance(command, Command):
         _give(transaction, command, signal)
@@ -93,6 +98,8 @@ def _on_reaction(transaction: Transaction, signal: MessageReceived) -> None:
     """Take a reaction as the answer, the reply or the command that it means; most mean nothing."""
     is_asked = transaction.state.approvals.asked_by(signal.message.reply_to or "") is not None
     said = "" if is_asked else said_by(transaction, signal)
+    if is_asked or isinstance(said, Command):
+        note_awake(transaction, signal)
     if not isinstance(said, Command) and approvals.on_message(transaction, signal):
         return
     origin = transaction.state.delivery.origin

@@ -141,7 +141,7 @@ def undelivered(state: State) -> Mapping[str, int]:
     """By relay the number of events that it has neither accepted nor refused for good."""
     counts: dict[str, int] = {}
     for row in state.delivery.outbox.values():
-        for _, relay in row.open:
+        for _, relay in row.ready:
             counts[relay] = counts.get(relay, 0) + 1
     return counts
 

@@ -540,7 +540,7 @@ def warn(transaction: Transaction, run_id: RunId) -> None:
         sentence = f"{names} are still working; I give them {left} more min."
     else:
         sentence = f"{names} is still working; I give it {left} more min."
-    notify(transaction, f"{sentence} `/stop` ends it now.")
+    notify(transaction, f"{sentence} `/stop` ends it now.", "progress")
 
 
 def _and(names: Sequence[str]) -> str:

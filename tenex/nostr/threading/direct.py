@@ -148,7 +148,11 @@ def _reply_tags(draft: OutgoingMessage, form: str) -> tuple[Tag, ...]:
 
 
 def _by_one_key(draft: OutgoingMessage) -> OutgoingMessage:
-    """The message by the key that was addressed, with the name of who speaks if that has another."""
+    """The message by the key that was addressed, with the name of who speaks if that has another.
+
+    Its p tags name who reads it, which is no matter of notifications.
+    """
+    draft = replace(draft, notifies=None, silent=())
     key = PublicKey(str(draft.address.get("key") or draft.speaker))
     if key == draft.speaker or not draft.name or not draft.text:
         return replace(draft, speaker=key)

@@ -63,11 +63,12 @@ def in_parts(
     """Make the events of a draft: all of one kind, a second apart, none larger than `most` bytes of signed JSON.
 
     Tags of a transition go with the first part; those of a completion and of costs with the last.
+    Tags that would notify whom the draft is not to notify are left out.
 
     Raises:
         InternalError: the tags alone fill an event.
     """
-    clean = tuple(tuple(clip(one) for one in tag) for tag in tags if tag)
+    clean = tuple(tuple(clip(one) for one in tag) for tag in tags if tag and _may_notify(draft, tag))
     around = {
         "id": "0" * 64,
         "pubkey": draft.speaker,
@@ -94,6 +95,14 @@ def in_parts(
         )
         for index, text in enumerate(texts)
     )
+
+
+def _may_notify(draft: OutgoingMessage, tag: Tag) -> bool:
+    """Whether a tag notifies no one, or somebody whom the message may notify."""
+    if tag[0] != "p" or len(tag) == 1:
+        return True
+    is_meant = draft.notifies is None or tag[1] in draft.notifies
+    return is_meant and tag[1] not in draft.silent
 
 
 def split_text(text: str, room: int) -> tuple[str, ...]:

@@ -73,7 +73,8 @@ def delayed(transaction: Transaction) -> None:
     """Report, once, that the router has not answered in time."""
     transaction.add(r.RouteDelayed)
     seconds = round(transaction.policy.limits.router_warn_after / 1000)
-    notify(transaction, f"{_model(transaction)} has not answered for {seconds} s. I keep trying; `/stop` ends it.")
+    text = f"{_model(transaction)} has not answered for {seconds} s. I keep trying; `/stop` ends it."
+    notify(transaction, text, "progress")
 
 
 def _fall_back(transaction: Transaction, rejected: Rejected) -> None:

@@ -1,0 +1,113 @@
+"""Whom a message of ours notifies, and which messages users are sent.
+
+A phone rings at every event that names its owner in a p tag, and at every private message. So words are sent in three
+ways: with p tags, without them (they are in the thread, for who opens it), and not at all (they are in the
+conversation's file).
+
+    /quiet     nothing of work under way; no p tag on what is for others
+    (normal)   work under way without p tags, and not in direct messages, which always notify
+    /verbose   work under way with p tags, and what is otherwise in the file only
+
+Quiet hours. What would notify somebody then who is not awake is sent without their p tag, and private messages to them
+wait. Awake is who has written here, or answered by a reaction, within `AWAKE`: they expect what they asked for, if it
+does not take so long that they may sleep. When the hours are over one message reminds them of what came, and the
+private messages go out. When they write before, they have seen it or see it now.
+"""
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+from tenex.core import records as r
+from tenex.core.config import Verbosity
+from tenex.core.ids import Millis, PublicKey
+from tenex.core.signals import MessageReceived
+from tenex.core.state import State
+from tenex.core.transaction import Transaction
+from tenex.core.trust import room_of
+
+from .records import Purpose
+
+AWAKE: Final = Millis(30 * 60_000)
+"""Time for which somebody who has written waits for the answer."""
+
+UNDER_WAY: Final[tuple[Purpose, ...]] = ("announcement", "progress")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audience:
+    """The fields of a `MessageSent` that say whom it is sent to, and whom it notifies."""
+
+    is_published: bool
+    notifies: tuple[PublicKey, ...] | None = None
+    silent: tuple[PublicKey, ...] = ()
+    missed_by: tuple[PublicKey, ...] = ()
+    missed_until: Millis = Millis(0)
+
+
+def audience(
+    transaction: Transaction, purpose: Purpose, text: str, tags: tuple[tuple[str, ...], ...], *, is_published: bool
+) -> Audience:
+    """Whom a message is for that answers what was written last; `is_published` is whether it would be sent."""
+    asker = _asker(transaction.state)
+    is_private = bool(room_of(transaction.state.identity.address))
+    verbosity = _verbosity_of(transaction, asker)
+    is_under_way = purpose in UNDER_WAY
+    if verbosity is Verbosity.VERBOSE:
+        is_published = is_published or bool(text.strip())
+    elif is_under_way and (verbosity is Verbosity.QUIET or is_private):
+        is_published = False
+    if not is_published:
+        return Audience(is_published=False)
+    called = (asker, *(PublicKey(tag[1]) for tag in tags if tag[0] == "p"))
+    notifies = () if is_under_way and verbosity is not Verbosity.VERBOSE else None
+    silent = tuple(person for person in _quiet(transaction) if person not in called)
+    hours = transaction.policy.notifications.quiet_hours
+    until = hours.until(transaction.now) if hours is not None else Millis(0)
+    if not until or notifies == ():
+        return Audience(is_published=True, notifies=notifies, silent=silent)
+    awake = _awake(transaction)
+    if is_private:
+        called = tuple(PublicKey(str(person)) for person in transaction.state.identity.address.get("people", ()))
+    missed_by = tuple(dict.fromkeys(person for person in called if person and person not in awake))
+    return Audience(
+        is_published=True,
+        notifies=awake,
+        silent=silent,
+        missed_by=missed_by,
+        missed_until=until if missed_by else Millis(0),
+    )
+
+
+def note_awake(transaction: Transaction, signal: MessageReceived) -> None:
+    """Record that who writes in their quiet hours is awake; what a program writes for them is no sign of it."""
+    hours = transaction.policy.notifications.quiet_hours
+    is_program = signal.is_plain or signal.message.by_machine
+    if hours is not None and not is_program and hours.until(transaction.now):
+        transaction.add(r.QuietHoursInterrupted, person=signal.message.author)
+
+
+def _asker(state: State) -> PublicKey:
+    """Who wrote what our next message answers."""
+    origin = state.delivery.command_origin or state.delivery.origin
+    return PublicKey(str(origin.get("author", "")))
+
+
+def _verbosity_of(transaction: Transaction, person: PublicKey) -> Verbosity:
+    return transaction.state.delivery.verbosity.get(person, transaction.policy.notifications.verbosity)
+
+
+def _quiet(transaction: Transaction) -> tuple[PublicKey, ...]:
+    """Who has asked for quiet here."""
+    said = transaction.state.delivery.verbosity
+    return tuple(person for person, verbosity in said.items() if verbosity is Verbosity.QUIET)
+
+
+def _awake(transaction: Transaction) -> tuple[PublicKey, ...]:
+    """Who has written here within the last half hour."""
+    state = transaction.state
+    since = transaction.now - AWAKE
+    messages = chain(state.memory.recent, state.cycle.messages)
+    wrote = (message.author for message in messages if message.role is not None and message.at >= since)
+    acted = (person for person, at in state.delivery.awake.items() if at >= since)
+    return tuple(dict.fromkeys([*wrote, *acted]))
