@@ -1,4 +1,4 @@
-"""A message that its author deletes before work on it has begun is taken back (NIP-09); later it has been read."""
+"""A message that its author deletes before work on it has begun is taken back (NIP-09); later the work on it ends."""
 
 import pytest
 
@@ -87,18 +87,67 @@ def test_a_request_that_is_deleted_after_it_was_answered_is_shown_to_no_one_else
     assert delete(scenario) == [], "a relay sends the deletion again after each start"
 
 
-def test_the_author_is_informed_that_work_goes_on_if_an_agent_has_read_what_they_delete() -> None:
-    worker = model_by_phase(execute=[reply("", ("write_file", {"path": "f"})), reply("done")])
-    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS), worker)
+BUILDER = model_by_phase(execute=[reply("", ("write_file", {"path": "f"})), reply("done")])
+
+
+def working() -> Scenario:
+    """A request that an agent has read and works on."""
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", "executor"), WAITS), BUILDER)
     step_until(scenario, lambda it: bool(it.records(r.ToolCallStarted)))
-    withdrawn, notice = delete(scenario)
-    assert isinstance(withdrawn, r.MessageWithdrawn)
-    assert isinstance(notice, r.MessageSent)
-    assert withdrawn.was_read
-    assert notice.text == "What you deleted was read before, and work on it goes on. `/stop` ends it."
+    return scenario
+
+
+def test_work_ends_whose_only_request_is_deleted() -> None:
+    scenario = working()
+    records = delete(scenario)
+    assert scenario.records(r.MessageWithdrawn)[0].was_read
+    assert [record.text for record in records if isinstance(record, r.MessageSent)] == [
+        "You deleted what this was for. Stopped: Executor. Write to go on, or `/retry`."
+    ]
+    assert scenario.conversation.cycle.waiting_for == "stopped"
+    assert in_flight(scenario) == []
     assert delete(scenario) == []
-    scenario.settle()
-    assert scenario.records(r.TurnClosed), "the turn went on"
+
+
+def test_it_ends_between_two_turns_too() -> None:
+    scenario = working()
+    step_until(scenario, lambda it: it.conversation.work.turn is None)
+    assert scenario.conversation.router.question is not None
+    delete(scenario)
+    assert scenario.records(r.Stopped)
+
+
+def test_work_goes_on_for_what_else_was_written_and_ends_with_the_last_of_it() -> None:
+    scenario = working()
+    scenario.user_writes("and make it green")
+    step_until(scenario, lambda it: not any(run.unseen for run in it.conversation.work.runs.values()))
+    delete(scenario, at=0)
+    assert scenario.sent_texts()[-1] == "What you deleted was read before, and work goes on. `/stop` ends it."
+    assert not scenario.records(r.Stopped)
+    delete(scenario, at=1)
+    assert scenario.records(r.Stopped)
+
+
+def test_a_word_said_before_is_no_part_of_the_work() -> None:
+    router = Router(route(None, "project-manager"), WAITS, route("execute", "executor"), WAITS)
+    scenario = Scenario(router, BUILDER).converse("hello")
+    scenario.user_writes("build it")
+    step_until(scenario, lambda it: bool(it.records(r.ToolCallStarted)))
+    delete(scenario, at=0)
+    assert not scenario.records(r.Stopped)
+    delete(scenario, at=1)
+    assert scenario.records(r.Stopped)
+
+
+@pytest.mark.parametrize(("role", "is_stopped"), [(Role.OWNER, True), (Role.MEMBER, False)])
+def test_who_may_not_stop_the_work_of_others_does_not_by_deleting(role: Role, *, is_stopped: bool) -> None:
+    scenario = working()
+    step_until(scenario, lambda it: it.conversation.work.turn is None)
+    scenario.user_writes("and make it green", author=MALLORY, role=role, name="mallory")
+    scenario.router = Router(route(None, "executor"))
+    step_until(scenario, lambda it: it.conversation.work.turn is not None and not it.conversation.unanswered)
+    delete(scenario, author=MALLORY)
+    assert bool(scenario.records(r.Stopped)) is is_stopped
 
 
 def test_the_next_message_names_a_conversation_whose_first_was_deleted() -> None:

@@ -293,8 +293,8 @@ def _is_blank_room(transaction: Transaction) -> bool:
     return bool(room_of(state.identity.address)) and not state.cycle.messages and not state.cycle.turns
 
 
-def stop(transaction: Transaction, name: str, *, quiet: bool = False) -> None:
-    """End everything that runs, and wait for the user."""
+def stop(transaction: Transaction, name: str, *, quiet: bool = False, why: str = "") -> None:
+    """End everything that runs, and wait for the user, who is sent `why` and what it was."""
     running = list(dict.fromkeys(run.name for run in transaction.state.work.runs.values()))
     asked = transaction.state.router.question is not None
     transaction.add(r.Stopped, name=name)
@@ -305,7 +305,7 @@ def stop(transaction: Transaction, name: str, *, quiet: bool = False) -> None:
         then = "`/continue` goes on, `/new` ends it."
     if not quiet:
         what = ", ".join(running) or ("the orchestrator" if asked else "")
-        notify(transaction, f"Stopped: {what}. {then}" if what else "Nothing is running.")
+        notify(transaction, f"{why}Stopped: {what}. {then}" if what else "Nothing is running.")
     if transaction.state.cycle.status == "active":
         transaction.add(r.Waiting, reason="stopped")
 

@@ -158,7 +158,7 @@ def _give(transaction: Transaction, command: Command, signal: MessageReceived) -
 
 
 def on_deletion(transaction: Transaction, signal: MessageDeleted) -> None:
-    """Withdraw a message that its author deleted. Work that has begun on it goes on, and the author is informed."""
+    """Withdraw a message that its author deleted, and stop the work on it, if nothing else asks for that."""
     if approvals.on_deletion(transaction, signal):
         return
     state = transaction.state
@@ -173,10 +173,28 @@ def on_deletion(transaction: Transaction, signal: MessageDeleted) -> None:
     was_read = is_begun or deleted.is_answer or deleted.seq <= max(state.memory.answered, shown)
     was_title = str(deleted.event_id) == str(state.id) or state.identity.title == title_of(deleted.text)
     transaction.add(r.MessageWithdrawn, message=deleted.seq, was_read=was_read, was_title=was_title)
-    if was_read and (state.work.turn is not None or (is_begun and state.cycle.status == "active")):
-        notify(transaction, "What you deleted was read before, and work on it goes on. `/stop` ends it.")
+    is_under_way = state.work.turn is not None or state.router.question is not None or is_begun
+    if was_read and is_under_way and state.cycle.status == "active":
+        _end_work_on(transaction, deleted)
     elif not was_read and state.work.turn is None and state.cycle.status == "active" and not state.unanswered:
         transaction.add(r.Waiting, reason="user")
+
+
+def _end_work_on(transaction: Transaction, deleted: Message) -> None:
+    """Stop what is under way if all was deleted that it is for, by people who may stop it or who alone asked for it."""
+    state = transaction.state
+    messages = [message for message in state.cycle.messages if message.role is not None]
+    begins = max((place for place, message in enumerate(messages) if message.turn is None), default=0)
+    asking = [message for message in messages[begins:] if not message.is_answer]
+    is_for_others = any(message.author != deleted.author for message in messages)
+    may_stop = not is_for_others or permissions.may_decide(
+        Decision.COMMAND, state, transaction.policy.gates, author=deleted.author, role=deleted.role
+    )
+    is_asked_by_others = any(message.text != DELETED for message in asking)
+    if not may_stop or is_asked_by_others or all(message.seq != deleted.seq for message in asking):
+        notify(transaction, "What you deleted was read before, and work goes on. `/stop` ends it.")
+        return
+    stop(transaction, deleted.name, why="You deleted what this was for. ")
 
 
 def _is_of(message: Message, signal: MessageDeleted) -> bool:
