@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tenex.core.amounts import dollars
+from tenex.core.amounts import count, dollars
 from tenex.core.errors import ConfigurationError, TenexError, TransientError, UsageError
 from tenex.core.phases import PHASES
 from tenex.operations.short_ids import conversation_of
@@ -57,6 +57,8 @@ REPORT_DELAY: Final = 1.0
 """Seconds a message waits for the daemon's report of what came before it."""
 HISTORY: Final = "chat-history"
 """The file of what was typed, in the data folder."""
+MARKS: Final = "chat-read.json"
+"""The file of when conversations were last seen, likewise."""
 AGAIN: Final = 2.0
 """Seconds after which a shortcut counts again: pressed twice it would also end, or answer, what comes next."""
 _ID: Final = re.compile(r"[0-9a-f]{64}")
@@ -112,12 +114,14 @@ def chat(
 def _places(where: "ProjectPaths", ring: "KeyRing", project: "PublicKey") -> "ChatPlaces":
     """What is known of the project: all where it is this folder's, of another nothing but what was typed."""
     from .shared.chat_places import ChatPlaces
+    from .shared.read_marks import ReadMarks
 
     history = where.data / HISTORY if where.data.is_dir() else None
     if PROJECT not in ring.names() or ring.get(PROJECT).public != project:
         return ChatPlaces(history=history)
     agents = [name for name in ring.names() if name not in (PROJECT, OWNER)]
-    return ChatPlaces(conversations=where.conversations, history=history, agents=agents)
+    marks = ReadMarks(where.data / MARKS if history is not None else None)
+    return ChatPlaces(conversations=where.conversations, history=history, agents=agents, marks=marks)
 
 
 def _agents(ring: "KeyRing", project: "PublicKey") -> "list[PublicKey]":
@@ -233,6 +237,7 @@ class Chat:
                 return self._is_asked() and self._is_first_press()
 
             watching = group.create_task(watch.run(), name="daemon watch")
+            group.create_task(self._report_new(talk, places), name="what is new")
             with patch_stdout(raw=True):  # so that output is printed above the input line
                 async for text in typed_lines(
                     partial(self._toolbar, url),
@@ -252,12 +257,14 @@ class Chat:
                     reminder = loop.call_later(wait, self._remind, talk, wait)
             watching.cancel()
         reminder.cancel()
+        self._note_seen(talk)
 
     async def _is_own_command(self, talk: ChatClient, places: "ChatPlaces", text: str) -> bool:
         """Carry out a command of the chat itself; returns whether it was one."""
         command, _, argument = text.strip().partition(" ")
         match command.lower():
             case "/conversations":
+                self._note_seen(talk)
                 try:
                     for line in await places.find(argument.strip()):
                         self._screen.message(line)
@@ -274,6 +281,7 @@ class Chat:
 
     async def _open(self, talk: ChatClient, conversation: str) -> None:
         """Go on with another conversation; what it already holds is shown."""
+        self._note_seen(talk)
         self._status = self._active = None
         self._has_report = self._awaits_answer = False
         self._phase = ""
@@ -282,8 +290,19 @@ class Chat:
         self._feed = Feed(self._line)
         self._screen.show(Line("phase", conversation[:12]))
         await talk.resume(conversation)
+        self._note_seen(talk)
         with suppress(OSError, TenexError):  # no daemon on this machine, or it is not in it
             self._on_lines([], await ask(self._socket, "conversation", id=conversation))
+
+    def _note_seen(self, talk: ChatClient) -> None:
+        if talk.root and self._places is not None:
+            self._places.marks.note(talk.root)
+
+    async def _report_new(self, talk: ChatClient, places: "ChatPlaces") -> None:
+        with suppress(OSError, TenexError):
+            number = await places.count_new(talk.root or "")
+            if number:
+                self._screen.message(f"Something is new in {count(number, 'other conversation')}: /conversations")
 
     def _hint(self) -> str:
         """The keys that do something now, or what the last request took, for the status bar."""

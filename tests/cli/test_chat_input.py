@@ -12,7 +12,10 @@ from tenex.cli.init import prepare
 from tenex.cli.shared.chat_places import OWN, ChatPlaces
 from tenex.cli.shared.input_completion import InputCompleter
 from tenex.cli.shared.input_history import KEPT, LONGEST, InputHistory
+from tenex.cli.shared.read_marks import KEPT as MARKS_KEPT
+from tenex.cli.shared.read_marks import ReadMarks
 from tenex.core.errors import UsageError
+from tenex.core.ids import Millis
 from tenex.core.inbox.commands import command_names
 from tenex.nostr.keys import SecretKey
 
@@ -114,3 +117,37 @@ async def test_conversations_are_listed_found_and_named_by_number_or_id(places: 
     assert len(await places.find(title.split()[0])) > 1
     assert await places.find("nothingofthekind") == ["No conversation matches."]
     assert "elsewhere" in (await ChatPlaces().find(""))[0]
+
+
+async def test_a_list_marks_what_has_happened_since_it_was_seen(places: ChatPlaces, tmp_path: Path) -> None:
+    file = tmp_path / "chat-read.json"
+    time = Millis(0)
+    places.marks = ReadMarks(file, lambda: time)
+    assert await places.count_new("") == 2, "both are of a later day"
+    assert await places.count_new(ONE) == 1, "the one that is open is seen"
+    time = Millis(10**13)
+    places.marks.note(ONE)
+    places.marks = ReadMarks(file, lambda: time)
+    marked = [line.split()[0] for line in (await places.find(""))[:2]]
+    new = {str(row["id"]): mark for row, mark in zip(places.listed, marked, strict=True)}
+    assert [name for name, mark in new.items() if mark.endswith("*")] == [TWO]
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.write_text("[")
+    places.marks = ReadMarks(file, lambda: time)
+    assert await places.count_new("") == 0, "a file that cannot be read marks nothing"
+
+
+def test_nothing_is_new_in_the_first_chat_and_so_many_marks_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "chat-read.json"
+    time = Millis(5_000)
+    marks = ReadMarks(file, lambda: time)
+    marks.begin()
+    row = {"id": ONE, "updated": "1970-01-01T00:00:04.000Z"}
+    assert not marks.is_new(row)
+    time = Millis(9_000)
+    later = ReadMarks(file, lambda: time)
+    later.begin()
+    assert later.is_new({**row, "updated": "1970-01-01T00:00:06.000Z"}), "it came while no chat was open"
+    for number in range(MARKS_KEPT + 5):
+        later.note(f"{number:064x}")
+    assert len(json.loads(file.read_text())) == MARKS_KEPT + 1

@@ -17,6 +17,8 @@ from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 
+from .read_marks import ReadMarks
+
 Named = tuple[str, str]
 """What can be typed, and what is shown beside it."""
 
@@ -45,6 +47,8 @@ class ChatPlaces:
     """The slugs of the agents."""
     listed: list[dict[str, Any]] = field(default_factory=list)
     """The rows of the last list."""
+    marks: ReadMarks = field(default_factory=ReadMarks)
+    """When its conversations were last seen."""
 
     async def find(self, words: str) -> list[str]:
         """The lines of a list: the newest conversations, or those that match words."""
@@ -63,9 +67,17 @@ class ChatPlaces:
         if not self.listed:
             return ["No conversation matches." if words else "There are no conversations yet."]
         return [
-            *(_row(number, row) for number, row in enumerate(self.listed, 1)),
-            "/open NUMBER goes on with one of them.",
+            *(_row(number, row, is_new=self.marks.is_new(row)) for number, row in enumerate(self.listed, 1)),
+            "/open NUMBER goes on with one of them; * has something new.",
         ]
+
+    async def count_new(self, here: str) -> int:
+        """How many of the newest conversations have something new, beside the one that is seen."""
+        self.marks.begin()
+        if self.conversations is None or not self.conversations.is_dir():
+            return 0
+        await self.find("")
+        return sum(self.marks.is_new(row) for row in self.listed if row["id"] != here)
 
     def named(self, text: str) -> str:
         """The id of a conversation, by its number in the last list or the beginning of its id.
@@ -98,9 +110,10 @@ class ChatPlaces:
         return [path for path in here.iterdir() if _ID.fullmatch(path.name)] if here and here.is_dir() else []
 
 
-def _row(number: int, row: dict[str, Any]) -> str:
+def _row(number: int, row: dict[str, Any], *, is_new: bool) -> str:
     updated = str(row["updated"])[:16].replace("T", " ")
-    return f"{number:>3}  {str(row['id'])[:12]}  {row['status']:8}  {updated}  {_title(row)}"
+    mark = "*" if is_new else " "
+    return f"{number:>3}{mark} {str(row['id'])[:12]}  {row['status']:8}  {updated}  {_title(row)}"
 
 
 def _title(row: dict[str, Any]) -> str:
