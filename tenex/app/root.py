@@ -58,6 +58,7 @@ from tenex.store.index import Index, Shown
 from tenex.store.index_row import News, summarise
 from tenex.store.lock import FolderLock
 from tenex.store.past_messages import PastMessages
+from tenex.store.pictures import PICTURES, PictureFolder
 from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 from tenex.store.view import Views
@@ -72,6 +73,7 @@ from .index_updater import IndexUpdater, keep_cursors, oldest_cursor, oldest_new
 from .live_configuration import LiveConfiguration, Reloading
 from .mcp_tools import McpTools
 from .page_process import PageProcess, command_of
+from .pictures import PictureLoader
 from .profile_publisher import ProfileAnnouncer
 from .quotations import QuotationFinder
 from .telemetry import make_meter, open_port, open_spans
@@ -376,6 +378,7 @@ class Application:
                 quotations=QuotationFinder(
                     PastMessages(self.index, self.folder), self.index, self.pool, self.keys, self.profiles.names, clock
                 ),
+                pictures=PictureLoader(PictureFolder(self.places.data / PICTURES)),
             )
         )
         self.inbox = Inbox(

@@ -208,6 +208,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         tools=tools.rules(),
         project=project,
         only_agent=only_agent(settings, library),
+        sees_pictures=bool(settings.models.vision),
         routes_by_rule=settings.conversations.route_by_rule,
         limits=settings.limits.to_core(),
         gates=settings.gates.to_core(),

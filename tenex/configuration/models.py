@@ -34,6 +34,7 @@ from tenex.prompting import PromptLibrary
 from tenex.settings import KEY_SUFFIX, ProjectPaths, Settings, find_data, load, required_trust, resolve_paths
 from tenex.settings.paths import path_of
 from tenex.settings.sections import Provider
+from tenex.store.pictures import PICTURES, PictureFolder
 
 from .output_states import outputs_of
 
@@ -170,6 +171,8 @@ def client_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClient
         timeout=models.timeout,
         stream=models.stream,
         max_output_tokens=models.max_output_tokens,
+        sees=frozenset(models.vision),
+        picture=PictureFolder(places.data / PICTURES).read,
         read_again=lambda provider: with_key(provider, []),
     )
     return config, faults

@@ -296,6 +296,8 @@ class Policy:
     """The orchestrator, who speaks with the project's key."""
     only_agent: Slug = Slug("")
     """The agent that new conversations are with; "" where the orchestrator routes them through the phases."""
+    sees_pictures: bool = False
+    """Whether a model can be shown pictures."""
     routes_by_rule: bool = True
     """Whether a step that leaves one choice is taken without asking the router's model."""
     limits: Limits = field(default_factory=Limits)

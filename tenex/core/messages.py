@@ -84,6 +84,14 @@ class CallRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A picture that a user's text names by its address."""
+
+    data: bytes = field(repr=False)
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UserText:
     """Text of a user. `role` and `key`, their public key, distinguish users of one name."""
 

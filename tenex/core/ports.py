@@ -253,6 +253,13 @@ class Quotations(Protocol):
         """
 
 
+class Pictures(Protocol):
+    """Loads the pictures of messages."""
+
+    async def load(self, addresses: Sequence[str]) -> tuple[str, ...]:
+        """Have these pictures ready for models; why each of the others could not be loaded. Never raises."""
+
+
 class Observer(Protocol):
     """Is called with the records of each append, in order; must not block or raise."""
 

@@ -46,6 +46,8 @@ class InboundMessage:
     title: str = ""
     about: str = ""
     """What it comments on beyond events: an address or a page of the web."""
+    pictures: tuple[str, ...] = ()
+    """Addresses in its text that are of pictures, the first few."""
     is_reaction: bool = False
     """Whether it is a reaction (NIP-25) to the event that it replies to: its text is a picture."""
     room: str = ""
@@ -93,6 +95,8 @@ class MessageReceived:
     """What is known of the events it replies to or quotes beyond its conversation; None before that was looked up."""
     thread: tuple[Quotation, ...] = ()
     """What was written before it in a thread that it calls us into, the oldest first."""
+    not_loaded: tuple[str, ...] = ()
+    """Why pictures of it could not be loaded, each."""
     is_plain: bool = False
     """Whether it is text even if it looks like a command or a mention: a program wrote it. Then it decides nothing."""
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from tenex.core.ids import Slug
+from tenex.core.messages import Picture
 from tenex.core.text import INVISIBLE, character, trimmed
 
 OFFLINE: Final = "offline"
@@ -106,6 +107,10 @@ class ModelClientConfig:
     idle_timeout: float = 90.0
     stream: bool = True
     max_output_tokens: int | None = None
+    sees: frozenset[str] = frozenset()
+    """The full names of models that are shown pictures."""
+    picture: Callable[[str], Picture | None] = lambda _: None
+    """Gives the picture of an address in a user's text, if it was loaded; blocks."""
     read_again: Callable[[ProviderConfig], ProviderConfig] = lambda provider: provider
     """Gives a provider with its key as it is now, after its server has refused the one it had."""
 

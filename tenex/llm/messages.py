@@ -6,12 +6,15 @@ in tags that name the author, and no text can close or imitate them.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import chain
+from types import MappingProxyType
 from typing import Final, Literal, assert_never
 
 from pydantic_ai.messages import (
+    BinaryContent,
     CachePoint,
     ModelMessage,
     ModelRequest,
@@ -19,11 +22,13 @@ from pydantic_ai.messages import (
     TextPart,
     ToolCallPart,
     ToolReturnPart,
+    UserContent,
     UserPromptPart,
 )
 
 from tenex.core.ids import CallId, PublicKey
-from tenex.core.messages import AgentText, CallRequest, CallResult, Entry, ModelStep, Note, UserText
+from tenex.core.images import addresses_in
+from tenex.core.messages import AgentText, CallRequest, CallResult, Entry, ModelStep, Note, Picture, UserText
 from tenex.core.names import is_placeholder, short_key
 
 from .provider_parts import restored
@@ -36,6 +41,12 @@ NOTHING: Final = "Go on."
 
 NAME_CHARACTERS: Final = 120
 """Of a name in a tag: anyone chooses their own name."""
+
+PICTURES: Final = 8
+"""In one request: each costs as much as some pages of text, in every request again."""
+
+PICTURE_BYTES: Final = 15 * 1024 * 1024
+"""Of all pictures in a request, which are a third larger there; Anthropic takes 32 MB."""
 
 NOTED: Final = "Noted."
 """The model's text between results and other texts, where a template wants an answer after results."""
@@ -57,6 +68,8 @@ class _Between:
     calls: tuple[CallRequest, ...] = ()
     results: list[CallResult] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
+    pictures: dict[str, Picture] = field(default_factory=dict)
+    """By address, of the users' texts among these words."""
     said: int = 0
     """How many of these words come up to the last message; notes follow."""
 
@@ -68,6 +81,7 @@ def messages(
     marks_failures: bool,
     is_strict: bool = False,
     marks_cache: bool = False,
+    pictures: Mapping[str, Picture] = MappingProxyType({}),
 ) -> list[ModelMessage]:
     """The entries as messages.
 
@@ -76,6 +90,7 @@ def messages(
     rules of Mistral: ids of nine letters and digits, and an answer of the model between results and a user's text.
     `marks_cache` is for Anthropic, which caches blocks: each message of the conversation is one, and the last is
     marked, since the notes after it differ in the agent's next run.
+    `pictures` are shown behind the texts that hold their addresses.
     """
     made: list[ModelMessage] = []
     between = _Between()
@@ -91,6 +106,9 @@ def messages(
                 between.results.append(entry)
             case UserText() | AgentText() | Note():
                 between.words.append(marked(entry))
+                if pictures and isinstance(entry, UserText):
+                    named = (address for address in addresses_in(entry.text) if address in pictures)
+                    between.pictures |= {address: pictures[address] for address in named}
                 if marks_cache and not made and not isinstance(entry, Note):
                     between.said = len(between.words)
             case _:
@@ -115,11 +133,31 @@ def _close(made: list[ModelMessage], between: _Between, marks_failures: bool, is
         made += [ModelRequest(parts=parts), ModelResponse(parts=[TextPart(NOTED)])]
         parts = []
     notes = between.words[between.said :]
+    shown: list[UserContent] = [part for item in between.pictures.items() for part in _shown(*item)]
     if between.said and notes:
-        parts.append(UserPromptPart([*words[: -len(notes)], CachePoint(), "\n\n".join(notes)]))
+        parts.append(UserPromptPart([*words[: -len(notes)], *shown, CachePoint(), "\n\n".join(notes)]))
+    elif shown:
+        parts.append(UserPromptPart(["\n\n".join(words), *shown]))
     elif words or not parts:
         parts.append(UserPromptPart("\n\n".join(words) or NOTHING))
     made.append(ModelRequest(parts=parts))
+
+
+def pictures_of(entries: Sequence[Entry], picture: Callable[[str], Picture | None]) -> dict[str, Picture]:
+    """The newest pictures that users' texts name, by address, as many as a request may hold; blocks."""
+    chosen: dict[str, Picture] = {}
+    room = PICTURE_BYTES
+    texts = (entry.text for entry in reversed(entries) if isinstance(entry, UserText))
+    for address in dict.fromkeys(chain.from_iterable(map(addresses_in, texts))):
+        shown = picture(address)
+        if shown is not None and len(shown.data) <= room and len(chosen) < PICTURES:
+            chosen[address] = shown
+            room -= len(shown.data)
+    return chosen
+
+
+def _shown(address: str, picture: Picture) -> tuple[str, BinaryContent]:
+    return f"The picture at {address}:", BinaryContent(picture.data, media_type=picture.media_type)
 
 
 def _answer(step: ModelStep, maker: str) -> ModelResponse:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from math import inf
@@ -19,7 +19,7 @@ from pydantic_ai.usage import RequestUsage
 
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.memory.window import request_tokens, squeezed, weight
-from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Usage
+from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Picture, Usage
 from tenex.core.ports import OnText, ignore_text
 from tenex.log import get_logger
 
@@ -28,7 +28,7 @@ from .compatible import CompatibleChatModel
 from .config import ModelClientConfig, ProviderConfig
 from .cut_input import REMEDY, CutInput, ReportedInput
 from .errors import is_of_account, rejects_form, rejects_order, translate
-from .messages import messages
+from .messages import messages, pictures_of
 from .overflow import overflow
 from .pricing import bill_for, usage_of
 from .providers import base_settings, cache_settings
@@ -304,12 +304,16 @@ class ProviderModel:
     async def _bounded(self, request: ModelRequest, way: _Way, on_text: OnText, state: _StreamState) -> ModelStep:
         state.sent = _size(request)
         state.stream = None
+        shown: Mapping[str, Picture] = {}
+        if self.name in self._config.sees:
+            shown = await asyncio.to_thread(pictures_of, request.entries, self._config.picture)
         sent = messages(
             request.entries,
             self._maker,
             marks_failures=self._provider.protocol in FAILURE_FLAGS,
             is_strict=way.is_strict,
             marks_cache=self._provider.protocol == "anthropic",
+            pictures=shown,
         )
         wanted = parameters(request, way.form)
         try:

@@ -7,7 +7,6 @@ checked and then connected to. The answer is bounded in size and time, and a red
 import asyncio
 import json
 import re
-import ssl
 from typing import Final
 from urllib.parse import quote
 
@@ -16,8 +15,9 @@ import httpx2
 from tenex.core.ids import PublicKey
 from tenex.core.text import plain
 
-from .addresses import PrivateAddress, public_address
+from .addresses import PrivateAddress
 from .keys import parse_public_key
+from .public_web import asked, body_of
 from .urls import normalise_url
 
 _NAME: Final = re.compile(r"(?P<local>[a-z0-9._-]{1,100})@(?P<domain>[^\s@/?#:\[\]]{1,253})")
@@ -58,27 +58,16 @@ async def look_up(text: str) -> PublicKey:
 
 
 async def _fetch(domain: str, local: str) -> bytes:
-    address = await public_address(f"wss://{domain}")  # None: a proxy resolves the name
-    host = domain if address is None else f"[{address}]" if ":" in address else address
-    url = f"https://{host}:{_PORT}/.well-known/nostr.json?name={quote(local)}"
-    head = {"Host": domain, "Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "tenex"}
-    client = httpx2.AsyncClient(
-        verify=ssl.create_default_context(), trust_env=address is None, timeout=None, follow_redirects=False
-    )
-    async with client:
-        # the certificate has to be that of the name, and the connection goes to the address that was checked
-        names = {"sni_hostname": domain}
-        async with client.stream("GET", url, headers=head, extensions=names) as response:
-            if response.is_redirect:
-                raise ValueError(f"{domain} answers with a redirect, which NIP-05 does not permit")
-            if response.status_code != httpx2.codes.OK:
-                raise ValueError(f"{domain} answers HTTP {response.status_code}, and no list of names")
-            body = bytearray()
-            async for piece in response.aiter_raw():
-                body += piece
-                if len(body) > _MOST_BYTES:
-                    raise ValueError(f"the list of names of {domain} is too large")
-            return bytes(body)
+    url = f"https://{domain}:{_PORT}/.well-known/nostr.json?name={quote(local)}"
+    async with asked(url, "application/json") as response:
+        if response.is_redirect:
+            raise ValueError(f"{domain} answers with a redirect, which NIP-05 does not permit")
+        if response.status_code != httpx2.codes.OK:
+            raise ValueError(f"{domain} answers HTTP {response.status_code}, and no list of names")
+        body = await body_of(response, _MOST_BYTES)
+    if body is None:
+        raise ValueError(f"the list of names of {domain} is too large")
+    return body
 
 
 def _key_of(local: str, domain: str, body: bytes) -> PublicKey:

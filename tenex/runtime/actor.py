@@ -27,7 +27,7 @@ from tenex.core.errors import AppendFailed, StoreError, StoreOtherVersion
 from tenex.core.ids import ConversationId, EventId, Millis
 from tenex.core.inbox.decide import begins_within_a_thread, quotations_wanted
 from tenex.core.pending import pending
-from tenex.core.ports import Clock, Journal, Journals, Notices, Observer, Prompter, Quotations, Sealer
+from tenex.core.ports import Clock, Journal, Journals, Notices, Observer, Pictures, Prompter, Quotations, Sealer
 from tenex.core.signals import (
     ClockJumped,
     MessageReceived,
@@ -83,6 +83,8 @@ class ActorDependencies:
     """None: an actor never ends by itself."""
     quotations: Quotations | None = None
     """Where the words of other notes are found; None: they are not looked up."""
+    pictures: Pictures | None = None
+    """What loads pictures; None: they are not loaded."""
     views_due: set[ConversationId] = field(default_factory=set)
     """Conversations whose readable view is scheduled."""
 
@@ -330,13 +332,27 @@ class ConversationActor:
                 continue
             wanted = quotations_wanted(state, signal.message)
             is_called_in = begins_within_a_thread(state, signal.message)
-            if wanted or is_called_in:
-                self._signals[position] = await self._with_context(find, signal, wanted, is_called_in=is_called_in)
+            pictures = self._pictures_wanted(signal)
+            if wanted or is_called_in or pictures:
+                self._signals[position] = await self._with_context(
+                    find, signal, wanted, pictures, is_called_in=is_called_in
+                )
+
+    def _pictures_wanted(self, signal: MessageReceived) -> tuple[str, ...]:
+        """The pictures of a message that models may be shown: not those of guests, whose addresses are anybody's."""
+        is_trusted = signal.role is not Role.GUEST and not signal.message.by_machine
+        return signal.message.pictures if is_trusted and self._deps.policy().sees_pictures else ()
 
     async def _with_context(
-        self, find: Quotations, signal: MessageReceived, wanted: Sequence[EventId], *, is_called_in: bool
+        self,
+        find: Quotations,
+        signal: MessageReceived,
+        wanted: Sequence[EventId],
+        pictures: Sequence[str],
+        *,
+        is_called_in: bool,
     ) -> Signal:
-        """The message with what it replies to or quotes, and with the thread that it calls us into."""
+        """The message with what it replies to or quotes and the thread that it calls us into, its pictures loaded."""
         message = signal.message
         async with asyncio.TaskGroup() as group:
             quoted = group.create_task(find.find(wanted, self.id, message.author), name="quotations")
@@ -346,8 +362,13 @@ class ConversationActor:
                 if is_called_in
                 else None
             )
+            loader = self._deps.pictures
+            loading = (
+                group.create_task(loader.load(pictures), name="pictures") if loader is not None and pictures else None
+            )
         earlier = thread.result() if thread is not None else ()
-        return well_formed_value(replace(signal, quotations=quoted.result(), thread=earlier))
+        not_loaded = loading.result() if loading is not None else ()
+        return well_formed_value(replace(signal, quotations=quoted.result(), thread=earlier, not_loaded=not_loaded))
 
     def _acknowledge(self, signal: Signal) -> None:
         """Discard the task that ended in this signal: its records are durable."""

@@ -303,6 +303,7 @@ class Models(Section):
     stream: bool = True
     context_tokens: Annotated[int, Field(ge=8_000, le=10_000_000)] = 100_000
     max_output_tokens: Annotated[int, Field(ge=256, le=1_000_000)] = 16_000
+    vision: list[Name] = []
     phases: PhaseModels = PhaseModels()
     agents: dict[str, AgentModels] = {}
     providers: dict[str, Provider] = {}

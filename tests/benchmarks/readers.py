@@ -18,7 +18,7 @@ from pydantic_ai import exceptions as library
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from tenex.cli.shared import output
-from tenex.core import clear_answers, lines, names, prose, text
+from tenex.core import clear_answers, images, lines, names, prose, text
 from tenex.core.approvals import message, shell_text
 from tenex.core.approvals.answers import read_answers
 from tenex.core.errors import TenexError
@@ -252,6 +252,7 @@ READERS: Final[Mapping[str, Reader]] = {
     "nostr.threading.split, in a block of code": lambda written: split.split_text(f"```py\n{written}", 1024),
     "nostr.threading.split, in a table": lambda written: split.split_text(f"|a|b|\n|-|-|\n{written}", 1024),
     "nostr.threading.split.clip": split.clip,
+    "core.images": images.pictures_in,
     "nostr.threading.plain_text": lambda written: plain_text.plain_text(written[: plain_text.LONGEST]),
     "nostr.profiles.name_in": lambda written: profiles.name_in(_Event(json.dumps({"name": written}))),  # type: ignore[arg-type]
     "nostr.threading.base": lambda written: base._with_slugs((), f"@{written}", {"executor": _KEY}),

@@ -4,10 +4,10 @@ import re
 from typing import Any
 
 import pytest
-from pydantic_ai.messages import ToolReturnPart
+from pydantic_ai.messages import BinaryContent, CachePoint, ToolReturnPart
 
-from tenex.core.messages import AgentText, Entry, ModelStep, Note, UserText
-from tenex.llm.messages import UNANSWERED, marked, messages
+from tenex.core.messages import AgentText, Entry, ModelStep, Note, Picture, UserText
+from tenex.llm.messages import PICTURE_BYTES, PICTURES, UNANSWERED, marked, messages, pictures_of
 
 from .clients import called, result
 
@@ -103,3 +103,35 @@ def test_results_come_first_in_the_order_of_the_calls_and_no_call_stays_open(
 
 def test_a_result_without_its_call_becomes_text() -> None:
     assert sent(result("x", "text"), ADA)[0][0].startswith('<note title="Result of write_file">\ntext\n</note>')
+
+
+def address(number: int) -> str:
+    return f"https://a.example/{number}.png"
+
+
+def looking(*numbers: int) -> UserText:
+    return UserText(author="Ada", text=" and ".join(map(address, numbers)))
+
+
+CAT = Picture(data=b"cat", media_type="image/png")
+
+
+def test_a_picture_follows_the_words_that_name_it_and_stays_before_what_changes() -> None:
+    entries = (looking(1), AgentText(author="planner", text=address(2)), Note(title="The phase", text="chat"))
+    pictures = {address(1): CAT, address(2): CAT}
+    plain: Any = messages(entries, "openai:local", marks_failures=False, pictures=pictures)[0]
+    words, label, picture = plain.parts[0].content
+    assert str(words).endswith("</note>")
+    assert (label, picture) == (f"The picture at {address(1)}:", BinaryContent(b"cat", media_type="image/png"))
+    cached: Any = messages(entries, "anthropic:a", marks_failures=True, marks_cache=True, pictures=pictures)[0]
+    kinds = [type(part) for part in cached.parts[0].content]
+    assert kinds == [str, str, str, BinaryContent, CachePoint, str]
+
+
+def test_only_the_newest_pictures_of_users_are_in_a_request() -> None:
+    entries = tuple(looking(number) for number in range(20))
+    assert list(pictures_of(entries, lambda _: CAT)) == [address(number) for number in range(19, 19 - PICTURES, -1)]
+    assert pictures_of((AgentText(author="planner", text=address(1)),), lambda _: CAT) == {}
+    large = Picture(data=bytes(PICTURE_BYTES // 2), media_type="image/png")
+    assert list(pictures_of(entries, lambda _: large)) == [address(19), address(18)]
+    assert pictures_of(entries, lambda _: None) == {}

@@ -38,3 +38,8 @@ def _command(identity: Identity, record: r.CommandGiven, _: State) -> Identity:
 @IDENTITY.on(r.MessageWithdrawn)
 def _withdrawn(identity: Identity, record: r.MessageWithdrawn, _: State) -> Identity:
     return replace(identity, title="") if record.was_title else identity  # the next message names it
+
+
+@IDENTITY.on(r.PicturesUnseen)
+def _pictures_unseen(identity: Identity, _record: r.PicturesUnseen, _: State) -> Identity:
+    return replace(identity, pictures_unseen=True)

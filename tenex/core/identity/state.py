@@ -43,6 +43,8 @@ class Identity:
     """The newest event ids, oldest first."""
     by_machines: int = 0
     """Messages of agents elsewhere since a person wrote: two daemons could answer each other without end."""
+    pictures_unseen: bool = False
+    """Whether a user was informed that no model is shown pictures."""
     forked_from: ForkOrigin | None = None
     imported: int = 0
     """The seq up to which its records were not written here, but imported; 0 where all were."""

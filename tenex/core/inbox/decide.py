@@ -5,7 +5,9 @@ from dataclasses import replace
 
 from tenex.core import permissions
 from tenex.core import records as r
+from tenex.core.amounts import count
 from tenex.core.approvals import answers as approvals
+from tenex.core.config import Role
 from tenex.core.conversation import Conversation
 from tenex.core.decider import person
 from tenex.core.delivery.notifications import note_awake
@@ -85,6 +87,7 @@ def on_message(transaction: Transaction, signal: MessageReceived) -> None:
         kind = next(kind for kind in all_kinds() if kind.begins(transaction.policy, called))
     kind.on_message(transaction, signal, called)
     _report_machines(transaction, signal)
+    _report_pictures(transaction, signal)
     if last is not None and counts_as_last_line(last.name):
         _give(transaction, last, signal)
     elif last is not None and not (called and _counts_in_opening(last)):
@@ -119,6 +122,23 @@ def _report_machines(transaction: Transaction, signal: MessageReceived) -> None:
             transaction,
             f"Agents have written here {MACHINES} times since a person did. I answer again when a person writes.",
         )
+
+
+def _report_pictures(transaction: Transaction, signal: MessageReceived) -> None:
+    """Inform the author of a message of pictures in it that no agent sees; once, where none is ever seen."""
+    addresses = signal.message.pictures
+    if not addresses or signal.message.by_machine:
+        return
+    if signal.role is Role.GUEST or not transaction.policy.sees_pictures:
+        if not transaction.state.identity.pictures_unseen:
+            transaction.add(r.PicturesUnseen)
+            whose = (
+                "Pictures of guests" if transaction.policy.sees_pictures else "No model here is set to see, so pictures"
+            )
+            notify(transaction, f"{whose} are not looked at: agents are shown their addresses alone.")
+    elif signal.not_loaded:
+        what = f"{len(signal.not_loaded)} of {count(len(addresses), 'picture')}"
+        notify(transaction, f"I could not load {what}: {'; '.join(signal.not_loaded)}.")
 
 
 def _counts_in_opening(command: Command) -> bool:

@@ -42,6 +42,11 @@ class MessageWithdrawn(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PicturesUnseen(Record):
+    """A message had pictures that no model is shown, which its author is informed of, once in a conversation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandGiven(Record):
     """A message that is a command to the daemon; agents and the router do not see it."""
 

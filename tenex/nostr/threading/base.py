@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from tenex.core.ids import ConversationId, EventId, PublicKey
+from tenex.core.images import pictures_in
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
 from tenex.core.prose import folded, readings
 from tenex.core.signals import InboundMessage
@@ -166,9 +167,16 @@ class ThreadingScheme(ABC):
             expires_at=expiration_of(event),
             title=first_value(event, "title", "subject").strip()[:MAX_TITLE],
             about=place.about,
+            pictures=pictures_in(event.content, _declared_pictures(event)),
             address=address,
             origin=origin,
         )
+
+
+def _declared_pictures(event: Event) -> frozenset[str]:
+    """The addresses of pictures that a client describes (NIP-92); of those without a type it is not known."""
+    tags = (dict(part.partition(" ")[::2] for part in tag[1:]) for tag in event.tags if tag and tag[0] == "imeta")
+    return frozenset(each["url"] for each in tags if each.get("m", "").startswith("image/") and "url" in each)
 
 
 def tags_named(event: Event, name: str) -> Iterator[Tag]:

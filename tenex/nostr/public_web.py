@@ -1,0 +1,48 @@
+"""Reads from web servers that anybody may name: over TLS, at a public address only, without redirects.
+
+The host is resolved first, and the connection goes to the address that was checked, as to a relay that others name. The
+certificate has to be that of the name.
+"""
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx2
+
+from .addresses import public_address
+
+_PORT: Final = 443
+
+
+@asynccontextmanager
+async def asked(url: str, accept: str) -> AsyncIterator[httpx2.Response]:
+    """The answer to a GET of an https address, whose body is not read yet; the caller bounds the time.
+
+    Raises:
+        PrivateAddress: the host is not at a public address.
+        OSError, httpx2.HTTPError, httpx2.InvalidURL: it cannot be resolved, or does not answer.
+    """
+    parts = urlsplit(url)
+    name = parts.hostname or ""
+    address = await public_address(f"wss://{name}")  # None: a proxy resolves the name
+    host = name if address is None else f"[{address}]" if ":" in address else address
+    target = urlunsplit(("https", f"{host}:{parts.port or _PORT}", parts.path or "/", parts.query, ""))
+    head = {"Host": name, "Accept": accept, "Accept-Encoding": "identity", "User-Agent": "tenex"}
+    client = httpx2.AsyncClient(
+        verify=ssl.create_default_context(), trust_env=address is None, timeout=None, follow_redirects=False
+    )
+    async with client, client.stream("GET", target, headers=head, extensions={"sni_hostname": name}) as response:
+        yield response
+
+
+async def body_of(response: httpx2.Response, most: int) -> bytes | None:
+    """The body of an answer; None if it has more than so many bytes."""
+    body = bytearray()
+    async for piece in response.aiter_raw():
+        body += piece
+        if len(body) > most:
+            return None
+    return bytes(body)
