@@ -55,4 +55,8 @@ async def test_work_ends_when_its_request_is_deleted_in_the_open_and_in_a_wrap(t
         await me.write("", ["e", asked], ["k", str(CHAT)], kind=5)
         assert (await me.until("You deleted")).content.endswith(STOPPED)
         assert of_kind(folder.records(asked), r.Stopped)
+        await me.write("Write note-05.txt.")  # as clients edit: a deletion, and another message
+        await person.until(lambda: len(of_kind(folder.records(asked), r.TurnOpened)) == 2)
+        await me.write("/stop")
+        await me.until("Stopped: Executor", count=2)
         assert [event["content"] for event in await folder.sent()] == [STOPPED], "nothing of it is public"
