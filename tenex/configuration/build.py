@@ -50,7 +50,7 @@ from tenex.workflows.speakers.rules import compiler
 from tenex.workflows.speakers.workflow import Workflow
 
 from .agents import PROJECT, disabled_agents, keys_of, load_agents, only_agent, project_key
-from .models import build_model_client, is_offline, unusable_models
+from .models import build_model_client, is_offline, sees_pictures, unusable_models
 from .own_tools import Loaded, OwnTools, find_own_tools
 from .workflows import TAKES_PART, disabled, load_workflows, log_findings, references
 
@@ -208,7 +208,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         tools=tools.rules(),
         project=project,
         only_agent=only_agent(settings, library),
-        sees_pictures=bool(settings.models.vision),
+        sees_pictures=sees_pictures(settings, library),
         routes_by_rule=settings.conversations.route_by_rule,
         limits=settings.limits.to_core(),
         gates=settings.gates.to_core(),

@@ -142,6 +142,11 @@ def choice(settings: Settings, own: Mapping[Slug, str | None]) -> Choice:
     return choose
 
 
+def sees_pictures(settings: Settings, library: PromptLibrary) -> bool:
+    """Whether a model that may be asked is set to see."""
+    return any(name in settings.models.vision for chain in models_in_use(settings, library).values() for name in chain)
+
+
 def client_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClientConfig, list[str]]:
     """The configuration of the client; with a fault for each file of a key that is named and cannot be read."""
     models = settings.models

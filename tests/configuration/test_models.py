@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from tenex.configuration.models import build_model_client, choice, client_config, is_offline, models_in_use
+from tenex.configuration.models import (
+    build_model_client,
+    choice,
+    client_config,
+    is_offline,
+    models_in_use,
+    sees_pictures,
+)
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.prompting import PromptLibrary, builtin_prompts
@@ -186,3 +193,14 @@ def test_a_grammar_is_for_providers_that_take_one(tmp_path: Path) -> None:
     config, faults = client_config(settings, resolve_paths(settings))
     assert config.providers["local"].grammar == "structural_tag"
     assert faults == ["models.providers.other.grammar: the kind anthropic takes none; remove it"]
+
+
+@pytest.mark.parametrize(
+    ("vision", "sees"), [([], False), (["local:eyes"], True), ([" local:eyes "], True), (["local:other"], False)]
+)
+def test_pictures_are_seen_where_a_model_in_use_is_set_to_see(tmp_path: Path, vision: list[str], sees: bool) -> None:
+    table = {"local": {"kind": "openai", "base_url": "http://127.0.0.1:1/v1"}}
+    settings = given(tmp_path, default=["local:m", "local:eyes"], vision=vision, providers=table)
+    assert sees_pictures(settings, library()) is sees
+    config, _ = client_config(settings, resolve_paths(settings))
+    assert config.sees == {name.strip() for name in vision}
