@@ -92,7 +92,7 @@ def test_they_end_by_the_clock_of_the_morning_where_it_changes_in_the_night() ->
         ("", Verbosity.QUIET, False, None),
         ("", Verbosity.VERBOSE, True, None),
         ("/quiet", Verbosity.NORMAL, False, None),
-        ("/verbose", Verbosity.QUIET, True, None),
+        ("/verbose", Verbosity.QUIET, True, (ALICE,)),
     ],
 )
 def test_what_takes_long_notifies_only_who_wants_it(
@@ -145,6 +145,16 @@ def test_who_is_quiet_is_not_notified_of_what_others_are_answered() -> None:
     assert sent(scenario).silent == (BOB,)
     scenario.user_writes("/status", author=BOB, name="bob", role=Role.MEMBER)
     assert sent(scenario).silent == ()
+
+
+def test_where_quiet_is_usual_only_who_is_answered_is_notified_and_who_wants_everything() -> None:
+    rules = NotificationRules(verbosity=Verbosity.QUIET)
+    scenario = scenario_at(Phase.CHAT, config=dataclasses.replace(policy(), notifications=rules)).settle()
+    scenario.user_writes("/status")
+    assert sent(scenario).notifies == (ALICE,)
+    scenario.user_writes("/verbose", author=BOB, name="bob", role=Role.MEMBER)
+    scenario.user_writes("/status")
+    assert sent(scenario).notifies == (ALICE, BOB)
 
 
 def test_what_comes_at_night_rings_once_in_the_morning() -> None:

@@ -60,8 +60,11 @@ def audience(
     if not is_published:
         return Audience(is_published=False)
     called = (asker, *(PublicKey(tag[1]) for tag in tags if tag[0] == "p"))
-    notifies = () if is_under_way and verbosity is not Verbosity.VERBOSE else None
-    silent = tuple(person for person in _quiet(transaction) if person not in called)
+    notifies: tuple[PublicKey, ...] | None = () if is_under_way and verbosity is not Verbosity.VERBOSE else None
+    if notifies is None and transaction.policy.notifications.verbosity is Verbosity.QUIET:
+        wanted = dict.fromkeys([*called, *_who_said(transaction, Verbosity.VERBOSE)])
+        notifies = tuple(person for person in wanted if person)
+    silent = tuple(person for person in _who_said(transaction, Verbosity.QUIET) if person not in called)
     hours = transaction.policy.notifications.quiet_hours
     until = hours.until(transaction.now) if hours is not None else Millis(0)
     if not until or notifies == ():
@@ -72,7 +75,7 @@ def audience(
     missed_by = tuple(dict.fromkeys(person for person in called if person and person not in awake))
     return Audience(
         is_published=True,
-        notifies=awake,
+        notifies=awake if notifies is None else tuple(person for person in notifies if person in awake),
         silent=silent,
         missed_by=missed_by,
         missed_until=until if missed_by else Millis(0),
@@ -97,10 +100,10 @@ def _verbosity_of(transaction: Transaction, person: PublicKey) -> Verbosity:
     return transaction.state.delivery.verbosity.get(person, transaction.policy.notifications.verbosity)
 
 
-def _quiet(transaction: Transaction) -> tuple[PublicKey, ...]:
-    """Who has asked for quiet here."""
+def _who_said(transaction: Transaction, wanted: Verbosity) -> tuple[PublicKey, ...]:
+    """Who has asked for that here."""
     said = transaction.state.delivery.verbosity
-    return tuple(person for person, verbosity in said.items() if verbosity is Verbosity.QUIET)
+    return tuple(person for person, verbosity in said.items() if verbosity is wanted)
 
 
 def _awake(transaction: Transaction) -> tuple[PublicKey, ...]:
