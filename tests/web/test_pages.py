@@ -5,6 +5,7 @@ import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -157,6 +158,26 @@ async def test_the_daemon_s_page_says_that_none_runs(pages: Served) -> None:
     assert "stopped" in page.all("h1")[0].text
     assert "1 ended" in page.all("dl")[0].text
     assert "parked" in page.all("dl")[0].text
+
+
+async def test_the_daemon_s_page_shows_mcp_servers_and_commands_in_the_background(
+    pages: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = await pages.site.source.status()
+    served = {"name": "files", "state": "ready", "tools": 3, "calls": 7, "failures": 1, "starts": 2}
+    refused = {"name": "<b>", "state": "refused", "why": "no <program>"}
+    command = {"id": "shell-1", "conversation": ONE, "agent": "executor", "seconds": 61.0, "command": "make <watch>"}
+    report |= {"mcp": [served, refused], "background": [command]}
+
+    async def status() -> dict[str, Any]:
+        return report
+
+    monkeypatch.setattr(pages.site.source, "status", status)
+    page = await pages.get("/daemon")
+    rows = [element.text for element in page.all("tr")]
+    assert any("files" in row and "ready" in row for row in rows)
+    assert any("<b>" in row and "no <program>" in row for row in rows)
+    assert any("make <watch>" in element.text for element in page.all("li"))
 
 
 async def test_the_doctor_is_asked_by_a_form(pages: Served) -> None:
