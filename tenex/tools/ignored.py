@@ -24,10 +24,10 @@ DEADLINE: Final = 5.0
 _log = get_logger(__name__)
 
 
-def ignored_below(root: Path, start: Path) -> frozenset[str]:
+def ignored_below(root: Path, start: Path, deadline: float = DEADLINE) -> frozenset[str]:
     """The paths, relative to the workspace, of what is ignored below a folder; a whole folder is only named itself.
 
-    Nothing is, if the folder itself is ignored: who asks for it wants to see it.
+    Nothing is, if the folder itself is ignored: who asks for it wants to see it. `deadline` is in seconds.
     """
     program = find_program("git", root)
     if program is None:
@@ -40,7 +40,7 @@ def ignored_below(root: Path, start: Path) -> frozenset[str]:
                 [program, f"--git-dir={repository}", f"--work-tree={root}", *question],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                timeout=DEADLINE,
+                timeout=deadline,
                 check=True,
                 cwd=root,
                 env={**GIT_ALONE, "LC_ALL": "C", "GIT_LITERAL_PATHSPECS": "1"},

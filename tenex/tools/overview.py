@@ -7,13 +7,14 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from tenex.log import get_logger
 
 from .bounded_read import beginning
 from .files_read import summed_up
+from .ignored import ignored_below
 from .project_commands import (
     NOTES,
     UNKNOWN,
@@ -38,6 +39,8 @@ CACHE_TAG: Final = "CACHEDIR.TAG"
 """A file that marks a folder as a cache (bford.info/cachedir): pytest, mypy, ruff and cargo write it."""
 LARGEST_NOTES: Final = 128 * 1024
 """Bytes read; prompts show less."""
+PATIENCE: Final = 0.5
+"""Seconds that git may take to say what is ignored, for a conversation waits meanwhile."""
 
 _log = get_logger(__name__)
 
@@ -52,7 +55,8 @@ def overview(
 ) -> str:
     """The files of the workspace in a line, those of its own folder first; `runs` adds what a shell needs to know.
 
-    Where they are too many for it, like files become one entry.
+    Where they are too many for it, like files become one entry. Whether files were changed since the last run of its
+    tests is seen by the times of those that were looked at.
 
     Args:
         workspace: the folder.
@@ -71,7 +75,7 @@ def overview(
     if runs:
         project = ProjectEnvironment(workspace.resolve(), path)
         lines += _of_environment(project)
-        lines += _of_commands(project, commands, last)
+        lines += _of_commands(project, commands, last, lambda moment: _is_changed_since(project.root, found, moment))
     return "\n".join(lines)
 
 
@@ -94,13 +98,17 @@ def _of_environment(project: ProjectEnvironment) -> Iterator[str]:
 
 
 def _of_commands(
-    project: ProjectEnvironment, commands: ProjectCommands, last: Callable[[Sequence[Command]], LastRun | None]
+    project: ProjectEnvironment,
+    commands: ProjectCommands,
+    last: Callable[[Sequence[Command]], LastRun | None],
+    is_changed_since: Callable[[int], bool],
 ) -> Iterator[str]:
     """Sentences on the commands of the project; one that cannot run there is not recommended."""
     test = commands.test or propose(project.root).test
     if test:
         run = last(test)
-        when = f" Last run: {run}." if run is not None else ""
+        since = "; files changed since" if run is not None and is_changed_since(run.at) else ""
+        when = f" Last run: {run}{since}." if run is not None else ""
         yield f"Its tests are run by `{line_of(test)}`.{when}"
     others = [
         f"`{line_of(steps)}` {does}"
@@ -109,6 +117,25 @@ def _of_commands(
     ]
     if others:
         yield f"{' and '.join(others)} it."
+
+
+def _is_changed_since(root: Path, names: Sequence[str], moment: int) -> bool:
+    """Whether one of these files was written after that second, in which a run of tests that ends may still write.
+
+    What git ignores does not count: reports of a later run of some tests are no change of the work.
+    """
+    newer = [PurePosixPath(name) for name in names if _written_at(root / name) > moment]
+    if not newer:
+        return False
+    ignored = ignored_below(root, root, PATIENCE)
+    return any(not any(str(part) in ignored for part in (path, *path.parents)) for path in newer)
+
+
+def _written_at(file: Path) -> int:
+    try:
+        return int(file.lstat().st_mtime)
+    except OSError:
+        return 0
 
 
 def _names(workspace: Path) -> tuple[list[str], bool]:

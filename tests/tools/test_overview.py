@@ -80,24 +80,53 @@ def test_an_environment_is_named_and_not_listed(tmp_path: Path) -> None:
     assert overview(tmp_path, runs=False) == "Its files: pyproject.toml."
 
 
+RUN_AT = 1_795_000_000
+
+
+def dated(workspace: Path, files: dict[str, str], moment: int = RUN_AT) -> None:
+    """Write files with this time."""
+    put(workspace, files)
+    for name in files:
+        os.utime(workspace / name, (moment, moment))
+
+
 def test_commands_of_the_operator_and_the_last_run_of_tests_are_named(tmp_path: Path) -> None:
-    put(tmp_path, {"Makefile": "test:\n\tcc\n"})
-    runs = ProjectRuns(tmp_path / "data", lambda: 1_795_000_000)
-    told = ProjectCommands(test=(("pytest", "-x"), ("node", "a b.js")), lint=(("./lint", "."),), build=(("./b",),))
+    workspace = tmp_path / "workspace"
+    dated(workspace, {"Makefile": "test:\n\tcc\n"})
+    runs = ProjectRuns(tmp_path / "data", lambda: RUN_AT)
+    commands = ProjectCommands(test=(("pytest", "-x"), ("node", "a b.js")), lint=(("./lint", "."),), build=(("./b",),))
 
     def shown() -> list[str]:
-        return overview(tmp_path, runs=True, commands=told, last=lambda steps: runs.last("test", steps)).splitlines()[
-            1:
-        ]
+        return overview(
+            workspace, runs=True, commands=commands, last=lambda steps: runs.last("test", steps)
+        ).splitlines()[1:]
 
     named = "Its tests are run by `pytest -x && node 'a b.js'`."
     assert shown() == [named], "what cannot be run there is not recommended"
-    put(tmp_path, {"lint": "", "b": ""})
+    dated(workspace, {"lint": "", "b": ""})
     assert shown() == [named, "`./lint .` checks and `./b` builds it."]
-    runs.record("test", told.test, 1, "FAILED a\n== \x1b1 failed, 2 passed ==\n\n")
+    runs.record("test", commands.test, 1, "FAILED a\n== \x1b1 failed, 2 passed ==\n\n")
     assert shown()[0] == f"{named} Last run: 2026-11-18 11:06 UTC, exit status 1 (1 failed, 2 passed)."
     runs.record("test", (("make", "test"),), 0, "")
     assert shown()[0] == named, "the last run was of another command"
+
+
+def test_files_that_changed_since_the_last_run_of_tests_are_mentioned(tmp_path: Path) -> None:
+    """A verifier took "exit status 0" for a word on what was changed after it."""
+    workspace = tmp_path / "workspace"
+    runs = ProjectRuns(tmp_path / "data", lambda: RUN_AT + 0.9)
+    test = (("make", "test"),)
+    runs.record("test", test, 0, "2 passed")
+
+    def ending() -> str:
+        return overview(workspace, runs=True, last=lambda steps: runs.last("test", steps)).partition(" UTC, ")[2]
+
+    dated(workspace, {"Makefile": "test:\n\tcc\n", ".gitignore": "*.log\nbuild/\n", "src/a.py": ""})
+    assert ending() == "exit status 0 (2 passed).", "what the run itself wrote is of the same second"
+    dated(workspace, {"run.log": "", "build/x/report.xml": ""}, RUN_AT + 60)
+    assert ending() == "exit status 0 (2 passed).", "what is ignored is no change of the work"
+    dated(workspace, {"src/a.py": "x = 1\n"}, RUN_AT + 1)
+    assert ending() == "exit status 0 (2 passed); files changed since."
 
 
 def listening(place: Path) -> None:
