@@ -14,6 +14,9 @@ from tenex.core.messages import ModelStep
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
+from tenex.workflows.phases import records as p
+from tenex.workflows.phases.state import phases_of
+from tests.core.test_only_choice import FINDS
 from tests.fakes.scenario import (
     ENDS,
     ID,
@@ -220,18 +223,116 @@ def wishes_to_stop(gates: list[str], then: dict[str, Any], asked: list[list[str]
 def test_work_that_is_wanted_beside_a_waiver_is_done_after_the_yes() -> None:
     """A rule went on to the next gate, and the work began only in the next cycle."""
     asked: list[list[str]] = []
-    scenario = two_steps_routed(wishes_to_stop(["chores"], route("execute", "executor"), asked)).converse("yes")
-    assert asked[:2] == [[], ["chores"]], "it is asked again, as its prompt says"
+    router = wishes_to_stop(["verification", "chores"], route("execute", "executor"), asked)
+    scenario = stopped_at(FINDS, router, REQUEST).converse("yes")
+    assert asked[:2] == [[], ["chores", "verification"]], "it is asked again, as its prompt says"
     turns = [str(turn.phase) for turn in scenario.records(r.TurnOpened)]
     assert turns[:3] == ["execute", "verification", "execute"]
     assert scenario.conversation.cycle.number == 1
 
 
 def test_a_wish_to_stop_checking_that_was_granted_begins_no_cycle() -> None:
-    router = wishes_to_stop(["chores", "reflection"], ENDS, [])
-    scenario = interrupted(Phase.VERIFICATION, lambda it: it.user_writes("no more checks"), router=router)
+    gates = ["verification", "chores", "reflection"]
+    scenario = stopped_at(FINDS, wishes_to_stop(gates, ENDS, []))
+    assert scenario.conversation.cycle.waiting_for == "waiver"
     scenario.converse("yes")
     assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1)
+
+
+NO_MORE = "that's enough, no more checks"
+
+
+def stopped_at(verdict: ModelStep, router: Any, text: str = NO_MORE, **writes: Any) -> Scenario:
+    """Someone writes while the verifier works, which then gives this verdict."""
+    worker = Interrupted(Phase.VERIFICATION, 0, lambda it: it.user_writes(text, **writes))
+    worker.usual = model_by_phase(
+        execute=[BUILDS], verification=[verdict], chores=[TIDIES], reflection=list(LEARNS), chat=[reply("I see")]
+    )
+    scenario = worker.scenario = Scenario(router, worker, config=routed_by_rule(policy()))
+    return scenario.converse("build it")
+
+
+@pytest.mark.parametrize("by_rule", [True, False], ids=["routed by rule", "routed by the model"])
+@pytest.mark.parametrize(
+    ("decision", "phase", "left_out"),
+    [
+        (ENDS, Phase.VERIFICATION, "chores and reflection"),
+        (WAITS, Phase.VERIFICATION, "chores and reflection"),
+        (route("chores", "executor"), Phase.VERIFICATION, "chores and reflection"),
+        (ENDS, Phase.CHORES, "reflection"),
+    ],
+)
+def test_a_wish_to_stop_after_the_verdict_ends_without_a_question(
+    decision: dict[str, Any], phase: Phase, left_out: str, *, by_rule: bool
+) -> None:
+    """It led to the question whether chores may be skipped."""
+    wish = {**decision, "waive": ["chores", "reflection"], "acknowledged": True}
+
+    def wishes(question: dict[str, Any]) -> dict[str, Any]:
+        is_late = question["phase"] == phase and len(question["messages"]) > 1
+        return wish if is_late else onward(question)
+
+    scenario = interrupted(phase, lambda it: it.user_writes(NO_MORE), router=wishes, by_rule=by_rule)
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1)
+    assert not scenario.records(p.WaiverRequested)
+    assert refusals(scenario) == []
+    said = [text for text in scenario.sent_texts() if "reflection" in text]
+    assert len(said) == 1, "it is said once, in the last word"
+    assert f"- Left out, as alice wished: {left_out}." in said[0].splitlines()
+    again = fold(ID, [record for decided in scenario.journal for record in decided])
+    assert (again.requests, phases_of(again).waivers) == ((), phases_of(scenario.conversation).waivers)
+
+
+def test_work_that_is_wanted_beside_a_wish_to_stop_is_done_at_once() -> None:
+    router = wishes_to_stop(["chores", "reflection"], route("execute", "executor"), [])
+    scenario = stopped_at(VERIFIES, router, f"{REQUEST}, then no more checks")
+    turns = [turn.phase for turn in scenario.records(r.TurnOpened)]
+    assert turns == [Phase.EXECUTE, Phase.VERIFICATION] * 2, "what was changed is verified"
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1)
+    assert not scenario.records(p.WaiverRequested)
+
+
+@pytest.mark.parametrize(
+    "writes",
+    [
+        {"author": BOB, "name": "bob", "role": Role.GUEST},
+        {"author": BOB, "name": "bob", "role": Role.MEMBER},
+        {"by_program": True},
+        {"by_machine": True},
+    ],
+    ids=["a guest", "a member", "a program", "a machine"],
+)
+def test_the_wish_of_who_may_not_waive_is_put_to_who_may(writes: dict[str, Any]) -> None:
+    router = wishes_to_stop(["chores", "reflection"], ENDS, [])
+    assert stopped_at(VERIFIES, router, **writes).conversation.cycle.waiting_for == "waiver"
+
+
+def test_a_wish_in_words_of_two_people_is_put_to_one_of_them() -> None:
+    def both(scenario: Scenario) -> None:
+        scenario.user_writes(NO_MORE, author=BOB, name="bob", role=Role.GUEST)
+        scenario.user_writes("thanks")
+
+    router = wishes_to_stop(["chores", "reflection"], ENDS, [])
+    assert interrupted(Phase.VERIFICATION, both, router=router).conversation.cycle.waiting_for == "waiver"
+
+
+def test_a_wish_to_stop_after_issues_is_put_to_them() -> None:
+    scenario = stopped_at(FINDS, wishes_to_stop(["chores", "reflection"], ENDS, []))
+    assert scenario.conversation.cycle.waiting_for == "waiver"
+
+
+def test_a_wish_in_the_request_itself_is_put_to_them_and_a_no_keeps_what_was_asked_about() -> None:
+    """The router may have misread the request, and then the answer."""
+
+    def wishes(question: dict[str, Any]) -> dict[str, Any]:
+        is_verified = question["phase"] == "verification" and not question["rejections"]
+        return {**ENDS, "waive": ["chores", "reflection"]} if is_verified else onward(question)
+
+    scenario = Scenario(wishes, Interrupted(Phase.CHAT, 0), config=policy()).converse("build a parser of chores")
+    assert scenario.conversation.cycle.waiting_for == "waiver"
+    scenario.converse("no, go on as usual")
+    assert "did not say yes" in refusals(scenario)[-1]
+    assert not scenario.records(p.Waived)
 
 
 @pytest.mark.parametrize("by_rule", [True, False], ids=["routed by rule", "routed by the model"])

@@ -61,6 +61,7 @@ _ways = st.sampled_from([
     ENDS,
     WAITS,
     {**ENDS, "waive": ["verification", "chores"]},
+    {**ENDS, "waive": ["chores", "reflection"], "acknowledged": True},
     route("execute", "executor"),
     route("verification", "executor", "security"),
     route("chores", "executor"),

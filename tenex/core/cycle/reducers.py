@@ -68,6 +68,7 @@ def message_of(state: State, record: r.MessageRecorded) -> Message:
         text=record.text,
         phase=state.cycle.phase,
         role=record.role,
+        is_plain=record.by_machine or record.by_program,
         context=record.context,
         after_turn=last.turn_id if last is not None and is_after_turn else None,
         cycle=state.cycle.number,

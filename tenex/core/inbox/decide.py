@@ -253,6 +253,7 @@ def record_message(transaction: Transaction, signal: MessageReceived) -> r.Messa
         context=_context(transaction, signal),
         is_outside=is_outside(transaction.state.identity.address, message.address),
         by_machine=message.by_machine,
+        by_program=signal.is_plain,
     )
 
 

@@ -29,6 +29,8 @@ class Message:
     """The last turn opened before it was written."""
     is_answer: bool = False
     """Whether it answered a question of ours, and so has been dealt with."""
+    is_plain: bool = False
+    """Whether a program or an agent elsewhere wrote it: it decides nothing."""
     sent_as: str = ""
     """The event id of one of ours. Snapshots written before it was kept lack it, so no rule may depend on it."""
     context: str = ""

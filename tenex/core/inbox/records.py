@@ -28,6 +28,8 @@ class MessageRecorded(Record):
     """Sent from outside the group that the conversation is in: its author gets no right to read it."""
     by_machine: bool = False
     """An agent wrote it, of another daemon or elsewhere, and not a person."""
+    by_program: bool = False
+    """A program wrote it for its author: it is text alone, and decides nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

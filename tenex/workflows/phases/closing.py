@@ -19,7 +19,7 @@ from tenex.core.work.turn import OrchestratorTurn, ProgramRun
 from tenex.workflows.phases.records import Waived
 from tenex.workflows.phases.state import phases_of
 
-from . import evidence
+from . import evidence, waivers
 
 FILES: Final = 12
 """Changed files that are named."""
@@ -100,7 +100,7 @@ def _with_lines(state: State, path: str) -> str:
 
 
 def _checks(state: State) -> Iterator[str]:
-    """How it was checked, and what was tidied."""
+    """How it was checked, what was left out, and what was tidied."""
     for waiver in phases_of(state).waivers:
         if waiver.untried:
             who = _name(state, waiver, "You")
@@ -111,6 +111,10 @@ def _checks(state: State) -> Iterator[str]:
     if Phase.VERIFICATION in phases_of(state).gates_met:
         turn = next(turn for turn in reversed(state.cycle.turns) if turn.phase is Phase.VERIFICATION)
         yield _checked(turn)
+    for waiver in phases_of(state).waivers:
+        if waiver.unasked:
+            who = _name(state, waiver, "you")
+            yield f"Left out{f', as {who} wished' if who else ''}: {waivers.listed(waiver.phases)}."
     tidied = [turn for turn in state.cycle.turns if turn.phase is Phase.CHORES and turn.has_effect]
     for turn in tidied[-1:]:
         yield "Tidied: " + " ".join(_line(done.text or done.summary) + "." for done in turn.completions)

@@ -34,6 +34,7 @@ def answered(transaction: Transaction, step: ModelStep) -> None:
     if isinstance(decision, str):
         reject(transaction, step, Rejected(sentence=decision, plain="did not answer in the form that is asked for"))
         return
+    decision = waivers.grant_wish(transaction, decision)
     verdict = check(transaction.state, decision, transaction.policy)
     if isinstance(verdict, Rejected):
         reject(transaction, step, verdict)

@@ -29,7 +29,7 @@ class WaiverDeclined(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waived(Record):
-    """A user waived quality gates of this cycle, by command or by agreeing to the question."""
+    """A user waived quality gates of this cycle: by command, by agreeing to the question, or by a message alone."""
 
     phases: tuple[Phase, ...]
     author: PublicKey
@@ -38,6 +38,8 @@ class Waived(Record):
     message_id: EventId
     untried: str = ""
     """Why the work could not be tried, where a user accepted it untried."""
+    unasked: bool = False
+    """Whether a message was enough, which the router took for this wish: nothing was left to check."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

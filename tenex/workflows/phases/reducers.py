@@ -136,9 +136,9 @@ def _routed(phases: Phases, record: r.Routed, before: State) -> Phases:
 
 
 def _has_granted_waiver(phases: Phases, cycle: Cycle) -> bool:
-    """Whether a user has said yes to the router's question, and nothing else with it."""
+    """Whether a user has said yes to the router's question, and nothing else with it, or was not asked for it."""
     answers = {message.event_id for message in cycle.messages if message.is_answer}
-    return any(not waiver.untried and waiver.message_id in answers for waiver in phases.waivers)
+    return any(waiver.unasked or (not waiver.untried and waiver.message_id in answers) for waiver in phases.waivers)
 
 
 # ---- waivers and plans -----------------------------------------------------------------------------------------------
@@ -261,9 +261,10 @@ def _cycle_waived(cycle: Cycle, record: p.Waived, before: State) -> Cycle:
 
 @MEMORY.on(p.Waived)
 def _memory_waived(memory: Memory, record: p.Waived, before: State) -> Memory:
-    """A user gave up gates, by a command or by a yes."""
+    """A user gave up gates: by a command, by a yes, or by a message once nothing was left to check."""
     text = f"{record.name} gave up {', '.join(record.phases)}: “{in_a_line(record.quote, QUOTE)}”"
     is_command = all(message.event_id != record.message_id for message in before.cycle.messages[-1:])
+    is_command = is_command and not record.unasked
     return decided(memory, UserDecision(seq=record.seq, text=text, is_command=is_command))
 
 

@@ -1,18 +1,22 @@
 """Giving up quality gates: the one question the router may have put to a user, and what counts as their yes.
 
-Words never waive by themselves: a command does, or a clear yes to that question. (ADR 21.)
+Words never waive a check by themselves: a command does, or a clear yes to that question. (ADR 21.)
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from tenex.core import records as r
 from tenex.core.clear_answers import is_clear_no, is_clear_yes
 from tenex.core.delivery.outgoing import notify
-from tenex.core.ids import PublicKey
+from tenex.core.graph import END
+from tenex.core.ids import EventId, PublicKey
+from tenex.core.inbox.message import Message
 from tenex.core.memory.window import in_a_line
 from tenex.core.permissions import Decision, may_decide
-from tenex.core.phases import GATES, Phase
+from tenex.core.phases import GATES, QUALITY_PHASES, Phase
+from tenex.core.router.answer import RoutingDecision
 from tenex.core.signals import MessageReceived
 from tenex.core.state import State
 from tenex.core.transaction import Transaction
@@ -20,6 +24,7 @@ from tenex.core.work.turns import advance
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import phases_of
 
+from . import gates
 from .answers import why_no_answer
 
 REASON_CHARACTERS: Final = 300
@@ -42,7 +47,7 @@ def ask(transaction: Transaction, phases: Sequence[Phase], untried: str = "") ->
     owners = "" if of else " Only an owner can allow it."
     keeps = "it" if len(phases) == 1 else "them"
     text = (
-        f"May I skip {_listed(phases)} in this cycle? Then {'; '.join(GATES[phase].risk for phase in phases)}.{owners} "
+        f"May I skip {listed(phases)} in this cycle? Then {'; '.join(GATES[phase].risk for phase in phases)}.{owners} "
         f"Answer “yes” to skip {keeps}; any other answer keeps {keeps}."
     )
     if untried:
@@ -59,16 +64,69 @@ def still_open(state: State, phases: Sequence[Phase]) -> tuple[Phase, ...]:
     )
 
 
+def grant_wish(transaction: Transaction, decision: RoutingDecision) -> RoutingDecision:
+    """Leave out chores and reflection because a user wants it so, without a question, once nothing is left to check.
+
+    Gives the decision to go on with: END where no gate is left and no other work is wanted. Where the wish is for more,
+    or of a user who may not waive, it is the decision unchanged: then a user is asked. (ADR 56.)
+    """
+    state = transaction.state
+    named = [phase for phase in map(Phase.parse, decision.waive) if phase is not None]
+    wanted = still_open(state, list(dict.fromkeys(named)))
+    message = _late_message(transaction)
+    if message is None or not wanted or not _may_leave_out(state, wanted):
+        return decision
+    transaction.add(
+        p.Waived,
+        phases=wanted,
+        author=message.author,
+        name=message.name,
+        quote=in_a_line(message.text, REASON_CHARACTERS),
+        message_id=EventId(message.event_id),
+        unasked=True,
+    )
+    target = Phase.parse(decision.phase) if decision.phase is not None else None
+    is_work_wanted = target is not None and target not in QUALITY_PHASES
+    if is_work_wanted or gates.open_gates(transaction.state, transaction.policy):
+        return decision
+    return replace(decision, agents=(END,), phase=None)
+
+
+def _may_leave_out(state: State, wanted: Sequence[Phase]) -> bool:
+    """Whether these gates check nothing, verification is passed or waived, and no user has kept them when asked."""
+    is_checked = phases_of(state).executed and Phase.VERIFICATION not in state.unmet_gates
+    is_check = any(phase is Phase.VERIFICATION or phase not in QUALITY_PHASES for phase in wanted)
+    return is_checked and not is_check and phases_of(state).waiver_declined.isdisjoint(wanted)
+
+
+def _late_message(transaction: Transaction) -> Message | None:
+    """The newest message since the work was done, where one user who may waive wrote all of them.
+
+    None also where the router does not know it yet.
+    """
+    state = transaction.state
+    question = state.router.question
+    late = state.requests
+    if question is None or not late or late[-1].seq > question.seq:
+        return None
+    newest = late[-1]
+    rules = transaction.policy.gates
+    is_theirs = may_decide(Decision.WAIVER, state, rules, author=newest.author, role=newest.role)
+    is_by_person = all(message.author == newest.author and not message.is_plain for message in late)
+    return newest if is_theirs and is_by_person else None
+
+
 def nothing_to_skip(state: State, phases: Sequence[Phase]) -> str:
     """The answer to a command that would skip gates of which none is open."""
     passed = [phase for phase in phases if phase in phases_of(state).gates_met]
     skipped = [phase for phase in phases if phase not in phases_of(state).gates_met]
-    parts = [f"{_listed(passed)} {'is' if len(passed) == 1 else 'are'} done"] if passed else []
-    parts += [f"{_listed(skipped)} will be skipped already"] if skipped else []
+    parts = [f"{listed(passed)} {'is' if len(passed) == 1 else 'are'} done"] if passed else []
+    parts += [f"{listed(skipped)} will be skipped already"] if skipped else []
     return f"There is nothing to skip: {', and '.join(parts)}."
 
 
-def _listed(phases: Sequence[Phase]) -> str:
+def listed(phases: Sequence[Phase]) -> str:
+    """The names of gates, as a part of a sentence."""
     return " and ".join(part for part in (", ".join(phases[:-1]), phases[-1]) if part)
 
 
@@ -99,9 +157,7 @@ def answered(transaction: Transaction, signal: MessageReceived, wrote: r.Message
             return True
         skips = " and ".join(f"`/skip {phase}`" for phase in phases)
         does, how = (
-            ("accepts", "accept it untried")
-            if phases_of(state).waiver_untried
-            else ("skips", f"skip {_listed(phases)}")
+            ("accepts", "accept it untried") if phases_of(state).waiver_untried else ("skips", f"skip {listed(phases)}")
         )
         notify(transaction, f"Your “yes” {does} nothing: {why_not}. To {how}, send {skips}.")
     is_no = is_theirs and not why_not and is_clear_no(message.text)
@@ -128,7 +184,7 @@ def waive(
     if is_accepted or is_answer:
         return
     if Phase.VERIFICATION in phases_of(transaction.state).gates_met:
-        notify(transaction, f"As you wish, I skip {_listed(phases)}. The work has been verified.")
+        notify(transaction, f"As you wish, I skip {listed(phases)}. The work has been verified.")
         return
     skipped = "; ".join(f"{phase}: {GATES[phase].risk}" for phase in phases)
     notify(transaction, f"As you wish, I skip what follows. {skipped[:1].upper()}{skipped[1:]}.")
