@@ -25,6 +25,7 @@ from tests.fakes.scenario import (
 )
 
 from .test_evidence import Workplace, builds, run, work
+from .test_only_choice import WORK, team
 
 BUILT = ("complete", {"response": "built", "summary": "it is new"})
 
@@ -151,3 +152,15 @@ def test_gates_stay_open_for_what_an_earlier_turn_changed() -> None:
     stopped_in_a_gate(scenario).converse("/undo").converse("/undo yes")
     assert scenario.conversation.unmet_gates == QUALITY_PHASES
     assert scenario.conversation.cycle.touched == {"a.py", "b.py"}
+
+
+def test_the_router_knows_what_was_put_back_after_the_end() -> None:
+    """It read that all was done and verified, and nothing of what a person had undone since."""
+    router = Router(route("execute", "executor"), route(None, "executor"), WAITS)
+    scenario = Scenario(router, model_by_phase(**WORK), config=team()).converse("build it")
+    answers = iter((LIST, DONE))
+    scenario.undo = lambda _: next(answers)
+    scenario.converse("/undo").converse("/undo yes").converse("what happened to my files?")
+    assert scenario.conversation.cycle.number == 2
+    (earlier,) = router.asked[1]["earlier"]
+    assert earlier["done"][-1].startswith("a person had `/undo` put files back to what they were before turn-1")

@@ -78,9 +78,28 @@ def _filled(empty: str, conversation: Conversation, messages: Sequence[str], don
 
 def _commands(conversation: Conversation) -> list[tuple[int, str]]:
     """What users decided by commands since the cycle's first message, with the seq of each."""
-    begin = min((message.seq for message in conversation.cycle.messages), default=0)
-    decisions = (item for item in conversation.memory.user_decisions if item.is_command and item.seq > begin)
-    return [(item.seq, _json({"decision": item.text})) for item in decisions]
+    decisions = (item for item in conversation.memory.user_decisions if item.is_command)
+    begin = _begin(conversation)
+    return [(item.seq, _json({"decision": item.text})) for item in decisions if item.seq > begin]
+
+
+def _begin(conversation: Conversation) -> int:
+    return min((message.seq for message in conversation.cycle.messages), default=0)
+
+
+def _earlier(conversation: Conversation) -> list[dict[str, Any]]:
+    """The cycles before, each with what users decided by commands until the next one: an undo changes what was done."""
+    cycles = conversation.memory.past
+    ends = [*(following.since for following in cycles[1:]), _begin(conversation)]
+    decisions = [item for item in conversation.memory.user_decisions if item.is_command]
+    return [
+        {
+            "cycle": past.cycle,
+            "request": past.request,
+            "done": [*past.done, *(item.text for item in decisions if past.since < item.seq < end)],
+        }
+        for past, end in zip(cycles, ends, strict=False)
+    ]
 
 
 def _fixed(conversation: Conversation, policy: Policy) -> dict[str, Any]:
@@ -107,7 +126,7 @@ def _fixed(conversation: Conversation, policy: Policy) -> dict[str, Any]:
             }
             for agent in policy.routable.values()
         ],
-        "earlier": [{"cycle": p.cycle, "request": p.request, "done": list(p.done)} for p in conversation.memory.past],
+        "earlier": _earlier(conversation),
         "history": [],
         "cycle": conversation.cycle.number,
         "phase": conversation.cycle.phase,
