@@ -269,6 +269,18 @@ def test_the_last_word_names_a_trial_whose_exit_status_is_not_known() -> None:
     assert checked == f"- Checked: it works ({ran})."
 
 
+def test_the_last_word_leaves_out_programs_in_arguments() -> None:
+    """Lines of Python were what a phone showed most of."""
+    script = "python -c 'import a; print([a.f(x) for x in range(9)])'"
+    escaped = 'node -e "f(\\"a\\"); console.log(g(12345))" && pytest "tests/test_a.py::test_with_a_long_name"'
+    tries = [reply("", *run(line)) for line in (script, "pytest -q", escaped)]
+    scenario = work(*tries, reply("", SAYS)).converse("create hello.py")
+    checked = next(line for line in notes(scenario)[-1].splitlines() if line.startswith("- Checked"))
+    named = '`node -e … && pytest "tests/test_a.py::test_with_a_long_name"`'
+    ran = f"`python -c …`, `pytest -q`, {named} ended without an error"
+    assert checked == f"- Checked: it works ({ran})."
+
+
 def test_the_last_word_names_no_failure_that_a_wider_trial_has_settled() -> None:
     tries = [reply("", *run(line)) for line in ("pytest tests/a.py", "pytest -q | tail", "missing --now", "pytest -q")]
     scenario = work(*tries, reply("", SAYS))

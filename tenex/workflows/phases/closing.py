@@ -3,6 +3,7 @@
 Which words of agents are published is decided here too: one message per answer, question and issue, and this one.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -27,11 +28,20 @@ FILES: Final = 12
 WORDS: Final = 300
 """Characters of an agent's summary."""
 
+LONGEST: Final = 4_000
+"""Characters of a command that are looked at."""
+
 COMMANDS: Final = 3
 """Commands that are named: the suite, and what was tried by hand."""
 
 COMMAND: Final = 100
-"""Characters of one of them: a test command with its options; a script in an argument is only hinted at."""
+"""Characters of one of them: a test command with its options."""
+
+_SCRIPT: Final = re.compile(
+    r"""\b((?:python[\d.]*|node|perl|ruby)\b[^'"|;&]{0,40} -[ce] )(?:'[^']{25,}(?:'|$)|"(?:\\.|[^"\\]){25,}(?:"|$))""",
+    re.DOTALL,
+)
+"""A program in an argument, as of `python -c`: no one reads it on a phone, and the verifier says what it showed."""
 
 
 def is_published(state: State, run: Run, outcome: Outcome, verdict: WorkVerdict) -> bool:
@@ -150,7 +160,8 @@ def _checked(turn: OrchestratorTurn) -> str:
 
 
 def _command(program: ProgramRun) -> str:
-    return f"`{in_a_line(program.command, COMMAND)}`"
+    command = _SCRIPT.sub(r"\1…", program.command[:LONGEST])
+    return f"`{in_a_line(command, COMMAND)}`"
 
 
 def _taken(state: State) -> str:
