@@ -333,10 +333,23 @@ def calling() -> Scenario:
     return scenario
 
 
+def test_the_answer_to_a_stop_names_what_was_changed() -> None:
+    """A person was left to find out what a half of the work had done to their files."""
+    writes = reply("", *(("write_file", {"path": f"{name}.py"}) for name in "gfedcba"))
+    scenario = Scenario(Router(route("execute", "executor")), model_by_phase(execute=[writes]))
+    scenario.user_writes("build it")
+    step_until(scenario, lambda it: len(it.conversation.cycle.touched) == 7)
+    scenario.user_writes("/stop")
+    assert scenario.sent_texts()[-1] == (
+        "Stopped: Executor. Changed so far: a.py, b.py, c.py, d.py, e.py and 2 others; `/undo` lists what it can put "
+        "back. Write to go on, or `/retry`."
+    )
+
+
 @pytest.mark.parametrize(
     ("stage", "who"),
     [
-        (deciding, "the orchestrator"),
+        (deciding, "the orchestrator. Changed so far: a; `/undo` lists what it can put back"),
         (working, "Executor, Helper"),
         (calling, "Executor"),
         (parked, "Executor"),

@@ -32,6 +32,9 @@ from tenex.core.trust import room_of
 from tenex.core.work import holds
 from tenex.core.work.turns import advance, stop_turn
 
+FILES_NAMED = 5
+"""Changed files that the answer to `/stop` names."""
+
 HELP = """Write what you want in your own words. I also understand these commands:
 @NAME  goes straight to that agent{agents}{begun}
 /status  where the conversation is
@@ -299,7 +302,7 @@ def stop(transaction: Transaction, name: str, *, quiet: bool = False, why: str =
     asked = transaction.state.router.question is not None
     transaction.add(r.Stopped, name=name)
     stop_turn(transaction, f"stopped by {name}")
-    then = "Write to go on, or `/retry`."
+    then = f"{_changed_so_far(transaction)}Write to go on, or `/retry`."
     if stopped := kind_of_conversation(transaction.state).on_stop(transaction, name):
         running.append(stopped)
         then = "`/continue` goes on, `/new` ends it."
@@ -323,6 +326,15 @@ def set_verbosity(transaction: Transaction, command: Command, author: PublicKey)
         return
     transaction.add(r.VerbositySet, person=author, verbosity=None if words else wanted)
     notify(transaction, "Done: as before, for you in this conversation." if words else _VERBOSITY_ANSWERS[wanted])
+
+
+def _changed_so_far(transaction: Transaction) -> str:
+    """The files that the cycle has changed, as a sentence and a space; "" for none."""
+    paths = sorted(transaction.state.cycle.touched)
+    if not paths:
+        return ""
+    more = f" and {count(len(paths) - FILES_NAMED, 'other')}" if len(paths) > FILES_NAMED else ""
+    return f"Changed so far: {', '.join(paths[:FILES_NAMED])}{more}; `/undo` lists what it can put back. "
 
 
 def undo(transaction: Transaction, argument: str, name: str) -> None:
