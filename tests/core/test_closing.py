@@ -281,6 +281,24 @@ def test_the_last_word_leaves_out_programs_in_arguments() -> None:
     assert checked == f"- Checked: it works ({ran})."
 
 
+def test_a_verifiers_words_that_were_an_answer_are_not_said_again() -> None:
+    """They came as a message, and in the last word a second later."""
+    tries = [
+        reply("", ("check", {"path": "a"})),
+        reply("", ("complete", {"response": "I stop", "verdict": "verified"})),
+    ]
+    router = Router(route("execute", "executor"), route("chores", "executor", acknowledged=True))
+    scenario = Scenario(router, model_by_phase(**{**WORK, "verification": tries}), config=team())
+    scenario.user_writes("create hello.py")
+    step_until(
+        scenario, lambda it: it.conversation.cycle.phase is Phase.VERIFICATION and bool(it.conversation.work.runs)
+    )
+    scenario.user_writes("are you done?")
+    scenario.settle()
+    assert notes(scenario)[-2] == "I stop"
+    assert "- Checked: `python a` ended without an error." in notes(scenario)[-1].splitlines()
+
+
 def test_the_last_word_names_no_failure_that_a_wider_trial_has_settled() -> None:
     tries = [reply("", *run(line)) for line in ("pytest tests/a.py", "pytest -q | tail", "missing --now", "pytest -q")]
     scenario = work(*tries, reply("", SAYS))

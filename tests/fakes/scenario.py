@@ -197,7 +197,7 @@ class Scenario:
         return decision.records
 
     def _seal(self, conversation: Conversation, record: r.Record) -> r.Record:
-        if isinstance(record, r.MessageSent):
+        if isinstance(record, r.MessageSent) and record.is_published:
             event = UnsignedEvent(
                 id=EventId(f"{record.seq:064x}"),
                 pubkey=record.speaker,

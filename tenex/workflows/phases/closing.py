@@ -120,7 +120,7 @@ def _checks(state: State) -> Iterator[str]:
             yield f"Not checked: {f'{who} left the verification' if who else 'the verification was left'} out."
     if Phase.VERIFICATION in phases_of(state).gates_met:
         turn = next(turn for turn in reversed(state.cycle.turns) if turn.phase is Phase.VERIFICATION)
-        yield _checked(turn)
+        yield _checked(state, turn)
     for waiver in phases_of(state).waivers:
         if waiver.unasked:
             who = _name(state, waiver, "you")
@@ -139,8 +139,10 @@ def _name(state: State, waiver: Waived, you: str) -> str:
     return names[0] if names else you if waiver.author == state.on_behalf_of else ""
 
 
-def _checked(turn: OrchestratorTurn) -> str:
-    words = [_line(done.text or done.summary) for done in turn.completions if done.verdict == "verified"]
+def _checked(state: State, turn: OrchestratorTurn) -> str:
+    verified = [done for done in turn.completions if done.verdict == "verified"]
+    published = {message.text for message in state.memory.recent if message.sent_as and message.turn == turn.turn_id}
+    words = [_line(done.text or done.summary) for done in verified if done.text not in published]  # each is said once
     latest: dict[str, int | None] = {}
     for program in turn.ran:
         if program.is_trial:
@@ -152,11 +154,13 @@ def _checked(turn: OrchestratorTurn) -> str:
     how = [f"{', '.join(passed)} ended without an error"] if passed else []
     how += hidden[-COMMANDS:]
     said = "; ".join(words)
-    if not how and said:
+    if not said:
+        return f"Checked: {'; '.join(how) or 'it was read'}."
+    if not how:
         return f"Checked by reading: {said}."
     if len(passed) == 1 and not hidden and passed[0] in said:
         return f"Checked: {said}."
-    return f"Checked: {said} ({'; '.join(how) or 'it was read'})."
+    return f"Checked: {said} ({'; '.join(how)})."
 
 
 def _command(program: ProgramRun) -> str:
