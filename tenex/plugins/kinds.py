@@ -27,10 +27,7 @@ from tenex.workflows.loading import load_object
 
 from .api import check_version
 from .loading import load_within
-from .packages import entries_of
-
-KINDS: Final = "tenex.kinds"
-"""The group of entry points: the name of a kind, and its class."""
+from .packages import KINDS, entries_of
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 

@@ -5,7 +5,7 @@ Their tools are read in `sources`, their kinds of conversation in `kinds`.
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import metadata
@@ -19,7 +19,9 @@ from .loading import load_within
 
 AGENTS: Final = "tenex.agents"
 WORKFLOWS: Final = "tenex.workflows"
-"""Groups of entry points."""
+KINDS: Final = "tenex.kinds"
+"""Groups of entry points; of the last one: the name of a kind of conversation, and its class."""
+_IN_WORDS: Final = {AGENTS: "the agent", WORKFLOWS: "the workflow", KINDS: "the kind of conversation"}
 OFF: Final = "TENEX_PLUGINS"
 """The variable of the environment that is `none` where no code of plugins is to be loaded."""
 
@@ -68,6 +70,15 @@ def _read(entry: metadata.EntryPoint, source: str, built_in: Collection[str], fa
         if one.slug in built_in:
             return _refused(f"{source}: it calls {one.slug}, and there is a built-in agent of this name.", faults)
     return agents
+
+
+def brought(allowed: Collection[str]) -> Mapping[str, Sequence[str]]:
+    """What each of the allowed packages brings besides tools, in words, by its name and version."""
+    brings: dict[str, list[str]] = {}
+    for group, what in _IN_WORDS.items():
+        for package, entry in entries_of(allowed, group):
+            brings.setdefault(f"{package} {metadata.version(package)}", []).append(f"{what} {entry.name}")
+    return brings
 
 
 def entries_of(allowed: Iterable[str], group: str) -> Iterator[tuple[str, metadata.EntryPoint]]:

@@ -7,9 +7,12 @@ import pytest
 from tenex.configuration.agents import load_agents
 from tenex.configuration.own_tools import find_own_tools
 from tenex.configuration.workflows import load_workflows
+from tenex.operations.doctor import configuration as doctor
+from tenex.operations.doctor.findings import Level
 from tenex.plugins import loading
 from tenex.prompting import PromptLibrary
 from tenex.settings import Settings, load, resolve_paths
+from tests.operations.doctor_kit import case_of
 
 from .conftest import package
 
@@ -113,3 +116,13 @@ def test_a_workflow_of_a_package_is_one_once_it_is_allowed(
     assert (found(), found("music", "not-installed")) == ([], ["duet"])
     monkeypatch.setenv("TENEX_PLUGINS", "none")
     assert found("music") == []
+
+
+def test_the_doctor_lists_a_package_that_brings_no_tool(tmp_path: Path, site: Path) -> None:
+    package(site, "team", AGENT, {"scout": "Scout"}, "tenex.agents")
+    package(site, "modes", "NUMBER = 5\n", {"mine": "NUMBER"}, "tenex.kinds")
+    (tmp_path / "tenex.toml").write_text('[plugins]\nallow = ["team", "modes"]\n')
+    findings = [*doctor.configuration(case_of(tmp_path))]
+    listed = {finding.location: finding.message for finding in findings if finding.level is Level.OK}
+    assert listed["modes 1.0"] == "its code has all rights of the daemon; it brings the kind of conversation mine"
+    assert listed["team 1.0"].endswith("it brings the agent scout")

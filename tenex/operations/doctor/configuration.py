@@ -11,6 +11,7 @@ from tenex.core.errors import ConfigurationError, TenexError
 from tenex.nostr.keys import parse_public_key
 from tenex.nostr.urls import is_loopback, normalise_url
 from tenex.operations.configuration_check import check_configuration
+from tenex.plugins.packages import brought
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.settings import CONFIG_NAMES, Settings, load, resolve_paths
 from tenex.settings.sections import NO_USERS
@@ -76,9 +77,11 @@ def _own_tools(case: Case) -> Iterator[Finding]:
         plugins = find_own_tools(case.settings, case.paths).plugins
     except ConfigurationError:
         return
-    for source in plugins.sources:
-        if source.claims:
-            yield ok(f"its code has all rights of the daemon; it brings {', '.join(source.claims)}", source.name)
+    brings = {source.name: [*source.claims] for source in plugins.sources if source.claims}
+    for package, others in brought(case.settings.plugins.allow).items():
+        brings[package] = [*brings.get(package, ()), *others]
+    for place, names in brings.items():
+        yield ok(f"its code has all rights of the daemon; it brings {', '.join(names)}", place)
 
 
 def _split(sentence: str) -> tuple[str, str]:
