@@ -233,6 +233,8 @@ class ApprovalPolicy:
     """Whether no one is there to be asked: then what asks is refused at once."""
     expire_after: Milliseconds = 24 * 3_600_000
     """Time without an answer after which a call is refused."""
+    remind: bool = True
+    """Whether a request is sent once more when half of that time is over."""
 
 
 class Verbosity(StrEnum):

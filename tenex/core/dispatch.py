@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from tenex.core import records as r
 from tenex.core.agent_phases.decide import ask_what_is_offered, rerender_prompts, sync_agent_state
 from tenex.core.approvals import answers as approvals
+from tenex.core.approvals.decide import remind
 from tenex.core.config import Policy, Replay
 from tenex.core.conversation import Conversation
 from tenex.core.delivery.decide import published, quiet_hours_over
@@ -270,6 +271,9 @@ def _timer(transaction: Transaction, key: Key) -> None:
         return
     if key.part == "approval":
         approvals.expire(transaction, key.seq)
+        return
+    if key.part == "approval-reminder":
+        remind(transaction, key.seq)
         return
     if key.part == "quiet":
         quiet_hours_over(transaction, key.seq)

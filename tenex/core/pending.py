@@ -39,6 +39,11 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
         Timer(key=Key(Work.TIMER, request.seq, "approval"), due=request.expires_at)
         for request in conversation.approvals.open.values()
     )
+    effects.extend(
+        Timer(key=Key(Work.TIMER, request.seq, "approval-reminder"), due=request.remind_at)
+        for request in conversation.approvals.open.values()
+        if request.remind_at and not request.answers
+    )
     for kind in all_kinds():
         effects.extend(kind.effects(conversation))
     undo = conversation.work.undo

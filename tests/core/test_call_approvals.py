@@ -8,11 +8,12 @@ import pytest
 from tenex.core import records as r
 from tenex.core.approvals.answers import Answer, read_answer, read_answers, read_reaction
 from tenex.core.approvals.decide import AGAIN, digest_of
-from tenex.core.approvals.message import SHOWN
+from tenex.core.approvals.message import SHOWN, call_text
 from tenex.core.approvals.rules import ApprovalRule, Verdict
 from tenex.core.config import ApprovalPolicy, Policy, Replay, Role, ToolRule
 from tenex.core.effects import Timer
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
+from tenex.core.pending import pending
 from tenex.core.phases import Access, Phase
 from tenex.core.signals import ApprovalDecided, InboundMessage, MessageDeleted, MessageReceived, TimerFired
 from tenex.core.work.run import CallState
@@ -486,6 +487,53 @@ def test_all_arguments_of_a_tool_of_others_are_shown_and_always_binds_them() -> 
     assert call_states(scenario) == [CallState.UNAPPROVED], "on another host it is asked about"
 
 
+EDIT = ToolRule(name="edit_file", access=Access.CHANGE, replay=Replay.ONCE)
+ASKS_TO_CHANGE = (ApprovalRule(decision=Verdict.ASK, name="rule 1", path="infra/*"),)
+
+
+def test_a_change_of_a_file_is_shown_as_the_lines_that_it_takes_away_and_puts_in() -> None:
+    config = policy_of(rules=ASKS_TO_CHANGE)
+    roster = {slug: dataclasses.replace(one, tools=one.tools | {EDIT.name}) for slug, one in config.roster.items()}
+    config = dataclasses.replace(config, roster=roster, tools={**config.tools, EDIT.name: EDIT})
+    edits = [
+        {"old": "def a():\n    return 1\n", "new": "def a():\n    return 2\n"},
+        {"old": "x", "new": "y\n- z\u202e", "all": True},
+    ]
+    scenario = asked(reply("", (EDIT.name, {"path": "infra/a.py", "edits": edits})), config=config)
+    lines = scenario.records(r.MessageSent)[-1].text.splitlines()
+    assert lines[0] == "Allow edit_file infra/a.py, 2 changes? 👍 👎"
+    assert [line for line in lines if line.startswith("│")] == [
+        "│ edit_file infra/a.py",
+        "│ @@ 1 of 2 @@",
+        "│   def a():",
+        "│ -     return 1",
+        "│ +     return 2",
+        "│   ",
+        "│ @@ 2 of 2 in every place @@",
+        "│ - x",
+        "│ + y",
+        "│ + - z\\u202e",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "shown"),
+    [
+        ("write_file", {"path": "a", "content": "b\npath: c"}, ["write_file a", "+ b", "+ path: c"]),
+        ("edit_file", {"path": "a", "edits": [{"old": "b", "new": "b\n"}]}, ["edit_file a", "  b", "+ "]),
+        ("edit_file", {"path": "a", "edits": [{"old": "b\nb", "new": "b"}]}, ["edit_file a", "  b", "- b"]),
+        ("edit_file", {"path": "a", "edits": [{"old": "b"}]}, ["edit_file", "path: a", 'edits: [{"old": "b"}]']),
+        ("edit_file", {"path": "a", "edits": "b"}, ["edit_file", "path: a", "edits: b"]),
+        ("edit_file", {"path": "a", "edits": [], "x": 1}, ["edit_file", "path: a", "edits: []", "x: 1"]),
+        ("write_file", {"path": 1, "content": "b"}, ["write_file", "path: 1", "content: b"]),
+    ],
+)
+def test_a_change_in_another_form_is_shown_by_its_arguments(
+    tool: str, arguments: dict[str, Any], shown: list[str]
+) -> None:
+    assert call_text(tool, arguments).split("\n") == shown
+
+
 # ---- an answer that is taken back ------------------------------------------------------------------------------------
 
 LIKE = "f" * 64
@@ -744,6 +792,29 @@ def test_without_an_answer_it_is_refused_and_the_work_goes_on() -> None:
     assert started(scenario) == []
 
 
+def reminders(scenario: Scenario) -> list[Timer]:
+    wanted = pending(scenario.conversation).values()
+    return [effect for effect in wanted if isinstance(effect, Timer) and effect.key.part == "approval-reminder"]
+
+
+def test_a_request_without_an_answer_is_sent_once_more_at_half_of_its_time() -> None:
+    scenario = asked()
+    (timer,) = reminders(scenario)
+    assert timer.due == scenario.records(r.ApprovalRequested)[0].at + 12 * HOUR
+    scenario.fire("approval-reminder")
+    sent = scenario.records(r.MessageSent)[-1]
+    assert sent.text.startswith("Still waiting: allow git push origin main? 👍 👎")
+    assert "refused in 11 h 59 min" in sent.text
+    assert reminders(scenario) == []
+    react(scenario, "👍", to=sent.events[0].id)
+    assert outcomes(scenario) == ["yes"]
+
+
+@pytest.mark.parametrize("terms", [{"remind": False}, {"expire_after": HOUR}, {"unattended": True}])
+def test_it_is_not_sent_again_where_that_is_set_or_it_does_not_wait_long(terms: dict[str, Any]) -> None:
+    assert reminders(asked(config=policy_of(**terms))) == []
+
+
 def test_a_request_lives_through_a_crash_and_an_answer_at_the_next_start_still_counts() -> None:
     scenario = asked()
     scenario.now = Millis(scenario.now + 48 * HOUR)
@@ -781,6 +852,17 @@ def test_what_was_allowed_is_judged_again_when_it_begins() -> None:
     other.user_writes("yes", reply_to=request_event(other))
     assert started(other) == []
     assert "There is no tool shell" in refusals(other)[0]
+
+
+def test_a_yes_after_the_turn_has_been_stopped_runs_nothing_and_is_answered() -> None:
+    scenario = asked()
+    request = request_event(scenario)
+    scenario.user_writes("/stop")
+    scenario.settle()
+    react(scenario, "👍", to=request)
+    scenario.settle()
+    assert started(scenario) == []
+    assert "over" in scenario.records(r.MessageSent)[-1].text
 
 
 def test_a_refused_call_is_not_asked_about_again_and_three_refusals_end_the_run() -> None:

@@ -20,10 +20,10 @@ TOOL = "shop__order"
 ARGUMENTS = {"what": "tea"}
 
 
-def policy_with_a_server() -> Policy:
+def policy_with_a_server(*, asks: bool = False) -> Policy:
     """The roster of the tests, in which everybody has a tool of a server."""
     usual = policy()
-    rule = ToolRule(name=TOOL, access=Access.RUN, replay=Replay.ONCE)
+    rule = ToolRule(name=TOOL, access=Access.RUN, replay=Replay.ONCE, asks=asks)
     roster = {
         slug: dataclasses.replace(member, tools=member.tools | {f"{TOOL}", "shop__*"})
         for slug, member in usual.roster.items()
@@ -31,7 +31,7 @@ def policy_with_a_server() -> Policy:
     return dataclasses.replace(usual, tools={**usual.tools, TOOL: rule}, roster=roster)
 
 
-def asking(answers: list[ModelStep]) -> Scenario:
+def asking(answers: list[ModelStep], *, asks: bool = False) -> Scenario:
     """A conversation in which the executor gives these answers."""
 
     def router(question: dict[str, Any]) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def asking(answers: list[ModelStep]) -> Scenario:
             return {"agents": ["USER"], "reason": "x"}
         return {"phase": "execute", "agents": ["executor"], "reason": "x"}
 
-    scenario = Scenario(router, lambda *_: answers.pop(0), config=policy_with_a_server())
+    scenario = Scenario(router, lambda *_: answers.pop(0), config=policy_with_a_server(asks=asks))
     scenario.user_writes("order tea")
     return scenario
 
@@ -73,6 +73,27 @@ def test_the_call_waits_over_a_restart_and_the_next_one_has_the_answer() -> None
     assert [record.text for record in scenario.records(r.RunEnded)] == ["I ordered it."]
     results = [record.content for record in scenario.records(r.ToolCallCompleted)]
     assert results == [f"{TOOL} done"]
+
+
+def test_a_call_that_was_allowed_is_not_asked_about_again_when_it_is_made_with_the_answer() -> None:
+    """But one with other arguments is, and one after the end of that call."""
+    call = (TOOL, ARGUMENTS)
+    scenario = asking([reply("", call), reply("", call), reply("", call)], asks=True)
+
+    def requests() -> int:
+        while scenario.step():
+            pass
+        return len(scenario.records(r.ApprovalRequested))
+
+    assert requests() == 1
+    scenario.user_writes("yes")
+    first = until_called(scenario)
+    scenario.handle(ToolReturned(key=first.key, result=ToolResult(ok=False, content="", question="How many?")))
+    assert requests() == 1
+    scenario.user_writes("7")
+    again = until_called(scenario)
+    assert again.context.answers == (QuestionReply(question="How many?", text="7"),)
+    assert requests() == 2, "the third call is another one"
 
 
 def test_a_call_that_has_changed_files_is_not_parked_for_then_they_would_not_count() -> None:

@@ -224,6 +224,44 @@ async def test_a_folder_that_became_a_link_after_the_question_leads_nowhere(tmp_
         assert list(outside.iterdir()) == []
 
 
+async def test_an_edit_that_was_allowed_is_not_made_in_a_file_that_is_another_since_it_was_shown(
+    tmp_path: Path, relay: str
+) -> None:
+    """One that someone has written to, and one that has become a link."""
+    files = ("pets.txt", "more.txt")
+    changes = [("edit_file", {"path": name, "edits": [{"old": "cat", "new": "dog"}]}) for name in files]
+
+    def worker(asked: Asked) -> Reply:
+        if asked.phase != "execute":
+            return brisk(asked)
+        if "read_file" not in asked.results:
+            return calls(*(("read_file", {"path": name}) for name in files))
+        return complete(response="Done.", summary="done") if "edit_file" in asked.results else calls(*changes)
+
+    outside = tmp_path / "outside.txt"
+    rule = '[[approve]]\ntool = "edit_file"\npath = "*.txt"\ndecision = "ask"\n'
+    async with at_work(tmp_path, relay, Team(worker=worker), rule) as (folder, _):
+        folder.workspace.mkdir(parents=True, exist_ok=True)
+        pets, more = (folder.workspace / name for name in files)
+        for file in (pets, more, outside):
+            file.write_text("a cat\n")
+        name = await folder.write("Change the pet")
+        wanted = await request(folder, name)
+        assert wanted["content"].startswith("Allow edit_file pets.txt, 1 change and 1 more? 👍 👎")
+        assert "│ - cat\n│ + dog\n" in wanted["content"]
+        pets.write_text("a cat, and a secret\n")
+        more.unlink()
+        more.symlink_to(outside)
+        await react(folder, wanted, "👍")
+        assert await ended(folder, name) == "finished"
+        results = of_kind(folder.records(name), r.ToolCallCompleted, lambda one: one.tool == "edit_file")
+        assert [result.ok for result in results] == [False, False]
+        assert "has changed since you read it" in results[0].content
+        assert "outside the workspace" in results[1].content
+        assert pets.read_text() == "a cat, and a secret\n"
+        assert outside.read_text() == "a cat\n"
+
+
 async def test_an_answer_that_was_written_while_the_relay_was_away_counts_when_it_is_back(tmp_path: Path) -> None:
     async with FaultRelay() as away, asked(tmp_path, away.url) as (folder, name):
         wanted = await request(folder, name)

@@ -19,6 +19,8 @@ from tenex.core.config import Agent, Policy, ToolRule
 from tenex.core.delivery.outgoing import send_as_agent
 from tenex.core.ids import EventId, Millis, PublicKey, RunId
 from tenex.core.messages import ModelStep
+from tenex.core.tool_names import server_of
+from tenex.core.tool_questions import answers_to
 from tenex.core.transaction import Transaction
 from tenex.core.work.run import Call, CallState, Run
 
@@ -29,6 +31,8 @@ from .state import AskedCall, Outcome, Request
 
 REFUSALS: Final = 3
 """Requests of a run that may go without a yes: an agent that asks for more does not do without."""
+REMINDED_FROM: Final = 2 * 3_600_000
+"""ms that a request waits at least where it is sent once more: sooner it would be in the way."""
 NOTIFIED: Final = 5
 """Owners who are named in the message, so that their phones show it."""
 _NO_TOOLS: Final = ("ask", "complete")
@@ -70,7 +74,7 @@ def ask_ahead(transaction: Transaction, run: Run, agent: Agent, calls: Sequence[
         if rule is None or call.state is not CallState.ASKED:
             continue
         judgement = judged(transaction, run, call, rule)
-        if judgement.verdict is not Verdict.ASK or is_approved(call):
+        if judgement.verdict is not Verdict.ASK or is_approved(call) or _goes_on(run, call):
             continue
         if not call.request.fault and agent_phases.refusal(transaction, run, agent, rule.name) is None:
             asking.append(_Asking(call, rule, judgement))
@@ -84,7 +88,7 @@ def may_begin(transaction: Transaction, run: Run, call: Call, rule: ToolRule) ->
     if judgement.verdict is Verdict.REFUSE:
         transaction.refuse(run, call, f"Not run: {judgement.rule} of the operator refuses it. Go on without it.")
         return False
-    if judgement.verdict is Verdict.ALLOW or is_approved(call):
+    if judgement.verdict is Verdict.ALLOW or is_approved(call) or _goes_on(run, call):
         return True
     _ask(transaction, run, [_Asking(call, rule, judgement)])
     return False
@@ -113,6 +117,11 @@ def is_approved(call: Call) -> bool:
     return bool(call.approved) and call.approved == digest_of(call.request.tool, call.request.arguments)
 
 
+def _goes_on(run: Run, call: Call) -> bool:
+    """Whether it is one that was allowed and has asked a person something since: it is made again with the answer."""
+    return bool(server_of(call.request.tool)) and bool(answers_to(run.entries, call.request))
+
+
 def has_refused_too_often(run: Run) -> bool:
     """Whether a run has asked for what it does not get so often that it ends."""
     return run.refusals >= REFUSALS
@@ -133,25 +142,40 @@ def _ask(transaction: Transaction, run: Run, asking: Sequence[_Asking]) -> None:
         return
     terms = transaction.policy.approvals
     is_whole = all(message.is_shown_whole(asked.tool, arguments) for asked, arguments in new)
+    is_reminded = terms.remind and terms.expire_after >= REMINDED_FROM
     requested = transaction.add(
         r.ApprovalRequested,
         run=run.id,
         calls=tuple(asked for asked, _ in new),
         expires_at=Millis(transaction.now + terms.expire_after),
+        remind_at=Millis(transaction.now + terms.expire_after // 2) if is_reminded else NO_END,
         needs_word=not is_whole,
     )
+    request = transaction.state.approvals.open[requested.seq]
     if terms.unattended:
-        settle(transaction, transaction.state.approvals.open[requested.seq], "unattended")
+        settle(transaction, request, "unattended")
         return
+    _send(transaction, run, request)
+
+
+def remind(transaction: Transaction, seq: int) -> None:
+    """Send a request once more, to which no one has answered."""
+    request = transaction.state.approvals.open[seq]
+    _send(transaction, transaction.state.work.runs[request.run], request, is_reminder=True)
+
+
+def _send(transaction: Transaction, run: Run, request: Request, *, is_reminder: bool = False) -> None:
+    waiting = {call.request.id: call.request.arguments for call in run.calls}
     text = message.question(
-        new,
+        [(asked, waiting[asked.call]) for asked in request.calls],
         name=run.name,
         said=_said(run),
-        expires_in=terms.expire_after,
-        number=message.number_of(transaction.state.id, requested.seq),
+        expires_in=request.expires_at - transaction.now,
+        number=message.number_of(transaction.state.id, request.seq),
+        is_reminder=is_reminder,
     )
     tags = tuple(_tags(transaction.policy, transaction.state.delivery.origin))
-    send_as_agent(transaction, run, text, "question", call=requested.calls[0].call, extra_tags=tags)
+    send_as_agent(transaction, run, text, "question", call=request.calls[0].call, extra_tags=tags)
 
 
 def _tags(rules: Policy, origin: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

@@ -8,7 +8,7 @@ then a picture is no answer, since the message does not show what it would allow
 
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tenex.core.amounts import duration
@@ -29,6 +29,9 @@ SAID: Final = 200
 """Characters of what the agent says about it."""
 SHORT_ID: Final = 8
 """Characters by which a conversation is named."""
+EDIT: Final = "edit_file"
+WRITE: Final = "write_file"
+"""Our tools whose calls are shown as the lines that they change."""
 _MARK: Final = "│ "
 _OF_COMMANDS: Final = (COMMAND, "cwd", "timeout")
 """Arguments of a shell of ours that are not listed behind its command line."""
@@ -44,18 +47,31 @@ ENDINGS: Final[Mapping[str, str]] = {
 
 
 def call_text(tool: str, arguments: Mapping[str, Any]) -> str:
-    """A call as it is shown: the line of a shell as it is, else all arguments by name; what is invisible as escapes."""
+    """A call as it is shown; what is invisible as escapes.
+
+    The line of a shell is shown as it is, a change of a file as the lines that it takes away and puts in, and of every
+    other call all arguments by name.
+    """
     line = _shell_line(tool, arguments)
     if line is not None:
         others = {name: value for name, value in arguments.items() if name not in _OF_COMMANDS}
         return "\n".join([visible(line), *_named(others)])
+    change = _change(tool, arguments)
+    if change is not None:
+        return "\n".join([f"{tool} {_value(arguments['path'])}", *change])
     return "\n".join([visible(tool), *_named(arguments)])
 
 
 def call_line(tool: str, arguments: Mapping[str, Any]) -> str:
     """A call in a line, cut."""
     line = _shell_line(tool, arguments)
-    words = visible(line) if line is not None else f"{visible(tool)} {', '.join(map(_value, arguments.values()))}"
+    if line is not None:
+        words = visible(line)
+    elif tool == EDIT and _change(tool, arguments) is not None:
+        count = len(arguments["edits"])
+        words = f"{tool} {_value(arguments['path'])}, {count} change{'s' if count > 1 else ''}"
+    else:
+        words = f"{visible(tool)} {', '.join(map(_value, arguments.values()))}"
     words = words.rstrip().replace("\n", " ⏎ ")
     return words if len(words) <= LINE else f"{words[: LINE - 1]}…"
 
@@ -64,6 +80,50 @@ def _shell_line(tool: str, arguments: Mapping[str, Any]) -> str | None:
     """The command line of a shell of ours: of another tool `command` is an argument like its others."""
     line = arguments.get(COMMAND) if tool in SHELLS else None
     return line if isinstance(line, str) else None
+
+
+def _change(tool: str, arguments: Mapping[str, Any]) -> list[str] | None:
+    """The lines that a call takes away from a file and puts in; None for another tool, or arguments of another form."""
+    if tool == WRITE and arguments.keys() == {"path", "content"} and _are_texts(arguments.values()):
+        return _marked("+ ", arguments["content"])
+    edits = arguments.get("edits")
+    if tool != EDIT or arguments.keys() != {"path", "edits"} or not isinstance(edits, list | tuple) or not edits:
+        return None
+    lines: list[str] = []
+    for number, edit in enumerate(edits, start=1):
+        if not isinstance(edit, Mapping) or not {"old", "new"} <= edit.keys() <= {"old", "new", "all"}:
+            return None
+        if not _are_texts((arguments["path"], edit["old"], edit["new"])):
+            return None
+        everywhere = " in every place" if edit.get("all") else ""
+        if everywhere or len(edits) > 1:
+            lines.append(f"@@ {number} of {len(edits)}{everywhere} @@")
+        lines += _difference(edit["old"], edit["new"])
+    return lines
+
+
+def _are_texts(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def _difference(old: str, new: str) -> list[str]:
+    """The lines of a passage before and after; the same lines at its beginning and its end once."""
+    before = old.split("\n")
+    after = new.split("\n")
+    most = min(len(before), len(after))
+    head = next((count for count in range(most) if before[count] != after[count]), most)
+    rest = most - head
+    tail = next((count for count in range(rest) if before[-1 - count] != after[-1 - count]), rest)
+    return [
+        *_marked("  ", *before[:head]),
+        *_marked("- ", *before[head : len(before) - tail]),
+        *_marked("+ ", *after[head : len(after) - tail]),
+        *_marked("  ", *before[len(before) - tail :]),
+    ]
+
+
+def _marked(mark: str, *texts: str) -> list[str]:
+    return [mark + line for text in texts for line in visible(text).split("\n")]
 
 
 def is_shown_whole(tool: str, arguments: Mapping[str, Any]) -> bool:
@@ -96,7 +156,13 @@ def _value(value: Any) -> str:
 
 
 def question(
-    calls: Sequence[tuple[AskedCall, Mapping[str, Any]]], *, name: str, said: str, expires_in: int, number: str
+    calls: Sequence[tuple[AskedCall, Mapping[str, Any]]],
+    *,
+    name: str,
+    said: str,
+    expires_in: int,
+    number: str,
+    is_reminder: bool = False,
 ) -> str:
     """The message that asks about the calls of a step.
 
@@ -106,11 +172,13 @@ def question(
         said: the agent's own words in that step.
         expires_in: ms.
         number: by which the request is named on the command line.
+        is_reminder: whether it was sent before.
     """
     is_whole = all(is_shown_whole(asked.tool, arguments) for asked, arguments in calls)
     (first, _), *others = calls
     more = f" and {len(others)} more" if others else ""
-    lines = [f"Allow {first.line}{more}?{' 👍 👎' if is_whole else ' Write yes or no.'}", ""]
+    wish = f"{'Still waiting: allow' if is_reminder else 'Allow'} {first.line}{more}?"
+    lines = [f"{wish}{' 👍 👎' if is_whole else ' Write yes or no.'}", ""]
     for count, (asked, arguments) in enumerate(calls, start=1):
         if others:
             lines.append(f"{count}. {visible(asked.tool)}")

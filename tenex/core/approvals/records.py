@@ -15,6 +15,8 @@ class ApprovalRequested(Record):
     run: RunId
     calls: tuple[AskedCall, ...]
     expires_at: Millis
+    remind_at: Millis = Millis(0)
+    """When the message is sent once more if there is no answer; 0 for never."""
     needs_word: bool = False
     """Only a written yes counts: the message does not show all of what is asked."""
 

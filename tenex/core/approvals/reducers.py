@@ -30,6 +30,7 @@ def _requested(approvals: Approvals, record: r.ApprovalRequested, before: State)
         calls=record.calls,
         expires_at=record.expires_at,
         needs_word=record.needs_word,
+        remind_at=record.remind_at,
     )
     return replace(approvals, open={**approvals.open, record.seq: request})
 
@@ -40,7 +41,11 @@ def _sent(approvals: Approvals, record: r.MessageSent, _: State) -> Approvals:
         return approvals
     for request in approvals.open.values():
         if request.run == record.run and request.find(record.call) is not None:
-            shown = replace(request, events=(*request.events, *(event.id for event in record.events)))
+            shown = replace(
+                request,
+                events=(*request.events, *(event.id for event in record.events)),
+                remind_at=request.remind_at if record.at < request.remind_at else Millis(0),
+            )
             return replace(approvals, open={**approvals.open, request.seq: shown})
     return approvals
 
@@ -90,14 +95,22 @@ def _run_ended(approvals: Approvals, record: r.RunEnded, _: State) -> Approvals:
 @APPROVALS.on(r.ProcessRestarted)
 def _restarted(approvals: Approvals, record: r.ProcessRestarted, _: State) -> Approvals:
     least = Millis(record.at + LEAST_AFTER_RESTART)
-    due = {seq: replace(one, expires_at=max(one.expires_at, least)) for seq, one in approvals.open.items()}
+    due = {
+        seq: replace(one, expires_at=least, remind_at=Millis(0)) if one.expires_at < least else one
+        for seq, one in approvals.open.items()
+    }
     return replace(approvals, open=due) if due else approvals
 
 
 @APPROVALS.on(r.ClockAdjusted)
 def _clock_set(approvals: Approvals, record: r.ClockAdjusted, _: State) -> Approvals:
     moved = {
-        seq: replace(one, at=Millis(one.at + record.by), expires_at=Millis(one.expires_at + record.by))
+        seq: replace(
+            one,
+            at=Millis(one.at + record.by),
+            expires_at=Millis(one.expires_at + record.by),
+            remind_at=Millis(one.remind_at + record.by) if one.remind_at else one.remind_at,
+        )
         for seq, one in approvals.open.items()
     }
     permissions = tuple(

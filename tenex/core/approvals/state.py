@@ -66,6 +66,8 @@ class Request:
     expires_at: Millis
     needs_word: bool
     """Whether only a written yes counts, as the message does not show all of it."""
+    remind_at: Millis = Millis(0)
+    """When the message is sent once more; 0 for never, and once it was."""
     events: tuple[str, ...] = ()
     """The message's, and those of what the agent has said about it since."""
     answers: tuple[GivenAnswer, ...] = ()
