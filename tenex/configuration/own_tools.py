@@ -6,11 +6,13 @@ else is served.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from tenex.core.ids import Slug
 from tenex.core.tool_names import server_of
 from tenex.log import get_logger
+from tenex.mcp.config import Configured
 from tenex.plugins.kinds import register_kinds
 from tenex.plugins.names import RESERVED, fault_of_name
 from tenex.plugins.sources import Plugins, find_plugins
@@ -28,6 +30,8 @@ from tenex.tools.skills import Skills, find_skills
 from tenex.tools.standard import TOOL_NAMES
 from tenex.tools.tool import Tool
 from tenex.tools.workspace import Workspace
+
+from .mcp import read_mcp, why_no_tool
 
 _BUILT_IN: Final = "a tool of the daemon's"
 
@@ -51,22 +55,30 @@ class OwnTools:
         return frozenset({*TOOL_NAMES, *self.plugins.names, *self.settings.tools.commands})
 
     def added(self, agent: Slug) -> tuple[str, ...]:
-        """The tools that an agent has besides those that its file names."""
-        named = [name for name in self.settings.tools.added(agent) if name in self.names]
+        """The tools that an agent has besides those that its file names; those of MCP servers may come later."""
+        named = [name for name in self.settings.tools.added(agent) if name in self.names or server_of(name)]
         return (*named, READ_SKILL) if self.skills.found else tuple(named)
+
+    def additions(self) -> Mapping[str, Sequence[str]]:
+        """The names that agents have by the settings, by the place where they are written."""
+        tools = self.settings.tools
+        by_agent = {f"tools.agents.{slug}.add": one.add for slug, one in tools.agents.items()}
+        return {"tools.add": tools.add, **by_agent}
 
     def unknown(self, library: PromptLibrary) -> Iterator[str]:
         """Names in `tools.add` that are no tool, each as a sentence."""
         tools = self.settings.tools
         known = sorted(self.names)
-        places: dict[str, Sequence[str]] = {"tools.add": tools.add}
-        places |= {f"tools.agents.{slug}.add": one.add for slug, one in tools.agents.items()}
+        places = self.additions()
+        servers = read_mcp(self.settings) if any(map(server_of, chain(*places.values()))) else Configured()
         for place, names in places.items():
             for name in names:
                 if server_of(name):
-                    yield f"{place}: {name} is a tool of an MCP server; name it under `tools` in an agent's own file"
-                elif name not in known:
-                    yield f"{place}: there is no tool {name!r}; {suggestion(name, known)}"
+                    why = why_no_tool(name, servers)
+                else:
+                    why = "" if name in known else f"there is no tool {name!r}; {suggestion(name, known)}"
+                if why:
+                    yield f"{place}: {why}"
         agents = [*map(str, library.definitions), *map(str, library.faults)]
         for slug in tools.agents:
             if slug not in agents:

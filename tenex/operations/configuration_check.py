@@ -15,7 +15,7 @@ from tenex.nostr.keys import parse_public_key
 from tenex.plugins.kinds import register_kinds
 from tenex.settings import Settings, check_paths, resolve_paths, suggestion
 
-from .listed_tools import NOTHING_LISTED, ListedTools, unknown_in_rules
+from .listed_tools import NOTHING_LISTED, ListedTools, unknown_in_agents, unknown_in_rules
 from .workspace_commands import environment_of
 
 
@@ -64,7 +64,8 @@ def check_configuration(settings: Settings, listed: ListedTools = NOTHING_LISTED
     if why:
         remarks.append(f"mcp.servers: {why}")
     remarks += [*servers.faults.values(), *unstartable(servers, where).values()]
-    remarks += unknown_servers(library.definitions.values(), servers)
+    remarks += unknown_servers(library.definitions.values(), servers, settings.tools.added)
+    remarks += unknown_in_agents(own, library, servers, listed)
     rules = settings.approvals.to_core(settings.approve, frozenset()).rules
     remarks += unknown_in_rules(rules, own, library, servers, listed)
     return faults, remarks

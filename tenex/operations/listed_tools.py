@@ -5,13 +5,14 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from tenex.configuration.mcp import why_no_tool
 from tenex.configuration.own_tools import OwnTools
 from tenex.core.approvals.rules import ApprovalRule
 from tenex.core.config import Replay
 from tenex.core.errors import InternalError, TenexError
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
-from tenex.core.tool_names import FIND_TOOLS, SERVER_MARK
+from tenex.core.tool_names import FIND_TOOLS, SERVER_MARK, server_of
 from tenex.mcp.config import Configured, prefix_of
 from tenex.mcp.names import tool_name
 from tenex.plugins.names import RESERVED
@@ -71,7 +72,7 @@ async def listed_tools(where: ProjectPaths) -> ListedTools:
         return NOTHING_LISTED
 
 
-# ---- names in rules ----
+# ---- names of tools that there are not ----
 
 
 def unknown_in_rules(
@@ -87,6 +88,19 @@ def unknown_in_rules(
             why = _unknown(rule.tool, names, has_servers=bool(servers.servers))
         if why:
             yield f"{rule.name}: {why}, so this rule does nothing"
+
+
+def unknown_in_agents(own: OwnTools, library: PromptLibrary, servers: Configured, listed: ListedTools) -> Iterator[str]:
+    """A sentence for each tool that an agent is given and its server does not have, as far as that can be known."""
+    added = own.settings.tools.added
+    places = dict(own.additions())
+    for agent in library.definitions.values():
+        places[agent.source] = [name for name in agent.tools if name not in added(agent.slug)]
+    for place, names in places.items():
+        for name in filter(server_of, names):
+            why = "" if why_no_tool(name, servers) else _unknown_of_server(name, servers, listed)
+            if why:
+                yield f"{place}: {why}"
 
 
 def _unknown(tool: str, names: Iterable[str], *, has_servers: bool) -> str:

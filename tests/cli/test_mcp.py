@@ -86,10 +86,17 @@ def test_a_program_that_does_not_exist_is_named_by_the_list_and_by_the_check(ten
     assert missing in tenex("config check").err
 
 
-def test_a_tool_of_a_server_is_not_added_by_the_settings_and_it_says_how_it_is(tenex: Tenex, folder: Path) -> None:
-    _add(folder, f'{SERVER}\n[tools.agents.executor]\nadd = ["faulty__echo"]\n')
+def test_tools_of_servers_are_added_by_the_settings_and_a_name_that_fits_none_is_said(
+    tenex: Tenex, folder: Path
+) -> None:
+    _add(folder, f'{SERVER}\n[tools.agents.executor]\nadd = ["faulty__*", "faulty__echo"]\n')
+    assert "faulty" not in tenex("config check").err
+    file = folder / "tenex.toml"
+    file.write_text(file.read_text().replace('"faulty__*"', '"gone__*", "faulty__e*"'))
     said = tenex("config check", code=3).err
-    assert "faulty__echo is a tool of an MCP server; name it under `tools` in an agent's own file" in said
+    assert said.count("gone__*") == 1
+    assert "tools.agents.executor.add: gone__* names no MCP server that is configured; there are: faulty__*" in said
+    assert "add: faulty__e* fits no tool; name each one, or all of the server by faulty__*" in said
 
 
 def test_a_file_in_the_workspace_is_not_read(tenex: Tenex, folder: Path) -> None:
