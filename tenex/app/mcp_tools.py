@@ -36,6 +36,11 @@ MOST_DESCRIPTION: Final = 2_000
 """Characters of a description: it is in every request."""
 MOST_SCHEMA: Final = 16 * 1024
 """Characters of a schema, likewise."""
+MOST_QUESTIONS: Final = 3
+"""Questions of one call to a person: a form asks for several values at once."""
+
+_NO_ANSWER: Final = "That was no answer."
+_LAST: Final = f"\nThis is question {MOST_QUESTIONS} of this call, and the last: another one is refused."
 
 
 class _Asks(Exception):
@@ -127,8 +132,8 @@ class McpTools:
 
         async def answered(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
             try:
-                result = await self._call(named, traits.replay, arguments)
-                result = await self._answered(named, arguments, context.answers, result)
+                result = await self._call(named, traits.replay, arguments, context)
+                result = await self._answered(named, arguments, context, result)
             except _OutcomeUnknown as unknown:
                 return ToolResult(ok=False, content=str(unknown), has_outside_effect=changes)
             except _Asks as asks:
@@ -176,13 +181,19 @@ class McpTools:
         return replace(result, content=with_remarks(result.content, remarks))
 
     async def _call(
-        self, named: NamedTool, replay: Replay, arguments: Mapping[str, Any], answer: Answer | None = None
+        self,
+        named: NamedTool,
+        replay: Replay,
+        arguments: Mapping[str, Any],
+        context: ExecutionContext,
+        answer: Answer | None = None,
     ) -> Any:
         """The answer of the server; a call that was lost is made once more where that does no harm."""
         connection = named.connection
         tool = named.tool.name
+        holder = _holder(context)
         try:
-            return await connection.call(tool, arguments, answer)
+            return await connection.call(tool, arguments, answer, holder=holder, goes_on=bool(context.answers))
         except ServerLost as lost:
             if replay is Replay.ONCE:
                 raise _OutcomeUnknown(f"unknown: {lost}; check before repeating") from lost
@@ -191,29 +202,35 @@ class McpTools:
         except (ServerUnavailable, CallFailed) as error:
             raise Refusal(f"{str(error).rstrip('.')}.") from error
         try:
-            return await connection.call(tool, arguments)
+            return await connection.call(tool, arguments, holder=holder)
         except (ServerLost, CallTimedOut) as error:
             raise _OutcomeUnknown(f"unknown: {error}, and before that too; check before repeating") from error
         except (ServerUnavailable, CallFailed) as error:
             raise Refusal(f"{str(error).rstrip('.')}.") from error
 
     async def _answered(
-        self, named: NamedTool, arguments: Mapping[str, Any], answers: Sequence[QuestionReply], result: Any
+        self, named: NamedTool, arguments: Mapping[str, Any], context: ExecutionContext, result: Any
     ) -> Any:
         """The result once the server has the answers that it asks for; each answers the question it was given to.
 
         Raises:
             _Asks: a person has to answer first.
+            _OutcomeUnknown: it asks too often.
+            Refusal: it asks what no person can answer.
         """
         server = named.config.name
-        replies = iter(answers)
+        replies = iter(context.answers)
         while needs_input(result):
             question = question_in(result)
             if question is None:
                 raise Refusal(f"{server} asks for something that cannot be given here; nothing was done.")
-            values = _values_for(question, named.config, replies)
+            try:
+                values = _values_for(question, named.config, replies, _number(context.answers))
+            except _OutcomeUnknown:
+                named.connection.give_up(named.tool.name, arguments, _holder(context))
+                raise
             answer = Answer(key=question.key, values=values, state=result.request_state)
-            result = await self._call(named, Replay.ONCE, arguments, answer)
+            result = await self._call(named, Replay.ONCE, arguments, context, answer)
         return result
 
     async def _shown(self, named: NamedTool, result: Any, context: ExecutionContext) -> ToolResult:
@@ -243,24 +260,43 @@ def _listed(tool: Tool) -> dict[str, Any]:
     }
 
 
+def _holder(context: ExecutionContext) -> str:
+    """For whom a call is made."""
+    return f"{context.conversation_id} {context.run} {context.agent}"
+
+
+def _number(answers: Sequence[QuestionReply]) -> int:
+    """The number in its call of a question that is asked next; a person who is asked for another answer counts once."""
+    return 1 + sum(not reply.question.startswith(_NO_ANSWER) for reply in answers)
+
+
 def _values_for(
-    question: ServerQuestion, config: ServerConfig, replies: Iterator[QuestionReply]
+    question: ServerQuestion, config: ServerConfig, replies: Iterator[QuestionReply], number: int
 ) -> dict[str, Any] | None:
     """The values of the next reply to exactly this question; what could not be read was asked for again.
 
     Raises:
         _Asks: there is none.
+        _OutcomeUnknown: there is none, and the server has asked too often: one that words its question in another way
+            each time would ask without end.
     """
     text = well_formed(plain_text(question.text(config.name, config.hidden.taken_out)))  # as it is recorded
     wanted = text
     for reply in replies:
-        if reply.question != wanted:
+        if reply.question.removesuffix(_LAST) != wanted:
             continue  # the server asked something else then
         try:
             return question.read(reply.text)
         except NoAnswer as fault:
-            wanted = f"That was no answer. {fault}\n{text}"
-    raise _Asks(wanted)
+            wanted = f"{_NO_ANSWER} {fault}\n{text}"
+    if wanted != text:
+        raise _Asks(wanted)
+    if number > MOST_QUESTIONS:
+        raise _OutcomeUnknown(
+            f"unknown: {config.name} has asked {MOST_QUESTIONS} questions in this call and wanted to ask another one, "
+            "which was refused. Do not call it again; say in your response that it asks too often."
+        )
+    raise _Asks(text + _LAST if number == MOST_QUESTIONS else text)
 
 
 def _parameters(schema: Mapping[str, Any]) -> dict[str, Any]:

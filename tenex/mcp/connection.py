@@ -12,6 +12,9 @@ that of a server at an address by the first call. A call that finds the connecti
 and to a question after it, marks this generation of it as lost: the owner leaves the client, pauses, and enters a new
 one. The pauses grow while starts fail. A caller that waits cuts a long pause short.
 
+In the protocols before 2026-07-28 a server asks a person while its call waits, so a call has a task of its own there
+(`exchanges`); to its caller the question looks as in that of 2026-07-28: as a result, and the call is made again.
+
 A server that ended keeps its tools listed, for they are in prompts and requests of work that goes on; the list is
 replaced when it has started again, or says that it has changed. In the protocol of 2026-07-28 it says so only to who
 listens, so a task beside the owner does.
@@ -23,6 +26,7 @@ import asyncio
 import importlib.metadata
 import json
 import logging
+import math
 import random
 import re
 from collections.abc import Callable, Mapping
@@ -38,6 +42,7 @@ from tenex.core.text import printable
 from tenex.log import get_logger
 
 from .config import ServerConfig
+from .exchanges import HELD, Exchange, Exchanges, call_key
 from .limits import (
     EXCEEDED,
     LARGEST_LIST,
@@ -87,6 +92,9 @@ _ADDRESS: Final = re.compile(r"https?://[^\s'\"]+")
 _VALUE: Final = re.compile(r", input_value=.*?, input_type=\w+")
 """What pydantic shows of what it refuses, cut in its middle, so that a secret in it would not be recognised."""
 _SILENT: Final = "it did not answer any more"
+_QUESTION: Final = "question"
+"""The key of a question that has none."""
+_WHOSE: Final = "It cannot be seen whose question this is: several calls are under way, or none. Ask in a single one."
 
 log = get_logger(__name__)
 
@@ -191,12 +199,15 @@ class ServerConnection:
         """Set where the owner has something to do: the connection is lost, or the list has changed."""
         self._lost_why = ""
         self._is_lost = asyncio.Event()
+        self._is_stopping = False
         self._is_ended = False
         """Whether the owner was cancelled by who started it."""
         self._listed = 0
         """Bytes of the lists of tools that this generation has sent."""
         self._wanted = asyncio.Event()
         """Set by a caller that waits."""
+        # the stream at an address in which a call waits has an end, which comes soon after that of the call
+        self._exchanges = Exchanges(timeout=config.timeout, held=HELD if config.is_program else None)
 
     # ---- the owner ----
 
@@ -221,6 +232,11 @@ class ServerConnection:
         finally:
             self.state = "stopped"
             self.is_settled.set()
+
+    def stop(self, owner: asyncio.Task[None]) -> None:
+        """Cancel the owner, which is the task of `run`: also where a scope that it leaves takes that for its own."""
+        self._is_stopping = True
+        owner.cancel()
 
     async def _pause(self, seconds: float) -> None:
         self._wanted.clear()
@@ -259,7 +275,8 @@ class ServerConnection:
         finally:
             self._client = None
             self._is_ready.clear()
-        if self._is_ended:  # the scopes that were left have taken the cancellation for theirs
+            self._exchanges.end()
+        if self._is_ended or self._is_stopping:  # the scopes that were left have taken the cancellation for theirs
             raise asyncio.CancelledError
         reason = self._lost_why or reason
         if errors.last_line:
@@ -289,7 +306,7 @@ class ServerConnection:
             read_timeout_seconds=self._start,
             client_info=types.Implementation(name="tenex", version=_own_version()),
             message_handler=self._on_message,
-            elicitation_callback=_not_during_a_call,
+            elicitation_callback=self._on_question,
             cache=None,
         )
         entered = await stack.enter_async_context(client)
@@ -411,6 +428,15 @@ class ServerConnection:
         if getattr(getattr(message, "root", message), "method", "") == _LIST_CHANGED:
             self._attention.set()
 
+    async def _on_question(self, _context: Any, question: Any) -> Any:
+        """Answer a question of a server in a protocol before 2026-07-28, once a person has."""
+        types = import_module("mcp_types")
+        exchange = self._exchanges.only_working()
+        if exchange is None:
+            return types.ErrorData(code=_NO_REQUEST, message=_WHOSE)
+        reply = await exchange.ask(question)
+        return types.ElicitResult(action="cancel") if reply is None else reply
+
     def _lose(self, generation: int, why: str) -> None:
         """Mark a generation of the connection as lost; a later one stays."""
         if generation == self._generation and not self._lost_why:
@@ -438,10 +464,25 @@ class ServerConnection:
             why = f": {self.why}" if self.why else ""
             raise ServerUnavailable(f"The MCP server {self.config.name} does not run{why}") from error
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], answer: Answer | None = None) -> Any:
+    async def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        answer: Answer | None = None,
+        *,
+        holder: str = "",
+        goes_on: bool = False,
+    ) -> Any:
         """Call a tool; gives the SDK's result, which may be one that asks for input (`questions.needs_input`).
 
         With an answer it goes on from the result that asked for it.
+
+        Args:
+            tool: its name at the server.
+            arguments: what it is called with.
+            answer: of a person, to what the last result asked.
+            holder: for whom it is called; a call that has asked is found again by it, the tool and the arguments.
+            goes_on: whether the call has asked before, and is made again with the answer.
 
         Raises:
             ServerUnavailable: nothing was sent.
@@ -451,14 +492,82 @@ class ServerConnection:
         """
         client = await self.wait()
         generation = self._generation
+        if self.protocol < _LISTENING:
+            key = call_key(holder, tool, arguments)
+            exchange = self._resumed(key, answer, goes_on=goes_on)
+            if exchange is None:
+                self.counters.calls += 1
+                exchange = self._exchanges.begin(
+                    lambda begun: self._request(client, generation, tool, arguments, exchange=begun)
+                )
+            return await self._result_of(exchange, key, generation)
         self.counters.calls += 1
+        more: dict[str, Any] = (
+            {} if answer is None else {"input_responses": answer.responses(), "request_state": answer.state}
+        )
+        return await self._request(client, generation, tool, arguments, **more)
+
+    def _resumed(self, key: str, answer: Answer | None, *, goes_on: bool) -> Exchange | None:
+        """The call that has asked, with its answer; None for one that is to be made, also because that has failed.
+
+        Raises:
+            ServerLost: it is gone.
+        """
+        exchange = self._exchanges.take(key)
+        if exchange is None:
+            if goes_on or answer is not None:
+                raise ServerLost(f"{self.config.name}, or the daemon, ended while this waited for an answer")
+            return None
+        if exchange.was_given_up or _has_failed(exchange.task):
+            exchange.end()
+            return None
+        if answer is not None:
+            exchange.answer(int(answer.state or 0), answer.responses()[answer.key])
+        return exchange
+
+    def give_up(self, tool: str, arguments: Mapping[str, Any], holder: str) -> None:
+        """Give up a call that has asked, if it waits: it gets no answer."""
+        exchange = self._exchanges.take(call_key(holder, tool, arguments))
+        if exchange is not None:
+            exchange.end()
+
+    async def _result_of(self, exchange: Exchange, key: str, generation: int) -> Any:
+        """What comes next of a call: a question, which is kept under the key, or its result."""
         try:
-            more = {} if answer is None else {"input_responses": answer.responses(), "request_state": answer.state}
-            async with asyncio.timeout(self.config.timeout + WRITTEN):
+            asks = await exchange.asks()
+        except asyncio.CancelledError:
+            exchange.end()
+            await asyncio.wait([exchange.task])
+            raise
+        if asks:
+            self._exchanges.keep(key, exchange)
+            return _asking(exchange)
+        if exchange.task.cancelled():
+            raise self._lost(generation, "its connection ended")
+        return exchange.task.result()
+
+    async def _request(
+        self,
+        client: Any,
+        generation: int,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        exchange: Exchange | None = None,
+        **more: Any,
+    ) -> Any:
+        """Send a call and wait for its result; an exchange takes the time by itself."""
+        timeout = self.config.timeout if exchange is None else math.inf
+        try:
+            async with asyncio.timeout(None if exchange is not None else timeout + WRITTEN):
                 return await client.session.call_tool(
-                    tool, dict(arguments), read_timeout_seconds=self.config.timeout, allow_input_required=True, **more
+                    tool, dict(arguments), read_timeout_seconds=timeout, allow_input_required=True, **more
                 )
         except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if exchange is not None and exchange.is_late and task is not None:
+                task.uncancel()
+                raise await self._late(client, generation) from error
             if _is_cancelled():
                 raise
             raise self._lost(generation, "its connection ended") from error
@@ -472,16 +581,19 @@ class ServerConnection:
             return self._lost(generation, reason)
         code = getattr(error, "code", None)
         if code == _TIMED_OUT:
-            self.counters.failures += 1
-            if not await self._answers(client):
-                self._lose(generation, _SILENT)
-            return CallTimedOut(f"{self.config.name} did not answer within {self.config.timeout:g} s")
+            return await self._late(client, generation)
         if reason == TOO_LARGE:
             return CallFailed(f"{self.config.name} gave no answer: {reason}")
         if isinstance(code, int):
             return CallFailed(reason)
         self.counters.failures += 1
         return CallFailed(f"{self.config.name} answered with what MCP does not permit: {reason}"[:MOST_REASON])
+
+    async def _late(self, client: Any, generation: int) -> CallTimedOut:
+        self.counters.failures += 1
+        if not await self._answers(client):
+            self._lose(generation, _SILENT)
+        return CallTimedOut(f"{self.config.name} did not answer within {self.config.timeout:g} s")
 
     def _lost(self, generation: int, why: str) -> ServerLost:
         self.counters.failures += 1
@@ -525,10 +637,19 @@ def _own_version() -> str:
         return "unknown"
 
 
-async def _not_during_a_call(_context: Any, _params: Any) -> Any:
-    """Refuse a question over the protocol before 2026-07-28, where the call would have to wait for the person."""
+def _asking(exchange: Exchange) -> Any:
+    """The question of a call that waits, as the protocol of 2026-07-28 has it."""
     types = import_module("mcp_types")
-    return types.ErrorData(code=_NO_REQUEST, message="No person can be asked during a call. Take it as an argument.")
+    request = types.ElicitRequest(params=exchange.question)
+    return types.InputRequiredResult(input_requests={_QUESTION: request}, request_state=str(exchange.number))
+
+
+def _has_failed(task: asyncio.Task[Any]) -> bool:
+    """Whether a call has ended with an error of its server."""
+    if not task.done() or task.cancelled():
+        return False
+    error = task.exception()
+    return isinstance(error, CallFailed) if error is not None else bool(getattr(task.result(), "is_error", False))
 
 
 def _is_cancelled() -> bool:

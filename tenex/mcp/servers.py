@@ -99,9 +99,8 @@ class McpServers:
         self._tasks[server.name] = asyncio.create_task(connection.run(), name=f"MCP server {server.name}")
 
     def _stop(self, name: str) -> None:
-        del self._connections[name]
         task = self._tasks.pop(name)
-        task.cancel()
+        self._connections.pop(name).stop(task)
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 

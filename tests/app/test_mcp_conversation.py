@@ -191,11 +191,13 @@ async def test_of_many_tools_the_names_come_first_and_what_is_found_is_added_to_
     assert model.requests[0].system == model.requests[1].system
 
 
-@pytest.mark.parametrize("answer", ["7", "decline"])
+@pytest.mark.parametrize(
+    ("protocol", "answer"), [("--modern", "7"), ("--modern", "decline"), ("", "7")], ids=["newer", "declined", "older"]
+)
 async def test_a_question_of_a_server_waits_for_the_person_and_the_next_call_has_the_answer(
-    data: Path, answer: str
+    data: Path, protocol: str, answer: str
 ) -> None:
-    arguments = ["-I", "-S", mcp_server.__file__, "--modern"]
+    arguments = ["-I", "-S", mcp_server.__file__, *protocol.split()]
     started = f'command = "{sys.executable}"\nargs = {json.dumps(arguments)}\nsandbox = false\n'
     settings = f"[mcp.servers.shop]\n{started}trust = true\n"
     model = Scripted(("shop__order", {"text": "tea"}), ("shop__order", {"text": "tea"}))
@@ -207,8 +209,10 @@ async def test_a_question_of_a_server_waits_for_the_person_and_the_next_call_has
         await talk.write(answer)
         said = {"action": "accept", "content": {"count": 7}} if answer == "7" else {"action": "decline"}
         got = json.loads((await ended).removeprefix("I got: "))
-        assert got[1] == "open"
-        assert {name: got[0].get(name) for name in said} == said
+        if protocol:
+            got, state = got
+            assert state == "open"
+        assert {name: got.get(name) for name in said} == said
     result = model.requests[1].entries[-1]
     assert isinstance(result, CallResult)
     assert result.tool == "shop__order"
@@ -221,6 +225,7 @@ async def test_commands_know_the_tools_that_the_daemon_has_listed(data: Path) ->
     settings = (
         f'[mcp.servers.good]\ncommand = "{sys.executable}"\nargs = {arguments}\nsandbox = false\ntrust = true\n'
         '[[approve]]\ntool = "good__ech"\ndecision = "ask"\n[[approve]]\ntool = "good__echo"\ndecision = "ask"\n'
+        '[tools.agents.executor]\nadd = ["good__echo", "good__pud"]\n'
     )
     phase = Phase.EXECUTE
 
@@ -239,9 +244,12 @@ async def test_commands_know_the_tools_that_the_daemon_has_listed(data: Path) ->
         shown = await preview(read(), "historian", phase)
         assert {"good__echo", "good__pid"} <= {tool.name for tool in shown.request.tools}
         assert shown.unlisted == ()
+        shown = await preview(read(), "executor", phase)
+        assert [tool.name for tool in shown.request.tools if "__" in tool.name] == ["good__echo"]
         listed = await listed_tools(resolve_paths(read()))
         _, remarks = await asyncio.to_thread(check_configuration, read(), listed)
         assert "there is no tool good__ech (did you mean good__echo?)" in "\n".join(remarks)
+        assert "tools.agents.executor.add: there is no tool good__pud (did you mean good__pid?)" in remarks
     shown = await preview(read(), "historian", phase)
     assert not [tool.name for tool in shown.request.tools if "__" in tool.name]
     assert shown.unlisted == ("good__*",)

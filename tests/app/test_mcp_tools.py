@@ -1,6 +1,9 @@
 """Tools of MCP servers are gated like others, give back text and files, and are not repeated where that may harm."""
 
+import asyncio
 import json
+import os
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,6 +27,7 @@ from tenex.mcp.servers import McpServers
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.standard import TOOL_NAMES
 from tests.mcp.conftest import config, connection_to, launch
+from tests.service.person import until
 from tests.tools.conftest import make_context, make_tool
 
 
@@ -65,6 +69,10 @@ class Bench:
 
     async def do(self, tool: str, phase: Phase = Phase.EXECUTE, slug: str = "executor", **arguments: Any) -> ToolResult:
         return await self.registry.call(tool, arguments, make_context(phase, slug))
+
+    async def order(self, *answers: QuestionReply, text: str = "") -> ToolResult:
+        """Call the tool that asks, with what was answered to it so far."""
+        return await self.registry.call("faulty__order", {"text": text}, make_context(answers=answers))
 
     def names(self, slug: str, phase: Phase | None = None) -> list[str]:
         return [spec.name for spec in self.registry.specs(phase, Slug(slug))]
@@ -158,6 +166,87 @@ async def test_an_answer_counts_for_the_question_that_it_was_given_to(
     assert result.question == asked.format(question=question)
     if got is not None:
         assert json.loads(result.content)[0]["content"] == {"count": got}
+
+
+# ---- a server of an older protocol asks while its call waits ----
+
+
+def answered(result: ToolResult, text: str = "7") -> QuestionReply:
+    """A person's answer to a question."""
+    assert result.question.startswith("The MCP server faulty asks: How many")
+    return QuestionReply(question=result.question, text=text)
+
+
+async def test_a_call_that_asks_by_a_request_stays_open_and_gets_the_answer(tmp_path: Path) -> None:
+    async with bench_with(tmp_path, config()) as bench:
+        first = await bench.order()
+        assert first.question.startswith("The MCP server faulty asks: How many?\n- count (integer)\nAnswer with the ")
+        assert (await bench.do("faulty__echo", text="meanwhile")).content == "meanwhile"
+        unclear = await bench.order(answered(first, "many"))
+        assert unclear.question.startswith("That was no answer. count is a number.")
+        reply = QuestionReply(question=unclear.question, text="7")
+        done = await bench.order(answered(first, "many"), reply)
+        assert json.loads(done.content) == {"action": "accept", "content": {"count": 7}}
+        assert bench.servers.connections[0].counters.calls == 2, "the echo, and one order"
+        again = await bench.order()
+        declined = await bench.order(answered(again, "decline"))
+        assert json.loads(declined.content) == {"action": "decline"}
+
+
+async def test_a_server_that_no_longer_waits_is_called_again_with_the_answer(tmp_path: Path) -> None:
+    async with bench_with(tmp_path, config()) as bench:
+        first = await bench.order(text="impatient")
+        await bench.do("faulty__echo", text="now it fails")
+        done = await bench.order(answered(first), text="impatient")
+        assert json.loads(done.content)["content"] == {"count": 7}
+        assert bench.servers.connections[0].counters.calls == 3
+
+
+@pytest.mark.parametrize("trust", [True, False])
+async def test_a_call_that_waited_when_its_server_ended_is_made_again_where_that_does_no_harm(
+    tmp_path: Path, *, trust: bool
+) -> None:
+    """And so is one that waited when the daemon ended: both have the answer, and no call."""
+    async with bench_with(tmp_path, config(trust=trust)) as bench:
+        first = await bench.order()
+        connection = bench.servers.connections[0]
+        os.kill(int((await bench.do("faulty__pid")).content), signal.SIGKILL)
+        await until(lambda: connection.state != "ready")
+        done = await bench.order(answered(first))
+    if trust:
+        assert json.loads(done.content)["content"] == {"count": 7}
+    else:
+        assert done.content == (
+            "unknown: faulty, or the daemon, ended while this waited for an answer; check before repeating"
+        )
+
+
+async def test_a_question_that_may_be_of_several_calls_is_refused(tmp_path: Path) -> None:
+    async with bench_with(tmp_path, config()) as bench:
+        connection = bench.servers.connections[0]
+        hanging = asyncio.create_task(bench.do("faulty__hang"))
+        await until(lambda: connection.counters.calls == 1)
+        refused = await bench.order()
+        assert "It cannot be seen whose question this is" in refused.content
+        hanging.cancel()
+        await asyncio.wait([hanging])
+
+
+@pytest.mark.parametrize("protocol", [(), ("--modern",)], ids=["older", "newer"])
+async def test_a_server_that_asks_without_end_is_refused_after_three_questions(
+    tmp_path: Path, protocol: tuple[str, ...]
+) -> None:
+    async with bench_with(tmp_path, config("faulty", *protocol)) as bench:
+        answers: list[QuestionReply] = []
+        for number in range(3):
+            result = await bench.order(*answers, text="again")
+            is_last = "\nThis is question 3 of this call, and the last" in result.question
+            assert is_last == (number == 2)
+            answers.append(answered(result))
+        refused = await bench.order(*answers, text="again")
+        assert (refused.ok, refused.question) == (False, "")
+        assert refused.content.startswith("unknown: faulty has asked 3 questions in this call and wanted to ask ")
+        assert (await bench.do("faulty__echo", text="fine")).content == "fine"
 
 
 async def test_results_are_bounded_and_files_are_kept_for_people(tmp_path: Path) -> None:

@@ -5,10 +5,12 @@
 
 It speaks the protocol of 2025-11-25, with `--modern` that of 2026-07-28. Its tools: `echo`, `pid`, `die` (ends in the
 call), `hang` (never answers), `big` (a message of 20 MB), `image`, `fail` (an error of the tool), `grow` (has one tool
-more from then on; with the text `-echo` that one less), `write` (a file), `order` (asks a person how many, in the newer
-protocol). With `--tools N` it has N more. `--silent` never answers, `--noise` prints what is no JSON before answers,
-`--flood` sends notifications without end once a tool is called, `--leaks` prints the variable TOKEN where it fails or
-ends. To the file of `--state` each start adds a line.
+more from then on; with the text `-echo` that one less), `write` (a file), `order` (asks a person how many: in the newer
+protocol by its result, in the older one by a request while the call waits; with the text `again` it asks without end,
+in other words each time, with `impatient` it takes its question back at the next call of a tool, and fails). With
+`--tools N` it has N more. `--silent` never answers, `--noise` prints what is no JSON before answers, `--flood` sends
+notifications without end once a tool is called, `--leaks` prints the variable TOKEN where it fails or ends. To the file
+of `--state` each start adds a line.
 """
 
 import argparse
@@ -34,6 +36,9 @@ class Server:
         self.page = page
         self.listener: Any = None
         """The id of the request that listens for changes."""
+        self.ordered: dict[str, tuple[Any, str]] = {}
+        """By the id of a question, the call that waits for its answer, and the text of that."""
+        self.asked = 0
         self.tools = [
             _tool("echo", "Says the text again. It is loud.", readOnlyHint=True),
             _tool("pid", "Gives the number of its process.", readOnlyHint=True),
@@ -63,20 +68,66 @@ class Server:
         if method == "tools/list":
             return {"tools": self.tools, **cached}
         if params["name"] == "order":
-            return self.order(params)
+            return self.order(params)  # in the newer protocol
         called = self.call(params["name"], params.get("arguments") or {})
         return called and {**called, **({"resultType": "complete"} if self.modern else {})}
 
     def order(self, params: dict[str, Any]) -> dict[str, Any]:
         """Ask how many, and then say what was answered, and what was to be sent back with it."""
         answers = params.get("inputResponses")
-        if answers:
+        is_asking = (params.get("arguments") or {}).get("text") == "again"
+        if answers and not is_asking:
             text = json.dumps([answers["q"], params.get("requestState")])
             return {"content": [{"type": "text", "text": text}], "resultType": "complete"}
-        schema = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
-        asked = {"mode": "form", "message": "How many?", "requestedSchema": schema}
-        question = {"method": "elicitation/create", "params": asked}
+        question = {"method": "elicitation/create", "params": self.form(is_asking=is_asking)}
         return {"resultType": "input_required", "inputRequests": {"q": question}, "requestState": "open"}
+
+    def attends(self, message: dict[str, Any]) -> bool:
+        """Do what an order in the older protocol needs; whether that was all."""
+        if "method" not in message:
+            self.go_on(message)
+            return True
+        params = message.get("params") or {}
+        if message["method"] == "tools/call":
+            self.lose_patience()
+        if params.get("name") != "order":
+            return False
+        self.begin_order(message["id"], (params.get("arguments") or {}).get("text", ""))
+        return True
+
+    def form(self, *, is_asking: bool) -> dict[str, Any]:
+        """The question of an order."""
+        self.asked += 1
+        schema = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+        message = f"How many, for the time {self.asked}?" if is_asking else "How many?"
+        return {"mode": "form", "message": message, "requestedSchema": schema}
+
+    def begin_order(self, call: Any, text: str) -> None:
+        """Ask how many by a request, and let the call wait."""
+        params = self.form(is_asking=text == "again")
+        question = f"question {self.asked}"
+        self.ordered[question] = call, text
+        say({"jsonrpc": "2.0", "id": question, "method": "elicitation/create", "params": params})
+
+    def lose_patience(self) -> None:
+        """End the orders that wait no longer."""
+        for question in [question for question, (_, text) in self.ordered.items() if text == "impatient"]:
+            self.notify("notifications/cancelled", requestId=question)
+            self.end_order(question, "No one has answered.", is_error=True)
+
+    def go_on(self, answer: dict[str, Any]) -> None:
+        """Take an answer to a question."""
+        call, text = self.ordered.get(answer["id"], (None, ""))
+        if text == "again":
+            del self.ordered[answer["id"]]
+            self.begin_order(call, text)
+        elif call is not None:
+            self.end_order(answer["id"], json.dumps(answer.get("result") or answer["error"]))
+
+    def end_order(self, question: str, text: str, *, is_error: bool = False) -> None:
+        call, _ = self.ordered.pop(question)
+        result = {"content": [{"type": "text", "text": text}], "isError": is_error}
+        say({"jsonrpc": "2.0", "id": call, "result": result})
 
     def listen(self, id_: Any) -> None:
         """Acknowledge the request for changes, which has no answer before the end."""
@@ -146,17 +197,17 @@ def main() -> None:
             file.write(f"{os.getpid()}\n")
     server = Server(chosen.tools, modern=chosen.modern, leaks=chosen.leaks, page=chosen.page)
     methods = {"initialize", "tools/list", "tools/call", *(["server/discover"] if chosen.modern else [])}
-    for line in sys.stdin:
-        if chosen.silent:
-            continue
+    for line in filter(lambda _: not chosen.silent, sys.stdin):
         message = json.loads(line)
         if "id" not in message:
             continue
-        if chosen.flood and message["method"] == "tools/call":
+        if chosen.flood and message.get("method") == "tools/call":
             while True:
                 say({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "here"}})
-        if chosen.modern and message["method"] == "subscriptions/listen":
+        if chosen.modern and message.get("method") == "subscriptions/listen":
             server.listen(message["id"])
+            continue
+        if not chosen.modern and server.attends(message):
             continue
         if chosen.noise:
             print("Listening on nothing at all")

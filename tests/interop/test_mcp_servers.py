@@ -1,5 +1,6 @@
-"""MCP servers of others from npm, in the sandbox: files and images, in the protocol of 2025-11-25."""
+"""MCP servers of others from npm, in the sandbox: files, images and a form, in the protocol of 2025-11-25."""
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from tenex.configuration.mcp_launch import Launcher
+from tenex.core import records as r
 from tenex.mcp.connection import ServerConnection
 from tenex.mcp.results import File, read_result
+from tests.app.test_mcp_conversation import Scripted, talking
 from tests.mcp.conftest import config, running, text_of
 from tests.programs import needs_bubblewrap
+from tests.service import person
 
 from .scripts import HERE
 
@@ -56,3 +60,27 @@ async def test_the_everything_server_gives_an_image_and_embedded_files(tmp_path:
         image = next(part for part in parts if isinstance(part, File))
         assert (image.mime, image.suffix) == ("image/png", ".png")
         assert image.data.startswith(b"\x89PNG")
+
+
+@pytest.mark.usefixtures("javascript")
+async def test_the_form_of_the_everything_server_is_answered_by_the_person_while_its_call_waits(tmp_path: Path) -> None:
+    """In the protocol of 2025-11-25, which has no other way to ask."""
+    data = tmp_path.resolve() / "data"
+    (data / "workspace").mkdir(parents=True)
+    script = PACKAGES / "server-everything" / "dist" / "index.js"
+    tool = "everything__trigger-elicitation-request"
+    settings = (
+        f'[mcp.servers.everything]\ncommand = "{shutil.which("node")}"\nargs = ["{script}", "stdio"]\n'
+        f'[[approve]]\ntool = "{tool}"\ndecision = "allow"\n'
+    )
+    async with talking(data, tool, settings, Scripted((tool, {}), (tool, {}))) as talk:
+        ended = asyncio.create_task(talk.say("Ask me.", "execute"))
+        await person.until(lambda: talk.seen.of(r.QuestionAsked))
+        (asked,) = talk.seen.of(r.QuestionAsked)
+        assert asked.question.startswith("The MCP server everything asks: Please provide inputs")
+        assert "- name (text): Your full, legal name" in asked.question
+        await talk.write("name: Ada\ncheck: yes\ninteger: 7\ntitledSingleSelectEnum: hero-2")
+        answer = await ended
+        assert talk.app.mcp.connections[0].counters.calls == 1
+    assert "User provided the requested information" in answer
+    assert "- Name: Ada\n- Agreed to terms: true\n- Favorite Integer: 7" in answer

@@ -55,7 +55,7 @@ async def running(connection: ServerConnection) -> AsyncIterator[ServerConnectio
     try:
         yield connection
     finally:
-        task.cancel()
+        connection.stop(task)
         await asyncio.wait([task])
 
 
