@@ -1,9 +1,19 @@
 """A call that waits for a person stays open for a time, and what it waits for is the newest question."""
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tenex.mcp.connection import Answer
 from tenex.mcp.exchanges import MOST_HELD, Exchange, Exchanges
+from tenex.mcp.questions import needs_input, question_in
+from tests.fakes import mcp_hostile as hostile
+from tests.service.person import until
+
+from .conftest import config, connection_to, running, text_of
 
 
 async def asking(exchange: Exchange) -> list[Any]:
@@ -50,3 +60,39 @@ async def test_of_too_many_that_wait_the_oldest_makes_room() -> None:
     assert exchanges.take("1") is begun[1]
     exchanges.end()
     await asyncio.wait([exchange.task for exchange in begun])
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["in time", "late"])
+async def test_a_server_at_an_address_asks_in_the_stream_of_its_call(tmp_path: Path, *, is_late: bool) -> None:
+    """It waits for as long as a call may take; then the call is made again, and the answer is there."""
+    replies: asyncio.Queue[Any] = asyncio.Queue()
+    schema = {"type": "object", "properties": {"count": {"type": "integer"}}}
+    params = {"message": "How many?", "requestedSchema": schema}
+
+    async def event(request: hostile.Exchange, **message: Any) -> None:
+        await request.send(f"data: {json.dumps({'jsonrpc': '2.0', **message})}\n\n".encode())
+
+    async def asks(request: hostile.Exchange) -> None:
+        await request.head("text/event-stream")
+        await event(request, id="q", method="elicitation/create", params=params)
+        content = [{"type": "text", "text": json.dumps(await replies.get())}]
+        await event(request, id=request.message["id"], result={"content": content})
+
+    async def takes(request: hostile.Exchange) -> None:
+        replies.put_nowait(request.message["result"])
+        await request.head("text/plain", status="202 Accepted")
+
+    async with hostile.hostile_server(**{"tools_call": asks, "an answer": takes}) as server:
+        timeout = 1 if is_late else 20
+        async with running(connection_to(config("api", url=server.url, timeout=timeout), tmp_path)) as connection:
+            asked = await connection.call("use", {})
+            if is_late:
+                await until(lambda: server.requests.count("an answer") == 1)
+                asked = await connection.call("use", {}, goes_on=True)
+            question = question_in(asked)
+            assert needs_input(asked)
+            assert question is not None
+            answer = Answer(key=question.key, values={"count": 7}, state=asked.request_state)
+            done = json.loads(text_of(await connection.call("use", {}, answer)))
+    assert done == {"action": "accept", "content": {"count": 7}}
+    assert server.requests.count("tools/call") == (2 if is_late else 1)
