@@ -202,17 +202,22 @@ async def test_a_server_that_no_longer_waits_is_called_again_with_the_answer(tmp
         assert bench.servers.connections[0].counters.calls == 3
 
 
+@pytest.mark.parametrize("ended", ["server", "daemon"])
 @pytest.mark.parametrize("trust", [True, False])
-async def test_a_call_that_waited_when_its_server_ended_is_made_again_where_that_does_no_harm(
-    tmp_path: Path, *, trust: bool
+async def test_a_call_that_waited_when_its_server_or_the_daemon_ended_is_made_again_where_that_does_no_harm(
+    tmp_path: Path, *, trust: bool, ended: str
 ) -> None:
-    """And so is one that waited when the daemon ended: both have the answer, and no call."""
-    async with bench_with(tmp_path, config(trust=trust)) as bench:
+    server = config(trust=trust)
+    async with bench_with(tmp_path, server) as bench:
         first = await bench.order()
-        connection = bench.servers.connections[0]
-        os.kill(int((await bench.do("faulty__pid")).content), signal.SIGKILL)
-        await until(lambda: connection.state != "ready")
-        done = await bench.order(answered(first))
+        if ended == "server":
+            connection = bench.servers.connections[0]
+            os.kill(int((await bench.do("faulty__pid")).content), signal.SIGKILL)
+            await until(lambda: connection.state != "ready")
+            done = await bench.order(answered(first))
+    if ended == "daemon":
+        async with bench_with(tmp_path, server) as bench:
+            done = await bench.order(answered(first))
     if trust:
         assert json.loads(done.content)["content"] == {"count": 7}
     else:
