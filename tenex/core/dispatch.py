@@ -28,7 +28,7 @@ from tenex.core.approvals import answers as approvals
 from tenex.core.approvals.decide import remind
 from tenex.core.config import Policy, Replay
 from tenex.core.conversation import Conversation
-from tenex.core.delivery.decide import published, quiet_hours_over
+from tenex.core.delivery.decide import expired, published, quiet_hours_over
 from tenex.core.effects import Key, Work
 from tenex.core.functions.undecided import DeferrableSignal, EvaluationRequested, FunctionsEvaluated
 from tenex.core.functions.verdicts import FunctionQuestion, Unanswered, Verdict
@@ -266,8 +266,8 @@ def _running(transaction: Transaction, key: Key) -> tuple[Run, Call] | None:
 def _timer(transaction: Transaction, key: Key) -> None:
     if key not in pending(transaction.state):
         return
-    if key.part == "expire":
-        transaction.add(r.OutboxExpired, message=key.seq)
+    if key.part in ("expire", "lost"):
+        expired(transaction, key.seq)
         return
     if key.part == "approval":
         approvals.expire(transaction, key.seq)

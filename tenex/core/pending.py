@@ -20,6 +20,8 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
             effects.append(Publish(key=key, event=row.events[part], relay=relay))
         if row.expires_at:
             effects.append(Timer(key=Key(Work.TIMER, message, "expire"), due=row.expires_at))
+        elif row.lost_at:  # another key, since a timer that runs keeps its time
+            effects.append(Timer(key=Key(Work.TIMER, message, "lost"), due=row.lost_at))
     effects.extend(
         Timer(key=Key(Work.TIMER, missed.first, "quiet"), due=missed.until)
         for missed in conversation.delivery.missed.values()

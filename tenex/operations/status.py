@@ -110,21 +110,19 @@ class Reporter:
         self._failure: dict[str, Any] = {}
         """The last model call that failed, as it is reported."""
         self._refused: dict[str, dict[str, Any]] = {}
-        """By the relay how many events it refused for good since the start, and the last of them."""
+        """By the relay how many events it refused, or did not take in time, since the start, and the last of them."""
         self._stored = StoredConversations(self.folder)
         self._disk = LastRead()
 
     def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
-        """Remember the last model call that failed, and refused events (`core.ports.Observer`)."""
+        """Remember the last model call that failed, and events refused or given up (`core.ports.Observer`)."""
         for record in records:
             if isinstance(record, r.Delivered) and not record.accepted:
-                self._refused[record.relay] = {
-                    "relay": record.relay,
-                    "count": 1 + self._refused.get(record.relay, {}).get("count", 0),
-                    "at": iso(record.at),
-                    "conversation": conversation.id,
-                    "reason": record.detail,
-                }
+                self._note_refusal(conversation, record, record.relay, record.detail)
+            if isinstance(record, r.OutboxExpired):
+                reached = f"{record.accepted} of {record.accepted + len(record.relays)} relays"
+                for relay in record.relays:
+                    self._note_refusal(conversation, record, relay, f"no answer, given up; the message is on {reached}")
             if isinstance(record, r.RetryScheduled) and not record.limit:
                 self._failure = {
                     "at": iso(record.at),
@@ -132,6 +130,15 @@ class Reporter:
                     "who": worker_of(record.run),
                     "why": record.message,
                 }
+
+    def _note_refusal(self, conversation: Conversation, record: r.Record, relay: str, reason: str) -> None:
+        self._refused[relay] = {
+            "relay": relay,
+            "count": 1 + self._refused.get(relay, {}).get("count", 0),
+            "at": iso(record.at),
+            "conversation": conversation.id,
+            "reason": reason,
+        }
 
     async def status(self, _request: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Everything that the module's docstring shows; answers `{"do": "status"}`."""

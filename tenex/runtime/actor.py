@@ -486,6 +486,14 @@ def _log_notable(conversation: ConversationId, records: Sequence[r.Record]) -> N
                 log.info("agent.moved", conversation=conversation, agent=agent, source=source, target=target)
             case r.Delivered(accepted=False, relay=relay, detail=reason):
                 log.warning("event.refused", conversation=conversation, relay=relay, reason=reason)
+            case r.OutboxExpired(relays=relays, accepted=accepted, lost=lost):
+                log.warning(
+                    "event.given_up",
+                    conversation=conversation,
+                    relays=relays,
+                    reached=f"{accepted} of {accepted + len(relays)} relays",
+                    lost=lost,
+                )
             case r.ConditionFailed(agent=agent, source=source, target=target, error=error):
                 log.warning(
                     "condition.failed",

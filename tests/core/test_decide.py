@@ -11,11 +11,13 @@ from tenex.core import records as r
 from tenex.core.config import Role
 from tenex.core.conversation import new_conversation
 from tenex.core.delivery.decide import OUTBOX_EXPIRY
+from tenex.core.delivery.state import OUTBOX_LONGEST
 from tenex.core.dispatch import decide
 from tenex.core.effects import Key, ModelCall, Timer, Work
 from tenex.core.ids import EventId, Millis
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
+from tenex.core.port_values import Wrap
 from tenex.core.ports import PublishOutcome, ToolResult
 from tenex.core.signals import (
     InboundMessage,
@@ -123,6 +125,13 @@ def test_a_transition_sends_nothing_and_is_shown_by_the_next_message_once() -> N
     assert not any(name == "phase-from" for message in later for name, *_ in message.tags)
 
 
+def expiry(scenario: Scenario, sent: r.MessageSent) -> Timer:
+    """The timer that ends the outbox row of a message."""
+    wanted = pending(scenario.conversation).values()
+    (timer,) = (effect for effect in wanted if effect.key.seq == sent.seq and isinstance(effect, Timer))
+    return timer
+
+
 def test_one_relay_that_has_it_gives_the_others_three_days() -> None:
     assert Millis(3 * 24 * 3_600_000) == OUTBOX_EXPIRY
     for answers in (True, False):
@@ -133,14 +142,35 @@ def test_one_relay_that_has_it_gives_the_others_three_days() -> None:
         scenario.journal.append((both,))
         accepted = Published(key=Key(Work.PUBLISH, both.seq, f"0 {RELAY}"), outcome=PublishOutcome(accepted=True))
         scenario.handle(accepted)
-        timers = [e for e in pending(scenario.conversation).values() if e.key.part == "expire"]
-        assert [timer.due for timer in timers if isinstance(timer, Timer)] == [scenario.now + OUTBOX_EXPIRY]
+        assert expiry(scenario, both).due == scenario.now + OUTBOX_EXPIRY
         if answers:
             key = Key(Work.PUBLISH, both.seq, "0 ws://dead")
             scenario.handle(Published(key=key, outcome=PublishOutcome(accepted=False)))
         else:
-            scenario.handle(TimerFired(key=timers[0].key))
+            scenario.handle(TimerFired(key=expiry(scenario, both).key))
         assert both.seq not in scenario.conversation.delivery.outbox
+
+
+def test_a_message_that_no_relay_takes_is_given_up_after_thirty_days_and_says_who_has_none() -> None:
+    """Also a private one: its copies go to relays that its readers have named, and these may be gone for ever."""
+    scenario = scenario_at(Phase.CHAT)
+    last = scenario.records(r.MessageSent)[-1]
+    first, second = (dataclasses.replace(last.events[0], id=EventId(digit * 64)) for digit in "12")
+    wraps = (Wrap(event=first, relays=("ws://dead", "ws://gone")), Wrap(event=second, relays=("ws://dead", RELAY)))
+    sent = dataclasses.replace(last, seq=scenario.conversation.next_seq, at=scenario.now, wraps=wraps)
+    scenario.conversation.apply(sent)
+    scenario.journal.append((sent,))
+
+    assert expiry(scenario, sent).due == sent.at + OUTBOX_LONGEST
+    refusal = PublishOutcome(accepted=False, detail="blocked: you")
+    scenario.handle(Published(key=Key(Work.PUBLISH, sent.seq, "0 ws://gone"), outcome=refusal))
+    assert expiry(scenario, sent).due == sent.at + OUTBOX_LONGEST
+    scenario.handle(Published(key=Key(Work.PUBLISH, sent.seq, f"1 {RELAY}"), outcome=PublishOutcome(accepted=True)))
+    assert expiry(scenario, sent).due == scenario.now + OUTBOX_EXPIRY
+    scenario.handle(TimerFired(key=expiry(scenario, sent).key))
+    expired = scenario.records(r.OutboxExpired)[-1]
+    assert (expired.relays, expired.accepted, expired.lost) == (("ws://dead",), 1, 1)
+    assert sent.seq not in scenario.conversation.delivery.outbox
 
 
 def refused_by_the_first_relay(others: tuple[str, ...]) -> tuple[Scenario, r.MessageSent]:
@@ -157,8 +187,7 @@ def refused_by_the_first_relay(others: tuple[str, ...]) -> tuple[Scenario, r.Mes
 
 def test_a_refusal_gives_the_relays_that_are_tried_in_its_place_three_days() -> None:
     scenario, sent = refused_by_the_first_relay(others=("ws://dead",))
-    (timer,) = [effect for effect in pending(scenario.conversation).values() if effect.key.part == "expire"]
-    assert isinstance(timer, Timer)
+    timer = expiry(scenario, sent)
     assert timer.due == scenario.now + OUTBOX_EXPIRY
     scenario.handle(TimerFired(key=timer.key))
     assert sent.seq not in scenario.conversation.delivery.outbox

@@ -73,7 +73,9 @@ def again(state: Conversation) -> Conversation:
 def check_rest(state: Conversation) -> None:
     """Nothing is open, and no one is who was only called."""
     assert (state.work.runs, state.work.asks, state.work.turn, state.router.question) == ({}, {}, None, None)
-    assert all(isinstance(effect, Publish) or effect.key.part == "expire" for effect in pending(state).values())
+    assert all(
+        isinstance(effect, Publish) or effect.key.part in ("expire", "lost") for effect in pending(state).values()
+    )
     assert not [name for name in state.memory.agent_states if "/" in name]
     assert again(state) == state
 

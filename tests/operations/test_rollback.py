@@ -199,7 +199,7 @@ async def check(folder: ConversationFolder, made: ForkResult) -> None:
     assert list(contradictions(ConversationId("e" * 64), records)), "of another conversation it would be damage"
     (event,) = made.state.delivery.outbox[2].events
     assert str(event.id) == name
-    assert {key.part for key in pending(made.state)} == {"0 wss://relay.example"}
+    assert {key.part for key in pending(made.state)} == {"0 wss://relay.example", "lost"}
     figures = Stats.of(name, records)
     assert (figures.usage.calls, figures.duration) == (0, 0)
     assert [p for p, s in figures.phases.items() if s.visits] == [made.state.cycle.phase]

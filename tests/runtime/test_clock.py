@@ -205,6 +205,30 @@ async def test_a_relay_that_is_away_is_given_up_after_three_days_and_not_before(
     assert 3 * 86_400 <= expired < 3 * 86_400 + 7_300
 
 
+@STEPS
+@virtual_time
+async def test_a_message_that_no_relay_takes_is_given_up_after_thirty_days_in_which_the_daemon_ran(by: int) -> None:
+    world = World(longest_way, worker)
+
+    async def away(event: Any, relay: str) -> Any:
+        await asyncio.sleep(10.0**8)
+
+    world.publish = away  # type: ignore[method-assign]
+
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        await asyncio.sleep(3_600)
+        world.clock.epoch += by
+        await asyncio.sleep(3_600)
+    world.clock.epoch += by
+    async with world.daemon():
+        while not world.records(r.OutboxExpired):
+            await asyncio.sleep(3_600)
+        expired = asyncio.get_running_loop().time()
+    assert 30 * 86_400 <= expired < 30 * 86_400 + 10_800
+    assert {(record.accepted, record.lost) for record in world.records(r.OutboxExpired)} == {(0, 1)}
+
+
 @virtual_time
 async def test_the_view_is_written_after_the_clock_went_back() -> None:
     world = World(longest_way, worker)

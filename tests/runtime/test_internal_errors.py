@@ -161,3 +161,12 @@ def test_a_move_and_a_condition_that_raised_are_lines_without_what_anybody_wrote
     ]
     assert lines[1]["error"] == "ValueError"
     assert "secret" not in str(lines)
+
+
+def test_a_message_that_is_given_up_is_one_line_with_how_far_it_came() -> None:
+    expired = r.OutboxExpired(seq=9, at=Millis(1), message=3, relays=("ws://dead",), accepted=1, lost=0)
+    with capture_logs() as lines:
+        _log_notable(ID, [expired])
+    (line,) = lines
+    assert (line["event"], line["log_level"]) == ("event.given_up", "warning")
+    assert (line["relays"], line["reached"], line["lost"]) == (("ws://dead",), "1 of 2 relays", 0)

@@ -1,4 +1,4 @@
-"""What follows from the answer of a relay, and from the end of quiet hours."""
+"""What follows from the answer of a relay, from none, and from the end of quiet hours."""
 
 from tenex.core import records as r
 from tenex.core.amounts import count
@@ -17,11 +17,12 @@ from .state import Missed
 # is tried again by the relay's client and is never seen here: an outcome is final. A pair leaves the row with its
 # outcome, and the row goes with its last pair.
 #
-# A row that no relay has accepted does not expire: the message would be lost. Once a relay has accepted, the others
-# have `OUTBOX_EXPIRY`, counted once from the first, and then the row goes with what is still open. A refusal begins
-# that time too where it adds the relays that are tried in place of the one that refused (`others`): it is not known
-# whether those exist, and they may not keep the row for ever. A refusal without such relays does not, because another
-# relay may still be the first to accept.
+# One rule holds for all rows, also those of private messages, whose relays are named by their readers. A row that no
+# relay has accepted is kept for `OUTBOX_LONGEST`, so that no message is lost while the relays are away for weeks. Once
+# a relay has accepted, the others have `OUTBOX_EXPIRY`, counted once from the first, and then the row goes with what is
+# still open. A refusal begins that time too where it adds the relays that are tried in place of the one that refused
+# (`others`): it is not known whether those exist. A refusal without such relays does not, because another relay may
+# still be the first to accept.
 OUTBOX_EXPIRY = Millis(3 * 24 * 3_600_000)
 """How long other relays are tried once one has accepted, or refused what others are also tried for: one dead relay
 keeps nothing open."""
@@ -70,3 +71,16 @@ def _reminder(transaction: Transaction, missed: Missed) -> str:
     lines = [f"{message.name}: “{in_a_line(message.text, REMINDED_CHARACTERS)}”" for message in shown]
     wrote = f"In the quiet hours {count(missed.count, 'message')} came here"
     return "\n".join([f"{wrote}:", *lines]) if lines else f"{wrote}."
+
+
+def expired(transaction: Transaction, message: int) -> None:
+    """Record that the relays of a message which have not answered are no longer tried."""
+    row = transaction.state.delivery.outbox[message]
+    delivered = {part for part, _relay in row.accepted}
+    transaction.add(
+        r.OutboxExpired,
+        message=message,
+        relays=tuple(dict.fromkeys(relay for _part, relay in row.open)),
+        accepted=len({relay for _part, relay in row.accepted}),
+        lost=len({part for part, _relay in row.open} - delivered),
+    )

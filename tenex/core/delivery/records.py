@@ -72,9 +72,17 @@ class Delivered(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxExpired(Record):
-    """Relays that did not answer in time are no longer tried for this `MessageSent`."""
+    """Relays that did not answer in time are no longer tried for this `MessageSent`.
+
+    `lost` is the number of its events that no relay has accepted: of a private message, the copies that no reader has.
+    """
 
     message: int
+    relays: tuple[str, ...] = ()
+    """Those that did not answer; older journals do not name them."""
+    accepted: int = 0
+    """How many others have accepted an event of it."""
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

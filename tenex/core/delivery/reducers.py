@@ -11,7 +11,7 @@ from tenex.core.state import State
 from tenex.core.trust import room_of
 from tenex.core.values import replace
 
-from .state import Delivery, Missed, OutboxRow, RelayRefusal
+from .state import OUTBOX_LONGEST, Delivery, Missed, OutboxRow, RelayRefusal
 
 V = TypeVar("V")
 
@@ -80,6 +80,7 @@ def _sent(delivery: Delivery, record: r.MessageSent, before: State) -> Delivery:
             open=pairs,
             others=record.others,
             held=_held(record, [event for event, _relays in outgoing], before),
+            lost_at=Millis(record.at + OUTBOX_LONGEST),
         )
         created_at = max(event.created_at for event in record.events)
         delivery = replace(delivery, outbox={**delivery.outbox, record.seq: row}, last_created_at=created_at)
@@ -119,7 +120,13 @@ def _delivered(delivery: Delivery, record: r.Delivered, _: State) -> Delivery:
     if row is None:
         return delivery
     is_refused = record.refused is not None and not record.accepted
-    answered = row.answered(record.part, record.relay, expires_at=record.expires_at, is_refused=is_refused)
+    answered = row.answered(
+        record.part,
+        record.relay,
+        expires_at=record.expires_at,
+        is_accepted=record.accepted,
+        is_refused=is_refused,
+    )
     rows = {**delivery.outbox, record.message: answered}
     delivery = replace(delivery, outbox={seq: other for seq, other in rows.items() if other.open})
     if record.accepted:
@@ -146,7 +153,7 @@ def _refused(delivery: Delivery, row: OutboxRow, record: r.Delivered, event: Eve
         relay=record.relay,
         reason=record.detail,
         at=record.at,
-        is_delivered=earlier[-1] if earlier else bool(row.expires_at),
+        is_delivered=earlier[-1] if earlier else bool(row.accepted),
     )
     return replace(delivery, refusals=(*delivery.refusals, refusal)[-REFUSALS:])
 
@@ -167,9 +174,13 @@ def _clock_set(delivery: Delivery, record: r.ClockAdjusted, _: State) -> Deliver
 
 
 def _postponed(delivery: Delivery, by: int) -> Delivery:
-    """Have what waits for a relay expire later; a row no relay has taken yet does not expire at all."""
+    """Have what waits for a relay expire later."""
+
+    def later(at: Millis) -> Millis:
+        return Millis(at + by) if at else at
+
     rows = {
-        seq: replace(row, expires_at=Millis(row.expires_at + by)) if row.expires_at else row
+        seq: replace(row, expires_at=later(row.expires_at), lost_at=later(row.lost_at))
         for seq, row in delivery.outbox.items()
     }
     return replace(delivery, outbox=rows)

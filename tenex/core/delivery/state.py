@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from tenex.core.config import Verbosity
 from tenex.core.ids import EventId, Millis, PublicKey
 from tenex.core.port_values import UnsignedEvent
 from tenex.core.values import replace
+
+OUTBOX_LONGEST: Final = Millis(30 * 24 * 3_600_000)
+"""How long relays are tried for a message that none of them accepts, without the time in which the daemon did not run:
+as long as a message that cannot be stored is fetched again. A dead relay keeps no row for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +22,11 @@ class OutboxRow:
     open: tuple[tuple[int, str], ...]
     """(part, relay), in the order in which they go out."""
     expires_at: Millis = Millis(0)
-    """When relays that have not answered are given up; 0 as long as none has accepted an event."""
+    """When relays that have not answered are given up, once one has accepted an event; 0 before."""
+    lost_at: Millis = Millis(0)
+    """The same as long as none has; 0 in rows of snapshots of older programs."""
+    accepted: tuple[tuple[int, str], ...] = ()
+    """(part, relay) that are delivered."""
     others: tuple[str, ...] = ()
     """Relays to try too once one has refused an event for good."""
     held: tuple[tuple[int, PublicKey], ...] = ()
@@ -32,10 +40,18 @@ class OutboxRow:
         held = {part for part, _ in self.held}
         return tuple(pair for pair in self.open if pair[0] not in held)
 
-    def answered(self, part: int, relay: str, *, expires_at: Millis, is_refused: bool) -> "OutboxRow":
+    def answered(
+        self, part: int, relay: str, *, expires_at: Millis, is_accepted: bool, is_refused: bool
+    ) -> "OutboxRow":
         """A relay has answered for good; once one has refused, all parts also go to the relays kept for that."""
-        left = tuple(pair for pair in self.open if pair != (part, relay))
-        row = replace(self, open=left, expires_at=self.expires_at or expires_at)
+        pair = (part, relay)
+        left = tuple(other for other in self.open if other != pair)
+        row = replace(
+            self,
+            open=left,
+            expires_at=self.expires_at or expires_at,
+            accepted=(*self.accepted, pair) if is_accepted else self.accepted,
+        )
         if not is_refused:
             return row
         more = tuple((number, other) for number in range(len(self.events)) for other in self.others)
