@@ -11,6 +11,8 @@ from tenex.core.ports import Clock
 from tenex.core.signals import InboundMessage
 from tenex.log import get_logger
 from tenex.nostr.events import Event
+from tenex.nostr.filters import DIRECT_KINDS
+from tenex.nostr.keys import find_events
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.subscriptions import KINDS
 from tenex.nostr.thread_history import before, filters_of
@@ -46,15 +48,18 @@ class QuotationFinder:
         self._names = names
         self._clock = clock
 
-    async def find(self, events: Sequence[EventId], here: ConversationId, person: PublicKey) -> tuple[Quotation, ...]:
-        """What may be shown of these events in the conversation `here`, to which `person` writes. Never raises.
+    async def find(
+        self, events: Sequence[EventId], message: InboundMessage, here: ConversationId
+    ) -> tuple[Quotation, ...]:
+        """What may be shown of these events, which a message of the conversation `here` names. Never raises.
 
-        What belongs to a conversation is shown where `reading_rights` permits it, and never read from relays.
+        What belongs to a conversation is shown where `reading_rights` permits it, and never read from relays. Relays
+        are asked for what a direct message names only as `named_in_public` has it.
         """
         if not events:
             return ()
         try:
-            found = await self._past.quoted(events, here, person)
+            found = await self._past.quoted(events, here, message.author)
         except StoreError as error:
             log.warning("quotations.not_found", conversation=here, reason=str(error))
             found = ()
@@ -62,6 +67,9 @@ class QuotationFinder:
         owners = {event: self._index.conversation_of(event) for event in events if event not in there}
         hidden = [Quotation(event_id=event) for event, owner in owners.items() if owner not in (None, here)]
         foreign = [event for event, owner in owners.items() if owner is None]
+        if message.room:
+            public = named_in_public(message)
+            foreign = [event for event in foreign if event in public]
         return (*found, *hidden, *(await self._fetched(foreign) if foreign else ()))
 
     async def thread(
@@ -72,7 +80,7 @@ class QuotationFinder:
         What belongs to a conversation here is left out, except to this one: `find` knows who may read it.
         """
         wanted = filters_of(message)
-        if not wanted or message.address.get("group"):
+        if not wanted or message.address.get("group") or message.room:
             return ()
         others = message.origin.get("hints", ()) if asks_hinted else ()
         stored = await self._pool.fetch(wanted, TIMEOUT, others=others)
@@ -93,3 +101,13 @@ class QuotationFinder:
             return Quotation(event_id=event.id)
         name = self._names.get(event.pubkey) or placeholder(event.pubkey)
         return Quotation(event_id=event.id, name=name, text=event.content[:QUOTED])
+
+
+def named_in_public(message: InboundMessage) -> frozenset[EventId]:
+    """The events of a direct message that relays may be asked for: what its text names as a note that others can read.
+
+    A look-up tells a relay what two people talk about. What the message answers, and what its tags alone name, is most
+    often another message of theirs, whose id no relay has. Who writes `nostr:note1...` shares a public note.
+    """
+    named = map(EventId, find_events(message.text, without_kinds=DIRECT_KINDS))
+    return frozenset(named) - {*message.references, message.event_id}

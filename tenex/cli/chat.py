@@ -187,8 +187,11 @@ class Chat:
 
         Raises:
             TransientError: nothing answered within `wait` seconds, and there is no terminal.
+            UsageError: the conversation is held in direct messages.
         """
         is_chat = sys.stdin.isatty() and sys.stdout.isatty()
+        if conversation and self._places is not None:
+            await self._places.refuse_private(conversation)
         async with connected_client(url, user, project, agents=agents, indicators=True) as talk:
             if conversation:
                 await talk.resume(conversation)
@@ -272,8 +275,10 @@ class Chat:
                     self._screen.message(output.with_options(str(error)), "yellow")
             case "/open":
                 try:
-                    await self._open(talk, places.named(argument.strip()))
-                except UsageError as error:
+                    name = places.named(argument.strip())
+                    await places.refuse_private(name)
+                    await self._open(talk, name)
+                except TenexError as error:
                     self._screen.message(output.with_options(str(error)), "yellow")
             case _:
                 return False

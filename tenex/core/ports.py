@@ -241,8 +241,10 @@ class Directory(Protocol):
 class Quotations(Protocol):
     """Finds the words of events that messages reply to or quote."""
 
-    async def find(self, events: Sequence[EventId], here: ConversationId, person: PublicKey) -> tuple[Quotation, ...]:
-        """What may be shown of these events in the conversation `here`, to which `person` writes. Never raises."""
+    async def find(
+        self, events: Sequence[EventId], message: InboundMessage, here: ConversationId
+    ) -> tuple[Quotation, ...]:
+        """What may be shown of these events, which a message of the conversation `here` names. Never raises."""
 
     async def thread(
         self, message: InboundMessage, here: ConversationId, *, asks_hinted: bool

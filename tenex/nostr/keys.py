@@ -190,16 +190,22 @@ def find_mentions(text: str, among: Collection[PublicKey]) -> tuple[PublicKey, .
     return tuple(found)
 
 
-def find_events(text: str) -> tuple[str, ...]:
-    """The ids of the events that a text names (`nostr:note1...`, `nostr:nevent1...`), at most `MAX_PROFILES`."""
+def find_events(text: str, without_kinds: Collection[int] = ()) -> tuple[str, ...]:
+    """The ids of the events that a text names (`nostr:note1...`, `nostr:nevent1...`), at most `MAX_PROFILES`.
+
+    One whose name says that it is of one of these kinds is left out.
+    """
     found: dict[str, None] = {}
     for match in islice(_EVENT_NAME.finditer(text), MAX_PROFILES):
         word = match[1].lower()
         with suppress(ValueError):
             if word.startswith("note1"):
                 found[_payload(word, "note", 32).hex()] = None
-            else:
-                found[_entry(_payload(word, "nevent", None), "nevent").hex()] = None
+                continue
+            payload = _payload(word, "nevent", None)
+            kinds = {int.from_bytes(value, "big") for value in _entries(payload, "nevent", 3)} if without_kinds else ()
+            if not any(kind in without_kinds for kind in kinds):
+                found[_entry(payload, "nevent").hex()] = None
     return tuple(found)
 
 
@@ -353,6 +359,16 @@ _KNOWN: Final = frozenset({"npub", "nsec", "note", "nprofile", "nevent", "naddr"
 
 def _entry(payload: bytes, what: str) -> bytes:
     """The key in an nprofile, or the id in an nevent: the first entry of type 0 (NIP-19)."""
+    value = next(_entries(payload, what, 0), None)
+    if value is None:
+        raise ValueError(f"this {what} contains no key")
+    if len(value) != 32:
+        raise ValueError(f"the key in this {what} has the wrong length")
+    return value
+
+
+def _entries(payload: bytes, what: str, wanted: int) -> Iterator[bytes]:
+    """The values of all entries of one type (NIP-19)."""
     at = 0
     while at + 2 <= len(payload):
         kind = payload[at]
@@ -360,12 +376,9 @@ def _entry(payload: bytes, what: str) -> bytes:
         value = payload[at + 2 : at + 2 + size]
         if len(value) != size:
             raise ValueError(f"this {what} is truncated")
-        if kind == 0:
-            if size != 32:
-                raise ValueError(f"the key in this {what} has the wrong length")
-            return value
+        if kind == wanted:
+            yield value
         at += 2 + size
-    raise ValueError(f"this {what} contains no key")
 
 
 def _on_curve(raw: bytes) -> PublicKey:

@@ -26,6 +26,7 @@ from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.ports import Clock
 from tenex.core.records import ConversationImported, JournalRebuilt, Record
 from tenex.core.state import State
+from tenex.core.trust import room_of
 from tenex.log import get_logger
 from tenex.nostr.events import Event
 from tenex.nostr.filters import Filter
@@ -38,7 +39,7 @@ from tenex.settings import ProjectPaths, Settings
 from tenex.store.atomic import stamp
 from tenex.store.atomic_folder import as_one_decision, create, put_back, renew
 from tenex.store.disk import Disk
-from tenex.store.index_reader import indexed_events, is_import, open_catalogue
+from tenex.store.index_reader import indexed_events, is_import, is_private, open_catalogue
 from tenex.store.journal_reader import VIEW
 from tenex.store.repository import NEWEST, ConversationFolder
 from tenex.store.salvage import MessageRecord, Salvaged, salvage
@@ -125,6 +126,11 @@ class Recovery:
             raise UsageError(f"{why} `--force` replaces it all the same; it is kept beside.")
         left = await self.disk.run(salvage, path)
         if source == "relay":
+            if await self._is_private(conversation, left):
+                raise UsageError(
+                    f"{conversation} was held in direct messages, of which relays have nothing that can be read. "
+                    f"`tenex conversations rebuild {conversation} --from conversation.json` takes what the file has."
+                )
             found = await self._from_relays(conversation)
             if force:
                 left = Salvaged(turns=left.turns)
@@ -202,6 +208,13 @@ class Recovery:
     async def _owners(self, events: Iterable[str]) -> Mapping[str, ConversationId]:
         async with open_catalogue(self.folder) as catalogue:
             return await catalogue.owners(events)
+
+    async def _is_private(self, conversation: ConversationId, left: Salvaged) -> bool:
+        """Whether it was held in direct messages, by its journal or the index: no relay is to learn its id."""
+        begun = (record for record in left.records if isinstance(record, ConversationStarted))
+        if any(room_of(record.address) for record in begun):
+            return True
+        return await self.disk.run(is_private, self.folder.path(conversation))
 
     async def _without_others(self, conversation: ConversationId, found: RecoveredMessages) -> RecoveredMessages:
         """What a source has, without the messages that another conversation has received or sent here."""

@@ -355,7 +355,7 @@ class ConversationActor:
         """The message with what it replies to or quotes and the thread that it calls us into, its pictures loaded."""
         message = signal.message
         async with asyncio.TaskGroup() as group:
-            quoted = group.create_task(find.find(wanted, self.id, message.author), name="quotations")
+            quoted = group.create_task(find.find(wanted, message, self.id), name="quotations")
             asks_hinted = signal.role is not Role.GUEST
             thread = (
                 group.create_task(find.thread(message, self.id, asks_hinted=asks_hinted), name="thread")

@@ -82,6 +82,15 @@ class Catalogue:
 
         return await self._ask(found)
 
+    async def room_of(self, conversation: ConversationId) -> str:
+        """The room of a conversation in direct messages; "" for any other, and for one that is unknown."""
+
+        def room(connection: sqlite3.Connection) -> str:
+            row = connection.execute(schema.ROOM_OF, (conversation,)).fetchone()
+            return "" if row is None else str(row[0])
+
+        return await self._ask(room)
+
     def close(self) -> None:
         """Close the index; a second call does nothing."""
         if self._connection is not None:
@@ -187,6 +196,18 @@ def is_import(folder: Path) -> bool:
         with closing(schema.read_only(index)) as tables:
             row = tables.execute("select imported from conversations where id = ?", (folder.name,)).fetchone()
             return bool(row and row[0])
+    except sqlite3.Error:
+        return False
+
+
+def is_private(folder: Path) -> bool:
+    """Whether the index knows the conversation in a folder as held in direct messages; blocks."""
+    index = folder.parent / NAME
+    if not index.is_file():
+        return False
+    try:
+        with closing(schema.read_only(index)) as tables:
+            return tables.execute(schema.ROOM_OF, (folder.name,)).fetchone() is not None
     except sqlite3.Error:
         return False
 

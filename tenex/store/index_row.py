@@ -83,7 +83,7 @@ class News:
     """The users who wrote in it or gave a command, each with what they might do then; not those whose words a fork
     began with."""
     rooms: tuple[str, ...] = ()
-    """The room of a conversation in direct messages; not of one that an import names."""
+    """The room of a conversation in direct messages; of an import its own id, in which no one else is."""
 
 
 def summarise(conversation: Conversation, length: int) -> Row:
@@ -116,7 +116,7 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
     rollbacks: list[tuple[int, int]] = []
     withdrawn: list[int] = []
     places: list[tuple[str, int]] = []
-    rooms: list[str] = []
+    rooms: list[tuple[str, str]] = []
     is_import = False
 
     def add(record: Record, name: str, text: str, author: str = "") -> None:
@@ -126,10 +126,10 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
         match record:
             case ConversationStarted():
                 add(record, "", record.title)
-                rooms.append(room_of(record.address))
+                rooms.append((record.id, room_of(record.address)))
             case ConversationForked():
                 add(record, "", record.title)
-                rooms.append(room_of(record.state.identity.address))
+                rooms.append((record.id, room_of(record.state.identity.address)))
                 agents += record.state.cycle.participants
                 phases.append(record.state.cycle.phase)
             case MessageRecorded():
@@ -178,11 +178,12 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
         imported=tuple(filter(None, imported)),
         is_import=is_import,
         rollbacks=tuple(rollbacks),
-        rooms=() if is_import else tuple(filter(None, rooms)),
+        rooms=tuple(own if is_import else room for own, room in rooms if room),
     )
 
 
 def as_import(row: Row, news: News) -> tuple[Row, News]:
     """What is known of a conversation whose whole journal was written elsewhere, before its import is recorded."""
-    foreign = replace(news, events=(), imported=(*news.imported, *news.events), is_import=True, rooms=())
+    rooms = (str(row.id),) if news.rooms else ()
+    foreign = replace(news, events=(), imported=(*news.imported, *news.events), is_import=True, rooms=rooms)
     return replace(row, imported=row.seq), foreign

@@ -1,5 +1,6 @@
 """The input of the chat: what is kept of it, what Tab completes, and how conversations are listed and named."""
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -16,10 +17,11 @@ from tenex.cli.shared.read_marks import KEPT as MARKS_KEPT
 from tenex.cli.shared.read_marks import ReadMarks
 from tenex.core.errors import UsageError
 from tenex.core.ids import Millis
+from tenex.core.identity.records import ConversationStarted
 from tenex.core.inbox.commands import command_names
 from tenex.nostr.keys import SecretKey
 
-from .journals import ONE, TWO, worked, write_conversations
+from .journals import ONE, THREE, TWO, changed, worked, write_conversations
 
 
 def kept(file: Path) -> list[str]:
@@ -151,3 +153,13 @@ def test_nothing_is_new_in_the_first_chat_and_so_many_marks_are_kept(tmp_path: P
     for number in range(MARKS_KEPT + 5):
         later.note(f"{number:064x}")
     assert len(json.loads(file.read_text())) == MARKS_KEPT + 1
+
+
+async def test_a_conversation_in_direct_messages_is_not_gone_on_with_in_notes(places: ChatPlaces) -> None:
+    """What the chat asks and publishes names the conversation, and no relay is to learn its id."""
+    assert places.conversations is not None
+    private = changed(worked(THREE), ConversationStarted, address={"form": "direct", "root": THREE, "room": "e" * 64})
+    await asyncio.to_thread(write_conversations, places.conversations.parent, {THREE: private})
+    await places.refuse_private(ONE)
+    with pytest.raises(UsageError, match="direct messages"):
+        await places.refuse_private(THREE)

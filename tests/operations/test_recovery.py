@@ -758,3 +758,21 @@ async def test_a_rebuild_from_relays_takes_the_messages_of_the_thread_and_not_th
         "and 1",
     ]
     assert not state.identity.imported, "relays have the signatures of those who wrote"
+
+
+@pytest.mark.parametrize("is_indexed", [False, True], ids=["by its journal", "by the index alone"])
+async def test_no_relay_is_asked_for_a_conversation_in_direct_messages(tmp_path: Path, *, is_indexed: bool) -> None:
+    async with FaultRelay() as keeper:
+        home = Home(tmp_path / "data", keeper.url)
+        begun = replace(started(OLD), address={"form": "direct", "root": OLD, "room": "e" * 64})
+        records: list[Record] = [begun, wrote(2, "7" * 64)]
+        path = home.folder.path(OLD)
+        await home.disk.run(create, path, as_one_decision(records))
+        if is_indexed:
+            index = Index(home.root / "index.sqlite")
+            await index.catch_up(home.folder)
+            await index.close()
+            (path / JOURNAL).write_bytes(b"")
+        with pytest.raises(UsageError, match="direct messages, of which relays have nothing"):
+            await home.recovery.rebuild(OLD, "relay", force=True)
+        assert keeper.connections == 0

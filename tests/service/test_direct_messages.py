@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 
 from tenex.app.direct_messages import GUESTS_PER_DAY
 from tenex.core import records as r
+from tenex.core.ids import EventId
 from tenex.nostr.direct import FILE, GIFT_WRAP, SEAL, nip44_encrypt
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import sign, to_wire, unsigned_event
-from tenex.nostr.keys import KeyRing, SecretKey, npub
-from tenex.nostr.threading.direct import CHAT
+from tenex.nostr.keys import KeyRing, SecretKey, nevent, npub
+from tenex.nostr.threading.direct import CHAT, ENCRYPTED
+from tests.fakes.faultrelay import FaultRelay
 from tests.fakes.modelscripts import Team
 
 from . import person
@@ -41,10 +44,10 @@ def of_another_library(by: SecretKey, to: str, text: str) -> person.Wire:
     return made
 
 
-def encrypted(by: SecretKey, to: str, text: str) -> person.Wire:
+def encrypted(by: SecretKey, to: str, text: str, *tags: Sequence[str]) -> person.Wire:
     """A kind 4."""
     content = sdk.nip04_encrypt(theirs(by).secret_key(), sdk.PublicKey.parse(to), text)
-    return person.note(by, content, ["p", to], kind=4)
+    return person.note(by, content, ["p", to], *tags, kind=4)
 
 
 async def began(folder: Folder, count: int = 1) -> str:
@@ -324,6 +327,41 @@ async def test_a_kind_4_is_answered_by_kinds_4(tmp_path: Path, relay: str) -> No
 def _decrypted(event: person.Wire, key: SecretKey) -> str:
     sender = sdk.PublicKey.parse(event["pubkey"])
     return str(sdk.nip04_decrypt(theirs(key).secret_key(), sender, event["content"]))
+
+
+@pytest.mark.parametrize("kind", [CHAT, ENCRYPTED])
+async def test_relays_are_asked_for_nothing_that_people_talk_about_but_a_note_which_they_name(
+    tmp_path: Path, kind: int
+) -> None:
+    async with FaultRelay() as relay:
+        folder = Folder(tmp_path / "data", relay.url)
+        me = Chat(folder.owner, relay.url, folder.project.public)
+        shared = person.note(STRANGER, "Herons fish at dawn.")
+        cited = person.note(STRANGER, "Storks do not.")
+        before = me.rumor("This was said before you came")
+        named = f"See nostr:{sdk.EventId.parse(shared['id']).to_bech32()}"
+        inner = f"And nostr:{nevent(EventId(before.id), relay.url, folder.owner.public, CHAT)}"
+        async with daemon(folder):
+            await listening(folder)
+            await person.publish(relay.url, shared, cited)
+            for text, *tags in (
+                ("What do you say?", ["e", before.id]),
+                ("And now?", ["q", cited["id"], relay.url]),
+                (inner, ["q", before.id, relay.url]),
+                (named, ["q", shared["id"], relay.url]),
+            ):
+                if kind == CHAT:
+                    await me.write(text, *tags)
+                else:
+                    await person.publish(relay.url, encrypted(folder.owner, folder.project.public, text, *tags))
+            name = await began(folder, 2)
+            await person.until(lambda: len(of_kind(folder.records(name), r.MessageRecorded)) == 4)
+        asked = json.dumps(relay.reqs())
+        messages = of_kind(folder.records(name), r.MessageRecorded)
+        assert "“Herons fish at dawn.”" in messages[-1].context, "a relay had it"
+        assert shared["id"] in asked
+        secret = {before.id, cited["id"], *(message.event_id for message in messages)}
+        assert not [event_id for event_id in secret if event_id in asked]
 
 
 async def test_what_is_not_read_is_answered_once_a_day(tmp_path: Path, relay: str) -> None:

@@ -630,4 +630,5 @@ async def test_the_newest_conversation_of_a_room_is_found_before_and_after_it_is
     await index.flush()
     assert (index.room_of(second), index.newest_in("room")) == ("room", (second, "Second"))
     closing = ConversationImported(seq=4, at=Millis(4), agent=Slug(""), address={})
-    assert news_of([in_room(imported, "room"), wrote(2, "e2"), closing]).rooms == ()
+    whole = [in_room(imported, "room"), wrote(2, "e2"), closing]
+    assert news_of(whole).rooms == (imported,), "no one else is in its room, and it is still a private one"

@@ -8,12 +8,14 @@ from typing import Any, Final
 
 import tenex.workflows  # noqa: F401 - registers the kinds of conversation, whose commands are completed
 from tenex.core.errors import UsageError
+from tenex.core.ids import ConversationId
 from tenex.core.inbox.commands import HELP, command_names, commands_of_kinds
 from tenex.core.text import printable
 from tenex.operations.listing import list_rows, row_json, search_conversations
 from tenex.operations.short_ids import conversation_of
 from tenex.runtime.clock import SystemClock
 from tenex.store.disk import Disk
+from tenex.store.index_reader import open_catalogue
 from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 
@@ -91,6 +93,25 @@ class ChatPlaces:
             return str(self.listed[int(text) - 1]["id"])
         name = text.lower()
         return name if _ID.fullmatch(name) else conversation_of(name, [path.name for path in self._folders()])
+
+    async def refuse_private(self, conversation: str) -> None:
+        """Refuse a conversation in direct messages: what a chat asks and publishes names its id in the open.
+
+        Raises:
+            UsageError: it is one.
+        """
+        if self.conversations is None:
+            return
+        disk = Disk()
+        try:
+            async with open_catalogue(ConversationFolder(self.conversations, disk, SystemClock())) as catalogue:
+                room = await catalogue.room_of(ConversationId(conversation))
+        finally:
+            disk.close()
+        if room:
+            raise UsageError(
+                f"{conversation[:12]} is held in direct messages. Go on with it in the client in which it began."
+            )
 
     def commands(self) -> list[Named]:
         """Every command with what it does."""
