@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 from tenex.log import get_logger
 
 from .connection import ClientConnection, Request
-from .filters import Filter
+from .filters import DIRECT_KINDS, Filter
 from .history_buffer import HistoryBuffer
 from .pagination import ALLOWANCE, Pager
 from .retry import ReasonAction, RetryPolicy, read_answer
@@ -72,7 +72,10 @@ class Subscription:
         """The second from which the past is missing; None if nothing is."""
         if self.covered is None:
             return self.backlog_since
-        return int(max(self.wanted_since, self.covered - overlap))
+        since = int(self.covered - overlap)
+        # gift wraps are dated up to two days back (NIP-59), also those of the time without a connection
+        is_backdated = any(DIRECT_KINDS.intersection(wanted.get("kinds", ())) for wanted in self.filters)
+        return since if is_backdated else max(self.wanted_since, since)
 
     @property
     def wanted_since(self) -> int:

@@ -14,6 +14,7 @@ from tenex.nostr.req import CLOCKS_DIFFER, Subscription, replace_subscriptions
 from tests.fakes.faultrelay import FaultRelay, Peer
 
 from .kit import (
+    ALICE,
     BOB,
     FAST,
     LONG_AGO,
@@ -292,3 +293,18 @@ async def test_a_past_that_is_refused_for_good_is_never_covered(fault: FaultRela
     async with running(connection(fault.url), LONG_AGO, notes=NOTES) as relay:
         await until(lambda: relay.status().refused)
         assert received_until(relay) is None
+
+
+async def test_a_gift_wrap_of_a_gap_is_read_however_young_the_subscription_is(
+    fault: FaultRelay, received: Received
+) -> None:
+    """A first start asks for what is new from then on; wraps are dated up to two days back, and others are not."""
+    wraps = [{"kinds": [1059], "#p": [ALICE.public]}]
+    async with running(connection(fault.url, received), NOW - 60, notes=NOTES, wraps=wraps) as relay:
+        await covered(relay)
+        in_gap = note(kind=1059, by=BOB, at=NOW - 47 * 3600, tags=[["p", ALICE.public]])
+        old, new = note(at=NOW - 20 * 3600), note()
+        fault.stored += map(to_wire, (in_gap, old, new))
+        fault.peers[0].drop()
+        await received.has(in_gap, new)
+        assert old.id not in received.ids
