@@ -10,10 +10,10 @@ DEV := $(VENV)/.dev
 # Tests wait for processes and sockets: one more worker than there are cores, at most four.
 WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 3 ? cores + 1 : 4)))
 
-.PHONY: help demo test lint format eval bench soak mutants clean
+.PHONY: help demo test lint format eval bench interop-table soak mutants clean
 
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("tenex needs Python 3.11 or newer; this is %d.%d. Try: make PYTHON=python3.12" \
@@ -54,6 +54,9 @@ eval: $(BASE)  ## run the shipped scenarios with scripted models; ARGS=--json fo
 
 bench: $(DEV)  ## measure against the budgets of the design; ARGS=--quick for fewer turns
 	$(BIN)/python -m tests.benchmarks $(ARGS)
+
+interop-table: $(DEV)  ## compare our relay client with three libraries under faults; ARGS=--only=CLOSED for some rows
+	$(BIN)/python -m tests.interop.table $(ARGS)
 
 soak: $(DEV) mutants  ## the long sweeps
 	$(BIN)/python -m pytest -m soak $(ARGS)
