@@ -18,7 +18,9 @@ TenexError
 │   ├── InvalidEvent
 │   └── ModelRefused         its answer is of no use: refused, filtered, not to be read
 └── TransientError           no one needs to: it may pass                      exit 1, retryable
-    ├── AppendFailed         the disk did not take a record
+    ├── AppendFailed         the store did not take a record, or may have
+    │   ├── AppendConflict   another writer has appended: nothing was stored
+    │   └── HeldElsewhere    another worker writes the conversation now
     ├── RelayUnavailable
     └── ModelUnavailable
 """
@@ -170,7 +172,15 @@ class TransientError(TenexError):
 
 
 class AppendFailed(TransientError):
-    """The disk did not take a record; the conversation is suspended until its journal is read again."""
+    """The store did not take a record, or may have; the conversation is suspended until its journal is read again."""
+
+
+class AppendConflict(AppendFailed):
+    """Another writer has appended since the journal was read; nothing of this append is stored."""
+
+
+class HeldElsewhere(AppendFailed):
+    """Another worker writes the conversation now: it cannot be opened here, or was taken over and must be let go."""
 
 
 class RelayUnavailable(TransientError):

@@ -145,31 +145,42 @@ class Prompter(Protocol):
 
 
 class Journal(Protocol):
-    """One conversation's facts, in order. The seam for running on many machines."""
+    """One conversation's facts, in order, with one writer at a time.
+
+    A store of one machine has a lock for that, one of several a lease with a token that each append checks.
+    """
 
     @property
     def next_seq(self) -> int:
-        """The seq the next record must have."""
+        """The seq the next record must have, and the one that an append expects the store to be at."""
+
+    @property
+    def may_start(self) -> bool:
+        """Whether effects may start: no other process can become the writer of this conversation for a while yet."""
 
     async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
         """Make the records durable, each decision whole or not at all, in order.
 
         Raises:
-            AppendFailed: nothing may be assumed about what is on disk; open the journal again.
+            AppendConflict: another writer has appended since; nothing was stored. Open the journal again.
+            HeldElsewhere: another worker has taken the conversation over, with what was stored until then.
+            AppendFailed: nothing may be assumed about what is stored; open the journal again.
         """
 
     async def close(self) -> None:
-        """Close the file; a second call does nothing."""
+        """Let go of the journal; a second call does nothing."""
 
 
 class Journals(Protocol):
-    """All conversations on this disk."""
+    """All conversations of a store."""
 
     async def open(self, conversation: ConversationId) -> tuple[Journal, Sequence[Record]]:
         """The journal, made if missing, and what is to be folded: its records, or a snapshot and those after it.
 
         Raises:
-            StoreDamaged: the file holds what we did not write; it is quarantined, and the sentence names the path.
+            StoreDamaged: it holds what we did not write; it is quarantined, and the sentence names the place.
+            HeldElsewhere: another worker writes it now.
+            AppendFailed: the store cannot be used now.
         """
 
     async def show(self, conversation: Conversation) -> None:

@@ -7,11 +7,14 @@ All records of one decision are one append. The next decision, what is published
 wait for it; model calls and tools that only read do not. After a failed append the content of the file is unknown, so
 these are cancelled and the actor is suspended: it shows no state, keeps its signals, and starts no effect before it has
 read the journal again.
+
+Where several workers share a store, an actor whose conversation another one may write cancels all work and ends; its
+messages wait in `undeliverable`, for the case that this worker writes the conversation again.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,7 +26,7 @@ from tenex.core.config import Policy, Role
 from tenex.core.conversation import Conversation, fold
 from tenex.core.dispatch import cost_of_call, decide, unwanted_cost
 from tenex.core.effects import Effect, Key
-from tenex.core.errors import AppendFailed, StoreError, StoreOtherVersion
+from tenex.core.errors import AppendFailed, HeldElsewhere, StoreError, StoreOtherVersion
 from tenex.core.ids import ConversationId, EventId, Millis
 from tenex.core.inbox.decide import begins_within_a_thread, quotations_wanted
 from tenex.core.pending import pending
@@ -85,6 +88,8 @@ class ActorDependencies:
     """Where the words of other notes are found; None: they are not looked up."""
     pictures: Pictures | None = None
     """What loads pictures; None: they are not loaded."""
+    take_message: Callable[[MessageReceived, ConversationId], Awaitable[bool]] | None = None
+    """Whether a message is this conversation's, where several workers choose one for it: else it is handed on there."""
     views_due: set[ConversationId] = field(default_factory=set)
     """Conversations whose readable view is scheduled."""
 
@@ -112,11 +117,15 @@ class ConversationActor:
         """Signals being appended, with the last record of each."""
         self._unobserved: list[r.Record] = []
         """Records of an append whose result is unknown: no observer has received them."""
-        self._reconciler = Reconciler(conversation[:8], self._prepare, self.post, deps.spawn)
+        self._reconciler = Reconciler(conversation[:8], self._prepare, self.post, deps.spawn, self._may_start)
         self._watch = ClockWatch(deps.clock)
         self._view = ViewWriter(conversation, deps.journals, deps.clock, deps.spawn, deps.views_due)
         self._seal = partial(seal, sealer=deps.sealer, prompter=deps.prompter)
         self._stopping = asyncio.Event()
+        self._is_lost = False
+        """Another worker may write the conversation."""
+        self._may_start_again = False
+        """Effects are to be started that could not start for a while."""
         self._reopening = Backoff(*REOPEN_BACKOFF)
         self._reopens_in = 0.0
         """Seconds, after an error."""
@@ -176,6 +185,17 @@ class ConversationActor:
         self._stopping.set()
         self._wakeup.set()
 
+    def lose(self) -> None:
+        """Cancel every effect at once and end: another worker may write the conversation from now on."""
+        self._is_lost = True
+        self._reconciler.abandon()
+        self._wakeup.set()
+
+    def reconsider(self) -> None:
+        """Start the effects that could not start for a while."""
+        self._may_start_again = True
+        self._wakeup.set()
+
     async def run(self) -> None:
         """Run until idle or stopped; reopen the journal after an error."""
         try:
@@ -185,6 +205,8 @@ class ConversationActor:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._reopens_in):
                         await self._stopping.wait()
+        except HeldElsewhere as error:
+            log.info("conversation.held_elsewhere", conversation=self.id, reason=str(error))
         except StoreError as error:
             log.error("conversation.quarantined", conversation=self.id, reason=str(error))
             is_foreign = isinstance(error, StoreOtherVersion)
@@ -201,6 +223,8 @@ class ConversationActor:
             await self._open()
             while not await self._step():
                 pass
+        except HeldElsewhere:
+            raise
         except AppendFailed as error:
             self._reopens_in = self._reopening.next()
             log.error("conversation.suspended", conversation=self.id, reason=str(error), again_in=self._reopens_in)
@@ -300,9 +324,15 @@ class ConversationActor:
     async def _step(self) -> bool:
         """Decide the queued signals; True if the actor may end."""
         assert self._state is not None
+        if self._is_lost:
+            raise HeldElsewhere("the lease on this conversation has run out or was taken over")
+        if self._may_start_again:
+            self._may_start_again = False
+            self._reconciler.reconcile(pending(self._state))
         self._look_at_clock()
         if not self._signals:
             return await self._wait_for_signal()
+        await self._take_messages()
         await self._look_up_quotations(self._state)
         batch = list(islice(self._signals, self._batch))
         self._view.mark_not_durable()
@@ -321,6 +351,16 @@ class ConversationActor:
         if not self._look_at_clock():  # else timers would start with the old clock
             self._reconciler.reconcile(wanted)
         return False
+
+    async def _take_messages(self) -> None:
+        """Drop messages that another conversation has taken, whose worker saw their thread or room differently."""
+        take = self._deps.take_message
+        if take is None:
+            return
+        for signal in list(islice(self._signals, self._batch)):
+            if isinstance(signal, MessageReceived) and not await take(signal, self.id):
+                log.info("message.taken_elsewhere", conversation=self.id, event_id=signal.message.event_id)
+                self._signals.remove(signal)
 
     async def _look_up_quotations(self, state: Conversation) -> None:
         """Add to the next messages what they reply to or quote; they wait for it, so that their order is kept."""
@@ -473,6 +513,9 @@ class ConversationActor:
             return False
         self._retire(self)  # no await since the check above, so no signal is lost: a new actor takes the next one
         return True
+
+    def _may_start(self) -> bool:
+        return not self._is_lost and self._journal is not None and self._journal.may_start
 
     def _prepare(self, effect: Effect) -> Task:
         assert self._state is not None

@@ -1,7 +1,7 @@
 """The ConversationCoordinator: one long-running object that owns one actor per conversation in memory."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Key, Work
@@ -48,6 +48,30 @@ class ConversationCoordinator:
             for timer in held_timers(state) if state is not None else ():
                 actor.post(TimerFired(key=timer))
 
+    def take_over(
+        self, free: Iterable[ConversationId], unfinished: Container[ConversationId], is_recorded: Callable[[str], bool]
+    ) -> list[ConversationId]:
+        """Load those that no other worker writes and in which something is to be done; returns them.
+
+        Args:
+            free: conversations that can be opened here.
+            unfinished: those in which work is pending.
+            is_recorded: whether the message of an event is in a journal by now.
+        """
+        self._undeliverable.discard(is_recorded)
+        if self._is_draining:
+            return []
+        wanted = [name for name in free if name in unfinished or name in self._undeliverable]
+        taken = [name for name in wanted if name not in self._actors]
+        self.resume(taken)
+        return taken
+
+    def hand_over(self) -> None:
+        """End the actors in which nothing runs but timers: another worker goes on with them."""
+        for actor in self:
+            if actor.is_quiet:
+                actor.stop()
+
     def report_date(self, message: InboundMessage, *, is_guest: bool) -> None:
         """Notify the author, once, that a message is too old to be carried out."""
         self._undeliverable.report_date(message, self._deps.clock.now() // 1000, is_guest=is_guest)
@@ -55,6 +79,16 @@ class ConversationCoordinator:
     def unjournaled_since(self) -> int | None:
         """When the earliest message without a record was written, in seconds; None if there is none."""
         return self._undeliverable.since(signal for actor in self for signal in actor.queued)
+
+    def lose(self, conversation: ConversationId) -> None:
+        """Cancel all work of a conversation at once: another worker may write it from now on."""
+        if conversation in self._actors:
+            self._actors[conversation].lose()
+
+    def reconsider(self, conversation: ConversationId) -> None:
+        """Start what may start again after a time in which nothing could."""
+        if conversation in self._actors:
+            self._actors[conversation].reconsider()
 
     def conversation(self, conversation: ConversationId) -> Conversation | None:
         """The state of a conversation that is in memory; None for one that is not."""

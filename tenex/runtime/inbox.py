@@ -183,6 +183,34 @@ class Inbox:
                 self.receive(reply)
         return verdict
 
+    def look_again(self, conversation: ConversationId) -> None:
+        """Go by the directory where another worker has written: which conversation of its room is the newest there.
+
+        Early replies are received once more, because it may have recorded their thread.
+        """
+        self._ask_for_newest(self._directory.room_of(conversation))
+        early = self._early
+        self._early = OrderedDict()
+        for message in early.values():
+            self.receive(message)
+
+    def hand_on(self, signal: MessageReceived, wrong: ConversationId, right: ConversationId) -> None:
+        """Deliver a message to the conversation for which another worker took it, which is not the one chosen here."""
+        _remember(self._conversations, signal.message.event_id, right)
+        room = signal.message.room
+        newest = self._newest.get(room)
+        if newest is not None and newest[0] == wrong:
+            self._ask_for_newest(room)
+            if room in self._newest:  # that conversation has not begun, and never will
+                self.add_room(room, right, newest[1])
+        self._coordinator.deliver(right, signal)
+
+    def _ask_for_newest(self, room: str) -> None:
+        """Have the directory say which conversation of a room is the newest, where it knows the one chosen here."""
+        newest = self._newest.get(room)
+        if newest is not None and self._directory.room_of(newest[0]) == room:
+            del self._newest[room]
+
     def delete(self, event_id: EventId, author: PublicKey) -> None:
         """Take back a message whose author deleted its event, as far as no work has begun on it."""
         if not self.knows(author):

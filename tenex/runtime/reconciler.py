@@ -40,8 +40,17 @@ Spawn = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 class Reconciler:
     """The tasks of one conversation."""
 
-    def __init__(self, name: str, prepare: Prepare, post: Callable[[Signal], None], spawn: Spawn) -> None:
+    def __init__(
+        self,
+        name: str,
+        prepare: Prepare,
+        post: Callable[[Signal], None],
+        spawn: Spawn,
+        may_start: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Prepare; nothing starts before `reconcile` or `start_early`, nor while `may_start` gives False."""
         self._name = name
+        self._may_start = may_start
         self._prepare = prepare
         self._post = post
         self._spawn = spawn
@@ -70,16 +79,19 @@ class Reconciler:
         """Start what is missing, cancel what is no longer wanted."""
         for key in [key for key in self._running if key not in wanted]:
             self._discard(key).cancel()
+        may_start = self._may_start()
         for key, effect in wanted.items():
-            if key not in self._running and (not self.is_draining or isinstance(effect, Publish)):
+            if key not in self._running and may_start and (not self.is_draining or isinstance(effect, Publish)):
                 self._start(effect)
             elif isinstance(effect, KindEffect) and key in self._nodes:
                 self._nodes[key].see(effect)
 
     def start_early(self, wanted: Mapping[Key, Effect]) -> None:
         """Start what is missing and may start before the records that want it are durable."""
+        if self.is_draining or not self._may_start():
+            return
         for key, effect in wanted.items():
-            if key not in self._running and not self.is_draining and may_start_early(effect):
+            if key not in self._running and may_start_early(effect):
                 self._early.add(key)
                 self._start(effect)
 
@@ -107,6 +119,10 @@ class Reconciler:
 
     async def _run(self, key: Key, task: Task, step: Step) -> None:
         STEP.set(step)
+        if not self._may_start():  # no more: the process was stopped before this turn of the event loop
+            if self._running.get(key) is asyncio.current_task():
+                self._discard(key)
+            return
         signal = await task()
         if self._running.get(key) is asyncio.current_task():  # else it was cancelled and discarded
             self._finished.add(key)
@@ -142,6 +158,11 @@ class Reconciler:
             self._nodes[key].is_busy if key in self._nodes else key.work not in (Work.TIMER, Work.PUBLISH)
             for key in running
         )
+
+    def abandon(self) -> None:
+        """Cancel every task without waiting for it; `cancel` waits."""
+        for task in self._running.values():
+            task.cancel()
 
     async def cancel(self) -> None:
         """Cancel every task and wait until all have ended."""

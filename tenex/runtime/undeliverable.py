@@ -117,10 +117,24 @@ class Undeliverable:
         if isinstance(signal, MessageReceived):
             self._dropped.append(signal.message.created_at)
 
+    def discard(self, is_recorded: Callable[[str], bool]) -> None:
+        """Forget the messages that another worker has recorded meanwhile, by the ids of their events."""
+        for conversation, stored in list(self._stored.items()):
+            kept = [signal for signal in stored.messages if not is_recorded(signal.message.event_id)]
+            if not kept:
+                del self._stored[conversation]
+            elif len(kept) < len(stored.messages):
+                stored.messages = deque(kept, maxlen=KEPT)
+                stored.since = min(signal.message.created_at for signal in kept)
+
     def take(self, conversation: ConversationId) -> Iterator[MessageReceived]:
         """Remove and return the messages of a conversation, in order of arrival."""
         stored = self._stored.pop(conversation, None)
         return iter(stored.messages if stored is not None else ())
+
+    def __contains__(self, conversation: ConversationId) -> bool:
+        """Whether a conversation has dead letters."""
+        return conversation in self._stored
 
     def __iter__(self) -> Iterator[ConversationId]:
         """The conversations with dead letters."""

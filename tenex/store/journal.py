@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final, Self
 
-from tenex.core.errors import AppendFailed, InternalError
+from tenex.core.errors import AppendConflict, AppendFailed, InternalError
 from tenex.core.ports import Clock
 from tenex.core.records import Record
 from tenex.core.snapshot import SnapshotRecord
@@ -75,6 +75,11 @@ class FileJournal:
         return self._next_seq
 
     @property
+    def may_start(self) -> bool:
+        """Always: the lock of the folder is held for as long as this process lives."""
+        return True
+
+    @property
     def length(self) -> int:
         """Bytes that are durable, in all files together."""
         return self._earlier + self._length
@@ -95,8 +100,9 @@ class FileJournal:
         A cancelled call has either appended everything or failed by the time it raises.
 
         Raises:
-            AppendFailed: the disk did not take them, or another process has changed the file. Every later append
-                fails too; open the journal again.
+            AppendConflict: another process has changed the file; nothing was written.
+            AppendFailed: the disk did not take them. After either error every later append fails too; open the journal
+                again.
             InternalError: a record has another seq than the next, or cannot be stored; nothing was written.
         """
         async with self._turn:
@@ -168,7 +174,7 @@ class FileJournal:
                 found = os.fstat(self._descriptor)
                 if found.st_size != self._length or not found.st_nlink or self._has_successor():
                     self._dead = f"{self.path} was changed or removed by another process; open it again."
-                    raise AppendFailed(self._dead)
+                    raise AppendConflict(self._dead)
                 try:
                     self._flush(self._descriptor, data)
                 except OSError:
@@ -181,7 +187,8 @@ class FileJournal:
                 f"{self.path} did not take {len(data)} bytes: {fault.strerror}. Free some space or repair the disk; "
                 "the conversation continues when it is opened again."
             )
-            raise AppendFailed(self._dead) from fault
+            is_theirs = isinstance(fault, FileExistsError)  # another process has made the file
+            raise (AppendConflict if is_theirs else AppendFailed)(self._dead) from fault
         self._length += len(data)
         self._next_seq = next_seq
         self._is_new = False
@@ -223,7 +230,7 @@ class FileJournal:
             with self._alone(descriptor):
                 if self.path.stat().st_size != self._length or self._has_successor():
                     self._dead = f"{self.path} was changed by another process; open it again."
-                    raise AppendFailed(self._dead)
+                    raise AppendConflict(self._dead)
                 data = self._codec.encode_decisions([[snapshot]])
                 again, _, _ = self._codec.decode_lines(data)
                 if self._codec.encode_decisions([again]) != data:

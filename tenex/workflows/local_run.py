@@ -120,6 +120,11 @@ class MemoryJournal:
         """The seq the next record must have."""
         return len(self._records) + 1
 
+    @property
+    def may_start(self) -> bool:
+        """Always: no one else has it."""
+        return True
+
     async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
         """Keep the records."""
         self._records.extend(record for decision in decisions for record in decision)

@@ -16,7 +16,7 @@ from typing import Any
 from tenex.core.config import PeerGroup, Policy
 from tenex.core.conversation import Conversation, Run, fold
 from tenex.core.effects import Evaluate
-from tenex.core.errors import AppendFailed
+from tenex.core.errors import AppendFailed, HeldElsewhere
 from tenex.core.identity.records import ConversationStarted
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.memory.transcript import entries_for
@@ -37,7 +37,7 @@ from tenex.core.ports import (
     ignore_text,
 )
 from tenex.core.records import Record
-from tenex.core.signals import Evaluated, InboundMessage
+from tenex.core.signals import Evaluated, InboundMessage, MessageReceived
 from tenex.runtime.actor import ActorDependencies
 from tenex.runtime.coordinator import ConversationCoordinator
 from tenex.runtime.daily_limits import DailyLimits, quote_tokens
@@ -62,6 +62,10 @@ class MemoryJournal:
     @property
     def next_seq(self) -> int:
         return sum(map(len, self._book)) + 1
+
+    @property
+    def may_start(self) -> bool:
+        return self._world.may_start
 
     async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
         self._world.must(not self.is_dead, "a journal that failed was written to")
@@ -113,6 +117,11 @@ class World:
         self.appends = 0
         self.append_time = 0.0002
         self.fail_append: Callable[[int], int | None] | None = None
+        self.may_start = True
+        self.is_held_elsewhere = False
+        """Another worker writes the conversations."""
+        self.taken_elsewhere: dict[str, ConversationId] = {}
+        """The other conversations that have taken messages, by their events."""
         self.published: dict[str, UnsignedEvent] = {}
         self.order: list[str] = []
         self.sent: Counter[str] = Counter()
@@ -147,6 +156,8 @@ class World:
     # ---- ports ----
 
     async def open(self, conversation: ConversationId) -> tuple[MemoryJournal, list[Record]]:
+        if self.is_held_elsewhere:
+            raise HeldElsewhere("another worker writes it")
         book = self.books.setdefault(conversation, [])
         return MemoryJournal(book, self), self.records(conversation=conversation)
 
@@ -282,6 +293,13 @@ class World:
             daily=daily,
             functions=self.functions,
         )
+
+        async def take_message(signal: MessageReceived, conversation: ConversationId) -> bool:
+            owner = self.taken_elsewhere.get(signal.message.event_id, conversation)
+            if owner != conversation:
+                inbox.hand_on(signal, conversation, owner)
+            return owner == conversation
+
         around = ActorDependencies(
             journals=self,
             executors=stages,
@@ -292,6 +310,7 @@ class World:
             policy=lambda: self.policy,
             observers=(daily, observer),
             spawn=spawn,
+            take_message=take_message,
         )
         coordinator = ConversationCoordinator(around)
         beginners = self.policy.begun_by_mention

@@ -28,7 +28,8 @@ class Harness:
         self.posted: list[Signal] = []
         self._ends: dict[Key, asyncio.Event] = {}
         self.tasks: list[asyncio.Task[None]] = []
-        self.reconciler = Reconciler("here", self._prepare, self.posted.append, self._spawn)
+        self.may_start = True
+        self.reconciler = Reconciler("here", self._prepare, self.posted.append, self._spawn, lambda: self.may_start)
 
     def wants(self, *effects: Effect) -> None:
         self.reconciler.reconcile({effect.key: effect for effect in effects})
@@ -61,6 +62,22 @@ class Harness:
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         self.tasks.append(asyncio.create_task(work, name=name))
         return self.tasks[-1]
+
+
+async def test_what_may_start_no_more_when_its_turn_comes_begins_when_it_may_again() -> None:
+    """As where the process was stopped in between, and another worker may write the conversation."""
+    harness = Harness()
+    harness.wants(ROUTE, TIMER)
+    harness.may_start = False
+    await asyncio.wait(harness.tasks)
+    harness.wants(ROUTE, TIMER)
+    assert (harness.counts, len(harness.tasks), harness.posted) == ((0, 0), 2, [])
+    harness.may_start = True
+    harness.wants(ROUTE, TIMER)
+    assert harness.counts == (1, 1)
+    await asyncio.sleep(0)
+    assert await harness.end(ROUTE.key) == TimerFired(key=ROUTE.key)
+    await harness.reconciler.cancel()
 
 
 async def test_it_counts_what_is_in_flight_without_timers_and_steps_without_words() -> None:

@@ -81,6 +81,7 @@ class Journals:
         self.appends = 0
         self.at: tuple[int, str] | None = None
         self.next_seq = 1
+        self.may_start = True
 
     async def open(self, _: ConversationId) -> "tuple[Journals, Sequence[Record]]":
         records = self.records()
