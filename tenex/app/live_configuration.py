@@ -28,16 +28,26 @@ class LiveConfiguration:
 
     def __init__(self, first: Configuration) -> None:
         self.now = first
+        self._daemons = 1
         self._closing: set[asyncio.Task[None]] = set()
 
     def change(self, configuration: Configuration) -> None:
         """Replace the configuration; running calls keep the model client they began with, which is then closed."""
         before = self.now.model
         self.now = configuration
+        self.share(self._daemons)
         if isinstance(before, ModelClient) and before is not configuration.model:
             task = asyncio.create_task(before.close(), name="close models of a reload")
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
+
+    def share(self, daemons: int) -> None:
+        """Have so many daemons, of which this is one, share the limits of the model providers."""
+        is_changed = daemons != self._daemons or daemons > 1
+        self._daemons = daemons
+        model = self.now.model
+        if is_changed and isinstance(model, ModelClient):
+            model.share(daemons)
 
     def providers(self) -> list[dict[str, Any]]:
         """The load of each model provider."""

@@ -57,6 +57,8 @@ class ModelClient:
         """Clients with a key that was refused; calls of theirs may be under way."""
         self._models: dict[str, Model] = {}
         self._prices: dict[str, Price | None] = {}
+        self._daemons = 1
+        """How many share the limits of the providers."""
         self._active = 0
         self._idle = asyncio.Event()
 
@@ -193,10 +195,18 @@ class ModelClient:
                 requests_per_minute=config.requests_per_minute,
                 tokens_per_minute=config.tokens_per_minute,
             )
+            if self._daemons > 1:
+                queue.share(self._daemons)
             self._connections[config.name] = make_provider(config), queue
         provider, queue = self._connections[config.name]
         model = make_model(config, provider, own[1])
         return self._wrap(ProviderModel(name, self._config, config, model, queue), config)
+
+    def share(self, daemons: int) -> None:
+        """Keep to the part of each provider's limits that one of so many daemons has."""
+        self._daemons = daemons
+        for _, queue in self._connections.values():
+            queue.share(daemons)
 
     def status(self) -> tuple[ProviderStatus, ...]:
         """The load of each provider in use. Must be called within the event loop."""

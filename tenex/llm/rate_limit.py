@@ -38,16 +38,16 @@ class RateWindow:
     """A sliding window of one minute: any 60 seconds in a row stay within the limit; None is no limit."""
 
     def __init__(self, limit: int | None) -> None:
-        self._limit = limit
+        self.limit = limit
         self._spent: deque[UsageWindow] = deque()
 
     def wait(self, amount: int, now: float) -> float:
         """Seconds until `amount` fits; an amount above the whole limit fits an empty window."""
-        if self._limit is None:
+        if self.limit is None:
             return 0.0
         while self._spent and self._spent[0].at + MINUTE <= now:
             self._spent.popleft()
-        over = sum(spent.amount for spent in self._spent) + amount - self._limit
+        over = sum(spent.amount for spent in self._spent) + amount - self.limit
         until = now
         for spent in self._spent:
             if over <= 0:
@@ -59,7 +59,7 @@ class RateWindow:
     def add(self, amount: int, now: float) -> UsageWindow:
         """Count an amount from now on; the entry may be corrected once the true amount is known."""
         entry = UsageWindow(at=now, amount=amount)
-        if self._limit is not None:
+        if self.limit is not None:
             self._spent.append(entry)
         return entry
 
@@ -99,9 +99,11 @@ class ProviderQueue:
         tokens_per_minute: int | None = None,
     ) -> None:
         self.name = name
+        self._limits = (concurrency, requests_per_minute, tokens_per_minute)
         self._concurrency = concurrency
         self._guest_share = max(1, concurrency // 2) if concurrency else None
-        self._requests, self._tokens = RateWindow(requests_per_minute), RateWindow(tokens_per_minute)
+        self._requests = RateWindow(requests_per_minute)
+        self._tokens = RateWindow(tokens_per_minute)
         self._queue: FairQueue[_Waiter] = FairQueue()
         self._open_at: dict[str, float] = {}
         """When a model may be called again, by its name; "" is for all of them."""
@@ -136,6 +138,14 @@ class ProviderQueue:
         if model in self._open_at or "" in self._open_at:
             self._open_at.pop(model, None)
             self._open_at.pop("", None)
+            self._serve()
+
+    def share(self, daemons: int) -> None:
+        """Keep to the part of the limits that one of so many daemons has, and to one call at least."""
+        parts = [limit and max(1, limit // daemons) for limit in self._limits]
+        self._concurrency, self._requests.limit, self._tokens.limit = parts
+        self._guest_share = max(1, self._concurrency // 2) if self._concurrency else None
+        if self._queue:
             self._serve()
 
     @asynccontextmanager

@@ -63,6 +63,32 @@ def test_calls_start_in_order_as_soon_as_the_limits_permit(
     assert starts(turns, **given) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("daemons", "expected"),
+    [(1, [0, 0, 0, 0, 60, 60]), (2, [0, 0, 60, 60, 120, 120]), (9, [0, 60, 120, 180, 240, 300])],
+)
+def test_daemons_that_share_a_provider_have_each_its_part_and_one_call_at_least(
+    daemons: int, expected: list[float]
+) -> None:
+    for turns in (
+        ProviderQueue("p", requests_per_minute=4),
+        ProviderQueue("p", tokens_per_minute=4),
+        ProviderQueue("p", concurrency=4),
+    ):
+        turns.share(daemons)
+        assert starts(turns, calls=6, lasting=60.0, tokens=1) == expected
+    unlimited = ProviderQueue("p")
+    unlimited.share(daemons)
+    assert starts(unlimited, calls=3) == [0, 0, 0]
+
+
+def test_what_was_shared_is_whole_again() -> None:
+    turns = ProviderQueue("p", concurrency=4)
+    turns.share(2)
+    turns.share(1)
+    assert starts(turns, calls=5, lasting=1.0) == [0, 0, 0, 0, 1]
+
+
 @virtual_time
 async def test_a_pause_holds_everybody_but_a_call_a_person_wants_now() -> None:
     turns = ProviderQueue("p", concurrency=1)
