@@ -19,6 +19,9 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 NO_SKIPS = bool(os.environ.pop("TENEX_NO_SKIPS", ""))  # taken out, because programs under test read all of TENEX_*
 """Set where everything tests need is there, in CI: a test that did not run must not look like one that passed."""
 
+POSTGRES = os.environ.pop("TENEX_TEST_POSTGRES", "")
+"""The address of a server for the tests that need one; taken out for the same reason."""
+
 settings.register_profile("unhurried", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
@@ -28,14 +31,17 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist: the variable is gone when it starts."""
+    """Tell a worker of pytest-xdist: the variables are gone when it starts."""
     node.workerinput["no_skips"] = NO_SKIPS
+    node.workerinput["postgres"] = POSTGRES
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Hear it, as a worker."""
-    global NO_SKIPS
-    NO_SKIPS = bool(NO_SKIPS or getattr(config, "workerinput", {}).get("no_skips"))
+    """Take them, as a worker."""
+    global NO_SKIPS, POSTGRES
+    given = getattr(config, "workerinput", {})
+    NO_SKIPS = bool(NO_SKIPS or given.get("no_skips"))
+    POSTGRES = POSTGRES or given.get("postgres", "")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -21,8 +21,8 @@ from tenex.core.records import Record
 from tenex.log import get_logger
 
 from . import schema, sqlite
+from .conversations import Conversations
 from .index_row import Known, News, Row, as_import, news_of, summarise
-from .repository import ConversationFolder
 from .schema import UNKNOWN_LENGTH, Batch
 from .search import Filter, listed
 from .sqlite import Tables
@@ -65,7 +65,7 @@ class Index:
         """
         self._is_foreign = is_foreign
         self._tables = Tables(path, self._lose, self._start_rebuild)
-        self._folder: ConversationFolder | None = None
+        self._folder: Conversations | None = None
         self._latest: dict[ConversationId, Row] = {}
         """What was noted during a rebuild."""
         self._partly: set[ConversationId] = set()
@@ -188,12 +188,38 @@ class Index:
             self._tables.report(fault)
             raise StoreError(f"{self._tables.path} cannot be read now: {fault}") from fault
 
+    def holds(self, conversation: ConversationId) -> bool:
+        """Whether a conversation is in it."""
+        is_waiting = any(conversation in batch.rows for batch in (self._waiting, self._going))
+        return is_waiting or self._tables.ask(_STARTED, conversation) is not None
+
     @property
     def is_whole(self) -> bool:
         """Whether every conversation is in it: not while a lost index is being filled again."""
         return self._whole is None
 
-    async def catch_up(self, folder: ConversationFolder, shown: Shown = iter) -> list[ConversationId]:
+    async def refresh(
+        self, folder: Conversations, lengths: Mapping[ConversationId, int]
+    ) -> tuple[list[Row], set[ConversationId]]:
+        """Read what other processes have appended to these journals.
+
+        Returns:
+            The rows that are new, and which of the conversations are unfinished, or cannot be read.
+        """
+        indexed = await self.ask(lambda connection: schema.known(connection, lengths))
+        rows: list[Row] = []
+        unfinished = {name for name, row in indexed.items() if not row.settled}
+        for name in [name for name in lengths if name not in indexed or indexed[name].bytes != lengths[name]]:
+            row = await self._read(folder, name, lengths[name], indexed.get(name))
+            if row is not None:
+                rows.append(row)
+            if row is not None and row.settled:
+                unfinished.discard(name)
+            else:
+                unfinished.add(name)
+        return rows, unfinished
+
+    async def catch_up(self, folder: Conversations, shown: Shown = iter) -> list[ConversationId]:
         """Read what the index does not know, also all of it where the index is new; returns what is unfinished.
 
         A conversation that cannot be read counts as unfinished: opening it reports why. If the index is lost later,
@@ -259,7 +285,7 @@ class Index:
 
     async def _read_each(
         self,
-        folder: ConversationFolder,
+        folder: Conversations,
         wanted: Mapping[ConversationId, Known | None],
         lengths: Mapping[ConversationId, int],
         shown: Shown = iter,
@@ -267,7 +293,8 @@ class Index:
         """Index the journals; returns the conversations that are settled."""
         settled: set[ConversationId] = set()
         for name in shown(list(wanted)):
-            if await self._read(folder, name, lengths[name], wanted[name]):
+            row = await self._read(folder, name, lengths[name], wanted[name])
+            if row is not None and row.settled:
                 settled.add(name)
             if len(self._waiting) > WAITING_MOST:
                 await self.flush()
@@ -275,13 +302,14 @@ class Index:
             log.info("index.caught_up", read=len(wanted), of=len(lengths))
         return settled
 
-    async def _read(self, folder: ConversationFolder, name: ConversationId, length: int, known: Known | None) -> bool:
+    async def _read(self, folder: Conversations, name: ConversationId, length: int, known: Known | None) -> Row | None:
+        """Index a journal; None where it cannot be read."""
         while True:
             try:
                 found = await gather(folder, name, length, known if self._whole is None else None, self._is_foreign)
             except (StoreError, UsageError, ValueError, LookupError):
                 self._partly.add(name)
-                return False
+                return None
             latest = self._latest.get(name, found.row)
             went_on = latest.seq > found.row.seq  # and that would be forgotten
             if not went_on and (found.is_complete or self._whole is None):
@@ -292,7 +320,7 @@ class Index:
             if self._whole is not None:
                 self._whole.add(name)
         self._add(row, found.news, replaces=found.replaces)
-        return row.settled
+        return row
 
     def _knows_in_part(self, conversation: ConversationId) -> bool:
         return conversation in self._partly or (self._whole is not None and conversation not in self._whole)
@@ -308,7 +336,7 @@ class Index:
             task = asyncio.get_running_loop().create_task(self._rebuild(self._folder), name="index.rebuild")
             self._rebuilding = task
 
-    async def _rebuild(self, folder: ConversationFolder) -> None:
+    async def _rebuild(self, folder: Conversations) -> None:
         try:
             while self._is_lost:
                 self._is_lost = False
@@ -389,7 +417,7 @@ class Gathered:
 
 
 async def gather(
-    folder: ConversationFolder,
+    folder: Conversations,
     conversation: ConversationId,
     length: int,
     known: Known | None = None,

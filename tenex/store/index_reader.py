@@ -16,9 +16,9 @@ from tenex.core.ids import ConversationId, EventId
 from tenex.core.port_values import Passage
 
 from . import schema
+from .conversations import Conversations
 from .index import Shown, gather
 from .index_row import Known, Row
-from .repository import ConversationFolder
 from .schema import Batch
 from .search import Filter, Found, listed, messages_before, search
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 class Catalogue:
     """What is known of a folder's conversations."""
 
-    def __init__(self, folder: ConversationFolder, shown: Shown) -> None:
+    def __init__(self, folder: Conversations, shown: Shown) -> None:
         self._folder = folder
         self._shown = shown
         self._connection: sqlite3.Connection | None = None
@@ -147,7 +147,7 @@ class Catalogue:
 
 
 @asynccontextmanager
-async def open_catalogue(folder: ConversationFolder, shown: Shown = iter) -> AsyncIterator[Catalogue]:
+async def open_catalogue(folder: Conversations, shown: Shown = iter) -> AsyncIterator[Catalogue]:
     """A folder's catalogue, for as long as the block lasts; needs no lock."""
     catalogue = Catalogue(folder, shown)
     try:
@@ -157,7 +157,7 @@ async def open_catalogue(folder: ConversationFolder, shown: Shown = iter) -> Asy
         catalogue.close()
 
 
-async def read_one(folder: ConversationFolder, conversation: ConversationId) -> sqlite3.Connection:
+async def read_one(folder: Conversations, conversation: ConversationId) -> sqlite3.Connection:
     """Private tables that hold one conversation alone, read from its journal.
 
     Raises:

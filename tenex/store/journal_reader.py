@@ -355,7 +355,7 @@ def _accept(file: _NewestFile, stamp: str, remedy: str, flushed: FsyncTracker) -
     with _written(file.path):
         torn = _keep_torn_tail(file, stamp)
         _make_durable(file, flushed)
-    _note_lost_end(file.view, file.path, file.records[-1].seq if file.records else 0)
+    note_lost_end(file.view, file.path, file.records[-1].seq if file.records else 0)
     return Loaded(
         records=file.records,
         length=file.length,
@@ -432,18 +432,20 @@ def _first_seq(path: Path) -> int:
 
 
 def views_ahead(folder: Path) -> list[Path]:
-    """The copies in a conversation's folder of views that covered more than its journal."""
+    """The copies in a conversation's folder, which may be missing, of views that covered more than its journal."""
+    if not folder.is_dir():
+        return []
     return [path for path in sorted(folder.iterdir()) if _AHEAD.fullmatch(path.name)]
 
 
-def _note_lost_end(view: Path, journal: Path, last: int) -> None:
+def note_lost_end(view: Path, journal: Path, last: int) -> None:
     """Where the view, which may be missing, covers records after the journal's last, log it and keep a copy, once.
 
     Those records were durable and were shown to users. An end of zeros, or an older copy put in the journal's place,
     looks like a journal that ends there; only the view knows better, and it is about to be overwritten.
     """
     with suppress(OSError):
-        covered = _covered_by(view)
+        covered = covered_by(view)
         if covered <= last:
             return
         log.warning("journal.truncated", path=str(journal), seq=last, view=covered)
@@ -452,7 +454,7 @@ def _note_lost_end(view: Path, journal: Path, last: int) -> None:
             atomic.keep(view, label, view.read_bytes())
 
 
-def _covered_by(view: Path) -> int:
+def covered_by(view: Path) -> int:
     """The seq of the last record that a view covers; 0 where it does not say."""
     descriptor = os.open(view, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:

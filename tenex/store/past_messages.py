@@ -15,11 +15,11 @@ from tenex.core.errors import StoreError, TenexError, UsageError
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
 from tenex.core.port_values import Passage, Passages, PassagesFound, Quotation
 
+from .conversations import Conversations
 from .index import Index
 from .index_reader import read_one
 from .index_row import Row
 from .reading_rights import readable
-from .repository import ConversationFolder
 from .search import Filter, Found, listed, search
 from .search_words import CLOSE, OPEN, match_of, shown
 
@@ -66,7 +66,7 @@ T = TypeVar("T")
 class PastMessages:
     """The messages of all conversations. Of the asking one also those that the index lacks: its journal is read."""
 
-    def __init__(self, index: Index, folder: ConversationFolder) -> None:
+    def __init__(self, index: Index, folder: Conversations) -> None:
         self._index = index
         self._folder = folder
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
 from tenex.core.conversation import Conversation
@@ -16,11 +16,13 @@ from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock
 from tenex.core.records import Record
 from tenex.core.rollback.whole import ConversationForked
-from tenex.core.snapshot import StateSnapshot
+from tenex.core.snapshot import SnapshotRecord, StateSnapshot
 from tenex.core.state import State
 from tenex.log import get_logger
 
 from . import atomic, segments
+from .contents import Contents, read_contents, write_contents
+from .conversations import Worker
 from .disk import Disk
 from .format import CONVERSATION
 from .journal import FILE_BYTES, FileJournal
@@ -53,18 +55,18 @@ class ConversationFolder:
         self._journals: WeakValueDictionary[str, FileJournal] = WeakValueDictionary()
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
+    @property
+    def place(self) -> str:
+        """Where the records are."""
+        return str(self.root)
+
     def path(self, conversation: str) -> Path:
         """A conversation's own folder, whether it exists or not.
 
         Raises:
             UsageError: that is not a conversation's id.
         """
-        if not _ID.fullmatch(conversation):
-            raise UsageError(
-                f"{conversation[:80]!r} is not a conversation's id: it must be 64 lower-case hex digits. "
-                "`tenex conversations list` shows them."
-            )
-        return self.root / conversation
+        return path_in(self.root, conversation)
 
     async def open(self, conversation: ConversationId) -> tuple[FileJournal, list[Record]]:
         """A conversation's journal, to be written to, and the records to fold; they may begin with a snapshot.
@@ -165,17 +167,7 @@ class ConversationFolder:
         Returns:
             Whether the journal goes on in a new file, and still ends with the last record of that state.
         """
-        journal = self._journals.get(conversation.id)
-        seq = conversation.next_seq
-        if journal is None or not journal.is_long or journal.next_seq != seq:
-            return False
-        if conversation.work.runs and journal.file_length < WORKING * FILE_BYTES:
-            return False
-        try:
-            return await journal.rotate(StateSnapshot.of(conversation)) and journal.next_seq == seq
-        except (OSError, TenexError) as fault:
-            log.error("journal.not_rotated", conversation=conversation.id, reason=str(fault))
-            return False
+        return await rotate_if_long(self._journals.get(conversation.id), conversation)
 
     def length(self, conversation: ConversationId) -> int:
         """Durable bytes of a journal that is open here, for the index; 0 where it is not."""
@@ -190,6 +182,17 @@ class ConversationFolder:
         """
         return await self._disk.run(_lengths, self.root)
 
+    async def size(self, conversation: ConversationId) -> int:
+        """Bytes of a journal, also of one that another process writes; 0 where there is none."""
+        try:
+            return (await asyncio.to_thread(segments.stat_all, str(self.path(conversation))))[0]
+        except OSError:
+            return 0
+
+    async def workers(self) -> Sequence[Worker]:
+        """None: the lock of the folder admits one daemon."""
+        return ()
+
     async def behind(self) -> list[ConversationId]:
         """The conversations whose readable view is missing or older than their journal: a process ended between."""
         return await self._disk.run(_behind, self.root)
@@ -197,6 +200,36 @@ class ConversationFolder:
     async def quarantined(self) -> dict[ConversationId, str]:
         """The conversations that could not be read when they were last opened, each with the sentence why."""
         return await self._disk.run(_marks, self.root)
+
+    async def last_written(self) -> int | None:
+        """The second in which a journal was last written; None where there is none."""
+        return await asyncio.to_thread(_last_written, self.root)
+
+    async def contents(self, conversation: ConversationId) -> Contents:
+        """The journal byte for byte; nothing where there is none.
+
+        Raises:
+            StoreDamaged: it is not whole.
+        """
+        path = self.path(conversation)
+        if not await self._disk.run(segments.numbers, path):
+            return []
+        _, loss = await self.read_left(conversation)
+        if loss:
+            raise StoreDamaged(loss)
+        return await self._disk.run(read_contents, path)
+
+    async def put(self, conversation: ConversationId, there: Contents, wanted: Contents) -> None:
+        """Continue a journal that is not open from what is there to what is wanted.
+
+        Raises:
+            StoreError: the disk did not take it; a second call goes on.
+        """
+        path = self.path(conversation)
+        try:
+            await self._disk.run(write_contents, path, there, wanted)
+        except OSError as fault:
+            raise StoreError(f"{path} cannot be written: {fault.strerror}. Free some space, and try again.") from fault
 
     async def close(self) -> None:
         """Close every journal that is open here."""
@@ -207,6 +240,57 @@ class ConversationFolder:
         journal = self._journals.pop(conversation, None)
         if journal is not None:
             await journal.close()
+
+
+def path_in(root: Path, conversation: str) -> Path:
+    """A conversation's own folder, whether it exists or not.
+
+    Raises:
+        UsageError: that is not a conversation's id.
+    """
+    if not _ID.fullmatch(conversation):
+        raise UsageError(
+            f"{conversation[:80]!r} is not a conversation's id: it must be 64 lower-case hex digits. "
+            "`tenex conversations list` shows them."
+        )
+    return root / conversation
+
+
+class RotatingJournal(Protocol):
+    """A journal that may go on after a snapshot."""
+
+    @property
+    def next_seq(self) -> int:
+        """The seq the next record must have."""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is time for a snapshot."""
+
+    @property
+    def file_length(self) -> int:
+        """Bytes since the last one."""
+
+    async def rotate(self, snapshot: SnapshotRecord) -> bool:
+        """Go on after a snapshot; False where it is not of the last record."""
+
+
+async def rotate_if_long(journal: RotatingJournal | None, conversation: Conversation) -> bool:
+    """Have a journal that is long go on after a snapshot of the state, which is read before the first await.
+
+    Returns:
+        Whether it goes on after it, and still ends with the last record of that state.
+    """
+    seq = conversation.next_seq
+    if journal is None or not journal.is_long or journal.next_seq != seq:
+        return False
+    if conversation.work.runs and journal.file_length < WORKING * FILE_BYTES:
+        return False
+    try:
+        return await journal.rotate(StateSnapshot.of(conversation)) and journal.next_seq == seq
+    except (OSError, TenexError) as fault:
+        log.error("journal.not_rotated", conversation=conversation.id, reason=str(fault))
+        return False
 
 
 def misnamed(conversation: ConversationId, records: Sequence[Record]) -> str:
@@ -261,6 +345,11 @@ def _behind(root: Path) -> list[ConversationId]:
         if shown < written:
             behind.append(name)
     return behind
+
+
+def _last_written(root: Path) -> int | None:
+    times = [int(path.stat().st_mtime) for path in root.glob(segments.ANY_FILE) if _ID.fullmatch(path.parent.name)]
+    return max(times, default=None)
 
 
 def _marks(root: Path) -> dict[ConversationId, str]:

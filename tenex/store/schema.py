@@ -402,9 +402,14 @@ def forget(connection: sqlite3.Connection, conversations: Iterable[ConversationI
     write(connection, Batch(complete=set(conversations)))
 
 
-def known(connection: sqlite3.Connection) -> dict[ConversationId, Known]:
-    """Every conversation as it was when its row was written."""
-    with closing(connection.execute("select id, bytes, seq, settled, updated from conversations")) as found:
+def known(connection: sqlite3.Connection, names: Iterable[ConversationId] | None = None) -> dict[ConversationId, Known]:
+    """Every conversation, or those of these names, as it was when its row was written."""
+    query = "select id, bytes, seq, settled, updated from conversations"
+    parameters: list[str] = []
+    if names is not None:
+        query += " where id in (select value from json_each(?))"
+        parameters = [json.dumps(list(names))]
+    with closing(connection.execute(query, parameters)) as found:
         return {
             ConversationId(name): Known(bytes=length, seq=seq, settled=bool(settled), updated=Millis(updated))
             for name, length, seq, settled, updated in found

@@ -21,8 +21,9 @@ from tenex.core.records import Record
 from tenex.core.rollback.whole import ConversationForked, RolledBack
 from tenex.core.snapshot import StateSnapshot
 
+from .conversations import Conversations
 from .journal_reader import VIEW, views_ahead
-from .repository import REBUILD, ConversationFolder
+from .repository import REBUILD
 from .view_json import LISTS, SEGMENT, everything, file_name, render
 from .view_reader import read_view
 
@@ -57,7 +58,7 @@ class VerifyResult:
     """Another version of the program wrote it: the fault is no damage."""
 
 
-async def verify(folder: ConversationFolder, conversation: ConversationId) -> VerifyResult:
+async def verify(folder: Conversations, conversation: ConversationId) -> VerifyResult:
     """Read all of a conversation; what is wrong with it is in the verdict, and is never raised.
 
     Raises:

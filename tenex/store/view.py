@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Final
 
 from tenex.core.conversation import Conversation
-from tenex.core.errors import StoreDamaged
+from tenex.core.errors import StoreDamaged, StoreError, UsageError
 from tenex.core.ids import ConversationId
+from tenex.core.records import Record
 from tenex.log import get_logger
 
 from . import atomic
+from .conversations import Conversations
 from .disk import Disk
 from .format import CONVERSATION
 from .journal_reader import JOURNAL, VIEW, peek
-from .repository import ConversationFolder
 from .view_json import SEGMENT, Rendered, everything, file_name, file_of, render
 
 __all__ = ["SEGMENT", "Page", "Views", "render"]
@@ -46,7 +47,7 @@ class Page:
 class Views:
     """Writes the views of a folder's conversations."""
 
-    def __init__(self, folder: ConversationFolder, disk: Disk) -> None:
+    def __init__(self, folder: Conversations, disk: Disk) -> None:
         self._folder = folder
         self._disk = disk
         self._rendered: OrderedDict[str, Rendered] = OrderedDict()
@@ -73,9 +74,18 @@ class Views:
         Raises:
             OSError: the old view, if any, is still there.
         """
-        await self._disk.run(_write, page)
+        lost = await self._disk.run(_write, page)
+        if lost:
+            await self._disk.run(_write_with, page, lost, await self._records(page, lost))
         for name, files in page.files.items():
             page.rendered.lists[name].written(files)
+
+    async def _records(self, page: Page, lost: Sequence[str]) -> Sequence[Record]:
+        """The records from which lost files are made; none where they cannot be read, which costs only those files."""
+        try:
+            return await self._folder.read(ConversationId(page.folder.name))
+        except (StoreError, UsageError) as fault:
+            return _without(page, lost, fault)
 
 
 def write_view(folder: Path, conversation: Conversation) -> None:
@@ -84,7 +94,15 @@ def write_view(folder: Path, conversation: Conversation) -> None:
     Raises:
         OSError: the disk did not take it.
     """
-    _write(_page(folder, conversation, Rendered()))
+    page = _page(folder, conversation, Rendered())
+    lost = _write(page)
+    if not lost:
+        return
+    try:
+        records: Sequence[Record] = peek(folder / JOURNAL, CONVERSATION)
+    except (OSError, StoreDamaged) as fault:
+        records = _without(page, lost, fault)
+    _write_with(page, lost, records)
 
 
 def _page(folder: Path, conversation: Conversation, rendered: Rendered) -> Page:
@@ -98,7 +116,13 @@ def _page(folder: Path, conversation: Conversation, rendered: Rendered) -> Page:
     return Page(folder, text, parts, rendered, files)
 
 
-def _write(page: Page) -> None:
+def _without(page: Page, lost: Sequence[str], fault: Exception) -> Sequence[Record]:
+    log.warning("view.files_lost", path=str(page.folder), files=list(lost), reason=str(fault))
+    return ()
+
+
+def _write(page: Page) -> list[str]:
+    """Write the view and the files beside it; where files are lost they are returned, and the view is not written."""
     lost: list[str] = []
     for name, texts in page.parts.items():
         path = page.folder / name
@@ -108,20 +132,18 @@ def _write(page: Page) -> None:
             lost.append(name)
         else:
             atomic.replace(path, file_of(texts))
-    if lost:
-        _restore_files(page.folder, lost)
-    atomic.replace(page.folder / VIEW, page.text.encode())
+    if not lost:
+        atomic.replace(page.folder / VIEW, page.text.encode())
+    return lost
 
 
-def _restore_files(folder: Path, names: Sequence[str]) -> None:
-    """Write files again that were removed, or never written; the cost grows with the history."""
-    try:
-        whole = everything(ConversationId(folder.name), peek(folder / JOURNAL, CONVERSATION))
-    except (OSError, StoreDamaged) as fault:
-        log.warning("view.files_lost", path=str(folder), files=list(names), reason=str(fault))
-        return
-    for name in names:
+def _write_with(page: Page, names: Sequence[str], records: Sequence[Record]) -> None:
+    """Write files again that were removed, or never written, and the view; the cost grows with the history."""
+    folder = page.folder
+    whole = everything(ConversationId(folder.name), records) if records else {}
+    for name in names if whole else ():
         kind, number = name.removesuffix(".json").rsplit("-", 1)
         start = (int(number) - 1) * SEGMENT
         known = [text for text in whole[kind][start : start + SEGMENT] if text]  # less where only a snapshot is left
         atomic.replace(folder / name, file_of(known))
+    atomic.replace(folder / VIEW, page.text.encode())

@@ -1,12 +1,13 @@
 """The threads of a store, an empty folder of conversations, the path of a journal, and a conversation of all phases."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
+from tests.fakes import postgres
 from tests.fakes.scenario import Scenario
 
 from .kit import CONVERSATION_ID, StillClock, longest_scenario
@@ -32,3 +33,10 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def scenario() -> Scenario:
     return longest_scenario()
+
+
+@pytest.fixture
+def postgres_url() -> Iterator[str]:
+    """The address of an empty schema on a real server."""
+    with postgres.schema() as url:
+        yield url

@@ -1,0 +1,581 @@
+"""All conversations of a database: which there are, how long they are, and their journals.
+
+What each method does is said in `store.repository`; here is what differs. Views and the index are files in `root`, one
+such folder for each worker.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, LiteralString, Self
+from weakref import WeakValueDictionary
+
+import psycopg
+
+from tenex.core.conversation import Conversation
+from tenex.core.errors import (
+    AppendFailed,
+    ConfigurationError,
+    HeldElsewhere,
+    StoreDamaged,
+    StoreError,
+    StoreOtherVersion,
+    UsageError,
+)
+from tenex.core.ids import ConversationId, EventId
+from tenex.core.ports import Clock
+from tenex.core.records import Record
+from tenex.store.contents import Contents, lines_of
+from tenex.store.conversations import Change, Worker
+from tenex.store.disk import Disk
+from tenex.store.format import CONVERSATION
+from tenex.store.journal_reader import NEWEST, UPGRADE, VIEW, covered_by, note_lost_end
+from tenex.store.repository import misnamed, path_in, rotate_if_long
+
+from . import leases
+from .database import READING, Connection, Database, Unavailable, faults_of
+from .journal import PostgresJournal
+from .leases import Lease, Leases, Taken
+
+OVERLAP: Final = timedelta(seconds=20)
+"""A change is seen by its time, which is set before it is committed; no statement takes longer."""
+REMEDY: Final = "Restore the database from a backup; other conversations go on meanwhile."
+
+_SNAPSHOT: Final[LiteralString] = (
+    "select seq, line from tenex_snapshots where conversation = %s and seq <= %s order by file desc limit 1"
+)
+_RECORDS: Final[LiteralString] = "select line from tenex_records where conversation = %s and seq > %s order by seq"
+_KNOWN: Final[LiteralString] = "select 1 from tenex_conversations where id = %s and next_seq > 1"
+_SIZE: Final[LiteralString] = "select bytes from tenex_conversations where id = %s"
+_MARK: Final[LiteralString] = "update tenex_conversations set quarantined = %s where id = %s"
+_CHANGES: Final[LiteralString] = """
+select id, bytes, holder is null or holder = %s
+from tenex_conversations where changed > %s and quarantined is null
+"""
+_WORKERS: Final[LiteralString] = """
+select name, version, extract(epoch from clock_timestamp() - started)::bigint,
+    extract(epoch from clock_timestamp() - seen)::bigint, drains, has_seen_it,
+    (select count(*) from tenex_conversations c where c.holder = w.name)
+from tenex_workers w order by name
+"""
+_DRAIN: Final[LiteralString] = "update tenex_workers set drains = %s, has_seen_it = false where name = %s"
+_CLAIM: Final[LiteralString] = """
+insert into tenex_meta as m values ('project', %s) on conflict (name) do update set value = m.value returning value
+"""
+_TAKE_EVENT: Final[LiteralString] = """
+insert into tenex_events as e (id, owner) values (%s, %s) on conflict (id) do update set owner = e.owner returning owner
+"""
+_LINES: Final[LiteralString] = "select seq, line from tenex_records where conversation = %s order by seq"
+_SNAPSHOTS: Final[LiteralString] = "select seq, line from tenex_snapshots where conversation = %s order by file"
+_PUT: Final[LiteralString] = """
+update tenex_conversations
+set next_seq = %(next)s, bytes = %(bytes)s, file_bytes = %(file_bytes)s, snapshot_bytes = %(snapshot_bytes)s,
+    files = %(files)s, changed = clock_timestamp()
+where id = %(id)s and token = %(token)s and next_seq = %(first)s
+"""
+_PUT_RECORDS: Final[LiteralString] = """
+insert into tenex_records (conversation, token, seq, line)
+select %s::text, %s::bigint, new.seq, new.line from unnest(%s::bigint[], %s::text[]) as new (seq, line)
+"""
+_PUT_SNAPSHOT: Final[LiteralString] = (
+    "insert into tenex_snapshots (conversation, file, seq, token, line) values (%s, %s, %s, %s, %s)"
+)
+
+CHUNK: Final = 2_000
+"""Records of a copy that are sent at once: some MB."""
+_SEQ_LIMIT: Final = 2**63 - 1
+_ERA: Final = datetime(2000, 1, 1, tzinfo=UTC)
+"""Before all changes."""
+
+
+class PostgresConversations:
+    """The conversations of a database, as one worker uses them (`store.conversations.SharedConversations`)."""
+
+    def __init__(self, database: Database, held: Leases, root: Path, disk: Disk, clock: Clock) -> None:
+        self.root = root
+        self._database = database
+        self._leases = held
+        self._disk = disk
+        self._clock = clock
+        self._journals: dict[str, PostgresJournal] = {}
+        self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._seen_at: datetime | None = None
+        self._foreign: set[str] = set()
+        """Conversations that another version has written: they are no worse for that, and not for this worker."""
+
+    @classmethod
+    @asynccontextmanager
+    async def connected(
+        cls,
+        url: str,
+        root: Path,
+        disk: Disk,
+        clock: Clock,
+        *,
+        lease: float = 0.0,
+        worker: str = "",
+        daemon: str = "",
+    ) -> AsyncIterator[Self]:
+        """Connect for as long as the block lasts.
+
+        Args:
+            url: the address of the database.
+            root: the folder of readable files and the index.
+            disk: has the threads that encode and decode.
+            clock: the wall clock.
+            lease: seconds of a lease; 0 for the usual.
+            worker: the name of the worker; empty for that of the folder's daemon.
+            daemon: the version of that daemon, where this is it; empty for a command beside it.
+
+        Raises:
+            Unavailable: the database cannot be reached.
+            ConfigurationError: that is no address, or a newer program made the tables.
+        """
+        name = worker or await disk.run(leases.worker_name, root, is_daemon=bool(daemon))
+        async with Database(url).opened() as database:
+            held = Leases(database, name, lease or leases.LEASE)
+            held.version = daemon
+            store = cls(database, held, root, disk, clock)
+            try:
+                yield store
+            finally:
+                await store.close()
+
+    @property
+    def lost(self) -> Callable[[ConversationId], None]:
+        """Called when a lease of this worker has run out, or was taken over."""
+        return self._leases.lost
+
+    @lost.setter
+    def lost(self, call: Callable[[ConversationId], None]) -> None:
+        self._leases.lost = call
+
+    @property
+    def renewed(self) -> Callable[[ConversationId], None]:
+        """Called when a lease is sure again after a time in which nothing might start."""
+        return self._leases.renewed
+
+    @renewed.setter
+    def renewed(self, call: Callable[[ConversationId], None]) -> None:
+        self._leases.renewed = call
+
+    @property
+    def happened(self) -> Callable[[leases.Happening, float], None]:
+        """Called with what happens to leases and appends, for metrics."""
+        return self._leases.happened
+
+    @happened.setter
+    def happened(self, call: Callable[[leases.Happening, float], None]) -> None:
+        self._leases.happened = call
+
+    @property
+    def drains(self) -> bool:
+        """Whether this worker is to take nothing more."""
+        return self._leases.drains
+
+    @property
+    def fault(self) -> str:
+        """Why the database could not be used some seconds ago; empty where it could."""
+        return self._leases.fault
+
+    @property
+    def daemons(self) -> int:
+        """How many workers run, this one among them, as far as is known."""
+        return self._leases.others + 1
+
+    @property
+    def place(self) -> str:
+        """Where the records are."""
+        return self._database.place
+
+    async def claim(self, project: str) -> None:
+        """Make the database that of a project, before anything is written to it.
+
+        Raises:
+            ConfigurationError: it is another one's, or would lose what is written to it.
+        """
+        faults, _ = await self.faults()
+        if faults:
+            raise ConfigurationError([f"store: {self._database.place}: {fault}" for fault in faults])
+
+        async def claim(connection: Connection) -> str:
+            row = await (await connection.execute(_CLAIM, [project])).fetchone()
+            return str(row[0]) if row else ""
+
+        owner = await self._database.run(claim)
+        if owner != project:
+            fault = f"{self._database.place} holds the conversations of another project, whose key is {owner[:12]}"
+            fix = "give each project a database or a schema, and each of its workers the same keys"
+            raise ConfigurationError([f"store: {fault}; {fix}"])
+
+    async def faults(self) -> tuple[list[str], list[str]]:
+        """Why the database would lose what is written to it, and what else deserves attention; each with its fix."""
+        return await faults_of(self._database)
+
+    async def keep_leases(self) -> None:
+        """Renew the leases of open journals until cancelled."""
+        await self._leases.keep()
+
+    def path(self, conversation: str) -> Path:
+        """The folder of a conversation's readable files, whether it exists or not.
+
+        Raises:
+            UsageError: that is not a conversation's id.
+        """
+        return path_in(self.root, conversation)
+
+    async def open(self, conversation: ConversationId) -> tuple[PostgresJournal, list[Record]]:
+        """A conversation's journal, once this worker has its lease, and the records to fold.
+
+        Raises:
+            HeldElsewhere: another worker writes it, or is to.
+            StoreDamaged: it holds what we did not write; nothing was changed but its mark, and what another version has
+                written gets none.
+            AppendFailed: the database cannot be used now.
+            UsageError: that is not a conversation's id.
+        """
+        view = self.path(conversation) / VIEW
+        turn = self._opening.setdefault(conversation, asyncio.Lock())
+        async with turn:
+            await self._close(conversation)
+            if self._leases.drains:
+                raise HeldElsewhere(
+                    f"this worker is drained, and leaves the conversation {conversation[:12]} to others"
+                )
+            try:
+                lease, taken = await self._leases.take(conversation)
+            except Unavailable as fault:
+                raise AppendFailed(f"{fault}. It is tried again.") from fault
+            try:
+                records = await self._checked(conversation, taken)
+                last = records[-1].seq if records else 0
+                await self._disk.run(note_lost_end, view, Path(self._place(conversation)), last)
+            except StoreOtherVersion as fault:
+                await self._leases.give_back(lease)
+                self._foreign.add(conversation)
+                if await self._is_left_to_another_version():
+                    raise HeldElsewhere(f"{fault} A daemon of another version goes on with it.") from fault
+                raise
+            except StoreDamaged as fault:
+                await self._quarantine(lease, str(fault))
+                raise
+            except Unavailable as fault:
+                await self._leases.give_back(lease)
+                raise AppendFailed(f"{fault}. It is tried again.") from fault
+            except BaseException:
+                await self._leases.give_back(lease)
+                raise
+            journal = PostgresJournal(self._database, self._leases, lease, taken, self._disk, self._closed)
+            self._journals[conversation] = journal
+        return journal, records
+
+    async def _checked(self, conversation: ConversationId, taken: Taken) -> list[Record]:
+        """The records to fold, which agree with the row of the conversation; it is no longer in quarantine.
+
+        Raises:
+            StoreDamaged: they do not, or hold what we did not write.
+            Unavailable: the database cannot be used now.
+        """
+        records = await self._read(conversation, NEWEST)
+        last = records[-1].seq if records else 0
+        if taken.next_seq != last + 1:
+            what = f"it ends with record {last}, though {taken.next_seq - 1} were stored"
+            raise StoreDamaged(f"{self._place(conversation)}: {what}. Nothing was changed. {REMEDY}")
+        view = self.path(conversation) / VIEW
+        if not records and await asyncio.to_thread(view.exists):
+            raise StoreDamaged(f"{self._place(conversation)} is missing, though {view} is there. {REMEDY}")
+        if taken.quarantined is not None:
+            await self._mark(conversation, None)
+        return records
+
+    async def read(self, conversation: ConversationId, since: int = 0) -> list[Record]:
+        """The records of a conversation, all of them or those from the newest snapshot before `since` on; no lease.
+
+        Raises:
+            StoreDamaged: it holds what we did not write.
+            UsageError: there is no such conversation.
+            Unavailable: the database cannot be used now.
+        """
+        records = await self._read(conversation, since)
+        if not records:
+            self.path(conversation)
+            if not await self._database.rows(_KNOWN, [conversation]):
+                raise UsageError(f"There is no conversation {conversation} in {self._database.place}.")
+        return records
+
+    async def read_left(self, conversation: ConversationId, since: int = 0) -> tuple[list[Record], str]:
+        """The same: a database does not lose a part of the past alone."""
+        return await self.read(conversation, since), ""
+
+    async def rotate(self, conversation: Conversation) -> bool:
+        """Have a journal that is open here, and long, go on after a snapshot; else do nothing."""
+        return await rotate_if_long(self._journals.get(conversation.id), conversation)
+
+    def length(self, conversation: ConversationId) -> int:
+        """Durable bytes of a journal that is open here, as if it were in files; 0 where it is not."""
+        journal = self._journals.get(conversation)
+        return journal.length if journal is not None else 0
+
+    async def lengths(self) -> dict[ConversationId, int]:
+        """Every conversation with the bytes of its journal.
+
+        Raises:
+            Unavailable: the database cannot be used now; so the next four.
+        """
+        query: LiteralString = "select id, bytes from tenex_conversations where next_seq > 1 order by id"
+        rows = await self._database.rows(query, seconds=READING)
+        return {ConversationId(name): length for name, length in rows}
+
+    async def size(self, conversation: ConversationId) -> int:
+        """Bytes of a journal, also of one that another worker writes; 0 where there is none."""
+        rows = await self._database.rows(_SIZE, [conversation])
+        return int(rows[0][0]) if rows else 0
+
+    async def behind(self) -> list[ConversationId]:
+        """The conversations whose view in `root` is older than their journal, and that no other worker has."""
+        rows = await self._database.rows(
+            "select id, next_seq, holder is not null from tenex_conversations "
+            "where next_seq > 1 and (holder is null or holder = %s) order by id",
+            [self._leases.worker],
+            READING,
+        )
+        return await self._disk.run(_behind, self.root, rows)
+
+    async def quarantined(self) -> dict[ConversationId, str]:
+        """The conversations that could not be read when they were last opened, each with the sentence why."""
+        rows = await self._database.rows(
+            "select id, quarantined from tenex_conversations where quarantined is not null order by id"
+        )
+        return {ConversationId(name): why for name, why in rows}
+
+    async def last_written(self) -> int | None:
+        """The second of the last append to any conversation; None where there is none."""
+        ((at,),) = await self._database.rows("select max(changed) from tenex_conversations where next_seq > 1")
+        return None if at is None else int(at.timestamp())
+
+    async def take_event(self, event_id: EventId, conversation: ConversationId) -> ConversationId:
+        """Take a message for a conversation; returns the one that has it, which a worker may have chosen before us.
+
+        Raises:
+            AppendFailed: the database cannot be used now.
+        """
+        return ConversationId(await self._take(event_id, conversation))
+
+    async def take_direct_message(self, event_id: EventId) -> bool:
+        """Take a direct message, to answer it; False where another worker has. Raises as `take_event` does."""
+        worker = self._leases.worker
+        return await self._take(event_id, worker) == worker
+
+    async def _take(self, event_id: EventId, owner: str) -> str:
+        async def take(connection: Connection) -> str:
+            row = await (await connection.execute(_TAKE_EVENT, [event_id, owner])).fetchone()
+            return str(row[0]) if row is not None else ""
+
+        try:
+            return await self._database.run(take, may_repeat=True)
+        except Unavailable as fault:
+            raise AppendFailed(f"{fault}. It is tried again.") from fault
+
+    async def changes(self, *, is_full: bool = False) -> Sequence[Change]:
+        """What has changed since the last call, with every conversation that has become free; or all of them.
+
+        A lease that another worker has let run out is freed first, and so is among them.
+        """
+        await self._leases.free_expired()
+        ((now,),) = await self._database.rows("select clock_timestamp()")
+        since = min(now, self._seen_at or now)  # a server that took over may have a clock that is behind
+        if is_full:
+            since = _ERA
+        rows = await self._database.rows(_CHANGES, [self._leases.worker, since - OVERLAP], READING)
+        self._seen_at = now
+        return [
+            Change(id=ConversationId(name), bytes=length, is_free=is_free and name not in self._foreign)
+            for name, length, is_free in rows
+        ]
+
+    async def workers(self) -> Sequence[Worker]:
+        """The daemons of this database, by name.
+
+        Raises:
+            Unavailable: the database cannot be used now.
+        """
+        limit = (self._leases.length + self._leases.grace).total_seconds()
+        return [
+            Worker(
+                name=name,
+                version=version,
+                seconds=seconds,
+                unseen=unseen,
+                is_silent=unseen > limit,
+                drains=drains,
+                is_drained=drains and has_seen_it and not held,
+                conversations=held,
+                is_own=name == self._leases.worker,
+            )
+            for name, version, seconds, unseen, drains, has_seen_it, held in await self._database.rows(_WORKERS)
+        ]
+
+    async def drain(self, worker: str, *, is_wanted: bool = True) -> None:
+        """Have a worker take nothing more, or take conversations again; it learns that within a third of a lease.
+
+        Raises:
+            Unavailable: the database cannot be used now.
+        """
+
+        async def drain(connection: Connection) -> None:
+            await connection.execute(_DRAIN, [is_wanted, worker])
+
+        await self._database.run(drain, may_repeat=True)
+
+    async def contents(self, conversation: ConversationId) -> Contents:
+        """The journal byte for byte, as files would hold it; nothing where there is none.
+
+        Raises:
+            StoreDamaged: it holds what we did not write.
+            Unavailable: the database cannot be used now.
+        """
+        self.path(conversation)
+        records = await self._database.rows(_LINES, [conversation], READING)
+        snapshots = await self._database.rows(_SNAPSHOTS, [conversation], READING)
+        contents = await self._disk.run(_as_files, records, snapshots)
+        await self._disk.run(_check, self._place(conversation), contents)
+        return contents
+
+    async def put(self, conversation: ConversationId, there: Contents, wanted: Contents) -> None:
+        """Continue a journal from what is there to what is wanted, in one transaction.
+
+        Raises:
+            HeldElsewhere: a worker writes it.
+            StoreError: it has changed since, or the database cannot be used now.
+        """
+        lines = await self._disk.run(lambda: list(lines_of(wanted)))
+        stored = await self._disk.run(lambda: list(lines_of(there)))
+        next_seq = stored[-1].seq + 1 if stored else 1
+        records = [line for line in lines if not line.file and line.seq >= next_seq]
+        snapshots = [line for line in lines if line.file > len(there)]
+        newest = [line for line in lines if line.file == len(wanted)]
+        lease, _ = await self._leases.take(conversation)
+
+        async def put(connection: Connection) -> int:
+            async with connection.transaction():
+                cursor = await connection.execute(
+                    _PUT,
+                    {
+                        "id": conversation,
+                        "token": lease.token,
+                        "first": next_seq,
+                        "next": lines[-1].seq + 1,
+                        "bytes": sum(map(len, wanted)),
+                        "file_bytes": len(wanted[-1]),
+                        "snapshot_bytes": len(newest[0].text.encode()) + 1 if newest else 0,
+                        "files": len(wanted),
+                    },
+                )
+                if not cursor.rowcount:
+                    return 0
+                for start in range(0, len(records), CHUNK):
+                    chunk = records[start : start + CHUNK]
+                    seqs, texts = [line.seq for line in chunk], [line.text for line in chunk]
+                    await connection.execute(_PUT_RECORDS, [conversation, lease.token, seqs, texts])
+                for line in snapshots:
+                    await connection.execute(_PUT_SNAPSHOT, [conversation, line.file, line.seq, lease.token, line.text])
+                return cursor.rowcount
+
+        try:
+            if not await self._database.run(put, READING, is_doubted=True):
+                raise StoreError(f"{self._place(conversation)} has changed since; try again.")
+        except psycopg.IntegrityError as fault:
+            what = "holds records of which its row does not know"
+            raise StoreDamaged(f"{self._place(conversation)} {what}. Nothing was changed. {REMEDY}") from fault
+        finally:
+            await self._leases.give_back(lease)
+
+    async def close(self) -> None:
+        """Close every journal that is open here."""
+        await asyncio.gather(*(journal.close() for journal in list(self._journals.values())))
+
+    async def _close(self, conversation: str) -> None:
+        journal = self._journals.get(conversation)
+        if journal is not None:
+            await journal.close()
+
+    def _closed(self, journal: PostgresJournal) -> None:
+        if self._journals.get(journal.id) is journal:
+            del self._journals[journal.id]
+
+    async def _read(self, conversation: ConversationId, since: int) -> list[Record]:
+        """The records of a conversation that may not exist."""
+        lines: list[str] = []
+        after = 0
+        for seq, line in await self._database.rows(_SNAPSHOT, [conversation, min(since, _SEQ_LIMIT)], READING):
+            lines = [line]
+            after = seq
+        lines += [line for (line,) in await self._database.rows(_RECORDS, [conversation, after], READING)]
+        records = await self._disk.run(_decoded, self._place(conversation), lines)
+        if what := misnamed(conversation, records):
+            raise StoreDamaged(f"{self._place(conversation)}: {what}. Nothing was changed. {REMEDY}")
+        return records
+
+    def _place(self, conversation: str) -> str:
+        return f"conversation {conversation[:12]} in {self._database.place}"
+
+    async def _is_left_to_another_version(self) -> bool:
+        """Whether a daemon of another version runs, as during an upgrade of one after the other."""
+        with suppress(Unavailable):
+            own = self._leases.version
+            return any(worker.version != own and not worker.is_silent for worker in await self.workers())
+        return False
+
+    async def _quarantine(self, lease: Lease, why: str) -> None:
+        with suppress(Unavailable):  # the mark is a courtesy; the error is what counts
+            await self._mark(lease.id, why)
+        await self._leases.give_back(lease)
+
+    async def _mark(self, conversation: str, why: str | None) -> None:
+        async def mark(connection: Connection) -> None:
+            await connection.execute(_MARK, [why, conversation])
+
+        await self._database.run(mark)
+
+
+def _decoded(place: str, lines: Sequence[str]) -> list[Record]:
+    """The records of lines.
+
+    Raises:
+        StoreDamaged: a line is not what we wrote, or one is missing.
+    """
+    records, _, fault = CONVERSATION.decode_lines("".join(f"{line}\n" for line in lines).encode())
+    if fault is not None and fault.kind == "foreign":
+        raise StoreOtherVersion(f"{place}: {fault.place}. Nothing was changed. {UPGRADE}")
+    if fault is not None:
+        raise StoreDamaged(f"{place}: {fault.place}. Nothing was changed. {REMEDY}")
+    return records
+
+
+def _as_files(records: Sequence[tuple[Any, ...]], snapshots: Sequence[tuple[Any, ...]]) -> Contents:
+    """What the files would hold: each but the first begins with its snapshot, and goes on to the next one."""
+    contents: list[list[str]] = [[]] if records else []
+    left = list(reversed(snapshots))
+    for seq, line in records:
+        contents[-1].append(line)
+        while left and left[-1][0] == seq:
+            contents.append([left.pop()[1]])
+    return ["".join(f"{line}\n" for line in lines).encode() for lines in contents]
+
+
+def _check(place: str, contents: Contents) -> None:
+    for content in contents:
+        _decoded(place, content.decode().split("\n")[:-1])
+
+
+def _behind(root: Path, rows: Sequence[tuple[Any, ...]]) -> list[ConversationId]:
+    behind = []
+    for name, next_seq, was_ours in rows:
+        covered = 0
+        with suppress(OSError):
+            covered = covered_by(root / name / VIEW)
+        if covered < next_seq - 1 and (was_ours or covered):
+            behind.append(ConversationId(name))
+    return behind
