@@ -62,6 +62,11 @@ SEND: Final = 30.0
 """Seconds for all relays to take an answer to what is not read; it is not tried again."""
 
 
+async def take_all(_: EventId) -> bool:
+    """Take every message: no other daemon is there."""
+    return True
+
+
 class DirectMessages:
     """Receives direct messages, one after the other."""
 
@@ -78,6 +83,7 @@ class DirectMessages:
         relays: Sequence[str],
         receive: Callable[[InboundMessage, bool], object],
         delete: Callable[[EventId, PublicKey], object],
+        take: Callable[[EventId], Awaitable[bool]] = take_all,
     ) -> None:
         """Prepare.
 
@@ -92,7 +98,9 @@ class DirectMessages:
             relays: those of the settings.
             receive: takes every message, and whether it is new at its relay.
             delete: takes the ids that an author deleted.
+            take: whether no other daemon of the project answers this one.
         """
+        self._take_event = take
         self._pool = pool
         self._publisher = publisher
         self._keys = keys
@@ -260,6 +268,8 @@ class DirectMessages:
         return sum(1 for author in today if self._role(author) is Role.GUEST) < GUESTS_PER_DAY
 
     async def _answer(self, message: DirectMessage, relay: str) -> None:
+        if not await self._take_event(message.event.id):
+            return
         answer = answer_to(message, TEXT.format(people=MOST_PEOPLE), self._keys[message.to], self._clock.now() // 1000)
         relays = [relay, *self._relays]
         if message.is_wrapped:

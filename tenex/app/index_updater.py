@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Final
 
 from tenex.core import records as r
@@ -17,11 +16,10 @@ from tenex.nostr.pool import RelayPool
 from tenex.nostr.subscriptions import OVERLAP, Listener
 from tenex.nostr.urls import normalise_url
 from tenex.runtime.clock import SystemClock
-from tenex.store.daemon_journal import FOLDER, DaemonJournal
+from tenex.store.conversations import Conversations
+from tenex.store.daemon_journal import DaemonJournal
 from tenex.store.index import Index
-from tenex.store.index_row import news_of, summarise
-from tenex.store.repository import ConversationFolder
-from tenex.store.segments import ANY_FILE
+from tenex.store.index_row import Row, news_of, summarise
 
 log = get_logger(__name__)
 
@@ -39,7 +37,7 @@ class IndexUpdater:
 
     def __init__(
         self,
-        folder: ConversationFolder,
+        folder: Conversations,
         index: Index,
         book: DaemonJournal,
         listener: Listener,
@@ -64,6 +62,11 @@ class IndexUpdater:
             elif isinstance(record, r.RouterCorrected):
                 key = f"{conversation.id}:{record.seq}"
                 self._spawn(f"lesson {key}", self._learn(conversation, record.lesson, key))
+
+    def on_row(self, row: Row) -> None:
+        """Follow the thread of a conversation that another daemon has begun or changed."""
+        if not self._index.room_of(row.id):  # as above
+            self._listener.follow(row.id, row.started // 1000)
 
     async def _learn(self, conversation: Conversation, lesson: str, key: str) -> None:
         person = least_trusted(conversation)
@@ -126,9 +129,7 @@ def oldest_new(index: Index, clock: SystemClock, message: InboundMessage) -> int
     return earliest // 1000 - OVERLAP
 
 
-async def oldest_cursor(
-    index: Index, folder: ConversationFolder, relays: Iterable[str], clock: SystemClock
-) -> int | None:
+async def oldest_cursor(index: Index, folder: Conversations, relays: Iterable[str], clock: SystemClock) -> int | None:
     """The second from which stored events must be read: the oldest cursor; None in a first run.
 
     A new relay's cursor is set to now, because a first run may be shorter than `CURSOR_EVERY`. Where no relay is known
@@ -136,13 +137,8 @@ async def oldest_cursor(
     """
     cursors = {relay: index.cursor(relay) for relay in map(normalise_url, relays)}  # as the pool spells them
     known = [at for at in cursors.values() if at is not None]
-    since = min(known) // 1000 if known else await asyncio.to_thread(_last_written, folder.root)
+    since = min(known) // 1000 if known else await folder.last_written()
     start = clock.now() if known or since is None else Millis(since * 1000)
     for relay in [relay for relay, at in cursors.items() if at is None]:
         index.set_cursor(relay, start)
     return since
-
-
-def _last_written(root: Path) -> int | None:
-    times = [int(journal.stat().st_mtime) for journal in root.glob(ANY_FILE) if journal.parent.name != FOLDER]
-    return max(times, default=None)

@@ -8,16 +8,19 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tenex import __version__
 from tenex.configuration.agents import former_keys
 from tenex.configuration.build import StaticContext, check_people, configure, reconfigure, shadow_of
 from tenex.configuration.mcp import read_mcp
 from tenex.configuration.mcp_launch import Launcher
+from tenex.core.amounts import count
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError, StoreDamaged
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.ports import ExecutionContext, Journal, Model, Observer
 from tenex.core.records import Record
+from tenex.core.signals import MessageReceived
 from tenex.core.totals.costs import DAY
 from tenex.core.totals.state import SPENDING_DAYS
 from tenex.core.trust import room_of
@@ -52,11 +55,13 @@ from tenex.runtime.outbox import Outbox
 from tenex.service.control import control_socket
 from tenex.settings import Settings, check_paths, resolve_paths
 from tenex.store import atomic
+from tenex.store.conversations import Conversations, SharedConversations
 from tenex.store.daemon_journal import DaemonJournal
 from tenex.store.disk import Disk
 from tenex.store.index import Index, Shown
-from tenex.store.index_row import News, summarise
+from tenex.store.index_row import News, Row, summarise
 from tenex.store.lock import FolderLock
+from tenex.store.opening import open_shared
 from tenex.store.past_messages import PastMessages
 from tenex.store.pictures import PICTURES, PictureFolder
 from tenex.store.repository import ConversationFolder
@@ -68,7 +73,7 @@ from tenex.tools.workspace import Workspace
 from .agent_calls import Asker
 from .approvals import ApprovalOrders
 from .control import Awaited, orders
-from .direct_messages import DirectMessages
+from .direct_messages import DirectMessages, take_all
 from .index_updater import IndexUpdater, keep_cursors, oldest_cursor, oldest_new
 from .live_configuration import LiveConfiguration, Reloading
 from .mcp_tools import McpTools
@@ -80,6 +85,7 @@ from .telemetry import make_meter, open_port, open_spans
 from .typing_indicators import TypingIndicators, project_status
 from .unread_kinds import UnreadKinds
 from .watch_stream import WatchStream
+from .workers import WorkerWatch
 
 MCP_SERVERS_START: Final = 5.0
 """Seconds a start and a reload wait for MCP servers, so that work finds their tools; most need less than one."""
@@ -171,6 +177,8 @@ class Application:
         }
         if self.pages is not None:
             services["pages"] = self.pages.run
+        if self.shared is not None:
+            services |= {"leases": self.shared.keep_leases, "workers": self._watch_workers(self.shared).run}
         return await self.runtime.serve(services, self._unfinished, ready)
 
     @asynccontextmanager
@@ -194,6 +202,7 @@ class Application:
     def _make_folders(self) -> None:
         """Make the folders, and none for a daemon that cannot start in it."""
         check_paths(self.settings)
+        self.settings.check_pages()
         check_people(self.settings, self.ring)
         faults: list[str] = []
         if self.places.data.is_dir():
@@ -224,7 +233,15 @@ class Application:
         )
         self.disk = Disk(timed=self.meter.timed if self.meter else None)
         stack.callback(self.disk.close)
-        self.folder = ConversationFolder(root, self.disk, self.clock)
+        files = ConversationFolder(root, self.disk, self.clock)
+        self.shared: SharedConversations | None = None
+        if self.settings.store:
+            opened = open_shared(self.settings.store, root, self.disk, self.clock, daemon=__version__)
+            self.shared = await stack.enter_async_context(opened)
+            await _refuse_uncopied(files, self.shared)
+            if self.meter is not None:
+                self.shared.happened = self.meter.of_store()
+        self.folder: Conversations = self.shared or files
         stack.push_async_callback(self.folder.close)
         self.index = Index(root / "index.sqlite", lambda records: comes_from_elsewhere(records, self.keys))
         stack.push_async_callback(self.index.close)
@@ -260,6 +277,8 @@ class Application:
         )
         self.stack.push_async_callback(self.static.background.close)
         self.first = configure(self.settings, self.static)
+        if self.shared is not None:
+            await self.shared.claim(self.first.project.public)
         self.current = LiveConfiguration(self.first)
         self.stack.push_async_callback(self.current.close)
 
@@ -295,6 +314,7 @@ class Application:
             relays=urls,
             receive=lambda message, is_new: self.inbox.receive(message, is_new=is_new),
             delete=lambda deleted, author: self.inbox.delete(deleted, author),  # noqa: PLW0108 - it is made later
+            take=take_all if self.shared is None else self.shared.take_direct_message,
         )
         self.unread_kinds = UnreadKinds(
             self.pool,
@@ -304,6 +324,7 @@ class Application:
             role=lambda author: self.current.now.people.role(author),  # noqa: PLW0108 - a reload replaces them
             npub=lambda: self.project.npub,
             relays=urls,
+            take=take_all if self.shared is None else self.shared.take_direct_message,
         )
         self.indicators = TypingIndicators(
             self.pool,
@@ -375,6 +396,7 @@ class Application:
                 policy=current.policy,
                 spawn=self.spawn,
                 observers=self.observers,
+                take_message=self._take_message if self.shared is not None else None,
                 quotations=QuotationFinder(
                     PastMessages(self.index, self.folder), self.index, self.pool, self.keys, self.profiles.names, clock
                 ),
@@ -383,7 +405,7 @@ class Application:
         )
         self.inbox = Inbox(
             self.coordinator,
-            _Directory(self.folder, self.index),
+            _Directory(self.folder, self.index, is_shared=self.shared is not None),
             first.people,
             clock,
             names=self.profiles.names,
@@ -406,6 +428,24 @@ class Application:
             self.folder, self.index, self.daemon_journal, self.listener, first.policy.project.slug, self.spawn
         )
         self.observers.append(self.index_updater)
+
+    async def _take_message(self, signal: MessageReceived, conversation: ConversationId) -> bool:
+        """Take a message for a conversation, unless another worker has taken it for another one."""
+        assert self.shared is not None
+        owner = await self.shared.take_event(signal.message.event_id, conversation)
+        if owner != conversation:
+            self.inbox.hand_on(signal, conversation, owner)
+        return owner == conversation
+
+    def _watch_workers(self, shared: SharedConversations) -> WorkerWatch:
+        def on_row(row: Row) -> None:
+            self.daily.load(row.id, row.spending)
+            self.index_updater.on_row(row)
+            self.inbox.look_again(row.id)
+
+        shared.lost = self.coordinator.lose
+        shared.renewed = self.coordinator.reconsider
+        return WorkerWatch(shared, self.index, self.coordinator, on_row, self.current.share)
 
     async def _catch_up(self, shown: Shown) -> None:
         """Bring the index up to date, and subscribe from where the relays were left."""
@@ -451,7 +491,12 @@ class Application:
         self.observers += [reporter, rollback_done, approval_orders]
         if self.meter:
             probe = partial(disk.probe, places.conversations)
-            await open_port(self.stack, self.settings, self.meter, probe, self.pool, self.inbox)
+            shared = self.shared
+
+            def store_fault() -> str:
+                return shared.fault if shared is not None else ""
+
+            await open_port(self.stack, self.settings, self.meter, probe, self.pool, self.inbox, store_fault)
         workspace = self.static.workspace
         rollbacks = self.rollbacks = RollbackService(
             self.folder,
@@ -510,12 +555,26 @@ class Application:
         self.coordinator.resume([branch.state.id])
 
 
+async def _refuse_uncopied(files: ConversationFolder, shared: SharedConversations) -> None:
+    """Refuse a database without the conversations that the folder has: people would be answered as if they were new.
+
+    Raises:
+        ConfigurationError: there are some.
+    """
+    stored = await shared.lengths()
+    left = [name for name, length in (await files.lengths()).items() if length > stored.get(name, 0)]
+    if left:
+        fault = f"store: {count(len(left), 'conversation')} in {files.root} are not in the database, or not whole"
+        fix = "run `tenex conversations copy --to URL` with its address, or move the folder away"
+        raise ConfigurationError([f"{fault}; {fix}"])
+
+
 class _Journals:
     """The folder's journals, and the views beside them."""
 
     def __init__(
         self,
-        folder: ConversationFolder,
+        folder: Conversations,
         views: Views,
         index: Index,
         keys: Container[PublicKey],
@@ -552,9 +611,10 @@ class _Journals:
 class _Directory:
     """The known conversations."""
 
-    def __init__(self, folder: ConversationFolder, index: Index) -> None:
+    def __init__(self, folder: Conversations, index: Index, *, is_shared: bool) -> None:
         self._folder = folder
         self._index = index
+        self._is_shared = is_shared
 
     def conversation_of(self, event_id: str) -> ConversationId | None:
         return self._index.conversation_of(event_id)
@@ -570,4 +630,5 @@ class _Directory:
 
     def exists(self, conversation: ConversationId) -> bool:
         path = self._folder.path(conversation)
-        return path.exists() or legacy_file(path) is not None
+        is_indexed = self._is_shared and self._index.holds(conversation)  # else its folder shows whether it is there
+        return is_indexed or path.exists() or legacy_file(path) is not None

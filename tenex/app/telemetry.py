@@ -45,8 +45,18 @@ async def open_port(
     probe: Callable[[], Awaitable[str]],
     pool: RelayPool,
     inbox: Inbox,
+    store_fault: Callable[[], str],
 ) -> None:
     """Serve metrics and health until the stack is unwound.
+
+    Args:
+        stack: closes the port.
+        settings: have the port.
+        meter: the numbers.
+        probe: whether the disk is writable.
+        pool: the relays.
+        inbox: closed while the daemon starts or stops.
+        store_fault: why a shared store cannot be used; empty where it can, or there is none.
 
     Raises:
         ConfigurationError: the port is in use.
@@ -54,7 +64,12 @@ async def open_port(
     from tenex.telemetry.http import Health, StatusPort
 
     assert settings.metrics.port is not None
-    health = Health(probe=probe, unreachable=lambda: unreachable(pool.status(), is_serving=not inbox.is_closed))
+
+    def faults() -> list[str]:
+        fault = store_fault()
+        return [*([fault] if fault else []), *unreachable(pool.status(), is_serving=not inbox.is_closed)]
+
+    health = Health(probe=probe, unreachable=faults)
     port = StatusPort(health, meter.text, settings.metrics.hosts)
     await port.open(settings.metrics.host, settings.metrics.port)
     stack.push_async_callback(port.close)

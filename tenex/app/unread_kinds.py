@@ -6,12 +6,12 @@ own keys get none.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from tenex.core.config import Role
 from tenex.core.errors import AppendFailed, StoreError
-from tenex.core.ids import PublicKey
+from tenex.core.ids import EventId, PublicKey
 from tenex.core.ports import Clock
 from tenex.core.totals.costs import DAY
 from tenex.log import get_logger
@@ -21,6 +21,8 @@ from tenex.nostr.pool import RelayPool
 from tenex.nostr.threading.base import expiration_of, group_of
 from tenex.nostr.unread_kinds import PUBLIC_MESSAGE, UNREAD_KINDS, UnreadEvent, answer_to, read_unread
 from tenex.store.daemon_journal import DaemonJournal
+
+from .direct_messages import take_all
 
 log = get_logger(__name__)
 
@@ -47,6 +49,7 @@ class UnreadKinds:
         role: Callable[[PublicKey], Role | None],
         npub: Callable[[], str],
         relays: Sequence[str],
+        take: Callable[[EventId], Awaitable[bool]] = take_all,
     ) -> None:
         """Prepare.
 
@@ -58,7 +61,9 @@ class UnreadKinds:
             role: what someone may do here; None for a stranger.
             npub: the project's key, which public notes mention.
             relays: those of the settings.
+            take: whether no other daemon of the project answers this one.
         """
+        self._take = take
         self._pool = pool
         self._keys = keys
         self._book = book
@@ -119,6 +124,8 @@ class UnreadKinds:
     async def _answer(self, unread: UnreadEvent, relay: str) -> None:
         event = unread.event
         await self._book.add_unread_answered(event.pubkey, event.id)
+        if not await self._take(event.id):
+            return
         text = TEXT_OF_MESSAGE if event.kind == PUBLIC_MESSAGE else TEXT
         text = text.format(what=UNREAD_KINDS[event.kind], npub=self._npub())
         answer = sign(answer_to(unread, text, relay, self._clock.now() // 1000), self._keys[unread.to])

@@ -104,14 +104,14 @@ def chat(
     telemetry = configure("error", "auto")  # a lost connection shows in the missing answers
     try:
         where = resolve_paths(settings)
-        chat = Chat(Screen(), where.socket, _places(where, ring, project))
-        known = conversation and _full_id(conversation, where.conversations)
+        chat = Chat(Screen(), where.socket, _places(where, ring, project, settings.store))
+        known = conversation and asyncio.run(_full_id(conversation, where.conversations, settings.store))
         asyncio.run(chat.run(url, user, project, wait, known, _agents(ring, project)))
     finally:
         telemetry.close()
 
 
-def _places(where: "ProjectPaths", ring: "KeyRing", project: "PublicKey") -> "ChatPlaces":
+def _places(where: "ProjectPaths", ring: "KeyRing", project: "PublicKey", store: str) -> "ChatPlaces":
     """What is known of the project: all where it is this folder's, of another nothing but what was typed."""
     from .shared.chat_places import ChatPlaces
     from .shared.read_marks import ReadMarks
@@ -121,7 +121,7 @@ def _places(where: "ProjectPaths", ring: "KeyRing", project: "PublicKey") -> "Ch
         return ChatPlaces(history=history)
     agents = [name for name in ring.names() if name not in (PROJECT, OWNER)]
     marks = ReadMarks(where.data / MARKS if history is not None else None)
-    return ChatPlaces(conversations=where.conversations, history=history, agents=agents, marks=marks)
+    return ChatPlaces(conversations=where.conversations, store=store, history=history, agents=agents, marks=marks)
 
 
 def _agents(ring: "KeyRing", project: "PublicKey") -> "list[PublicKey]":
@@ -134,13 +134,14 @@ def _agents(ring: "KeyRing", project: "PublicKey") -> "list[PublicKey]":
     return known
 
 
-def _full_id(conversation: str, folder: Path) -> str:
-    """The full id; a conversation that is not in this folder has to be given by it."""
+async def _full_id(conversation: str, folder: Path, store: str) -> str:
+    """The full id; a conversation that is not in this folder or its database has to be given by it."""
+    from .shared.chat_places import ChatPlaces
+
     name = conversation.strip().lower()
     if _ID.fullmatch(name):
         return name
-    here = [path.name for path in folder.iterdir() if _ID.fullmatch(path.name)] if folder.is_dir() else []
-    return conversation_of(name, here)
+    return conversation_of(name, await ChatPlaces(conversations=folder, store=store).names())
 
 
 def _unanswered(wait: float) -> str:
@@ -275,7 +276,7 @@ class Chat:
                     self._screen.message(output.with_options(str(error)), "yellow")
             case "/open":
                 try:
-                    name = places.named(argument.strip())
+                    name = await places.named(argument.strip())
                     await places.refuse_private(name)
                     await self._open(talk, name)
                 except TenexError as error:

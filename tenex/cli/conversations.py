@@ -13,11 +13,12 @@ from tenex.core.errors import UsageError
 from tenex.core.projection import glance_of
 from tenex.nostr.keys import parse_public_key
 from tenex.operations.transcript import TranscriptRenderer
+from tenex.store.conversations import Conversations
 from tenex.store.disk import Disk
-from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 from tenex.store.view import render
 
+from .copying import copy
 from .rollback import fork, rollback
 from .shared import list_search, output, times
 from .shared.agent_files import full_name
@@ -47,7 +48,7 @@ ThoughtsOption = Annotated[bool, typer.Option("--thoughts", help="Also what agen
 @register(conversations, "list")
 async def list_(
     given: Globals,
-    folder: ConversationFolder,
+    folder: Conversations,
     *,
     phase: PhaseOption = "",
     was_in: WasInOption = "",
@@ -61,14 +62,14 @@ async def list_(
     wanted = _filter_of(given, phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
     rows = await list_search.rows(folder, wanted, limit or -1)
     which = " of that kind" if wanted != Filter() else ""
-    none = "" if rows else f"There are no conversations{which} in {folder.root}."
+    none = "" if rows else f"There are no conversations{which} in {folder.place}."
     given.show(rows, list_search.table(rows) if rows else "", none)
 
 
 @register(conversations)
 async def search(
     given: Globals,
-    folder: ConversationFolder,
+    folder: Conversations,
     *,
     words: Annotated[
         list[str],
@@ -96,7 +97,7 @@ async def search(
 @register(conversations)
 async def show(
     given: Globals,
-    folder: ConversationFolder,
+    folder: Conversations,
     id: NewestIdArgument = "",  # noqa: A002
     thoughts: ThoughtsOption = False,
 ) -> None:
@@ -126,9 +127,15 @@ def path(given: Globals, id: AllIdArgument = "") -> None:  # noqa: A002
         given.show({"path": str(found)}, str(found))
         return
 
-    async def show_path(folder: ConversationFolder, _: Disk) -> None:
+    async def show_path(folder: Conversations, _: Disk) -> None:
         name = await find(folder, id)
-        given.show({"id": name, "path": str(folder.path(name))}, str(folder.path(name)))
+        place = folder.path(name)
+        if not place.is_dir():
+            raise UsageError(
+                f"{place} is not there: the daemon that wrote the conversation has its readable files. "
+                f"`tenex conversations show {name[:12]}` shows it."
+            )
+        given.show({"id": name, "path": str(place)}, str(place))
 
     on_folder(given, show_path)
 
@@ -163,6 +170,6 @@ def _agent(word: str) -> str:
         raise UsageError(f"--agent needs a slug or a key: {error}.") from error
 
 
-for _command in (verify, replay, rollback, fork, export, rebuild, stats):
+for _command in (verify, replay, rollback, fork, export, copy, rebuild, stats):
     register(conversations)(_command)
 register(conversations, "import")(import_)

@@ -267,6 +267,7 @@ class _Demo:
 
         places = ChatPlaces(
             conversations=app.places.conversations,
+            store=app.settings.store,
             history=app.places.data / HISTORY,
             agents=[str(slug) for slug in app.policy.roster],
         )

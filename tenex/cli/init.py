@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tenex.core.errors import TenexError, UsageError
+from tenex.core.errors import ConfigurationError, TenexError, UsageError
 from tenex.core.text import decode, trimmed
 from tenex.llm.config import OFFLINE, read_key
 from tenex.nostr.keys import KeyRing, npub, parse_public_key
@@ -92,8 +92,15 @@ def init(
             metavar="DIR", help="The project's folder, in which agents work; default: one in the data folder."
         ),
     ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="A PostgreSQL database for the conversations; default: files."),
+    ] = None,
     check_key: Annotated[
-        bool, typer.Option("--check/--no-check", help="Whether to ask the model two small questions first.")
+        bool,
+        typer.Option(
+            "--check/--no-check", help="Whether to ask the model two small questions, and the database, first."
+        ),
     ] = True,
 ) -> None:
     """Make the configuration, the keys and the folders.
@@ -123,9 +130,14 @@ def init(
     chosen = _from_options(here, options, owner, relays, is_checked=check_key)
     if is_asked and not is_made and options == Options():
         chosen = ask(here / "keys")
+    if store is not None and check_key:
+        validated(here, owner, relays, chosen, store)
+        _check_store(store, here)
     is_new = not trusted_files(here) and not keys_in(here)
     project = workspace.absolute() if workspace is not None else None
-    made = prepare(here, owner, relays, chosen, new_owner=new_owner, trust=given.trust(), workspace=project)
+    made = prepare(
+        here, owner, relays, chosen, new_owner=new_owner, trust=given.trust(), workspace=project, store=store
+    )
     if is_new:
         trust_folder(here)
     else:
@@ -170,6 +182,37 @@ def _from_options(
     return chosen
 
 
+def _check_store(url: str, data: Path) -> None:
+    """Ask a database whether it can hold conversations; its tables are made.
+
+    Raises:
+        TenexError: it cannot.
+    """
+    import asyncio
+
+    from tenex.runtime.clock import SystemClock
+    from tenex.store.disk import Disk
+    from tenex.store.opening import open_shared
+
+    async def examine() -> None:
+        disk = Disk()
+        try:
+            async with open_shared(url, data / "conversations", disk, SystemClock()) as shared:
+                faults, remarks = await shared.faults()
+        finally:
+            disk.close()
+        if faults:
+            raise ConfigurationError([f"store: {fault}" for fault in faults])
+        for remark in remarks:
+            output.message(f"tenex: store: {remark}")
+
+    try:
+        asyncio.run(examine())
+    except TenexError:
+        output.message("Nothing was made. Fix this, or add --no-check to continue anyway:")
+        raise
+
+
 def prepare(
     data: Path,
     owner: str | None,
@@ -179,6 +222,7 @@ def prepare(
     new_owner: bool = False,
     trust: Trust | None = None,
     workspace: Path | None = None,
+    store: str | None = None,
 ) -> InitResult:
     """Make what is missing in a data folder.
 
@@ -190,6 +234,7 @@ def prepare(
         new_owner: make the owner's key where it is missing, though there is a configuration.
         trust: what the folder must be trusted with; None where it was named.
         workspace: the folder that agents work in; None leaves the one in the data folder.
+        store: the address of a database for the conversations; None leaves the files.
 
     Raises:
         UsageError: an option is invalid, or contradicts the existing configuration.
@@ -197,7 +242,7 @@ def prepare(
     """
     from .shared.agent_files import keyed_agents, load_agents
 
-    wanted = validated(data, owner, relays, chosen)
+    wanted = validated(data, owner, relays, chosen, store)
     if workspace is not None:
         wanted["paths"] = {"workspace": str(workspace)}
     file = find_config(None, data)
@@ -221,7 +266,7 @@ def prepare(
         file = data / "tenex.toml"
         if chosen is not None and chosen.key is not None:
             created += _store_key(here.keys / f"{chosen.provider}{KEY_SUFFIX}", chosen.key)
-        text = _config_text(owners, list(dict.fromkeys(relays)), chosen)
+        text = _config_text(owners, list(dict.fromkeys(relays)), chosen, store or "")  # not that of a variable
         write_new(file, text + _workspace_text(here.workspace, is_named=workspace is not None))
         created.append(str(file))
     else:
@@ -254,6 +299,8 @@ def _refuse_changes(file: Path, settings: Settings, wanted: dict[str, Any], chos
         raise UsageError(f"{file} exists and was not changed; add the key: `tenex owner add`.")
     if wanted.get("paths") and resolve_paths(settings).workspace != Path(wanted["paths"]["workspace"]).resolve():
         raise UsageError(f"{file} exists and was not changed; set paths.workspace in it.")
+    if wanted.get("store", settings.store) != settings.store:
+        raise UsageError(f"{file} exists and was not changed; set store in it, above the first table.")
     if any(url not in settings.relays.urls for url in wanted.get("relays", {}).get("urls", ())):
         raise UsageError(f"{file} exists and was not changed; add the relay to relays.urls in it.")
 
@@ -271,13 +318,16 @@ def _store_key(file: Path, key: str) -> list[str]:
     raise UsageError(f"{file} holds another key; move it away, or omit the key to use that one")
 
 
-def _config_text(owners: Sequence[str], relays: Sequence[str], chosen: Chosen | None) -> str:
-    """The text of a new `tenex.toml`; no relays leave the default, no model the offline one."""
+def _config_text(owners: Sequence[str], relays: Sequence[str], chosen: Chosen | None, store: str) -> str:
+    """The text of a new `tenex.toml`; no relays leave the default, no model the offline one, no store the files."""
+    stored = (
+        f"\n# Conversations are in this database: docs/postgres.md.\nstore = {json.dumps(store)}\n" if store else ""
+    )
     urls = f"urls = {json.dumps(relays)}" if relays else f"# urls = {json.dumps(Settings().relays.urls)}"
     return f"""\
 # Write here only what differs from the defaults. Every setting, explained: {example_config()}
 # `tenex config check` finds every fault; `tenex config show` shows where each value comes from.
-
+{stored}
 [people]
 # Owners may do everything. Anybody else is ignored, until you list members here or set `open = true`.
 owners = {json.dumps(list(owners))}

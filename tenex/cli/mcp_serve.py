@@ -14,8 +14,8 @@ from .shared.options import Globals
 from .shared.own_keys import PROJECT, user_key
 
 if TYPE_CHECKING:
+    from tenex.store.conversations import Conversations
     from tenex.store.disk import Disk
-    from tenex.store.repository import ConversationFolder
 
     from .shared.conversation_access import ConversationAccess
     from .shared.sender import Sender
@@ -53,7 +53,7 @@ def serve(
     sender = _sender(given, relay)
     telemetry = configure("error", "auto")  # on stderr
 
-    async def run(folder: "ConversationFolder", _: "Disk") -> None:
+    async def run(folder: "Conversations", _: "Disk") -> None:
         from .shared.conversation_access import ConversationAccess
         from .shared.mcp_server import ConversationServer
 

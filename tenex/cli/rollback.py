@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from tenex.core.records import ConversationImported, Record
     from tenex.operations.rollback import RollbackPlan, RollbackService
     from tenex.settings import Settings
+    from tenex.store.conversations import Conversations
     from tenex.store.disk import Disk
-    from tenex.store.repository import ConversationFolder
 
 PATIENCE: Final = 90.0
 """Seconds for the daemon's answer: it waits for running tools, and restores files."""
@@ -55,7 +55,7 @@ def rollback(
 
     settings = given.settings()
 
-    async def make_plan(folder: "ConversationFolder", _: "Disk") -> "RollbackPlan":
+    async def make_plan(folder: "Conversations", _: "Disk") -> "RollbackPlan":
         return await plan_of(folder, await find_named(folder, id), to)
 
     plan = on_folder(given, make_plan)
@@ -76,7 +76,7 @@ def fork(given: Globals, id: IdArgument, at: AtOption) -> None:  # noqa: A002
     """Start a new conversation from the state after a record. The original does not change."""
     settings = given.settings()
 
-    async def work(folder: "ConversationFolder", disk: "Disk") -> dict[str, Any]:
+    async def work(folder: "Conversations", disk: "Disk") -> dict[str, Any]:
         name: ConversationId = await find_named(folder, id)
 
         async def here(service: "RollbackService") -> dict[str, Any]:
@@ -150,7 +150,7 @@ def _turns(undone: Any) -> str:
 
 
 async def _ask_or_run(
-    folder: "ConversationFolder",
+    folder: "Conversations",
     disk: "Disk",
     settings: "Settings",
     word: str,

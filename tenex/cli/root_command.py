@@ -34,6 +34,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "trust": ("tenex.cli.trust:trust", "Trust the current folder, if you neither made nor named it."),
     "status": ("tenex.cli.status:status", "Show the state of the daemon."),
     "doctor": ("tenex.cli.doctor:doctor", "Find problems, and show how to fix them."),
+    "worker": ("tenex.cli.worker:worker", "Take a daemon of a shared database out of work, and back."),
     "conversations": (
         "tenex.cli.conversations:conversations",
         "List, show, search and roll back conversations.",

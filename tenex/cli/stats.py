@@ -7,7 +7,7 @@ from tenex.core.errors import StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.kind import all_kinds
 from tenex.core.phases import Phase
-from tenex.store.repository import ConversationFolder
+from tenex.store.conversations import Conversations
 from tenex.store.stats import Spending, Stats, as_json, dearest_first, total
 
 from .shared import output
@@ -15,7 +15,7 @@ from .shared.lookup import AllIdArgument, find, read_records
 from .shared.options import Globals
 
 
-async def stats(given: Globals, folder: ConversationFolder, id: AllIdArgument = "") -> None:  # noqa: A002
+async def stats(given: Globals, folder: Conversations, id: AllIdArgument = "") -> None:  # noqa: A002
     """Add up time, turns, tokens and costs of one conversation or of all, by phase, model and agent."""
     if id:
         name = await find(folder, id)
@@ -45,7 +45,7 @@ async def stats(given: Globals, folder: ConversationFolder, id: AllIdArgument = 
         "leftOut": [{"id": name, "fault": why} for name, why in sorted(unreadable.items())],
         "inPart": [{"id": name, "fault": why} for name, why in sorted(incomplete.items())],
     }
-    none = f"There are no {'readable ' if unreadable else ''}conversations in {folder.root}."
+    none = f"There are no {'readable ' if unreadable else ''}conversations in {folder.place}."
     given.show(found, as_text(sums) if each else "", "" if each else none)
 
 

@@ -25,7 +25,7 @@ from .shared import output
 from .shared.options import Globals
 
 if TYPE_CHECKING:
-    from tenex.settings import ProjectPaths
+    from tenex.settings import Settings
 
 NO_ANSWER: Final = 1
 """The exit code where no daemon answers."""
@@ -39,6 +39,12 @@ _HEADS: Final = {
 }
 
 
+_LOUD: Final = frozenset(
+    {"unresponsive", "away", "suspended", "quarantined", "held", "limited", "reached", "refused", "silent"}
+)
+"""Kinds that are printed in capitals."""
+
+
 def status(
     given: Globals,
     patience: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Seconds to wait for an answer.")] = 10.0,
@@ -50,16 +56,19 @@ def status(
     "state" in the JSON is running, stopping, starting, stopped (no daemon), unresponsive (it does not answer) or
     unknown (we may not ask). A daemon that is starting is waited for, some seconds.
     """
-    report = asyncio.run(_report(given.paths(), patience))
+    settings = given.readable_settings()
+    report = asyncio.run(_report(settings, patience))
     text = "\n".join(output.fit(line, sys.stdout, 4 if line.startswith(" ") else VALUES) for line in lines(report))
     given.show(report, text)
     if report["state"] in _HEADS:
         raise typer.Exit(NO_ANSWER)
 
 
-async def _report(where: "ProjectPaths", patience: float) -> dict[str, Any]:
+async def _report(settings: "Settings", patience: float) -> dict[str, Any]:
     from tenex.operations.daemon_start import WAIT, ask_when_started, is_starting, why_silent
+    from tenex.settings import resolve_paths
 
+    where = resolve_paths(settings)
     state = "unresponsive"
     fault = ""
     try:
@@ -83,19 +92,22 @@ async def _report(where: "ProjectPaths", patience: float) -> dict[str, Any]:
         fault = str(error)
     else:
         return report
-    return {**await _from_files(where), "state": state, "fault": fault}
+    return {**await _from_files(settings), "state": state, "fault": fault}
 
 
-async def _from_files(where: "ProjectPaths") -> dict[str, Any]:
+async def _from_files(settings: "Settings") -> dict[str, Any]:
     from tenex.operations.status import report_from_files
     from tenex.runtime.clock import SystemClock
+    from tenex.settings import resolve_paths
     from tenex.store.disk import Disk
-    from tenex.store.repository import ConversationFolder
+    from tenex.store.opening import open_conversations
 
+    where = resolve_paths(settings)
     clock = SystemClock()
     disk = Disk()
     try:
-        report = await report_from_files(where, ConversationFolder(where.conversations, disk, clock), clock.now())
+        async with open_conversations(settings.store, where.conversations, disk, clock) as folder:
+            report = await report_from_files(where, folder, clock.now())
     except PermissionError as fault:
         raise ConfigurationError(
             [f"{fault.filename or where.conversations}: cannot be read. Run this as the daemon's user, or as root"]
@@ -145,6 +157,8 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         yield from _today(report["today"])
     if report.get("background"):
         yield from _background(report["background"])
+    if report.get("workers"):
+        yield from _workers(report["workers"])
     yield from _conversations(report["conversations"], now)
 
 
@@ -228,6 +242,18 @@ def _pages(pages: dict[str, Any]) -> str:
     return f"pages          NOT SERVED ({pages['state']}){why}"
 
 
+def _workers(workers: list[dict[str, Any]]) -> Iterator[str]:
+    running = sum(worker["state"] != "silent" for worker in workers)
+    yield f"workers        {running} of {len(workers)} running"
+    for worker in workers:
+        parts = [count(worker["conversations"], "conversation")]
+        if worker["state"] == "silent":
+            parts.append(f"last seen {duration(worker['unseen'])} ago")
+        if worker["isOwn"]:
+            parts.append("of this data folder")
+        yield f"  {_mark(worker['state'])}{worker['name']}  {', '.join(parts)}"
+
+
 def _today(today: dict[str, Any]) -> Iterator[str]:
     yield f"today          {_used(today)}, until {today['endsAt']}"
     for one in today["people"]:
@@ -302,8 +328,7 @@ def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:
 
 
 def _mark(kind: str) -> str:
-    is_loud = kind in ("unresponsive", "away", "suspended", "quarantined", "held", "limited", "reached", "refused")
-    return f"{kind.upper() if is_loud else kind:12}"
+    return f"{kind.upper() if kind in _LOUD else kind:12}"
 
 
 def _ago(at: str | None, now: datetime) -> str:

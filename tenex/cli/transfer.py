@@ -19,6 +19,7 @@ from tenex.settings import Settings, resolve_paths
 from tenex.store.archive import Carried, is_packed, packed, plain, unpacked
 from tenex.store.atomic import replace
 from tenex.store.atomic_folder import as_one_decision, create
+from tenex.store.conversations import Conversations
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import VIEW
 from tenex.store.lock import FolderLock
@@ -27,7 +28,7 @@ from tenex.store.view import Views
 from tenex.store.view_reader import read_view
 
 from .shared import output
-from .shared.lookup import NewestIdArgument, find, find_named, on_folder, read_records
+from .shared.lookup import NewestIdArgument, find, find_named, on_files, read_records, refuse_database
 from .shared.options import Globals
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Also where the journ
 
 async def export(
     given: Globals,
-    folder: ConversationFolder,
+    folder: Conversations,
     id: NewestIdArgument = "",  # noqa: A002
     out: OutOption = None,
     html: HtmlOption = False,
@@ -106,7 +107,7 @@ def import_(given: Globals, file: FileArgument) -> None:
                 await _recovery(folder, disk, settings).refuse_message_id(carried.id)
                 return await _import(folder, disk, carried, Slug(settings.conversations.agent))
 
-            is_new = on_folder(given, import_carried)
+            is_new = on_files(given, import_carried)
             name = carried.id
             records = len(carried.records)
             what = "imported" if is_new else "already here, unchanged"
@@ -117,7 +118,7 @@ def import_(given: Globals, file: FileArgument) -> None:
                 folder.path(name)  # raises where it is not an id
                 return await _recovery(folder, disk, settings).import_file(file, name)
 
-            imported = on_folder(given, import_file)
+            imported = on_files(given, import_file)
             records = imported.records
             what = "imported"
             lost = list(imported.lost)
@@ -182,7 +183,7 @@ def rebuild(
     telemetry = configure("error", "auto")  # relays that fail are reported in what is lost
     try:
         with FolderLock(conversations):
-            made = on_folder(given, work)
+            made = on_files(given, work)
     finally:
         telemetry.close()
     go_on = "Write in the conversation to continue it."
@@ -206,8 +207,9 @@ def _conversations_of(settings: Settings) -> Path:
     """The folder of conversations.
 
     Raises:
-        UsageError: there is no data folder; taking the lock would make it.
+        UsageError: they are in a database; or there is no data folder, and taking the lock would make it.
     """
+    refuse_database(settings)
     where = resolve_paths(settings)
     if not where.data.is_dir():
         raise UsageError(f"{where.data}: no such folder. `tenex init` makes it; --data names another.")

@@ -19,7 +19,7 @@ from tenex.core.projection import glance_of, partner, phase_of, project
 from tenex.core.records import ConversationImported, Record
 from tenex.operations.conversation_status import conversation_status
 from tenex.store.archive import plain
-from tenex.store.repository import ConversationFolder
+from tenex.store.conversations import Conversations
 from tenex.store.verify import VerifyResult
 from tenex.store.verify import verify as check
 from tenex.store.view_json import usage_json
@@ -35,7 +35,7 @@ ToOption = Annotated[
 EachOption = Annotated[bool, typer.Option("--each", help="List every record on the way, one line each.")]
 
 
-async def verify(given: Globals, folder: ConversationFolder, id: AllIdArgument = "") -> None:  # noqa: A002
+async def verify(given: Globals, folder: Conversations, id: AllIdArgument = "") -> None:  # noqa: A002
     """Check every line, the state computed from them and conversation.json; exit code 4 where something is damaged."""
     names = [await find(folder, id)] if id else sorted(map(ConversationId, await folder.lengths()))
     verdicts = [await check(folder, name) for name in output.progress(names)]
@@ -62,7 +62,7 @@ def _lines(verdicts: list[VerifyResult]) -> Iterator[str]:
 
 async def replay(
     given: Globals,
-    folder: ConversationFolder,
+    folder: Conversations,
     id: NewestIdArgument = "",  # noqa: A002
     to: ToOption = None,
     each: EachOption = False,

@@ -57,8 +57,8 @@ from .workflows import TAKES_PART, disabled, load_workflows, log_findings, refer
 MOST_OWNERS = 3
 """Owners whom a profile names: more would fill it."""
 
-AT_START = ("relays", "log", "metrics", "traces", "web", "paths", "shutdown")
-"""Sections that are read once: sockets, files and logs are opened by them."""
+AT_START = ("store", "relays", "log", "metrics", "traces", "web", "paths", "shutdown")
+"""Sections and settings that are read once: sockets, files, logs and the database are opened by them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

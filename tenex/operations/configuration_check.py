@@ -25,7 +25,9 @@ def check_configuration(settings: Settings, listed: ListedTools = NOTHING_LISTED
     No model is called, and nothing is written. `listed` are the tools of MCP servers, as far as they are known.
     """
     where = resolve_paths(settings)
-    faults = faults_of(lambda: settings.peer_group(parse_public_key), lambda: check_paths(settings))
+    faults = faults_of(
+        lambda: settings.peer_group(parse_public_key), lambda: check_paths(settings), settings.check_pages
+    )
     try:
         own = find_own_tools(settings, where)
         library = load_agents(where, own=own)

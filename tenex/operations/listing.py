@@ -7,11 +7,11 @@ from tenex.core.cycle.state import Status
 from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId
 from tenex.core.projection import partner
+from tenex.store.conversations import Conversations
 from tenex.store.index import Shown
 from tenex.store.index_reader import Catalogue, open_catalogue
 from tenex.store.index_row import Row
 from tenex.store.journal_reader import VIEW
-from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter, Found
 from tenex.store.search_words import match_of
 from tenex.store.view_json import iso
@@ -26,7 +26,7 @@ Notice = Callable[[str], None]
 
 
 async def list_rows(
-    folder: ConversationFolder, wanted: Filter, limit: int, *, notice: Notice, shown: Shown = iter
+    folder: Conversations, wanted: Filter, limit: int, *, notice: Notice, shown: Shown = iter
 ) -> list[dict[str, Any]]:
     """The conversations that match a filter, last updated first; all of them if `limit` is negative.
 
@@ -54,7 +54,7 @@ async def list_rows(
 
 
 async def search_conversations(
-    folder: ConversationFolder, query: str, wanted: Filter, limit: int, *, notice: Notice, shown: Shown = iter
+    folder: Conversations, query: str, wanted: Filter, limit: int, *, notice: Notice, shown: Shown = iter
 ) -> list[Found]:
     """The conversations that match a query, the best first.
 
@@ -86,7 +86,7 @@ def row_json(row: Row) -> dict[str, Any]:
     }
 
 
-def _unreadable_row(folder: ConversationFolder, name: ConversationId, status: str, why: str) -> dict[str, Any]:
+def _unreadable_row(folder: Conversations, name: ConversationId, status: str, why: str) -> dict[str, Any]:
     """A conversation by its newest view, where that is not damaged too."""
     try:
         view = read_view(folder.path(name) / VIEW)

@@ -44,7 +44,7 @@ from tenex.runtime.outbox import Outbox
 from tenex.settings import ProjectPaths, Settings, resolve_paths
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import NEWEST
-from tenex.store.repository import ConversationFolder
+from tenex.store.opening import open_conversations
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
 from tenex.workflows.phases.decide import want_router
@@ -102,7 +102,7 @@ async def preview(
     named = [name for name in definition.tools if server_of(name)]
     listed = await listed_tools(where) if named else NOTHING_LISTED
     configuration = await load_readonly(settings, where, library, listed)
-    known = _sample(configuration.policy, message) if conversation is None else await _read(where, conversation)
+    known = _sample(configuration.policy, message) if conversation is None else await _read(settings, conversation)
     usual = definition.phases[:1] if conversation is None else ()
     there = _in_phase(known, phase or next(iter(usual), known.cycle.phase), configuration.policy)
     if definition.kind is AgentKind.ORCHESTRATOR:
@@ -175,12 +175,13 @@ def _sample(policy: Policy, message: str) -> Conversation:
     return transaction.state
 
 
-async def _read(where: ProjectPaths, start: str) -> Conversation:
+async def _read(settings: Settings, start: str) -> Conversation:
+    root = resolve_paths(settings).conversations
     disk = Disk()
     try:
-        folder = ConversationFolder(where.conversations, disk, SystemClock())
-        name = ConversationId(conversation_of(start, await folder.lengths()))
-        return fold(name, await folder.read(name, NEWEST))
+        async with open_conversations(settings.store, root, disk, SystemClock()) as folder:
+            name = ConversationId(conversation_of(start, await folder.lengths()))
+            return fold(name, await folder.read(name, NEWEST))
     finally:
         disk.close()
 

@@ -7,7 +7,7 @@ The files are restored first: if the conversation then cannot be rolled back, a 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -30,6 +30,7 @@ from tenex.nostr.compose import NostrSealer
 from tenex.runtime.seal import sealed
 from tenex.store.archive import plain
 from tenex.store.atomic_folder import create
+from tenex.store.conversations import Conversations
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import mark_of
 from tenex.store.repository import ConversationFolder
@@ -101,7 +102,7 @@ class ForkResult:
 class RollbackService:
     """Rolls back and forks conversations of one folder, whose lock this process must hold."""
 
-    folder: ConversationFolder
+    folder: Conversations
     disk: Disk
     clock: Clock
     sealer: NostrSealer
@@ -175,11 +176,24 @@ class RollbackService:
         _, then = await _state_of(self.folder, conversation, at, self.closing)
         if not then.identity.address.get("form") or not then.identity.address.get("root"):
             raise UsageError(f"The thread of conversation {conversation[:12]} is not known, so it cannot be forked.")
-        records = self._records_of_fork(then, self.clock.now())
+        is_in_files = isinstance(self.folder, ConversationFolder)
+        taken: Container[ConversationId] = () if is_in_files else await self.folder.lengths()
+        records = self._records_of_fork(then, self.clock.now(), taken)
         state = fold(records[0].id, records)
-        await self.disk.run(create, self.folder.path(state.id), [records])
+        await self._create(state.id, records)
         await self._show(state)
         return ForkResult(state=state, records=records, at=then.next_seq - 1, origin=conversation)
+
+    async def _create(self, conversation: ConversationId, records: Sequence[r.Record]) -> None:
+        """Store a new conversation, whole or not at all."""
+        if isinstance(self.folder, ConversationFolder):
+            await self.disk.run(create, self.folder.path(conversation), [records])
+            return
+        journal, _ = await self.folder.open(conversation)
+        try:
+            await journal.append([records])
+        finally:
+            await journal.close()
 
     async def append(self, conversation: ConversationId, signal: RollBack) -> RolledBack:
         """Handle the signal where no daemon runs; its message is published by the next one.
@@ -221,7 +235,9 @@ class RollbackService:
                 "conversation, or try again when it has ended."
             ) from fault
 
-    def _records_of_fork(self, then: Conversation, now: Millis) -> tuple[ConversationForked, r.MessageSent]:
+    def _records_of_fork(
+        self, then: Conversation, now: Millis, taken: Container[ConversationId]
+    ) -> tuple[ConversationForked, r.MessageSent]:
         title = title_of(
             then.identity.title
             if then.identity.title.startswith(_FORK)
@@ -244,7 +260,8 @@ class RollbackService:
             name=self.project.name,
         )
         event, address = self.sealer.begin(draft, title, [then.identity.starter])
-        while self.folder.path(event.id).exists():  # a fork with the same text was made in this second
+        # a fork with the same text was made in this second
+        while self.folder.path(event.id).exists() or ConversationId(event.id) in taken:
             draft = replace(draft, created_at=draft.created_at + 1)
             event, address = self.sealer.begin(draft, title, [then.identity.starter])
         name = ConversationId(event.id)
@@ -267,7 +284,7 @@ class RollbackService:
 
 
 async def plan_of(
-    folder: ConversationFolder, conversation: ConversationId, to: int, closing: Closing = _ours
+    folder: Conversations, conversation: ConversationId, to: int, closing: Closing = _ours
 ) -> RollbackPlan:
     """What a rollback to a record would undo; reads only.
 
@@ -298,7 +315,7 @@ async def plan_of(
 
 
 async def _state_of(
-    folder: ConversationFolder, conversation: ConversationId, at: int, closing: Closing
+    folder: Conversations, conversation: ConversationId, at: int, closing: Closing
 ) -> tuple[Sequence[r.Record], Conversation]:
     mark = mark_of(folder.path(conversation))
     if mark is not None:

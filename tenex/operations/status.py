@@ -5,6 +5,7 @@
      "today": {"endsAt", "who", "state", "tokens", "costUsd", "limits", "people": [...]},
      "mcp": [{"name", "state", "why", "tools", "protocol", "starts", "losses", "calls", "failures"}],
      "web": {"state", "address", "why", "starts", "losses"}, only with `web.enabled`,
+     "workers": [{"name", "state", "version", "seconds", "unseen", "conversations", "isOwn"}], with a shared store,
      "conversations": {"counts": {kind: n}, "open": [...], "waiting": [...], "suspended": [...], "quarantined": [...]}}
 
 Names are spelled as in `conversation.json`; times are ISO 8601 in UTC, ages in seconds.
@@ -34,9 +35,10 @@ from tenex.nostr.relay import RelayStatus
 from tenex.runtime.daily_limits import DayUse
 from tenex.runtime.lifecycle import Runtime
 from tenex.settings import ProjectPaths
+from tenex.store.conversations import Conversations, Worker
 from tenex.store.index import Index
 from tenex.store.index_row import Row
-from tenex.store.repository import NEWEST, ConversationFolder
+from tenex.store.repository import NEWEST
 from tenex.store.view_json import iso
 
 from .conversation_status import conversation_status, status_with_usage
@@ -83,7 +85,7 @@ class Reporter:
     places: ProjectPaths
     runtime: Runtime
     pool: RelayPool
-    folder: ConversationFolder
+    folder: Conversations
     index: Index
     clock: Clock
     address: str
@@ -169,6 +171,7 @@ class Reporter:
             "background": [dict(command) for command in self.background()],
             "mcp": [dict(server) for server in self.mcp()],
             **({"web": dict(pages)} if pages is not None else {}),
+            **_workers(await self._disk.read("workers", self.folder.workers, ())),
             "conversations": conversations,
         }
 
@@ -286,7 +289,7 @@ class _ByKind:
         }
 
 
-async def report_from_files(places: ProjectPaths, folder: ConversationFolder, now: Millis) -> dict[str, Any]:
+async def report_from_files(places: ProjectPaths, folder: Conversations, now: Millis) -> dict[str, Any]:
     """The report where no daemon runs.
 
     Where the view is newer than the journal and shows nothing open, the journal is not read: that takes ten times as
@@ -312,7 +315,26 @@ async def report_from_files(places: ProjectPaths, folder: ConversationFolder, no
         "configuration": folders(places),
         "disk": await asyncio.to_thread(disk, places.conversations),
         "undelivered": dict(found.undelivered_to),
+        **_workers(await folder.workers()),
         "conversations": found.shown(),
+    }
+
+
+def _workers(workers: Sequence[Worker]) -> dict[str, Any]:
+    """The daemons of a shared store; nothing for a store of one."""
+    return {"workers": [worker_json(worker) for worker in workers]} if workers else {}
+
+
+def worker_json(worker: Worker) -> dict[str, Any]:
+    """A daemon of a shared store."""
+    return {
+        "name": worker.name,
+        "state": "silent" if worker.is_silent else "draining" if worker.drains else "running",
+        "version": worker.version,
+        "seconds": worker.seconds,
+        "unseen": worker.unseen,
+        "conversations": worker.conversations,
+        "isOwn": worker.is_own,
     }
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from tenex.core.conversation import Conversation, fold
-from tenex.core.errors import TenexError
+from tenex.core.errors import StoreError, TenexError
 from tenex.core.ids import ConversationId
+from tenex.store.conversations import Conversations
 from tenex.store.journal_reader import VIEW
-from tenex.store.repository import NEWEST, ConversationFolder
+from tenex.store.repository import NEWEST
 
 T = TypeVar("T")
 
@@ -68,12 +69,14 @@ class LastRead:
             self._known[name] = task.result()
         except OSError as fault:
             self._failed[name] = fault.strerror or str(fault)
+        except StoreError as fault:  # a database that is away
+            self._failed[name] = str(fault)
 
 
 class StoredConversations:
     """Reads unfinished conversations that are not in memory, mostly parked ones; each once while it does not change."""
 
-    def __init__(self, folder: ConversationFolder) -> None:
+    def __init__(self, folder: Conversations) -> None:
         self._folder = folder
         self._known: dict[ConversationId, tuple[int, Conversation]] = {}
 

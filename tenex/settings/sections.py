@@ -121,6 +121,13 @@ def _minutes(time: str) -> int:
     return 60 * int(hours) + int(minutes)
 
 
+def _store(text: str) -> str:
+    text = INVISIBLE.sub("", trimmed(text))
+    if text and not text.startswith(("postgresql://", "postgres://")):
+        raise ValueError("must be empty, for files, or the address of a database such as postgresql://user@host/tenex")
+    return text
+
+
 def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be empty")
@@ -609,6 +616,7 @@ class Settings(BaseSettings):
     )
 
     workflows: list[Text] = []
+    store: Annotated[str, AfterValidator(_store)] = ""
     relays: Relays = Relays()
     people: People = People()
     project: Project = Project()
@@ -647,6 +655,17 @@ class Settings(BaseSettings):
         """Take only the given values: `loading` merges the sources itself, to know where each value came from."""
         del settings_cls, env_settings, dotenv_settings, file_secret_settings
         return (init_settings,)
+
+    def check_pages(self) -> None:
+        """Refuse to serve pages of a database: they read files.
+
+        Raises:
+            ConfigurationError: `web.enabled` is set, and so is `store`.
+        """
+        if self.web.enabled and self.store:
+            raise ConfigurationError(
+                ["web.enabled: the pages read files, and `store` names a database; set web.enabled to false"]
+            )
 
     def peer_group(self, parse_key: Callable[[str], PublicKey]) -> PeerGroup:
         """Who may talk here, by public key.

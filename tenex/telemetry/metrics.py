@@ -3,7 +3,7 @@
 Tokens and cost are counted from records too, each record once. Gauges are collectors that the caller adds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, get_args
 
 from prometheus_client import (
@@ -34,6 +34,9 @@ _SECONDS: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120
 
 _DISK_SECONDS: Final = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10)
 """From a flush into a disk's cache to one over a network."""
+
+_TAKEOVER_SECONDS: Final = (1, 5, 10, 15, 20, 25, 30, 45, 60, 120, 300)
+"""Around the 20 s after which a lease is taken over."""
 
 _COUNTED: Final[dict[type[r.Record], tuple[str, str, tuple[str, ...]]]] = {
     r.CycleStarted: ("cycles_started", "Cycles started.", ()),
@@ -112,6 +115,28 @@ class Meter:
     def timed(self, work: str, seconds: float) -> None:
         """Observe the duration of disk work; called from any thread."""
         self._disk.labels(work).observe(seconds)
+
+    def of_store(self) -> Callable[[str, float], None]:
+        """What counts what happens in a store that several daemons share; only with such a store are there metrics."""
+        lost = Counter("tenex_lease_lost", "Conversations lost to other daemons.", registry=self.registry)
+        conflicts = Counter("tenex_append_conflicts", "Appends after those of another writer.", registry=self.registry)
+        takeovers = Histogram(
+            "tenex_takeover_seconds",
+            "Seconds from the last sign of a daemon that died until this one goes on with a conversation of it.",
+            registry=self.registry,
+            buckets=_TAKEOVER_SECONDS,
+        )
+
+        def happened(what: str, seconds: float) -> None:
+            match what:
+                case "lease_lost":
+                    lost.inc()
+                case "append_conflict":
+                    conflicts.inc()
+                case "takeover":
+                    takeovers.observe(seconds)
+
+        return happened
 
     def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """Count the records (`core.ports.Observer`)."""

@@ -18,7 +18,9 @@ from tenex.runtime.clock import SystemClock
 from tenex.store.daemon_journal import DaemonJournal
 from tenex.store.disk import Disk
 from tenex.store.index import Index
+from tenex.store.index_row import News
 from tenex.store.repository import ConversationFolder
+from tests.store.kit import row
 
 ROOT = ConversationId("c" * 64)
 ALICE = PublicKey("a" * 64)
@@ -153,3 +155,18 @@ async def test_a_conversation_is_followed_from_its_earliest_message(
     await book.close()
     disk.close()
     assert followed == [(ROOT, since)]
+
+
+async def test_no_relay_learns_the_id_of_a_conversation_in_direct_messages_that_another_daemon_writes(
+    index: Index, folder: ConversationFolder
+) -> None:
+    private = ConversationId("d" * 64)
+    nowhere: Any = None
+    followed: list[tuple[str, int | None]] = []
+    listener: Any = SimpleNamespace(follow=lambda root, since=None: followed.append((root, since)))
+    updater = IndexUpdater(folder, index, nowhere, listener, Slug("project-manager"), spawn=lambda *_: None)
+    for name, rooms in ((ROOT, ()), (private, ("room",))):
+        begun = row(name, started=Millis(5_000))
+        index.update(begun, News(rooms=rooms))
+        updater.on_row(begun)
+    assert followed == [(ROOT, 5)]

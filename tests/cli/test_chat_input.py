@@ -111,10 +111,10 @@ async def test_conversations_are_listed_found_and_named_by_number_or_id(places: 
     listed = [str(row["id"]) for row in places.listed]
     assert sorted(listed) == sorted([ONE, TWO])
     assert [line.split()[:2] for line in lines[:2]] == [["1", listed[0][:12]], ["2", listed[1][:12]]]
-    assert (places.named("2"), places.named(ONE[:8].upper()), places.named(ONE)) == (listed[1], ONE, ONE)
+    assert [await places.named(text) for text in ("2", ONE[:8].upper(), ONE)] == [listed[1], ONE, ONE]
     for text in ("3", "", "ffff"):
         with pytest.raises(UsageError):
-            places.named(text)
+            await places.named(text)
     title = str(places.listed[0]["title"])
     assert len(await places.find(title.split()[0])) > 1
     assert await places.find("nothingofthekind") == ["No conversation matches."]

@@ -48,6 +48,32 @@ def test_show_hides_keys_in_the_addresses_of_relays(tenex: Tenex, data: Path) ->
         assert "wss://paid.example/?..." in shown
 
 
+@pytest.mark.parametrize(
+    ("store", "shown"),
+    [
+        ("postgresql://me:hush@db.example/tenex", "postgresql://me:...@db.example/tenex"),
+        ("postgres://me@/tenex?host=/run&password=hush&port=1", "postgres://me@/tenex?host=/run&password=...&port=1"),
+    ],
+)
+def test_show_hides_the_password_of_a_database(tenex: Tenex, data: Path, store: str, shown: str) -> None:
+    file = write(data)
+    file.write_text(f"store = '{store}'\n{file.read_text()}")
+    for option in ("", "--json"):
+        out = tenex(f"config show {option}").out
+        assert "hush" not in out
+        assert shown in out
+
+
+def test_what_works_on_files_alone_refuses_a_database_and_says_so(tenex: Tenex, data: Path, tmp_path: Path) -> None:
+    file = write(data, "[web]\nenabled = true\n")
+    file.write_text(f"store = 'postgresql:///nowhere'\n{file.read_text()}")
+    sentence = "web.enabled: the pages read files, and `store` names a database; set web.enabled to false"
+    assert sentence in tenex("config check", code=3).err
+    assert "The pages read files, and the setting `store` names a database." in tenex("web", code=2).err
+    for command in (f"conversations import {tmp_path}/one.jsonl", f"conversations rebuild {'c' * 64}"):
+        assert "This works on files, and the setting `store` names a database." in tenex(command, code=2).err
+
+
 def test_check_accepts_a_good_folder_and_remarks_on_settings_without_effect(tenex: Tenex, data: Path) -> None:
     file = write(data)
     KeyRing(data / "keys").get_or_create("project")

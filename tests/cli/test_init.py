@@ -72,6 +72,19 @@ def test_an_owner_of_ones_own_and_relays_are_written(tenex: Tenex, data: Path) -
     assert json.loads(tenex("init --json").out)["created"] == [str(data / "keys" / "critic.nsec")]
 
 
+def test_a_database_is_asked_before_anything_is_made(tenex: Tenex, data: Path) -> None:
+    away = "postgresql:///x?host=/nonexistent&connect_timeout=1"
+    _, err = tenex("init --dir", data, "--store", away, code=1)
+    assert "Nothing was made." in err
+    assert "cannot be used now" in err
+    assert "must be empty, for files, or the address" in tenex("init --dir", data, "--store", "files", code=2).err
+    assert not data.exists()
+    tenex("init --no-check --dir", data, "--store", away)
+    assert load(None, data, env={}).store == away
+    _, err = tenex("init --no-check --dir", data, "--store", "postgresql:///y", code=2)
+    assert "exists and was not changed; set store in it" in err
+
+
 @pytest.mark.parametrize(
     "wish", [f"--owner {SecretKey(bytes([8]) * 32).npub}", "--relay wss://new.example", "--model openai:gpt-5-mini"]
 )

@@ -43,6 +43,15 @@ MODELS = {
     "held": 1,
     "lastFailure": {"at": NOW, "conversation": ID, "who": "executor", "why": "429"},
 }
+WORKER = {
+    "name": "a:/b",
+    "state": "running",
+    "version": "1.2",
+    "seconds": 9,
+    "unseen": 2,
+    "conversations": 1,
+    "isOwn": True,
+}
 STOPPED = {"process": None, "relays": None, "models": None, "fault": "process 9 holds it"}
 
 
@@ -54,6 +63,14 @@ STOPPED = {"process": None, "relays": None, "models": None, "fault": "process 9 
         ({}, "data           /data (5.0 of 20 GB free)\nsettings       /data/tenex.toml\n"),
         ({}, "relays         0 of 0 connected\nmodels         no conversation on hold\n"),
         ({"disk": {"fault": "/data: gone"}}, "(/data: gone)"),
+        (
+            {"workers": [WORKER, {**WORKER, "name": "b:/c", "state": "silent", "unseen": 180, "isOwn": False}]},
+            (
+                "workers        1 of 2 running\n"
+                "  running     a:/b  1 conversation, of this data folder\n"
+                "  SILENT      b:/c  1 conversation, last seen 3 min ago\n"
+            ),
+        ),
         ({"clock": {"aheadSeconds": 10_800}}, "clock          WRONG: 3 h ahead of the relays' clocks. Set it: timed"),
         ({"clock": {"aheadSeconds": -7_200}}, "2 h behind the relays'"),
         ({"configuration": {**HERE, "refused": ["a fault"]}}, "REJECTED, the old ones stay\n  - a fault"),

@@ -13,12 +13,15 @@ from tenex.core.conversation import fold, new_conversation
 from tenex.core.ids import ConversationId
 from tenex.core.pending import pending
 from tenex.core.records import Record
+from tenex.operations.copying import copy_one
 from tenex.store.archive import plain
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import JOURNAL, VIEW, peek
+from tenex.store.postgres.conversations import PostgresConversations
 from tenex.store.repository import NEWEST, ConversationFolder
 from tenex.store.verify import verify
+from tests.fakes import postgres
 from tests.store.kit import StillClock
 
 from .record import ROOT, STATS, shown, sums, whole
@@ -90,6 +93,31 @@ async def test_it_is_whole_and_can_be_replayed_to_any_record(history: Path, tmp_
         json.dumps(stood)
         assert record.seq == state.next_seq - 1
     assert [record.seq for record in facts] == list(range(1, len(facts) + 1))
+
+
+@pytest.mark.soak
+@each
+async def test_a_database_holds_it_to_the_byte(history: Path, tmp_path: Path) -> None:
+    """Copied there, folded there, and copied back."""
+    name, _ = whole(history)
+    shutil.copytree(history, tmp_path / "files" / name)
+    disk = Disk()
+    try:
+        with postgres.schema() as url:
+            files = ConversationFolder(tmp_path / "files", disk, StillClock())
+            back = ConversationFolder(tmp_path / "back", disk, StillClock())
+            opened = PostgresConversations.connected(url, tmp_path / "worker", disk, StillClock())
+            async with opened as store:
+                assert await copy_one(files, store, name) == "copied"
+                assert await copy_one(files, store, name) == "same"
+                assert await store.read(name) == await files.read(name)
+                assert await store.read(name, NEWEST) == await files.read(name, NEWEST)
+                assert (await store.lengths())[name] == (await files.lengths())[name]
+                assert await copy_one(store, back, name) == "copied"
+    finally:
+        disk.close()
+    for path in history.glob("journal*.jsonl"):
+        assert (tmp_path / "back" / name / path.name).read_bytes() == path.read_bytes()
 
 
 @each

@@ -234,7 +234,9 @@ def test_every_module_the_architecture_names_exists() -> None:
 def test_every_metric_the_operations_guide_names_is_there() -> None:
     """A metric named in a document is one that `/metrics` gives."""
     reported = {name for path in DOCUMENTS for name in re.findall(r"`(tenex_[a-z_]+)", text_of(path))}
-    families = [family for family in Meter(gauges()).registry.collect() if family.name.startswith("tenex_")]
+    meter = Meter(gauges())
+    meter.of_store()
+    families = [family for family in meter.registry.collect() if family.name.startswith("tenex_")]
     given = {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
     assert reported, "the table is gone"
     assert reported <= given, f"not given: {sorted(reported - given)}"

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tenex.cli.run import FORCED, serve
+from tenex.core.ids import Millis
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.ports import ExecutionContext, Model, OnText, PublishOutcome, ToolResult, UnsignedEvent, ignore_text
 from tenex.nostr import pool
@@ -25,6 +26,7 @@ from tenex.nostr.compose import Publisher
 from tenex.nostr.direct import GIFT_WRAP
 from tenex.nostr.keys import parse_public_key
 from tenex.nostr.timeouts import RelayTimeouts
+from tenex.runtime.clock import SystemClock
 from tenex.settings import load
 from tenex.store import journal
 from tenex.store.daemon_journal import FOLDER
@@ -65,6 +67,12 @@ class Orders:
     """Journals go on in another file whenever the view is written."""
     may_hang: bool = False
     """While there is a file `hang`, its disk takes no flush and gives no answer; it writes the file `held`."""
+    is_shared: bool = False
+    """Its conversations are in a database."""
+    lease: float = 0.0
+    """Seconds of a lease there; 0 for the usual."""
+    ahead: int = 0
+    """Seconds its clock is ahead of ours."""
     is_impatient: bool = False
     """It waits for relays a second where others wait a quarter of a minute, so that a deaf one is soon found out."""
 
@@ -77,6 +85,7 @@ class Moments:
 
     def __init__(self, orders: Orders) -> None:
         self._orders = orders
+        self.is_shared = orders.is_shared
         self._marks = Path(orders.marks)
         self._seen: Counter[str] = Counter()
         self.appends = 0
@@ -145,8 +154,8 @@ def watch(moments: Moments) -> None:
             await moments.reach("tool done")
         return result
 
-    async def watched_append(self: FileJournal, decisions: Any) -> None:
-        is_ours = self.path.parent.name != FOLDER
+    async def watched_append(self: Any, decisions: Any, append: Any = append) -> None:
+        is_ours = not isinstance(self, FileJournal) or self.path.parent.name != FOLDER
         if is_ours:
             await moments.reach("append")
             moments.appends += 1
@@ -173,6 +182,10 @@ def watch(moments: Moments) -> None:
 
     _replace(ToolRegistry, "call", watched_call)
     _replace(FileJournal, "append", watched_append)
+    if moments.is_shared:
+        from tenex.store.postgres.journal import PostgresJournal
+
+        _replace(PostgresJournal, "append", partialmethod(watched_append, append=PostgresJournal.append))
     _replace(FileJournal, "_flush", watched_flush)
     _replace(Publisher, "publish", watched_publish)
 
@@ -193,6 +206,13 @@ def main() -> int:
         _replace(journal, "PER_SNAPSHOT", 0)
     if orders.may_hang:
         _replace(Disk, "__init__", partialmethod(Disk.__init__, sync=moments.flush))
+    if orders.lease:
+        from tenex.store.postgres import leases
+
+        _replace(leases, "LEASE", orders.lease)
+    if orders.ahead:
+        now = SystemClock.now
+        _replace(SystemClock, "now", lambda self: Millis(now(self) + orders.ahead * 1000))
     if orders.is_impatient:
         _replace(pool, "RelayTimeouts", partial(RelayTimeouts, probe_timeout=1.0, eose_timeout=1.0))
     settings = load(None, Path(orders.data), env={}, parse_key=parse_public_key)

@@ -73,6 +73,7 @@ def test_all_errors_are_reported_at_once_with_source_setting_and_what_is_allowed
     found = faults(
         tmp_path,
         """
+        store = "mysql://x"
         [limts]
         same_route = 1
         [limits]
@@ -106,6 +107,7 @@ def test_all_errors_are_reported_at_once_with_source_setting_and_what_is_allowed
     )
     file = str(tmp_path / "tenex.toml")
     expected = [
+        f"{file}: store: must be empty, for files, or the address of a database such as postgresql://user@host/tenex",
         f"{file}: limts: there is no such setting; did you mean `limits`?",
         f"{file}: limits.turns_per_mesage: there is no such setting; did you mean `turns_per_message`?",
         f"{file}: limits.same_route: 0 is out of bounds; it must be at least 1",

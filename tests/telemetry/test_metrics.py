@@ -205,6 +205,19 @@ def test_the_disk_may_be_timed_and_two_meters_share_nothing() -> None:
     assert Numbers(other).total("journal_seconds_count") == 0
 
 
+def test_a_store_that_several_daemons_share_is_counted_and_one_of_files_has_no_such_numbers() -> None:
+    meter = Meter()
+    before = {sample.name for sample in Numbers(meter).samples}
+    happened = meter.of_store()
+    happened("lease_lost", 0.0)
+    happened("append_conflict", 0.0)
+    happened("takeover", 21.5)
+    numbers = Numbers(meter)
+    names = ("lease_lost_total", "append_conflicts_total", "takeover_seconds_count", "takeover_seconds_sum")
+    assert [numbers.total(name) for name in names] == [1, 1, 1, 21.5]
+    assert before.isdisjoint(f"tenex_{name}" for name in names)
+
+
 def test_an_internal_error_is_logged_and_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
     meter = Meter()
     monkeypatch.setattr(meter, "_count", lambda *_: 1 / 0)

@@ -1,7 +1,8 @@
 """What the chat knows of the data folder beside it: its conversations, its agents, and what was typed before."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -14,9 +15,10 @@ from tenex.core.text import printable
 from tenex.operations.listing import list_rows, row_json, search_conversations
 from tenex.operations.short_ids import conversation_of
 from tenex.runtime.clock import SystemClock
+from tenex.store.conversations import Conversations
 from tenex.store.disk import Disk
 from tenex.store.index_reader import open_catalogue
-from tenex.store.repository import ConversationFolder
+from tenex.store.opening import open_conversations
 from tenex.store.search import Filter
 
 from .read_marks import ReadMarks
@@ -43,6 +45,8 @@ class ChatPlaces:
     """The data folder of the project that is talked to; nothing is known of one elsewhere."""
 
     conversations: Path | None = None
+    store: str = ""
+    """The address of the database that holds them; empty for files."""
     history: Path | None = None
     """The file of what was typed."""
     agents: Sequence[str] = ()
@@ -56,16 +60,12 @@ class ChatPlaces:
         """The lines of a list: the newest conversations, or those that match words."""
         if self.conversations is None:
             return ["Conversations are listed where the project's data folder is; this one is elsewhere."]
-        disk = Disk()
-        try:
-            folder = ConversationFolder(self.conversations, disk, SystemClock())
+        async with self._opened(self.conversations) as folder:
             if words:
                 found = await search_conversations(folder, words, Filter(), LISTED, notice=_ignore)
                 self.listed = [row_json(match.row) for match in found]
             else:
                 self.listed = await list_rows(folder, Filter(), LISTED, notice=_ignore)
-        finally:
-            disk.close()
         if not self.listed:
             return ["No conversation matches." if words else "There are no conversations yet."]
         return [
@@ -81,7 +81,7 @@ class ChatPlaces:
         await self.find("")
         return sum(self.marks.is_new(row) for row in self.listed if row["id"] != here)
 
-    def named(self, text: str) -> str:
+    async def named(self, text: str) -> str:
         """The id of a conversation, by its number in the last list or the beginning of its id.
 
         Raises:
@@ -92,7 +92,14 @@ class ChatPlaces:
         if text.isdecimal() and 0 < int(text) <= len(self.listed):
             return str(self.listed[int(text) - 1]["id"])
         name = text.lower()
-        return name if _ID.fullmatch(name) else conversation_of(name, [path.name for path in self._folders()])
+        return name if _ID.fullmatch(name) else conversation_of(name, await self.names())
+
+    async def names(self) -> list[str]:
+        """The ids of all conversations."""
+        if not self.store or self.conversations is None:
+            return [path.name for path in self._folders()]
+        async with self._opened(self.conversations) as folder:
+            return list(await folder.lengths())
 
     async def refuse_private(self, conversation: str) -> None:
         """Refuse a conversation in direct messages: what a chat asks and publishes names its id in the open.
@@ -102,12 +109,8 @@ class ChatPlaces:
         """
         if self.conversations is None:
             return
-        disk = Disk()
-        try:
-            async with open_catalogue(ConversationFolder(self.conversations, disk, SystemClock())) as catalogue:
-                room = await catalogue.room_of(ConversationId(conversation))
-        finally:
-            disk.close()
+        async with self._opened(self.conversations) as folder, open_catalogue(folder) as catalogue:
+            room = await catalogue.room_of(ConversationId(conversation))
         if room:
             raise UsageError(
                 f"{conversation[:12]} is held in direct messages. Go on with it in the client in which it began."
@@ -122,9 +125,20 @@ class ChatPlaces:
         """What may follow a command of the chat: the newest conversations, with the titles that are known."""
         if command != "open":
             return []
+        if self.store:  # the folder has those alone that the daemon here has written
+            return [(str(row["id"])[:12], _title(row)) for row in self.listed]
         titles = {str(row["id"]): _title(row) for row in self.listed}
         newest = sorted(self._folders(), key=lambda path: path.stat().st_mtime, reverse=True)
         return [(path.name[:12], titles.get(path.name, "")) for path in newest[: 2 * LISTED]]
+
+    @asynccontextmanager
+    async def _opened(self, root: Path) -> AsyncIterator[Conversations]:
+        disk = Disk()
+        try:
+            async with open_conversations(self.store, root, disk, SystemClock()) as folder:
+                yield folder
+        finally:
+            disk.close()
 
     def _folders(self) -> list[Path]:
         here = self.conversations

@@ -23,9 +23,9 @@ from tenex.core.records import Record
 from tenex.core.rollback.whole import RolledBack
 from tenex.core.work.run import CallState, Run
 from tenex.operations.doctor.daemon import lock_holder
-from tenex.store import segments
+from tenex.store.conversations import Conversations
 from tenex.store.index_reader import open_catalogue
-from tenex.store.repository import NEWEST, ConversationFolder
+from tenex.store.repository import NEWEST
 from tenex.store.search import Filter
 from tenex.store.view import render
 from tenex.store.view_json import iso
@@ -72,7 +72,7 @@ PERSON_DECIDES: Final = (
 class ConversationAccess:
     """The conversations of a folder, for a program."""
 
-    def __init__(self, folder: ConversationFolder, sender: Sender) -> None:
+    def __init__(self, folder: Conversations, sender: Sender) -> None:
         self._folder = folder
         self._sender = sender
 
@@ -136,13 +136,13 @@ class ConversationAccess:
             )
         if not conversation:
             event = await self._sender.send(text)
-            return self._sent(event, event, after=0)
+            return await self._sent(event, event, after=0)
         state = await self._state(await find_named(self._folder, conversation))
         waiting = _left_to_persons(state)
         if waiting and is_clear_yes(text):
             raise UsageError(f"The conversation waits for {' and '.join(waiting)}. {PERSON_DECIDES}")
         event = await self._sender.send(text, state)
-        return self._sent(event, state.id, after=state.next_seq - 1)
+        return await self._sent(event, state.id, after=state.next_seq - 1)
 
     async def answer_question(self, conversation: str, question: str, text: str) -> dict[str, Any]:
         """Answer an open question of an agent, by the id of its event.
@@ -158,7 +158,7 @@ class ConversationAccess:
         if asked not in runs:
             raise UsageError(_why_no_question(state, asked, runs))
         event = await self._sender.send(text, state, Answered(asked, runs[asked].pubkey))
-        return self._sent(event, state.id, after=state.next_seq - 1)
+        return await self._sent(event, state.id, after=state.next_seq - 1)
 
     async def wait_for_messages(self, conversation: str, after: int, seconds: float) -> dict[str, Any]:
         """The messages after a seq: as soon as one of the agents or the project is among them, none works, or in time.
@@ -174,7 +174,7 @@ class ConversationAccess:
         changed_at = loop.time()
         latest: dict[str, Any] = {}
         while True:
-            length_now = await asyncio.to_thread(self._length, name)
+            length_now = await self._folder.size(name)
             if length_now != length:
                 length = length_now
                 changed_at = loop.time()
@@ -185,7 +185,7 @@ class ConversationAccess:
             if has_answer or is_at_rest or left <= 0:
                 break
             await asyncio.sleep(min(LOOK_EVERY, left))
-        return latest or {"conversation": name, "messages": [], "next": after, **self._note()}
+        return latest or {"conversation": name, "messages": [], "next": after, **await self._note()}
 
     async def _after(self, name: ConversationId, after: int) -> dict[str, Any]:
         records = await self._folder.read(name, after)
@@ -198,18 +198,13 @@ class ConversationAccess:
     async def _state(self, name: ConversationId) -> Conversation:
         return fold(name, await self._folder.read(name, NEWEST))
 
-    def _length(self, name: ConversationId) -> int:
-        with suppress(OSError):
-            return segments.stat_all(str(self._folder.path(name)))[0]
-        return 0
+    async def _sent(self, event: str, conversation: str, *, after: int) -> dict[str, Any]:
+        return {"conversation": conversation, "message": event, "after": after, **await self._note()}
 
-    def _sent(self, event: str, conversation: str, *, after: int) -> dict[str, Any]:
-        return {"conversation": conversation, "message": event, "after": after, **self._note()}
-
-    def _note(self) -> dict[str, str]:
-        """Why nothing may come of a message; empty where a daemon runs."""
-        with suppress(OSError):
-            if lock_holder(self._folder.root):
+    async def _note(self) -> dict[str, str]:
+        """Why nothing may come of a message; empty where a daemon runs, here or on the same database."""
+        with suppress(OSError, StoreError):
+            if lock_holder(self._folder.root) or any(not other.is_silent for other in await self._folder.workers()):
                 return {}
         return {"note": "No daemon runs on this data folder now: messages wait on the relay until it is started."}
 

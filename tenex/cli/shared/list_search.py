@@ -6,7 +6,7 @@ from typing import Any, Final
 from tenex.core.port_values import Passage
 from tenex.core.projection import partner
 from tenex.operations.listing import STATUSES, list_rows, row_json, search_conversations
-from tenex.store.repository import ConversationFolder
+from tenex.store.conversations import Conversations
 from tenex.store.search import Filter, Found
 from tenex.store.search_words import CLOSE, OPEN
 from tenex.store.view_json import iso
@@ -20,12 +20,12 @@ MARKS: Final = ("«", "»")
 """Around what matched, in text."""
 
 
-async def rows(folder: ConversationFolder, wanted: Filter, limit: int = -1) -> list[dict[str, Any]]:
+async def rows(folder: Conversations, wanted: Filter, limit: int = -1) -> list[dict[str, Any]]:
     """The conversations that match a filter, as `list_rows` gives them; a terminal is shown how far it is."""
     return await list_rows(folder, wanted, limit, notice=_notice, shown=output.progress)
 
 
-async def search(folder: ConversationFolder, query: str, wanted: Filter, limit: int) -> list[Found]:
+async def search(folder: Conversations, query: str, wanted: Filter, limit: int) -> list[Found]:
     """The conversations that match a query, as `search_conversations` gives them, likewise."""
     return await search_conversations(folder, query, wanted, limit, notice=_notice, shown=output.progress)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Annotated, TypeVar
 
 import typer
@@ -12,7 +13,10 @@ from tenex.core.ids import ConversationId
 from tenex.core.records import Record
 from tenex.operations.short_ids import conversation_of
 from tenex.runtime.clock import SystemClock
+from tenex.settings import ProjectPaths, Settings, resolve_paths
+from tenex.store.conversations import Conversations
 from tenex.store.disk import Disk
+from tenex.store.opening import open_conversations
 from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 
@@ -20,6 +24,7 @@ from . import output
 from .list_search import rows
 from .options import Globals
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 NewestIdArgument = Annotated[
@@ -31,19 +36,48 @@ AllIdArgument = Annotated[
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The id, or its beginning.", show_default=False)]
 
 
-def on_folder(given: Globals, work: Callable[[ConversationFolder, Disk], Awaitable[T]]) -> T:
-    """Run a coroutine on the folder of conversations.
+def on_folder(given: Globals, work: Callable[[Conversations, Disk], Awaitable[T]]) -> T:
+    """Run a coroutine on the conversations of the settings' store.
 
     Raises:
-        StoreError: this user may not read it.
+        StoreError: this user may not read it, or it cannot be reached.
     """
-    where = given.paths()
+    settings = given.readable_settings()
+    where = resolve_paths(settings)
+    return _run(where, lambda disk: open_conversations(settings.store, where.conversations, disk, SystemClock()), work)
+
+
+def on_files(given: Globals, work: Callable[[ConversationFolder, Disk], Awaitable[T]]) -> T:
+    """The same for what is done to files alone (`refuse_database`)."""
+    where = resolve_paths(given.readable_settings())
+    return _run(where, lambda disk: nullcontext(ConversationFolder(where.conversations, disk, SystemClock())), work)
+
+
+def refuse_database(settings: Settings) -> None:
+    """Refuse what is done to files alone where there are none.
+
+    Raises:
+        UsageError: the settings name a database.
+    """
+    if settings.store:
+        raise UsageError(
+            "This works on files, and the setting `store` names a database. `tenex conversations copy` copies from one "
+            "to the other."
+        )
+
+
+def _run(
+    where: ProjectPaths,
+    opened: Callable[[Disk], AbstractAsyncContextManager[S]],
+    work: Callable[[S, Disk], Awaitable[T]],
+) -> T:
     disk = Disk()
     if not where.data.is_dir():
         output.message(f"tenex: {where.data}: no such folder. `tenex init` makes it; --data names another.")
 
     async def main() -> T:
-        return await work(ConversationFolder(where.conversations, disk, SystemClock()), disk)
+        async with opened(disk) as folder:
+            return await work(folder, disk)
 
     try:
         return asyncio.run(main())
@@ -54,7 +88,7 @@ def on_folder(given: Globals, work: Callable[[ConversationFolder, Disk], Awaitab
         disk.close()
 
 
-async def find(folder: ConversationFolder, start: str) -> ConversationId:
+async def find(folder: Conversations, start: str) -> ConversationId:
     """The conversation whose id begins with `start`; the newest where that is empty.
 
     Raises:
@@ -64,11 +98,11 @@ async def find(folder: ConversationFolder, start: str) -> ConversationId:
         return await find_named(folder, start)
     newest = await rows(folder, Filter(), 1)
     if not newest:
-        raise UsageError(f"There are no conversations in {folder.root}.")
+        raise UsageError(f"There are no conversations in {folder.place}.")
     return ConversationId(str(newest[0]["id"]))
 
 
-async def find_named(folder: ConversationFolder, start: str) -> ConversationId:
+async def find_named(folder: Conversations, start: str) -> ConversationId:
     """The same for commands that change something: an empty variable of a script must not mean the newest.
 
     Raises:
@@ -79,7 +113,7 @@ async def find_named(folder: ConversationFolder, start: str) -> ConversationId:
     return ConversationId(conversation_of(start, await folder.lengths()))
 
 
-async def read_records(folder: ConversationFolder, name: ConversationId) -> list[Record]:
+async def read_records(folder: Conversations, name: ConversationId) -> list[Record]:
     """The readable records of a conversation, with a warning on stderr where some are missing."""
     records, missing = await folder.read_left(name)
     if missing:

@@ -85,19 +85,25 @@ class Globals:
         return settings
 
     def paths(self) -> "ProjectPaths":
-        """The project's paths; the default ones where the settings are invalid: a running daemon keeps its own."""
-        from tenex.settings import Settings, UntrustedFolder, resolve_paths
+        """The project's paths; the default ones where the settings are invalid."""
+        from tenex.settings import resolve_paths
+
+        return resolve_paths(self.readable_settings())
+
+    def readable_settings(self) -> "Settings":
+        """The settings; the defaults, with a message, where they are invalid: a running daemon keeps its own."""
+        from tenex.settings import Settings, UntrustedFolder
 
         folder = self.folder()
         try:
-            return resolve_paths(self.settings())
+            return self.settings()
         except UntrustedFolder:
             raise
         except ConfigurationError as error:
             output.message(f"{output.explain(error)}\ntenex: using the default folders")
             bare = Settings()
             bare._data = folder
-            return resolve_paths(bare)
+            return bare
 
     def show(self, value: Any, text: str, *notes: str) -> None:
         """Print the result of the command as JSON where that is asked for; else the text, and notes on stderr."""

@@ -18,7 +18,9 @@ from .public_keys import read_public_key
 from .questions import prompt
 
 
-def validated(data: Path, owner: str | None, relays: Sequence[str], chosen: Chosen | None = None) -> dict[str, Any]:
+def validated(
+    data: Path, owner: str | None, relays: Sequence[str], chosen: Chosen | None = None, store: str | None = None
+) -> dict[str, Any]:
     """The options as settings.
 
     Raises:
@@ -33,6 +35,8 @@ def validated(data: Path, owner: str | None, relays: Sequence[str], chosen: Chos
         wanted["relays"] = {"urls": list(dict.fromkeys(relays))}
     if chosen is not None:
         wanted["models"] = chosen.settings()
+    if store is not None:
+        wanted["store"] = store
     try:
         load(None, Path(os.devnull), env={}, overrides=wanted, parse_key=parse_public_key)
     except ConfigurationError as error:

@@ -4,14 +4,17 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from tenex.core.errors import ConfigurationError, StoreError
 from tenex.core.ids import ConversationId
-from tenex.core.records import Record
+from tenex.core.records import ApprovalAnswered, Record
 from tenex.operations.approvals import proposals
 from tenex.runtime.clock import SystemClock
 from tenex.store.disk import Disk
+from tenex.store.opening import open_shared
 from tenex.store.repository import ConversationFolder
 
 from .findings import Case, Finding, warning
@@ -22,18 +25,9 @@ _ANSWERED: Final = b'"type":"ApprovalAnswered"'
 
 def approvals(case: Case) -> Iterator[Finding]:
     """Propose a rule for each kind of call that was asked about often and never refused."""
-    root = case.paths.conversations
-    names = [path.name for path in sorted(root.iterdir()) if _has_answers(path)] if root.is_dir() else []
-    if not names:
-        return
-    disk = Disk()  # its threads end with the process
-    folder = ConversationFolder(root, disk, SystemClock())
-
-    async def read() -> list[list[Record]]:
-        return [(await folder.read_left(ConversationId(name)))[0] for name in names]
-
+    journals = asyncio.run(_from_database(case) if case.settings.store else _from_files(case))
     allowed = {(rule.tool, tuple(rule.match)) for rule in case.settings.approve if rule.decision == "allow"}
-    for proposal in proposals(asyncio.run(read())):
+    for proposal in proposals(journals):
         if (proposal.tool, proposal.words) in allowed:
             continue
         what = " ".join([proposal.tool, *proposal.words])
@@ -43,6 +37,24 @@ def approvals(case: Case) -> Iterator[Finding]:
             "approve",
             f'to be asked no more, add {{ tool = "{proposal.tool}"{match}, decision = "allow" }} to `approve`',
         )
+
+
+async def _from_files(case: Case) -> list[list[Record]]:
+    root = case.paths.conversations
+    names = [path.name for path in sorted(root.iterdir()) if _has_answers(path)] if root.is_dir() else []
+    folder = ConversationFolder(root, Disk(), SystemClock())  # its threads end with the process
+    return [(await folder.read_left(ConversationId(name)))[0] for name in names]
+
+
+async def _from_database(case: Case) -> list[list[Record]]:
+    journals: list[list[Record]] = []
+    with suppress(StoreError, ConfigurationError):  # the checks `database` and `conversations` report it
+        async with open_shared(case.settings.store, case.paths.conversations, Disk(), SystemClock()) as store:
+            for name in await store.lengths():
+                records = await store.read(name)
+                if any(isinstance(record, ApprovalAnswered) for record in records):
+                    journals.append(records)
+    return journals
 
 
 def _has_answers(path: Path) -> bool:

@@ -9,17 +9,18 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from tenex.core.errors import StoreDamaged, StoreError, StoreOtherVersion
+from tenex.core.errors import ConfigurationError, StoreDamaged, StoreError, StoreOtherVersion
 from tenex.core.ids import ConversationId
 from tenex.runtime.clock import SystemClock
 from tenex.store import atomic, segments
 from tenex.store.atomic_folder import is_half_done
+from tenex.store.conversations import Conversations
 from tenex.store.daemon_journal import DAEMON, FOLDER
 from tenex.store.disk import PROBE, Disk
 from tenex.store.format import CONVERSATION, Codec, as_written
@@ -27,15 +28,18 @@ from tenex.store.index_reader import NAME as INDEX
 from tenex.store.index_reader import open_catalogue
 from tenex.store.journal_reader import JOURNAL, MARK, VIEW, mark_of, read_surviving
 from tenex.store.lock import NAME as LOCK
+from tenex.store.opening import open_conversations
 from tenex.store.repository import ConversationFolder
 from tenex.store.schema import VERSION, read_only, remove
-from tenex.store.verify import verify
+from tenex.store.verify import VerifyResult, verify
 from tenex.store.view_reader import read_view
 
 from . import machine
 from .findings import Case, Finding, Repair, count_text, fault, ok, warning
 
 REBUILD_INDEX: Final = "move it away while no daemon runs: it is a cache, and the next start rebuilds it"
+
+T = TypeVar("T")
 
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 _LEGACY: Final = re.compile(r"[0-9a-f]{64}\.json")
@@ -60,6 +64,9 @@ def conversations(case: Case) -> Iterator[Finding]:
     """Verify every conversation, and examine what else is in the folder of conversations."""
     root = case.paths.conversations
     if not root.is_dir():
+        return
+    if case.settings.store:
+        yield from _in_database(case)
         return
     store = ConversationFolder(root, Disk(), SystemClock())  # its threads end with the process
     bad = 0
@@ -103,18 +110,46 @@ def claims(case: Case) -> Iterator[Finding]:
     if not root.is_dir():
         return
 
-    async def read() -> list[tuple[ConversationId, ConversationId, int]]:
-        async with open_catalogue(ConversationFolder(root, Disk(), SystemClock())) as catalogue:
+    async def read(store: Conversations) -> list[tuple[ConversationId, ConversationId, int]]:
+        async with open_catalogue(store) as catalogue:
             return await catalogue.claimed_twice()
 
     try:
-        found = asyncio.run(read())
-    except (StoreError, OSError):  # the check `conversations` reports it
+        found = _with_store(case, read)
+    except (StoreError, ConfigurationError, OSError):  # the check `conversations` reports it
         return
     for name, other, number in found:
         message = f"its journal claims {count_text(number, 'message')} of {other}, which keeps them"
         fix = "look where this folder comes from; move it out if it is a copy or forged"
         yield warning(message, root / name, fix)
+
+
+def _with_store(case: Case, work: Callable[[Conversations], Awaitable[T]]) -> T:
+    async def run() -> T:
+        root, disk = case.paths.conversations, Disk()  # its threads end with the process
+        async with open_conversations(case.settings.store, root, disk, SystemClock()) as store:
+            return await work(store)
+
+    return asyncio.run(run())
+
+
+def _in_database(case: Case) -> Iterator[Finding]:
+    """Verify every conversation of a database."""
+
+    async def read(store: Conversations) -> list[VerifyResult]:
+        return [await verify(store, name) for name in await store.lengths()]
+
+    try:
+        results = _with_store(case, read)
+    except (StoreError, ConfigurationError):  # the check `database` reports it
+        return
+    for result in results:
+        for sentence in result.faults:
+            location, message, fix = _parts(case.paths.conversations / result.id, sentence)
+            yield fault(message, location, fix, StoreDamaged)
+    whole = sum(not result.faults for result in results)
+    if whole == len(results):
+        yield ok(f"{count_text(whole, 'conversation')} whole", "store")
 
 
 def _conversation(store: ConversationFolder, folder: Path, *, is_running: bool) -> Iterator[Finding]:

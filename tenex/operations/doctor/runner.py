@@ -17,7 +17,7 @@ from tenex.runtime.functions import in_thread
 from tenex.store.lock import FolderLock
 from tenex.telemetry import redact
 
-from . import approvals, configuration, conversations, daemon, files, inboxes, machine, relays
+from . import approvals, configuration, conversations, daemon, database, files, inboxes, machine, relays
 from .findings import Case, Finding, Level, Repair, fault, warning
 
 
@@ -47,6 +47,7 @@ CHECKS: Final = (
     Check("permissions", files.permissions, 20),
     Check("keys", files.keys, 10),
     Check("disk", machine.disk, 20),
+    Check("database", database.database, 30),
     Check("conversations", conversations.conversations, 120),  # 2 to 10 s for each 100 MB
     Check("claims", conversations.claims, 120),  # without an index all journals are read
     Check("approvals", approvals.approvals, 60),
