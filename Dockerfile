@@ -38,10 +38,11 @@ RUN apt-get update \
  && apt-get install --yes --no-install-recommends git bubblewrap \
  && rm -rf /var/lib/apt/lists/*
 
-# a fixed number, so that a folder of the host can be made for it: chown 10001:10001
+# a fixed number, so that a folder of the host can be made for it: chown 10001:10001. /keys is for several daemons that
+# share a database (config/compose.postgres.yaml)
 RUN groupadd --gid 10001 tenex \
  && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin tenex \
- && install -d -o tenex -g tenex -m 700 /data
+ && install -d -o tenex -g tenex -m 700 /data /keys
 
 COPY --from=build /opt/tenex /opt/tenex
 ENV PATH=/opt/tenex/bin:$PATH \

@@ -129,6 +129,26 @@ def test_compose_agrees_with_image_and_settings() -> None:
             assert hasattr(getattr(Settings(), section), name), variable
 
 
+def test_compose_of_two_daemons_gives_each_a_folder_and_both_the_same_keys_and_database() -> None:
+    text = (ROOT / "config" / "compose.postgres.yaml").read_text()
+    compose = yaml.safe_load(text)
+    database, *daemons = (compose["services"][name] for name in ("database", "one", "two"))
+    assert database["healthcheck"]["test"][1] == "pg_isready"
+    for daemon in daemons:
+        assert daemon["extends"] == {"file": "compose.yaml", "service": "tenex"}
+        assert "postgres" in daemon["build"]["args"]["EXTRAS"].split(",")
+        assert daemon["depends_on"] == {"database": {"condition": "service_healthy"}}
+        assert daemon["environment"]["TENEX_STORE"].endswith("@database/tenex")
+        assert f"keys:{daemon['environment']['TENEX_PATHS__KEYS']}" in daemon["volumes"]
+    folders = [next(one for one in daemon["volumes"] if one.endswith(":/data")) for daemon in daemons]
+    assert len(set(folders)) == 2
+    used = {one.partition(":")[0] for service in (database, *daemons) for one in service["volumes"]}
+    assert used == compose["volumes"].keys()
+    assert "/keys" in (ROOT / "Dockerfile").read_text()
+    for line in re.findall(r"dc exec one tenex ([a-z ]+)", text):
+        assert line.split()[0] in COMMANDS
+
+
 def test_what_is_copied_is_all_the_build_and_the_program_need(source: Path) -> None:
     project = tomllib.loads((source / "pyproject.toml").read_text())
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]

@@ -15,6 +15,7 @@ from tenex.cli.run import CLOSING
 from tenex.core.errors import ConfigurationError, StoreError, UsageError
 from tenex.service.notify import STATUS_EVERY
 from tenex.settings import EMBEDDED_RELAY_PORT, Settings
+from tenex.store.postgres.database import Unavailable
 from tenex.tools.sandbox import clean_environment, wrapped
 from tests.programs import needs_bubblewrap, needs_strace, needs_systemd
 
@@ -24,6 +25,7 @@ from .test_life import Manager
 
 UNIT = ROOT / "config" / "tenex.service"
 RELAY = ROOT / "config" / "tenex-relay.service"
+TEMPLATE = ROOT / "config" / "tenex@.service"
 EXPOSURE = 3.5
 """Of 10: what `systemd-analyze security` calls OK ends at 4.9; it was 2.9 when this was written."""
 
@@ -38,7 +40,7 @@ def directives(unit: Path = UNIT) -> dict[str, list[str]]:
     return found
 
 
-@pytest.fixture(params=[UNIT, RELAY], ids=lambda unit: unit.stem)
+@pytest.fixture(params=[UNIT, RELAY, TEMPLATE], ids=lambda unit: unit.stem)
 def installed(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A unit as on a machine where the program lies elsewhere: systemd looks whether it is there."""
     program = tmp_path / "bin" / "tenex"
@@ -46,7 +48,7 @@ def installed(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     source: Path = request.param
-    unit = tmp_path / source.name
+    unit = tmp_path / source.name.replace("@.", "@a.")
     unit.write_text(source.read_text().replace("/opt/tenex/bin/tenex", str(program)))
     return unit
 
@@ -85,6 +87,22 @@ def test_it_agrees_with_the_program() -> None:
     assert unit["KillMode"] == ["mixed"], "programs under way are not to get the daemon's signal"
     assert unit["UMask"] == ["0077"]
     assert all(unit[name] == ["tenex"] for name in ("User", "Group", "StateDirectory"))
+
+
+def test_each_of_several_daemons_is_confined_as_one_is_and_has_a_folder_of_its_own_but_for_the_keys() -> None:
+    template, unit = directives(TEMPLATE), directives()
+    assert {name for name in unit.keys() | template.keys() if unit[name] != template[name]} == {
+        *("Description", "After", "StateDirectory", "WorkingDirectory", "Environment", "EnvironmentFile")
+    }
+    own, keys = template["StateDirectory"][0].split()
+    assert template["WorkingDirectory"] == [f"%S/{own}"]
+    (variable,) = template["Environment"]
+    assert variable == f"TENEX_PATHS__KEYS=%S/{keys}"
+    assert hasattr(Settings().paths, "keys")
+
+
+def test_a_database_that_is_away_is_a_reason_to_start_again() -> None:
+    assert str(Unavailable.exit_code) not in directives(TEMPLATE)["RestartPreventExitStatus"][0].split()
 
 
 @needs_systemd
