@@ -16,8 +16,8 @@ from tenex.cli.shared.input_history import KEPT, LONGEST, InputHistory
 from tenex.cli.shared.read_marks import KEPT as MARKS_KEPT
 from tenex.cli.shared.read_marks import ReadMarks
 from tenex.core.errors import UsageError
-from tenex.core.ids import Millis
 from tenex.core.identity.records import ConversationStarted
+from tenex.core.ids import Millis
 from tenex.core.inbox.commands import command_names
 from tenex.nostr.keys import SecretKey
 
