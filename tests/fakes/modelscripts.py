@@ -21,6 +21,7 @@ _PHASE = re.compile(r"^(?:# |<note title=\")The phase: ([a-z]+)(?:\">)?$", re.MU
 _FILE = re.compile(r"\b[a-z]+-\d+\.txt\b")
 ORCHESTRATOR = "You are the orchestrator of"
 UNFINISHED = "TODO"
+UNDONE = "Call it again."
 
 
 class Asked:
@@ -66,13 +67,13 @@ class Asked:
 
     @cached_property
     def results(self) -> dict[str, list[str]]:
-        """What the calls of this run gave back, by tool, in order."""
+        """What the calls of this run gave back, by tool, in order; without those that a stop of the daemon left undone."""
         messages = self.request["messages"]
         calls = [call for message in messages for call in message.get("tool_calls") or []]
         names = {call["id"]: call["function"]["name"] for call in calls}
         found: dict[str, list[str]] = {}
         for message in messages:
-            if message["role"] == "tool":
+            if message["role"] == "tool" and UNDONE not in text_of(message):
                 found.setdefault(names[message["tool_call_id"]], []).append(text_of(message))
         return found
 
