@@ -222,10 +222,13 @@ def _quoted(
 
 
 def _passages(found: Found) -> Passages:
+    """The messages that match. The title, which has no author, is one of them only where nothing else matches:
+    it is the beginning of the first message, or stands above the others."""
     each = sorted(found.excerpts, key=lambda excerpt: excerpt.seq)
+    messages = [one for one in each if one.name] or each
     return replace(
         _without_messages(found.row),
-        messages=tuple(replace(one, text=one.text.replace(OPEN, "").replace(CLOSE, "")) for one in each),
+        messages=tuple(replace(one, text=one.text.replace(OPEN, "").replace(CLOSE, "")) for one in messages),
         others=found.matches - len(each),
     )
 

@@ -177,6 +177,17 @@ async def test_messages_around_a_place_are_read_whole_and_say_how_to_go_on(store
     assert len(await store.found(query="needle*")) < 1_500
 
 
+async def test_a_title_is_a_match_only_where_no_message_is(store: Conversations) -> None:
+    await store.add(HERE, (ADA, "hello"))
+    await store.add(OTHER, (ADA, "The old server is slow. What now?"), title="The old server is slow.")
+    result = await store.found(query="server slow")
+    assert "(title)" not in result
+    assert "more match" not in result
+    assert result.count("What now?") == 1
+    await store.add(THIRD, (ADA, "it broke again"), title="Heron trouble")
+    assert "(title): Heron trouble" in await store.found(query="heron")
+
+
 async def test_a_conversation_is_named_by_id_or_title(store: Conversations) -> None:
     await store.add(HERE, (ADA, "hello"))
     await store.add(OTHER, (ADA, "the port was 8080"), title="The old server")
