@@ -222,8 +222,10 @@ def _quoted(
 
 
 def _passages(found: Found) -> Passages:
-    """The messages that match. The title, which has no author, is one of them only where nothing else matches:
-    it is the beginning of the first message, or stands above the others."""
+    """The messages that match.
+
+    The title, which has no author, is one only where no other matches: it is the beginning of the first message.
+    """
     each = sorted(found.excerpts, key=lambda excerpt: excerpt.seq)
     messages = [one for one in each if one.name] or each
     return replace(

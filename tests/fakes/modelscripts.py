@@ -67,7 +67,7 @@ class Asked:
 
     @cached_property
     def results(self) -> dict[str, list[str]]:
-        """What the calls of this run gave back, by tool, in order; without those that a stop of the daemon left undone."""
+        """What the calls of this run gave back, by tool, in order; not those that a stop of the daemon left undone."""
         messages = self.request["messages"]
         calls = [call for message in messages for call in message.get("tool_calls") or []]
         names = {call["id"]: call["function"]["name"] for call in calls}
