@@ -168,7 +168,7 @@ class Journal(Protocol):
         """
 
     async def close(self) -> None:
-        """Let go of the journal; a second call does nothing."""
+        """Close the journal; a second call does nothing."""
 
 
 class Journals(Protocol):
