@@ -43,6 +43,10 @@ NEIGHBOURS: Final = 250
 QUOTED: Final = 2_000
 """Characters of a quoted message: more than is shown of it."""
 
+LOOKS: Final = 5
+BETWEEN_LOOKS: Final = 0.05
+"""Seconds: the index is given what has become durable a moment later, of a call beside the asking one for example."""
+
 _BEHIND: Final = (
     "Other conversations cannot be searched now: their index is missing or damaged and is being built again. "
     "Try again in a minute."
@@ -146,12 +150,14 @@ class PastMessages:
             indexed = connection.execute("select bytes from conversations where id = ?", (here,)).fetchone() or (0,)
             return [question(connection)] if indexed[0] >= durable else []
 
-        try:
-            answers = await self._index.ask(answered)
-        except StoreError:
-            answers = []
-        if answers:
-            return answers[0], self._index.is_whole
+        for _ in range(LOOKS):
+            try:
+                answers = await self._index.ask(answered)
+            except StoreError:
+                break
+            if answers:
+                return answers[0], self._index.is_whole
+            await asyncio.sleep(BETWEEN_LOOKS)
         connection = await read_one(self._folder, here)
         try:
             return await asyncio.to_thread(question, connection), False

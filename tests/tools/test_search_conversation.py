@@ -177,6 +177,26 @@ async def test_messages_around_a_place_are_read_whole_and_say_how_to_go_on(store
     assert len(await store.found(query="needle*")) < 1_500
 
 
+async def test_others_are_searched_while_the_index_receives_what_has_just_become_durable(
+    store: Conversations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.add(OTHER, (ADA, "the port was 8080"), title="Old server")
+    await store.add(HERE, (ADA, "hello"))
+    await store.add(HERE, (ADA, "which port"), noted=False)
+    state = fold(HERE, await store.folder.read(HERE))
+    ask = store.index.ask
+
+    async def ask_then_note(question: Any) -> Any:
+        answer = await ask(question)
+        store.index.update(summarise(state, store.folder.length(HERE)), news_of([]))
+        return answer
+
+    monkeypatch.setattr(store.index, "ask", ask_then_note)
+    shown = await store.found(query="port")
+    assert "8080" in shown
+    assert "cannot be searched now" not in shown
+
+
 async def test_a_title_is_a_match_only_where_no_message_is(store: Conversations) -> None:
     await store.add(HERE, (ADA, "hello"))
     await store.add(OTHER, (ADA, "The old server is slow. What now?"), title="The old server is slow.")
