@@ -11,8 +11,10 @@ from tenex.app import open_application
 from tenex.configuration.build import shell_policy
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
+from tenex.core.effects import ModelCall, Route, ToolCall
 from tenex.core.errors import RelayUnavailable
 from tenex.core.messages import CallResult, ModelRequest
+from tenex.core.pending import pending
 from tenex.core.ports import Model
 from tenex.core.projection import glance_of, is_idle
 from tenex.llm.config import OFFLINE
@@ -22,7 +24,7 @@ from tenex.nostr.keys import KeyRing
 from tenex.operations.evaluation.expectations import Run, failures
 from tenex.operations.evaluation.figures import CallRecorder, Figures, figures_of
 from tenex.operations.evaluation.scenario import Message, Scenario, Script
-from tenex.operations.evaluation.scripted import Held, Paced, ScriptedModel
+from tenex.operations.evaluation.scripted import Held, ScriptedModel, Together
 from tenex.operations.evaluation.workspace import prepare_workspace
 from tenex.settings import KEY_SUFFIX, Settings, resolve_paths
 from tenex.settings.sections import ApproveRule, Metrics, Models, Paths, People, Relays, Traces
@@ -154,10 +156,16 @@ class _Watch:
         scenario = self._scenario
         otherwise = model
         if not self._is_real:
-            rest = Paced(OfflineModel()) if scenario.answered_by == "offline" else None
+            rest = OfflineModel() if scenario.answered_by == "offline" else None
             otherwise = self._scripted(scenario.script, rest)
-        self.recorder = CallRecorder(Held(self._scripted(scenario.given, otherwise), self._before_answer))
+        held: Model = Held(self._scripted(scenario.given, otherwise), self._before_answer)
+        self.recorder = CallRecorder(held if self._is_real else Together(held, self._under_way))
         return self.recorder
+
+    def _under_way(self) -> int:
+        """How many calls to models and tools the conversation waits for."""
+        effects = pending(self._conversation).values() if self._conversation is not None else ()
+        return sum(isinstance(effect, ModelCall | Route | ToolCall) for effect in effects)
 
     async def _before_answer(self, request: ModelRequest) -> None:
         """Let the next message come first, where it is sent after a tool whose result the request has."""

@@ -14,8 +14,11 @@ from tenex.core.ports import Model, OnText, ignore_text
 
 from .scenario import ANY, Script, calls_of, decision_of
 
-PACE: Final = 0.02
-"""Seconds an answer takes, so that calls of parallel agents overlap as those of real models do."""
+PACE: Final = 0.005
+"""Seconds between two looks whether all other work waits for models, too."""
+
+LOOKS: Final = 400
+"""After so many, two seconds, an answer is given all the same."""
 
 
 class ScriptedModel:
@@ -38,7 +41,6 @@ class ScriptedModel:
         found, answer = self._next(request)
         if not found and self._otherwise is not None:
             return await self._otherwise.step(request, on_text)
-        await asyncio.sleep(PACE)
         if not found:
             self.missing = self.missing or f"the script has no further answer of {request.agent} in {request.phase}"
             raise ModelRefused(self.missing)
@@ -67,16 +69,41 @@ class ScriptedModel:
         return CallRequest(id=CallId(f"scripted-{self._calls}"), tool=tool, arguments=arguments)
 
 
-class Paced:
-    """A `Model` whose answers take `PACE`: the offline model answers at once."""
+class Together:
+    """A `Model` that gives its answers when all work waits for one, and then all at once.
 
-    def __init__(self, model: Model) -> None:
+    So calls of parallel agents overlap, as those of real models do, which take seconds: how many are made one after
+    the other is no matter of time.
+    """
+
+    def __init__(self, model: Model, under_way: Callable[[], int]) -> None:
+        """Wrap a model.
+
+        Args:
+            model: it is asked then.
+            under_way: how much work there is, of which a call to a model is a part.
+        """
         self._model = model
+        self._under_way = under_way
+        self._calls = 0
+        self._all_wait = asyncio.Event()
+        """Set for the calls that wait now, and replaced for later ones."""
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
-        """Answer after a moment."""
-        await asyncio.sleep(PACE)
-        return await self._model.step(request, on_text)
+        """Wait for the others, then ask."""
+        all_wait = self._all_wait
+        self._calls += 1
+        try:
+            for _ in range(LOOKS):
+                await asyncio.sleep(PACE)
+                if all_wait.is_set() or self._calls >= self._under_way():
+                    break
+            all_wait.set()
+            if self._all_wait is all_wait:
+                self._all_wait = asyncio.Event()
+            return await self._model.step(request, on_text)
+        finally:
+            self._calls -= 1
 
 
 class Held:
