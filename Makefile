@@ -7,8 +7,8 @@ BIN := $(VENV)/bin
 # A stamp per set of packages: nothing is installed twice, and a changed pyproject.toml installs again.
 BASE := $(VENV)/.base
 DEV := $(VENV)/.dev
-# Tests wait for processes and sockets: one more worker than there are cores, at most four.
-WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 3 ? cores + 1 : 4)))
+# Tests wait for processes and sockets: twice as many workers as there are cores, at most four.
+WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 2 ? 2 : 4)))
 
 .PHONY: help demo test lint format eval bench interop-table soak mutants clean
 
