@@ -126,7 +126,8 @@ async def test_1_2_a_conversation_by_states_outlives_a_kill_and_publishes_no_tho
         routed = {"TENEX_CONVERSATIONS__ROUTE_BY_RULE": "false"}
         async with serving(folder, server, **routed) as process:
             name = await folder.write("What is six times seven?")
-            await person.until(lambda: (folder.workspace / "started").is_file())
+            started = folder.workspace / "started"
+            await person.until(lambda: started.is_file() and started.read_text())
             await process.die()
         async with serving(folder, server, **routed) as process:
             seen: list[Json] = []
@@ -135,7 +136,7 @@ async def test_1_2_a_conversation_by_states_outlives_a_kill_and_publishes_no_tho
             watched.cancel()
         assert not process.errors
         stored = await person.stored(relay)
-    assert (folder.workspace / "started").read_text() == "once ", "what was cut off is not repeated"
+    assert started.read_text() == "once ", "what was cut off is not repeated"
     records = folder.records(name)
     steps = [record.step for record in of_kind(records, r.ModelResponded)]
     assert [call.tool for step in steps for call in step.calls] == ["complete", "python", "python", "complete"]
