@@ -6,7 +6,7 @@ The signature is checked separately (`is_genuine`): that costs ten times as much
 
 import json.encoder
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from typing import Annotated, Any, Final
@@ -18,7 +18,7 @@ from tenex.core.errors import InvalidEvent
 from tenex.core.ids import EventId, PublicKey
 from tenex.core.ports import UnsignedEvent
 
-from .keys import SecretKey
+from .keys import Key, SecretKey
 
 MAX_EVENT_BYTES: Final = 1024 * 1024
 """The largest event that is accepted; relays accept 64 or 128 KiB."""
@@ -148,6 +148,21 @@ def sign(unsigned: UnsignedEvent, key: SecretKey) -> Event:
         content=unsigned.content,
         sig=key.sign_digest(bytes.fromhex(unsigned.id)),
     )
+
+
+Sign = Callable[[UnsignedEvent, Key], Awaitable[Event]]
+"""Signs as `sign` does; with a key that a remote signer holds it may take long."""
+
+
+async def sign_here(unsigned: UnsignedEvent, key: Key) -> Event:
+    """Sign with a key that is here.
+
+    Raises:
+        ValueError: as for `sign`, or a remote signer holds the key.
+    """
+    if isinstance(key, SecretKey):
+        return sign(unsigned, key)
+    raise ValueError(f"a remote signer holds the key {key.npub}, and is not asked here")
 
 
 def to_wire(event: Event) -> dict[str, Any]:

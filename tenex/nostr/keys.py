@@ -1,15 +1,17 @@
 """Keys: their encodings, their files, and their mentions in text.
 
-Only `SecretKey` holds a secret, and every use of it is a method. bech32 is pynostr's; prefix and length, which it does
-not check, are checked here.
+Only `SecretKey` holds a secret, and every use of it is a method. A `RemoteKey` is held by a remote signer (NIP-46),
+which `signers` asks. bech32 is pynostr's; prefix and length, which it does not check, are checked here.
 """
 
+import json
 import os
 import re
 import stat
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count, islice
 from pathlib import Path
@@ -24,9 +26,14 @@ from tenex.core.names import MENTION
 from tenex.core.prose import folded, readings
 from tenex.core.text import decode, plain
 
+from .urls import normalise_url
+
 _HEX64: Final = re.compile(r"[0-9a-fA-F]{64}")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-_SUFFIX: Final = ".nsec"
+SUFFIX: Final = ".nsec"
+REMOTE_SUFFIX: Final = ".bunker"
+_LONGEST_FILE: Final = 8_192
+"""Bytes of a key's file that are read: an nsec, or a handful of relays."""
 
 _EVENT_NAME: Final = re.compile(
     r"(?<![a-z0-9])(?:nostr:)?(note1[02-9ac-hj-np-z]{58}|nevent1[02-9ac-hj-np-z]{6,1000})(?![a-z0-9])",
@@ -125,6 +132,56 @@ class SecretKey:
         raise TypeError("a secret key is not pickled")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteKey:
+    """A key that a remote signer holds: its public key, and how the signer is reached (NIP-46)."""
+
+    public: PublicKey
+    signer: PublicKey
+    """The key by which the signer answers; some answer with the key they hold."""
+    relays: tuple[str, ...]
+    client: SecretKey
+    """The key by which this program asks; the signer knows it since they were connected."""
+
+    @property
+    def npub(self) -> str:
+        """The public key as npub1 text."""
+        return npub(self.public)
+
+    @classmethod
+    def from_file(cls, text: str) -> "RemoteKey":
+        """Read what `to_file` has written.
+
+        Raises:
+            ValueError: it is something else; the sentence repeats nothing of it.
+        """
+        try:
+            fields = json.loads(text)
+            relays = tuple(dict.fromkeys(normalise_url(relay) for relay in [fields["relays"][0], *fields["relays"]]))
+            return cls(
+                public=parse_public_key(fields["key"]),
+                signer=parse_public_key(fields["signer"]),
+                relays=relays,
+                client=SecretKey.from_nsec(fields["client"]),
+            )
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            raise ValueError("this describes no remote signer") from None
+
+    def to_file(self) -> str:
+        """What is stored: JSON, with the secret key of the client."""
+        fields = {
+            "key": self.npub,
+            "signer": npub(self.signer),
+            "relays": list(self.relays),
+            "client": self.client.nsec,
+        }
+        return json.dumps(fields, indent=2) + "\n"
+
+
+Key = SecretKey | RemoteKey
+"""A key of ours: in a file here, or held by a remote signer."""
+
+
 def npub(pubkey: PublicKey) -> str:
     """Write a public key as npub1 text (NIP-19)."""
     return _bech32("npub", bytes.fromhex(pubkey))
@@ -220,52 +277,87 @@ def _npubs(keys: frozenset[PublicKey]) -> dict[str, PublicKey]:
 
 
 class KeyRing:
-    """A folder of keys: one file `<name>.nsec` each, 0600 in a folder of 0700, written whole or not at all."""
+    """A folder of keys, 0700: for each a file `<name>.nsec`, or `<name>.bunker` where a remote signer holds it.
+
+    Files are 0600 and written whole or not at all.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def names(self) -> tuple[str, ...]:
-        """The names that have a key, sorted."""
+        """The names that have a key, here or at a remote signer, sorted."""
         if not self.folder.is_dir():
             return ()
-        stems = (path.name.removesuffix(_SUFFIX) for path in self.folder.glob(f"*{_SUFFIX}"))
+        suffixes = (SUFFIX, REMOTE_SUFFIX)
+        stems = {path.name.removesuffix(suffix) for suffix in suffixes for path in self.folder.glob(f"*{suffix}")}
         return tuple(sorted(stem for stem in stems if _NAME.fullmatch(stem)))
 
-    def get(self, name: str) -> SecretKey:
-        """Read a key.
+    def file(self, name: str) -> Path:
+        """The file of a key; that of a secret key where there is none.
 
         Raises:
-            ConfigurationError: there is none, or its file cannot be read, may be read by others, or holds no nsec.
+            ConfigurationError: nothing can have this name.
         """
-        path = self._path(name)
+        remote = self._path(name, REMOTE_SUFFIX)
+        return remote if remote.exists() else self._path(name)
+
+    def read(self, name: str) -> Key:
+        """Read a key, or how the remote signer that holds it is reached.
+
+        Raises:
+            ConfigurationError: there is none, or its file cannot be read, may be read by others, or holds no key.
+        """
+        path = self.file(name)
+        if path.suffix == SUFFIX:
+            return self._read_secret(name, path)
+        if (secret := self._path(name)).exists():
+            raise ConfigurationError([f"{path}: there is {secret.name} too; move away the one that is not to be used"])
         try:
-            # a pipe that took the file's place must not be waited for
-            with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-                kind = os.fstat(file.fileno()).st_mode
-                raw = file.read(1000) if stat.S_ISREG(kind) else b""
-        except FileNotFoundError:
-            raise ConfigurationError([f"{path}: there is no key for {name}; `tenex init` makes one"]) from None
-        except OSError as fault:
-            raise ConfigurationError(
-                [f"{path}: cannot be read ({fault.strerror}); give it to the user who runs tenex"]
-            ) from fault
-        mode = stat.S_IMODE(kind)
-        if stat.S_ISREG(kind) and mode & 0o077:
-            raise ConfigurationError([f"{path}: others may read this key (mode {mode:04o}); run `chmod 600 {path}`"])
+            return RemoteKey.from_file(decode(_content(path, name)))
+        except ValueError:
+            fix = f"connect again: `tenex keys connect {name} --replace`"
+            raise ConfigurationError([f"{path}: describes no remote signer; {fix}"]) from None
+
+    def get(self, name: str) -> SecretKey:
+        """Read a secret key.
+
+        Raises:
+            ConfigurationError: as for `read`, or a remote signer holds it.
+        """
+        key = self.read(name)
+        if isinstance(key, SecretKey):
+            return key
+        raise ConfigurationError(
+            [f"{self.file(name)}: a remote signer holds the key of {name}, and this needs the key itself"]
+        )
+
+    def _read_secret(self, name: str, path: Path) -> SecretKey:
         try:
-            return SecretKey.from_nsec(decode(raw))
+            return SecretKey.from_nsec(decode(_content(path, name)))
         except ValueError:
             raise ConfigurationError(
                 [f"{path}: holds no nsec1 key; put the key back from a copy, or move the file away for a new one"]
             ) from None
 
     def get_or_create(self, name: str) -> SecretKey:
-        """Read a key, or create and store it durably; two processes at once get the same one."""
-        path = self._path(name)
+        """Read a secret key, or create and store it durably; two processes at once get the same one.
+
+        Raises:
+            ConfigurationError: as for `get`.
+        """
+        path = self.file(name)
         if not path.exists():
             self._create(path, SecretKey.generate())
         return self.get(name)
+
+    def read_or_create(self, name: str) -> Key:
+        """Read a key as `read` does; where there is none create a secret key.
+
+        Raises:
+            ConfigurationError: as for `read`.
+        """
+        return self.read(name) if self.file(name).exists() else self.get_or_create(name)
 
     def add(self, name: str, key: SecretKey) -> None:
         """Store a key that was created elsewhere.
@@ -274,28 +366,32 @@ class KeyRing:
             ConfigurationError: the name already has another one, which is left as it is.
         """
         path = self._path(name)
-        self._create(path, key)
-        if self.get(name) != key:
+        if not self._path(name, REMOTE_SUFFIX).exists():
+            self._create(path, key)
+        if self.read(name) != key:
             raise ConfigurationError([f"{path}: there is another key of that name; move it away first"])
 
-    def replace(self, name: str, key: SecretKey) -> Path | None:
+    def replace(self, name: str, key: Key) -> Path | None:
         """Store a key in place of another, whose file is kept; returns where, None if there was no file.
 
         Raises:
             ConfigurationError: it cannot be written; the other one is still in place then.
         """
-        path = self._path(name)
+        path = self._path(name, SUFFIX if isinstance(key, SecretKey) else REMOTE_SUFFIX)
         kept = None
         with self._written(path, key) as beside:
-            if path.exists():
-                kept = _kept(path)
+            old = self.file(name)
+            if old.exists():
+                kept = _kept(old)
             beside.replace(path)
+            if old != path:
+                old.unlink(missing_ok=True)  # a second name of it is kept
         return kept
 
-    def _path(self, name: str) -> Path:
-        if not _NAME.fullmatch(name) or name.endswith(_SUFFIX):
+    def _path(self, name: str, suffix: str = SUFFIX) -> Path:
+        if not _NAME.fullmatch(name) or name.endswith((SUFFIX, REMOTE_SUFFIX)):
             raise ConfigurationError([f"{name!r} cannot name a key: use letters, digits, '-', '_' and '.'"])
-        return self.folder / f"{name}{_SUFFIX}"
+        return self.folder / f"{name}{suffix}"
 
     def _create(self, path: Path, key: SecretKey) -> None:
         """Write beside, fsync, link into place: `link` fails where a rename would replace another process's key."""
@@ -303,7 +399,7 @@ class KeyRing:
             os.link(beside, path)
 
     @contextmanager
-    def _written(self, path: Path, key: SecretKey) -> Iterator[Path]:
+    def _written(self, path: Path, key: Key) -> Iterator[Path]:
         """A durable file beside `path` that holds a key, until it has been put into place."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -311,7 +407,7 @@ class KeyRing:
             beside = Path(name)
             try:
                 with os.fdopen(handle, "w", encoding="ascii") as file:
-                    file.write(key.nsec + "\n")
+                    file.write(f"{key.nsec}\n" if isinstance(key, SecretKey) else key.to_file())
                     file.flush()
                     os.fsync(file.fileno())
                 yield beside
@@ -325,6 +421,29 @@ class KeyRing:
         except OSError as fault:
             fix = f"make room, or give {self.folder} to the user who runs tenex"
             raise ConfigurationError([f"{path}: cannot be written ({fault.strerror}); {fix}"]) from fault
+
+
+def _content(path: Path, name: str) -> bytes:
+    """What a key's file holds.
+
+    Raises:
+        ConfigurationError: it is missing, cannot be read, or may be read by others.
+    """
+    try:
+        # a pipe that took the file's place must not be waited for
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            kind = os.fstat(file.fileno()).st_mode
+            raw = file.read(_LONGEST_FILE) if stat.S_ISREG(kind) else b""
+    except FileNotFoundError:
+        raise ConfigurationError([f"{path}: there is no key for {name}; `tenex init` makes one"]) from None
+    except OSError as fault:
+        raise ConfigurationError(
+            [f"{path}: cannot be read ({fault.strerror}); give it to the user who runs tenex"]
+        ) from fault
+    mode = stat.S_IMODE(kind)
+    if stat.S_ISREG(kind) and mode & 0o077:
+        raise ConfigurationError([f"{path}: others may read this key (mode {mode:04o}); run `chmod 600 {path}`"])
+    return raw
 
 
 def _kept(path: Path) -> Path:

@@ -1,0 +1,575 @@
+"""Remote signers: the client of NIP-46, for keys that are held elsewhere.
+
+A request is an ephemeral event (kind 24133) from a key of the client to that of the signer, encrypted by NIP-44; the
+answer is one in the other direction with the request's id. Relays keep neither. So a request that reached a relay while
+the signer was away is lost without a word, and "no answer" means nothing:
+
+    sign ──► asked ──answer──► verified ──► the event
+              ▲  │ none in time                               the same request is sent again after a pause, or as soon
+              │  ▼                                            as a signer that was silent is heard of
+             pause ◄── refused, or it signed something else   a new request, after a longer pause
+
+A request is never given up here: who asks may cancel it, and a later process asks again for the same event id. The
+answer to an earlier copy of a request counts as well: people take minutes to allow one on a phone. Whether a signer is
+there, or only waits for a person, shows a `ping`, which no person is asked about; a silent one gets it every few
+seconds. A signer may answer with an address (`auth_url`) at which a person allows the request; the real answer follows,
+by the same id.
+"""
+
+import asyncio
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from secrets import token_hex
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+from weakref import WeakValueDictionary
+
+from tenex.core.backoff import Backoff
+from tenex.core.errors import InvalidEvent, RelayUnavailable, RemoteError
+from tenex.core.ids import PublicKey
+from tenex.core.ports import UnsignedEvent
+from tenex.core.text import plain
+from tenex.log import get_logger
+
+from .direct import nip44_decrypt, nip44_encrypt
+from .events import Event, event_id, is_genuine, parse_event, sign, unsigned_event
+from .keys import Key, RemoteKey, SecretKey, parse_public_key
+from .pool import RelayPool
+from .retry import printable
+from .timeouts import RelayTimeouts
+from .urls import normalise_url
+
+log = get_logger(__name__)
+
+SIGNER: Final = 24133
+"""The kind of requests and answers."""
+SCHEME: Final = "bunker"
+MOST_RELAYS: Final = 10
+AT_ONCE: Final = 4
+"""Requests to one signer that wait for their answers at the same time."""
+KEPT: Final = 64
+"""Signed events that are kept for the other relays that get them."""
+LARGE: Final = 32_000
+"""Characters of a request that relays may refuse for its size; the smallest limits are 64 KiB."""
+_ANSWERS: Final = "answers"
+_ALLOW: Final = "auth_url"
+
+
+class SignerSilent(RelayUnavailable):
+    """A remote signer did not answer in time, or no relay of it is there."""
+
+
+class SignerRefused(RemoteError):
+    """A remote signer answered with an error, or with what was not asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignerTimeouts:
+    """Every duration, in seconds; tests shorten them."""
+
+    answer: float = 30.0
+    """For the answer to a request; later it still counts."""
+    allow: float = 600.0
+    """The same once a person has been asked to allow it."""
+    ping: float = 6.0
+    """For a sign of life; a signer that is slower is called silent until it answers."""
+    again_first: float = 30.0
+    """Pauses before a request without an answer is sent again."""
+    again_most: float = 300.0
+    refused_first: float = 30.0
+    """Pauses before a refused signature is asked for again: a person may be asked each time."""
+    refused_most: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BunkerAddress:
+    """A `bunker://` address: how a remote signer is reached, and the secret by which it knows whom it gave it to."""
+
+    signer: PublicKey
+    relays: tuple[str, ...]
+    secret: str = field(default="", repr=False)
+
+
+def parse_bunker(text: str) -> BunkerAddress:
+    """Read a `bunker://` address, as a remote signer shows it.
+
+    Raises:
+        ValueError: it is none; the sentence does not repeat it, because it may hold a secret.
+    """
+    example = "it is like bunker://PUBLIC-KEY?relay=wss://relay.example&secret=..."
+    try:
+        parts = urlsplit(plain(text).strip())
+        query = parse_qs(parts.query, max_num_fields=100)
+    except ValueError:
+        raise ValueError(f"this is no address of a remote signer: {example}") from None
+    if parts.scheme.lower() != SCHEME:
+        raise ValueError(f"this is no address of a remote signer: {example}")
+    try:
+        signer = parse_public_key(parts.netloc)
+    except ValueError:
+        raise ValueError(f"the address names no public key: {example}") from None
+    relays = tuple(dict.fromkeys(normalise_url(relay) for relay in query.get("relay", ())))
+    if not 0 < len(relays) <= MOST_RELAYS:
+        raise ValueError(f"the address names {len(relays)} relays, and 1 to {MOST_RELAYS} are needed: {example}")
+    return BunkerAddress(signer=signer, relays=relays, secret=query.get("secret", [""])[0])
+
+
+def parse_relays(text: str) -> tuple[str, ...]:
+    """The relays that a signer names as those to use from now on; empty if it names none, or what is no relay."""
+    try:
+        urls = json.loads(text)
+        relays = tuple(dict.fromkeys(normalise_url(url) for url in urls)) if isinstance(urls, list) else ()
+    except (ValueError, TypeError, RecursionError):
+        return ()
+    return relays if len(relays) <= MOST_RELAYS else ()
+
+
+class _Request:
+    """A request until its answer is there, however often it is sent."""
+
+    def __init__(self, method: str, params: Sequence[str]) -> None:
+        self.id = token_hex(16)
+        self.method = method
+        self.params = params
+        self.answer: asyncio.Future[tuple[str, str]] = asyncio.get_running_loop().create_future()
+        """The result, and the error."""
+        self.waits_until = 0.0
+        """On the loop's clock."""
+
+    def result(self) -> str:
+        """The result of an answered request.
+
+        Raises:
+            SignerRefused: the answer is an error.
+        """
+        result, error = self.answer.result()
+        if error:
+            raise SignerRefused(error)
+        return result
+
+
+class SignerClient:
+    """The client of one signer, with a key of its own."""
+
+    def __init__(
+        self,
+        signer: PublicKey,
+        relays: Iterable[str],
+        client: SecretKey,
+        *,
+        timeouts: SignerTimeouts | None = None,
+        relay_timeouts: RelayTimeouts | None = None,
+        on_allow: Callable[[str], object] = lambda _: None,
+        on_heard: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Prepare; nothing is opened before `run`.
+
+        Args:
+            signer: the key that answers.
+            relays: where it is reached.
+            client: the key that asks.
+            timeouts: the durations.
+            relay_timeouts: those of the relays.
+            on_allow: takes the address at which a person is to allow a request.
+            on_heard: is called for each answer to a request.
+
+        Raises:
+            ValueError: one of the relays is no relay URL, or the signer's key is not on the curve.
+        """
+        self.timeouts = timeouts or SignerTimeouts()
+        self._signer = signer
+        self._client = client
+        self._shared = client.shared_secret(signer)
+        self._relays = tuple(dict.fromkeys(normalise_url(relay) for relay in relays))
+        self._on_allow = on_allow
+        self._on_heard = on_heard
+        self._requests: dict[str, _Request] = {}
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._again = asyncio.Event()
+        self._pool = RelayPool(
+            self._relays,
+            on_event=self._on_event,
+            is_wanted=lambda author: author == signer,
+            identity=client,
+            timeouts=relay_timeouts,
+        )
+        wanted: dict[str, Any] = {"kinds": [SIGNER], "authors": [signer], "#p": [client.public]}
+        self._pool.subscribe(_ANSWERS, [wanted], None)
+
+    async def run(self) -> None:
+        """Stay connected to the signer's relays until cancelled."""
+        await self._pool.run()
+
+    async def ask(self, method: str, *params: str, patience: float | None = None) -> str:
+        """Send a request once and wait for its answer.
+
+        Raises:
+            SignerSilent: there was none in time.
+            SignerRefused: it is an error.
+            ValueError: the request is too long.
+        """
+        with self._open(method, params) as request:
+            return await self._send_and_wait(request, self.timeouts.answer if patience is None else patience)
+
+    def send_again(self) -> None:
+        """Send all requests that wait for an answer again, without the rest of their pauses."""
+        self._again.set()
+        self._again = asyncio.Event()
+
+    async def insist(self, method: str, *params: str, on_late: Callable[[str], object]) -> str:
+        """Send a request until it is answered; `on_late` takes why there is no answer yet, each time.
+
+        Raises:
+            SignerRefused: the answer is an error.
+            ValueError: the request is too long.
+        """
+        pauses = Backoff(self.timeouts.again_first, self.timeouts.again_most)
+        with self._open(method, params) as request:
+            while True:
+                again = self._again
+                try:
+                    async with self._places:
+                        return await self._send_and_wait(request, self.timeouts.answer)
+                except SignerSilent as fault:
+                    on_late(str(fault))
+                waits: list[asyncio.Future[Any]] = [request.answer, asyncio.ensure_future(again.wait())]
+                try:
+                    await asyncio.wait(waits, timeout=pauses.next(), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    waits[1].cancel()
+
+    @contextmanager
+    def _open(self, method: str, params: Sequence[str]) -> Iterator[_Request]:
+        request = _Request(method, params)
+        self._requests[request.id] = request
+        try:
+            yield request
+        finally:
+            del self._requests[request.id]
+
+    async def _send_and_wait(self, request: _Request, patience: float) -> str:
+        if request.answer.done():  # to an earlier copy
+            return request.result()
+        loop = asyncio.get_running_loop()
+        request.waits_until = loop.time() + patience
+        try:
+            await self._pool.listening(_ANSWERS, patience)  # what answers before that would not be received
+        except RelayUnavailable as fault:
+            raise SignerSilent(str(fault)) from None
+        event = self._event(request)
+        refused: dict[str, str] = {}
+        sending = [asyncio.create_task(self._send(event, relay, refused)) for relay in self._relays]
+        try:
+            while not request.answer.done():
+                left = request.waits_until - loop.time()
+                if left <= 0 or len(refused) == len(self._relays):
+                    raise self._silence(refused, len(event.content))
+                waits: list[asyncio.Future[Any]] = [request.answer, *(task for task in sending if not task.done())]
+                await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in sending:
+                task.cancel()
+            await asyncio.gather(*sending, return_exceptions=True)
+        return request.result()
+
+    def _event(self, request: _Request) -> Event:
+        fields = {"id": request.id, "method": request.method, "params": list(request.params)}
+        text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+        content = nip44_encrypt(text, self._shared)
+        tags = (("p", self._signer),)
+        return sign(unsigned_event(self._client.public, int(time.time()), SIGNER, tags, content), self._client)
+
+    async def _send(self, event: Event, relay: str, refused: dict[str, str]) -> None:
+        outcome = await self._pool.publish(event, relay)
+        if not outcome.accepted:
+            refused[relay] = outcome.detail
+
+    def _silence(self, refused: Mapping[str, str], length: int) -> SignerSilent | ValueError:
+        """Why there is no answer; a ValueError if there never will be, because the request is too long."""
+        if refused:
+            why = "; ".join(f"{relay} refuses the request: {printable(why)}" for relay, why in refused.items())
+            is_too_long = length > LARGE and all(why.startswith("invalid") for why in refused.values())
+            if is_too_long and len(refused) == len(self._relays):
+                return ValueError(f"too long for a remote signer: {why}")
+            return SignerSilent(why)
+        return SignerSilent(self._why_silent())
+
+    def _why_silent(self) -> str:
+        away = [status for status in self._pool.status() if not status.connected]
+        if len(away) == len(self._relays):
+            faults = (f"{status.url}: {status.fault or 'not connected yet'}" for status in away)
+            return f"no relay of it can be reached ({'; '.join(faults)})"
+        return "it does not answer"
+
+    def _on_event(self, event: Event, _relay: str) -> None:
+        try:
+            fields = json.loads(nip44_decrypt(event.content, self._shared))
+        except (ValueError, RecursionError):
+            log.debug("signer.unreadable_answer", event_id=event.id)
+            return
+        request = self._requests.get(str(fields.get("id"))) if isinstance(fields, dict) else None
+        if request is None or request.answer.done():
+            return
+        result, error = fields.get("result"), fields.get("error")
+        if result == _ALLOW and error:
+            request.waits_until = asyncio.get_running_loop().time() + self.timeouts.allow
+            self._on_allow(_web_address(error))
+        elif error or isinstance(result, str):
+            request.answer.set_result((result if isinstance(result, str) else "", printable(str(error or ""))))
+            self._on_heard()
+
+
+def _web_address(text: object) -> str:
+    """What a person may open in a browser; empty if it is something else."""
+    is_web = isinstance(text, str) and text.startswith(("https://", "http://"))
+    return str(text) if is_web and len(str(text)) < 2_000 and str(text).isprintable() and " " not in str(text) else ""
+
+
+class RemoteSigner:
+    """Signs with a key that a remote signer holds, and knows how that goes."""
+
+    def __init__(
+        self,
+        key: RemoteKey,
+        name: Callable[[], str],
+        timeouts: SignerTimeouts | None = None,
+        relay_timeouts: RelayTimeouts | None = None,
+    ) -> None:
+        self.key = key
+        self._name = name
+        self._client = SignerClient(
+            key.signer,
+            key.relays,
+            key.client,
+            timeouts=timeouts,
+            relay_timeouts=relay_timeouts,
+            on_allow=self._note_allow,
+            on_heard=self._note_heard,
+        )
+        self._timeouts = self._client.timeouts
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._signed: OrderedDict[str, Event] = OrderedDict()
+        self._doubt = asyncio.Event()
+        """Set until it is heard of, and while it is silent."""
+        self._doubt.set()
+        self._silent = ""
+        self._silent_since: float | None = None
+        self._allow_at: str | None = None
+        """Where a person is to allow a request; empty if it did not say so in a way that can be shown."""
+        self._refusals: dict[str, str] = {}
+        """Why signatures were refused, by event."""
+        self._late: dict[str, str] = {}
+        """Why signatures are late, by event."""
+        self._waiting = 0
+
+    async def run(self) -> None:
+        """Stay connected until cancelled, and ask a silent signer whether it is there."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._client.run(), name=f"relays of the signer of {self.key.npub}")
+            while True:
+                await self._doubt.wait()
+                try:
+                    await self._client.ask("ping", patience=self._timeouts.ping)
+                except SignerRefused:  # it is there
+                    pass
+                except SignerSilent as fault:
+                    self._note_silent(str(fault))
+                    await asyncio.sleep(self._timeouts.ping / 5)  # a relay may refuse at once
+
+    async def sign(self, event: UnsignedEvent) -> Event:
+        """Sign an event; waits until the signer does.
+
+        Raises:
+            ValueError: the event is not this key's, has another id than its content, or is too long.
+        """
+        if event.pubkey != self.key.public:
+            raise ValueError(f"event {event.id} is by {event.pubkey}; the signer's key is {self.key.public}")
+        if event_id(event.pubkey, event.created_at, event.kind, event.tags, event.content) != event.id:
+            raise ValueError(f"event {event.id} does not have the id of its content")
+        lock = self._locks.setdefault(event.id, asyncio.Lock())
+        self._waiting += 1
+        try:
+            async with lock:  # each relay's copy wants the same signature
+                signed = self._signed.get(event.id)
+                if signed is None:
+                    signed = self._signed[event.id] = await self._signature(event)
+                    if len(self._signed) > KEPT:
+                        self._signed.popitem(last=False)
+                return signed
+        finally:
+            self._waiting -= 1
+
+    async def _signature(self, event: UnsignedEvent) -> Event:
+        template = {
+            "kind": event.kind,
+            "content": event.content,
+            "tags": [list(tag) for tag in event.tags],
+            "created_at": event.created_at,
+            "pubkey": event.pubkey,
+        }
+        text = json.dumps(template, ensure_ascii=False, separators=(",", ":"))
+        pauses = Backoff(self._timeouts.refused_first, self._timeouts.refused_most)
+        try:
+            while True:
+                try:
+                    answer = await self._client.insist("sign_event", text, on_late=partial(self._note_late, event))
+                    self._allow_at = None
+                    return _checked(event, answer)
+                except SignerRefused as fault:
+                    self._allow_at = None
+                    self._note_refusal(event, str(fault))
+                await asyncio.sleep(pauses.next())
+        finally:
+            self._refusals.pop(event.id, None)
+            self._late.pop(event.id, None)
+
+    # ---- how it goes ----
+
+    def _note_late(self, event: UnsignedEvent, why: str) -> None:
+        if not self._late:
+            log.info("signer.late", key=self._name(), kind=event.kind, reason=why)
+        self._late[event.id] = why
+        self._doubt.set()
+
+    def _note_silent(self, why: str) -> None:
+        if self._silent_since is None:
+            self._silent_since = time.time()
+            log.warning("signer.silent", key=self._name(), npub=self.key.npub, reason=why)
+        self._silent = why
+        self._doubt.set()
+
+    def _note_allow(self, address: str) -> None:
+        self._note_heard()
+        if self._allow_at is None:
+            log.warning("signer.asks_person", key=self._name(), npub=self.key.npub, open=address)
+        self._allow_at = address
+
+    def _note_heard(self) -> None:
+        if self._silent_since is not None:
+            log.info("signer.answers", key=self._name(), silent_for=round(time.time() - self._silent_since))
+            self._client.send_again()
+        self._silent_since = None
+        self._silent = ""
+        self._doubt.clear()
+
+    def _note_refusal(self, event: UnsignedEvent, why: str) -> None:
+        if why not in self._refusals.values():
+            log.warning("signer.refused", key=self._name(), npub=self.key.npub, kind=event.kind, reason=why)
+        self._refusals[event.id] = why
+        self._late.pop(event.id, None)
+
+    def status(self) -> dict[str, Any]:
+        """Its state for people: ready, starting, silent, asks (a person is to allow something), refused or late."""
+        if self._allow_at is not None and self._waiting:
+            state = "asks"
+            why = self._allow_at
+        elif self._silent_since is not None:
+            state = "silent"
+            why = self._silent
+        elif self._refusals:
+            state = "refused"
+            why = next(reversed(self._refusals.values()))
+        elif self._late:
+            state = "late"
+            why = "it is there, and has not signed yet: see whether it asks you"
+        else:
+            state = "starting" if self._doubt.is_set() else "ready"
+            why = ""
+        return {
+            "name": self._name(),
+            "npub": self.key.npub,
+            "relays": list(self.key.relays),
+            "state": state,
+            "why": why,
+            "waiting": self._waiting,
+        }
+
+
+def _checked(wanted: UnsignedEvent, answer: str) -> Event:
+    """The event that a signer has signed.
+
+    Raises:
+        SignerRefused: it is another event, by another key, or not signed.
+    """
+    try:
+        event = parse_event(json.loads(answer))
+    except (ValueError, RecursionError, InvalidEvent):
+        raise SignerRefused("its answer is no signed event") from None
+    if event.pubkey != wanted.pubkey:
+        raise SignerRefused("it signed with another key: connect again with `tenex keys connect`")
+    if event.id != wanted.id:  # the hash of all but the signature
+        raise SignerRefused("it signed another event than it was asked to")
+    if not is_genuine(event):
+        raise SignerRefused("its signature is not good")
+    return event
+
+
+class Signers:
+    """Signs with our keys: at once with those that are here, and by asking for those that are not."""
+
+    def __init__(
+        self,
+        keys: Mapping[PublicKey, Key],
+        name_of: Callable[[PublicKey], str],
+        timeouts: SignerTimeouts | None = None,
+        relay_timeouts: RelayTimeouts | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            keys: ours; may grow, and `changed` is called then.
+            name_of: the name of a key.
+            timeouts: the durations.
+            relay_timeouts: those of the signers' relays.
+        """
+        self._keys = keys
+        self._name_of = name_of
+        self._timeouts = timeouts
+        self._relay_timeouts = relay_timeouts
+        self._remote: dict[PublicKey, RemoteSigner] = {}
+        self._running: set[PublicKey] = set()
+        self._has_changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Keep the remote signers connected until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._has_changed.clear()
+                for key in list(self._keys.values()):
+                    if isinstance(key, RemoteKey) and key.public not in self._running:
+                        self._running.add(key.public)
+                        group.create_task(self._signer(key).run(), name=f"signer of {self._name_of(key.public)}")
+                await self._has_changed.wait()
+
+    def changed(self) -> None:
+        """Connect to the signers of keys that are new."""
+        self._has_changed.set()
+
+    async def sign(self, event: UnsignedEvent, key: Key) -> Event:
+        """Sign an event; with a remote signer this may take as long as it does.
+
+        Raises:
+            ValueError: the key is not the author's, the id is not the event's, or it is too long for a remote signer.
+        """
+        return sign(event, key) if isinstance(key, SecretKey) else await self._signer(key).sign(event)
+
+    def is_remote(self, pubkey: PublicKey) -> bool:
+        """Whether signatures of a key may take long."""
+        return isinstance(self._keys.get(pubkey), RemoteKey)
+
+    def status(self) -> list[dict[str, Any]]:
+        """The state of each remote signer."""
+        return [self._signer(key).status() for key in self._keys.values() if isinstance(key, RemoteKey)]
+
+    def _signer(self, key: RemoteKey) -> RemoteSigner:
+        signer = self._remote.get(key.public)
+        if signer is None:
+            name = partial(self._name_of, key.public)
+            signer = RemoteSigner(key, name, self._timeouts, self._relay_timeouts)
+            self._remote[key.public] = signer
+        return signer
