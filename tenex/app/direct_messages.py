@@ -26,7 +26,7 @@ from tenex.nostr.compose import Publisher
 from tenex.nostr.deletions import DELETION, deleted_events
 from tenex.nostr.direct import DirectMessage, answer_to, read_direct
 from tenex.nostr.events import Event
-from tenex.nostr.keys import SecretKey
+from tenex.nostr.keys import Key, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import INBOX_RELAYS, RELAY_LIST, inbox_relays
 from tenex.nostr.reactions import read_reaction
@@ -74,7 +74,7 @@ class DirectMessages:
         self,
         pool: RelayPool,
         publisher: Publisher,
-        keys: Mapping[PublicKey, SecretKey],
+        keys: Mapping[PublicKey, Key],
         book: DaemonJournal,
         clock: Clock,
         *,
@@ -270,7 +270,9 @@ class DirectMessages:
     async def _answer(self, message: DirectMessage, relay: str) -> None:
         if not await self._take_event(message.event.id):
             return
-        answer = answer_to(message, TEXT.format(people=MOST_PEOPLE), self._keys[message.to], self._clock.now() // 1000)
+        key = self._keys[message.to]
+        assert isinstance(key, SecretKey), "it has decrypted the message"
+        answer = answer_to(message, TEXT.format(people=MOST_PEOPLE), key, self._clock.now() // 1000)
         relays = [relay, *self._relays]
         if message.is_wrapped:
             if message.author not in self._inboxes:

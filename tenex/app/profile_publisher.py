@@ -101,16 +101,18 @@ class ProfileAnnouncer:
         now = max(self._clock.now() // 1000, last + 1, self._dated + 1)
         events = profile_events(self._identities, self._relays, now, known)
         self._dated = max((event.created_at for event in events), default=self._dated)
-        await asyncio.gather(*(self._publish_to(event, relay) for event in events for relay in self._relays))
-        for event in events:
-            recorded = self._book.profile(event.pubkey, event.kind)
-            if recorded is not None and recorded.created_at > event.created_at:
-                continue  # this one waited for a relay that was away, and there is a newer
-            digest = hashlib.sha256(event.content.encode()).hexdigest()
-            try:
-                await self._book.published(event.pubkey, event.kind, event.id, digest, event.created_at)
-            except (AppendFailed, StoreError) as error:
-                log.warning("profile.not_recorded", reason=str(error))
+        await asyncio.gather(*map(self._publish_event, events))  # each may wait for a signer of its own
+
+    async def _publish_event(self, event: UnsignedEvent) -> None:
+        await asyncio.gather(*(self._publish_to(event, relay) for relay in self._relays))
+        recorded = self._book.profile(event.pubkey, event.kind)
+        if recorded is not None and recorded.created_at > event.created_at:
+            return  # this one waited for a relay that was away, and there is a newer
+        digest = hashlib.sha256(event.content.encode()).hexdigest()
+        try:
+            await self._book.published(event.pubkey, event.kind, event.id, digest, event.created_at)
+        except (AppendFailed, StoreError) as error:
+            log.warning("profile.not_recorded", reason=str(error))
 
     async def _publish_to(self, event: UnsignedEvent, relay: str) -> None:
         outcome = await self._publisher.publish(event, relay)

@@ -31,9 +31,10 @@ from tenex.nostr.deletions import DELETION, deleted_events
 from tenex.nostr.direct import WRAPS
 from tenex.nostr.events import Event
 from tenex.nostr.filters import DIRECT_KINDS
-from tenex.nostr.keys import KeyRing, SecretKey
+from tenex.nostr.keys import Key, KeyRing, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS
+from tenex.nostr.signers import Signers
 from tenex.nostr.subscriptions import KINDS, Listener
 from tenex.nostr.threading.direct import ENCRYPTED
 from tenex.nostr.unread_kinds import UNREAD_KINDS
@@ -155,7 +156,7 @@ class Application:
         return self.current.now.policy
 
     @property
-    def project(self) -> SecretKey:
+    def project(self) -> Key:
         """The key users write to."""
         return self.current.now.project
 
@@ -170,6 +171,7 @@ class Application:
         services = {
             "typing indicators": self.indicators.run,
             "relays": self.pool.run,
+            "signers": self.signers.run,
             "cursors": lambda: keep_cursors(self.pool, self.index, self.clock, unjournaled_since=since),
             "profiles": self.profiles.run,
             "direct messages": self.direct_messages.run,
@@ -287,19 +289,22 @@ class Application:
         urls = self.settings.relays.urls
         keys = former_keys(self.ring, first.keys, first.everybody)
         self.keys = keys | {key.public: key for key in first.keys.values()}
+        self.signers = Signers(self.keys, self._name_of)
+        sign = self.signers.sign
         self.pool = RelayPool(
             urls,
             on_event=self._on_event,
             on_new=self._on_new_event,
             is_seen=self.index.has_event,
             identity=first.project,
-            more_identities=self.keys.values,
+            more_identities=lambda: [key for key in self.keys.values() if isinstance(key, SecretKey)],
+            sign=sign,
             others_must_be_public=True,
             is_wanted=lambda author: author not in self.keys and self.inbox.knows(author),
             of_anyone=WRAPS,
         )
         self.sealer = NostrSealer(urls, keys=self.keys)
-        publisher = Publisher(self.pool, self.keys, PROFILE_KINDS)
+        publisher = Publisher(self.pool, self.keys, PROFILE_KINDS, sign)
         self.profiles = ProfileAnnouncer(
             self.pool, publisher, self.daemon_journal, self.clock, urls, first.identities, first.everybody
         )
@@ -325,6 +330,7 @@ class Application:
             npub=lambda: self.project.npub,
             relays=urls,
             take=take_all if self.shared is None else self.shared.take_direct_message,
+            sign=sign,
         )
         self.indicators = TypingIndicators(
             self.pool,
@@ -336,6 +342,11 @@ class Application:
             mode=self.settings.relays.typing_indicators,
             relays=urls,
         )
+
+    def _name_of(self, pubkey: PublicKey) -> str:
+        """The name of one of our keys; the start of it where it is no longer configured."""
+        keys = self.current.now.keys
+        return next((name for name, key in keys.items() if key.public == pubkey), str(pubkey[:8]))
 
     def _on_event(self, event: Event, relay: str) -> None:
         if not self._is_handled(event, relay, is_new=False):
@@ -375,7 +386,9 @@ class Application:
             tools=current,
             prompter=current,
             kind_runner=current,
-            outbox=Outbox(Publisher(self.pool, self.keys, (*KINDS, ENCRYPTED))),
+            outbox=Outbox(
+                Publisher(self.pool, self.keys, (*KINDS, ENCRYPTED), self.signers.sign), self.signers.is_remote
+            ),
             policy=current.policy,
             on_text=self.indicators.on_text,
             budget=lambda: current.now.settings.models.context_tokens,
@@ -484,6 +497,7 @@ class Application:
             today=self.daily.today,
             background=self.static.background.running,
             mcp=self.mcp.status,
+            signers=self.signers.status,
             web=self.pages.status if self.pages is not None else lambda: None,
         )
         rollback_done = Awaited(self.coordinator)
@@ -528,6 +542,7 @@ class Application:
         self.current.change(changed)
         self.mcp.apply(servers)
         self.keys.update({key.public: key for key in changed.keys.values()})
+        self.signers.changed()
         self.inbox.change(changed.people, changed.named, changed.workflows)
         self.listener.change(list(self.keys), changed.slugs, changed.everybody)
         self.profiles.change(changed.identities, changed.everybody)

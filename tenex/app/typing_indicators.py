@@ -30,7 +30,7 @@ from tenex.nostr.ephemeral import (
     typing_event,
 )
 from tenex.nostr.events import sign
-from tenex.nostr.keys import SecretKey
+from tenex.nostr.keys import Key, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.urls import is_loopback, normalise_url
 
@@ -75,9 +75,7 @@ def suppress_errors(function: Callable[P, T]) -> Callable[P, T | None]:
 class StatusChannel:
     """The relays that get a conversation's ephemeral events, and the keys that sign them."""
 
-    def __init__(
-        self, sink: RelayPool, keys: Mapping[PublicKey, SecretKey], clock: Clock, relays: Sequence[str]
-    ) -> None:
+    def __init__(self, sink: RelayPool, keys: Mapping[PublicKey, Key], clock: Clock, relays: Sequence[str]) -> None:
         self._sink = sink
         self._keys = keys
         self._relays = relays
@@ -93,13 +91,18 @@ class StatusChannel:
         return max(now, self._stamp)
 
     def send(self, event_at: Callable[[int], UnsignedEvent], *, later: bool = True) -> bool:
-        """Make, sign and send an event; False if no relay took it or the key is no longer configured."""
+        """Make, sign and send an event; False if no relay took it or the key is no longer configured.
+
+        With a key that a remote signer holds nothing is sent: several times a minute is more than it should be asked.
+        """
         if not any(map(self._sink.has_room, self._relays)):
             return False
         event = event_at(self.stamp(later=later))
         key = self._keys.get(event.pubkey)
         if key is None:
             return False
+        if not isinstance(key, SecretKey):
+            return True  # else it would be tried again and again
         signed = sign(event, key)
         taken = [self._sink.offer(signed, relay) for relay in self._relays]  # every relay, not only the first
         return any(taken)
@@ -267,7 +270,7 @@ class TypingIndicators:
     def __init__(
         self,
         sink: RelayPool,
-        keys: Mapping[PublicKey, SecretKey],
+        keys: Mapping[PublicKey, Key],
         sealer: Sealer,
         clock: Clock,
         *,

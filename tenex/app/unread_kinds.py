@@ -15,8 +15,8 @@ from tenex.core.ids import EventId, PublicKey
 from tenex.core.ports import Clock
 from tenex.core.totals.costs import DAY
 from tenex.log import get_logger
-from tenex.nostr.events import Event, sign
-from tenex.nostr.keys import SecretKey
+from tenex.nostr.events import Event, Sign, sign_here
+from tenex.nostr.keys import Key
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.threading.base import expiration_of, group_of
 from tenex.nostr.unread_kinds import PUBLIC_MESSAGE, UNREAD_KINDS, UnreadEvent, answer_to, read_unread
@@ -42,7 +42,7 @@ class UnreadKinds:
     def __init__(
         self,
         pool: RelayPool,
-        keys: Mapping[PublicKey, SecretKey],
+        keys: Mapping[PublicKey, Key],
         book: DaemonJournal,
         clock: Clock,
         *,
@@ -50,6 +50,7 @@ class UnreadKinds:
         npub: Callable[[], str],
         relays: Sequence[str],
         take: Callable[[EventId], Awaitable[bool]] = take_all,
+        sign: Sign = sign_here,
     ) -> None:
         """Prepare.
 
@@ -62,8 +63,10 @@ class UnreadKinds:
             npub: the project's key, which public notes mention.
             relays: those of the settings.
             take: whether no other daemon of the project answers this one.
+            sign: signs with our keys.
         """
         self._take = take
+        self._sign = sign
         self._pool = pool
         self._keys = keys
         self._book = book
@@ -128,7 +131,13 @@ class UnreadKinds:
             return
         text = TEXT_OF_MESSAGE if event.kind == PUBLIC_MESSAGE else TEXT
         text = text.format(what=UNREAD_KINDS[event.kind], npub=self._npub())
-        answer = sign(answer_to(unread, text, relay, self._clock.now() // 1000), self._keys[unread.to])
+        unsigned = answer_to(unread, text, relay, self._clock.now() // 1000)
+        try:
+            async with asyncio.timeout(SEND):
+                answer = await self._sign(unsigned, self._keys[unread.to])
+        except TimeoutError:
+            log.warning("unread_kind.not_answered", event_id=event.id, reason="its key's signer does not answer")
+            return
         relays = [relay] if group_of(event) else [relay, *self._relays]
         accepted = await asyncio.gather(*(self._send(answer, url) for url in dict.fromkeys(filter(None, relays))))
         log.info("unread_kind.answered", event_id=event.id, accepted=sum(accepted), relays=len(accepted))

@@ -12,16 +12,19 @@ def address(given: Globals) -> None:
 
     Prints the npub, and the nprofile that names relays too.
     """
-    from tenex.nostr.keys import KeyRing
+    from tenex.nostr.keys import KeyRing, RemoteKey
     from tenex.settings import resolve_paths
 
     from .shared.qr_code import project_uri, reachable_relays, show_code
 
     settings = given.settings()
-    key = KeyRing(resolve_paths(settings).keys).get(PROJECT)
+    key = KeyRing(resolve_paths(settings).keys).read(PROJECT)
+    signer = list(key.relays) if isinstance(key, RemoteKey) else None
     relays = reachable_relays(settings.relays.urls)
     uri = project_uri(key.public, relays)
-    given.show({"npub": key.npub, "uri": uri, "relays": relays}, f"{key.npub}\n{uri}")
+    facts = {"npub": key.npub, "uri": uri, "relays": relays, **({"signer": signer} if signer else {})}
+    note = f"A remote signer holds this key, reached at {', '.join(signer)}." if signer else ""
+    given.show(facts, f"{key.npub}\n{uri}", note)
     if given.as_json:
         return
     sys.stdout.flush()

@@ -94,7 +94,7 @@ def chat(
     ring = KeyRing(keys)
     try:
         user = user_key(ring, keys)
-        project = parse_public_key(to) if to else ring.get("project").public
+        project = parse_public_key(to) if to else ring.read("project").public
         url = normalise_url(relay or settings.relays.urls[0])
     except ValueError as error:
         raise UsageError(str(error)) from error
@@ -117,7 +117,7 @@ def _places(where: "ProjectPaths", ring: "KeyRing", project: "PublicKey", store:
     from .shared.read_marks import ReadMarks
 
     history = where.data / HISTORY if where.data.is_dir() else None
-    if PROJECT not in ring.names() or ring.get(PROJECT).public != project:
+    if PROJECT not in ring.names() or ring.read(PROJECT).public != project:
         return ChatPlaces(history=history)
     agents = [name for name in ring.names() if name not in (PROJECT, OWNER)]
     marks = ReadMarks(where.data / MARKS if history is not None else None)
@@ -127,10 +127,10 @@ def _places(where: "ProjectPaths", ring: "KeyRing", project: "PublicKey", store:
 def _agents(ring: "KeyRing", project: "PublicKey") -> "list[PublicKey]":
     """The keys of this folder's agents, where the project is this folder's; otherwise the relay has them."""
     known: list[PublicKey] = []
-    if PROJECT in ring.names() and ring.get(PROJECT).public == project:
+    if PROJECT in ring.names() and ring.read(PROJECT).public == project:
         for name in ring.names():
             with suppress(ConfigurationError):  # `tenex doctor` reports an invalid key
-                known += [ring.get(name).public] if name != OWNER else []
+                known += [ring.read(name).public] if name != OWNER else []
     return known
 
 

@@ -40,7 +40,7 @@ def check(given: Globals) -> None:
         listed = asyncio.run(listed_tools(resolve_paths(settings))) if is_about_servers else NOTHING_LISTED
         faults, remarks = check_configuration(settings, listed)
         # `run` makes every key but the project's
-        faults += faults_of(*(partial(ring.get, name) for name in sorted({PROJECT, *ring.names()})))
+        faults += faults_of(*(partial(ring.read, name) for name in sorted({PROJECT, *ring.names()})))
         file = settings.file
     except ConfigurationError as error:
         faults = [*error.faults]

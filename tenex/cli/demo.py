@@ -34,7 +34,7 @@ from .shared.options import Globals, current_folder
 
 if TYPE_CHECKING:
     from tenex.app import Application
-    from tenex.nostr.keys import SecretKey
+    from tenex.nostr.keys import Key, SecretKey
 
 REQUEST = "Create hello.py that prints hello"
 PACE = 0.3
@@ -186,7 +186,7 @@ def hold(
     make_folder(where.data)
     ring = KeyRing(where.keys)
     user = ring.get_or_create("owner")
-    project = ring.get_or_create("project")
+    project = ring.read_or_create("project")
     is_chat = message is None and sys.stdin.isatty() and sys.stdout.isatty()
     log = open(where.data / "tenex.log", "a", encoding="utf-8", opener=_private)  # noqa: SIM115 closed with telemetry
     telemetry = configure(settings.log.level, "json", log)
@@ -229,7 +229,7 @@ class _Demo:
         """Conversations in which a workflow could not begin."""
 
     async def hold(
-        self, given: Globals, overrides: Mapping[str, Any], user: "SecretKey", project: "SecretKey", port: int | None
+        self, given: Globals, overrides: Mapping[str, Any], user: "SecretKey", project: "Key", port: int | None
     ) -> int:
         """Start everything, converse, stop everything; returns the exit code."""
         from tenex.app import open_application

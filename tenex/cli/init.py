@@ -259,7 +259,7 @@ def prepare(
     before = ring.names()
     makes_owner = new_owner or (file is None and owner is None)
     names = [PROJECT, *slugs, *([OWNER] if makes_owner else [])]
-    keys = {name: ring.get_or_create(name) for name in names}
+    keys = {name: ring.read_or_create(name) for name in names}
     created += [str(here.keys / f"{name}.nsec") for name in names if name not in before]
     if file is None:
         owners = [npub(parse_public_key(owner)) if owner else keys[OWNER].npub]
@@ -271,7 +271,7 @@ def prepare(
         created.append(str(file))
     else:
         owners = [npub(parse_public_key(key)) for key in settings.people.owners]
-    own = ring.get(OWNER).npub if OWNER in ring.names() else None
+    own = ring.read(OWNER).npub if OWNER in ring.names() else None
     has_own = own is not None and (own in owners or makes_owner)
     return InitResult(
         data=data,

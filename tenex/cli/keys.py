@@ -1,16 +1,16 @@
-"""`tenex keys`: secret keys in files that a password protects, for moving them and for backups (NIP-49)."""
+"""`tenex keys`: what holds each key, secret keys under a password (NIP-49), and keys at remote signers (NIP-46)."""
 
 import os
 import sys
 from getpass import getpass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-from tenex.core.errors import UsageError
+from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.text import decode
-from tenex.nostr.keys import KeyRing, SecretKey, npub, parse_public_key
+from tenex.nostr.keys import Key, KeyRing, RemoteKey, SecretKey, npub, parse_public_key
 from tenex.settings import Settings, resolve_paths
 
 from .shared import output
@@ -20,7 +20,7 @@ from .shared.options import Globals
 from .shared.own_keys import OWNER, PROJECT
 from .shared.register import group, register
 
-keys = group("Export and import secret keys, encrypted with a password.")
+keys = group("List keys, export and import secret ones, connect remote signers.")
 
 VARIABLE: Final = "TENEX_KEY_PASSWORD"
 """The variable for scripts; a password on the command line would be seen by every user of the machine."""
@@ -39,6 +39,68 @@ PasswordOption = Annotated[
         help=f"Read the password from this file descriptor; default: ${VARIABLE}, or a question in a terminal.",
     ),
 ]
+
+
+@register(keys, "list")
+def list_(given: Globals) -> None:
+    """List the keys of the data folder, and where each is: in a file here, or at a remote signer."""
+    ring = _ring(given.settings())
+    rows: list[dict[str, Any]] = []
+    for name in ring.names():
+        try:
+            key = ring.read(name)
+        except ConfigurationError as error:
+            rows.append({"name": name, "fault": str(error)})
+            continue
+        row = {"name": name, "npub": key.npub, "file": str(ring.file(name))}
+        rows.append({**row, "signer": list(key.relays)} if isinstance(key, RemoteKey) else row)
+    given.show(rows, "\n".join(map(_line, rows)), "" if rows else "There is no key. `tenex init` makes them.")
+
+
+def _line(row: dict[str, Any]) -> str:
+    where = f"  at a remote signer, {', '.join(row['signer'])}" if "signer" in row else ""
+    return f"{row['name']:16}{row.get('npub') or row['fault']}{where}"
+
+
+@register(keys)
+def connect(
+    given: Globals,
+    name: NameArgument,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE", help="Holds the bunker:// address; - reads stdin; default: a question.", show_default=False
+        ),
+    ] = None,
+    *,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace another key of that name, whose file is kept.")
+    ] = False,
+) -> None:
+    """Have a remote signer sign for the project or an agent: its secret key is then not on this machine (NIP-46).
+
+    The signer shows an address that begins with bunker://. It is asked for the public key, and may ask you to allow
+    that. Direct messages to such a key are not read.
+    """
+    from .shared.remote_signer import connect_signer
+
+    settings = given.settings()
+    ring = _ring(settings)
+    _check_name(name, settings)
+    if name == OWNER:
+        raise UsageError("The owner's key signs what you write here, and has to be here. Choose project or an agent.")
+    if name in ring.names() and not replace:
+        old = ring.file(name)
+        raise UsageError(f"{name} has a key, in {old}. Add --replace to use the signer's; the old file is kept.")
+    key = connect_signer(_text(file, "bunker:// address"))
+    kept = ring.replace(name, key)
+    facts = {"name": name, "npub": key.npub, "relays": list(key.relays), "kept": kept and str(kept)}
+    lines = [
+        f"{name} has the key {key.npub} now, which a remote signer holds.",
+        f"The old file: {kept}" if kept else "",
+        _next(name, key, settings),
+    ]
+    given.show(facts, "", *lines)
 
 
 @register(keys, "export")
@@ -85,17 +147,17 @@ def import_(
     settings = given.settings()
     ring = _ring(settings)
     _check_name(name, settings)
-    text = _encrypted(file)
+    text = _text(file, "ncryptsec1 text")
     try:
         key = SecretKey.from_ncryptsec(text, _password(password_fd))
     except ValueError as error:
         raise UsageError(f"The key was not read: {error}.") from error
     is_there = name in ring.names()
-    if is_there and ring.get(name) == key:
+    if is_there and ring.read(name) == key:
         given.show({"name": name, "npub": key.npub, "changed": False}, "", f"{name} has this key, {key.npub}, already.")
         return
     if is_there and not replace:
-        old = ring.get(name)
+        old = ring.read(name)
         raise UsageError(f"{name} has another key, {old.npub}. Add --replace to use {key.npub}; the old file is kept.")
     kept = ring.replace(name, key)
     facts = {"name": name, "npub": key.npub, "changed": True, "kept": kept and str(kept)}
@@ -103,7 +165,7 @@ def import_(
     given.show(facts, "", *lines)
 
 
-def _next(name: str, key: SecretKey, settings: Settings) -> str:
+def _next(name: str, key: Key, settings: Settings) -> str:
     """What an operator has to do so that the new key is used."""
     if name != OWNER:
         return "A running daemon goes on with its old key: `tenex stop`, then `tenex run`."
@@ -122,17 +184,22 @@ def _check_name(name: str, settings: Settings) -> None:
         raise UsageError(f"{output.shorten(name)!r} has no key here. Choose from {', '.join(names)}.")
 
 
-def _encrypted(file: Path | None) -> str:
+def _text(file: Path | None, what: str) -> str:
+    """What a file or a person gives, neither of which is shown.
+
+    Raises:
+        UsageError: there is none.
+    """
     if file is None:
         if not sys.stdin.isatty():
-            raise UsageError("Name the file that holds the ncryptsec1 text; - reads it from stdin.")
-        return getpass("The ncryptsec1 text (not shown): ", stream=sys.stderr)
+            raise UsageError(f"Name the file that holds the {what}; - reads it from stdin.")
+        return getpass(f"The {what} (not shown): ", stream=sys.stderr)
     try:
         raw = sys.stdin.read(_LONGEST) if str(file) == "-" else decode(file.read_bytes()[:_LONGEST])
     except OSError as error:
         raise UsageError(f"{file}: cannot be read ({error.strerror}).") from None
     except ValueError:
-        raise UsageError(f"{file}: holds no ncryptsec1 text.") from None
+        raise UsageError(f"{file}: holds no {what}.") from None
     return raw.strip()
 
 

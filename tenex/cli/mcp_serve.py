@@ -89,7 +89,7 @@ def _sender(given: Globals, relay: str | None) -> "Sender":
         url = normalise_url(relay or settings.relays.urls[0])
     except ValueError as error:
         raise UsageError(str(error)) from error
-    return Sender(user_key(ring, keys), ring.get(PROJECT).public, url)
+    return Sender(user_key(ring, keys), ring.read(PROJECT).public, url)
 
 
 async def _serve_http(given: Globals, access: "ConversationAccess", port: int) -> None:

@@ -89,4 +89,4 @@ def _keys(settings: Settings) -> list[PublicKey]:
 
 def _own_key(settings: Settings) -> PublicKey | None:
     ring = KeyRing(resolve_paths(settings).keys)
-    return ring.get(OWNER).public if OWNER in ring.names() else None
+    return ring.read(OWNER).public if OWNER in ring.names() else None

@@ -179,7 +179,7 @@ async def _ask_or_run(
         telemetry = configure("error", "auto")
         try:
             ring = KeyRing(where.keys)
-            key = ring.get(PROJECT).public
+            key = ring.read(PROJECT).public
             keys = former_keys(ring, (), ())
             project = Agent(slug=Slug(PROJECT), name=settings.project.name, pubkey=key, kind=AgentKind.ORCHESTRATOR)
             workspace = Workspace(where.workspace)

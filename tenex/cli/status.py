@@ -40,7 +40,7 @@ _HEADS: Final = {
 
 
 _LOUD: Final = frozenset(
-    {"unresponsive", "away", "suspended", "quarantined", "held", "limited", "reached", "refused", "silent"}
+    {"unresponsive", "away", "suspended", "quarantined", "held", "limited", "reached", "refused", "silent", "asks"}
 )
 """Kinds that are printed in capitals."""
 
@@ -149,6 +149,7 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         yield f"undelivered    {', '.join(f'{number} for {url}' for url, number in report['undelivered'].items())}"
     if "models" in report:
         yield from _models(report["models"], now)
+    yield from _signers(report.get("signers", []))
     if report.get("mcp"):
         yield from _mcp(report["mcp"])
     if report.get("web"):
@@ -233,6 +234,16 @@ def _mcp(servers: list[dict[str, Any]]) -> Iterator[str]:
         else:
             why = f": {server['why']}" if server.get("why") else ""
             yield f"  {_mark(server['state'])}{server['name']}{why}"
+
+
+def _signers(signers: list[dict[str, Any]]) -> Iterator[str]:
+    if signers:
+        ready = sum(signer["state"] == "ready" for signer in signers)
+        yield f"signers        {ready} of {count(len(signers), 'remote signer')} ready"
+    for signer in signers:
+        why = f": {'a person is to allow it at ' if signer['state'] == 'asks' else ''}{signer['why']}"
+        waiting = f", {count(signer['waiting'], 'event')} to sign" if signer["waiting"] else ""
+        yield f"  {_mark(signer['state'])}{signer['name']}{waiting}{why if signer['why'] else ''}"
 
 
 def _pages(pages: dict[str, Any]) -> str:

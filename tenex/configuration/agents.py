@@ -9,7 +9,7 @@ from typing import Final
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug
 from tenex.log import get_logger
-from tenex.nostr.keys import KeyRing, SecretKey
+from tenex.nostr.keys import Key, KeyRing
 from tenex.plugins.packages import AgentSource, packaged_agents
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.settings import ProjectPaths, Settings, suggestion
@@ -104,34 +104,34 @@ def only_agent(settings: Settings, library: PromptLibrary) -> Slug:
     return Slug(name)
 
 
-def project_key(ring: KeyRing) -> SecretKey:
+def project_key(ring: KeyRing) -> Key:
     """The key people write to, which is never made in passing: they would write to a stranger.
 
     Raises:
         ConfigurationError: there is none, or it cannot be read.
     """
-    return ring.get(PROJECT)
+    return ring.read(PROJECT)
 
 
-def keys_of(ring: KeyRing, names: Iterable[Slug], what: str) -> tuple[dict[str, SecretKey], dict[Slug, list[str]]]:
+def keys_of(ring: KeyRing, names: Iterable[Slug], what: str) -> tuple[dict[str, Key], dict[Slug, list[str]]]:
     """The keys of agents or workflows by name, where one that is new gets one; and the faults of those without."""
-    keys: dict[str, SecretKey] = {}
+    keys: dict[str, Key] = {}
     faults: dict[Slug, list[str]] = {}
     known = ring.names()
     for name in names:
         try:
             if what == "agent" and name not in known:
                 log.warning("key.created", name=name)  # a new agent; or one whose key was lost, and who is now another
-            keys[name] = ring.get_or_create(name)
+            keys[name] = ring.read_or_create(name)
         except ConfigurationError as error:
             faults[name] = [*error.faults]
     return keys, faults
 
 
-def disabled_agents(ring: KeyRing, library: PromptLibrary) -> tuple[dict[Slug, tuple[str, ...]], dict[str, SecretKey]]:
+def disabled_agents(ring: KeyRing, library: PromptLibrary) -> tuple[dict[Slug, tuple[str, ...]], dict[str, Key]]:
     """The faults of each disabled agent as users read them, and the keys of those that have one and can be called."""
     faults: dict[Slug, tuple[str, ...]] = {}
-    keys: dict[str, SecretKey] = {}
+    keys: dict[str, Key] = {}
     known = ring.names()
     for one in library.disabled:
         log.error("agent.disabled", agent=one.slug, file=one.source, faults=list(one.faults))
@@ -142,11 +142,11 @@ def disabled_agents(ring: KeyRing, library: PromptLibrary) -> tuple[dict[Slug, t
         faults[one.slug] = (*faults.get(one.slug, ()), *named)
         if one.slug in known:
             with suppress(ConfigurationError):
-                keys[one.slug] = ring.get(one.slug)
+                keys[one.slug] = ring.read(one.slug)
     return faults, keys
 
 
-def former_keys(ring: KeyRing, names: Collection[str], people: Collection[PublicKey]) -> dict[PublicKey, SecretKey]:
+def former_keys(ring: KeyRing, names: Collection[str], people: Collection[PublicKey]) -> dict[PublicKey, Key]:
     """The keys of agents that are no longer configured: messages they had begun are still to be signed, and are ours.
 
     Args:
@@ -154,12 +154,12 @@ def former_keys(ring: KeyRing, names: Collection[str], people: Collection[Public
         names: those that are in use.
         people: who may talk here; a key of theirs signs for no agent.
     """
-    found: dict[PublicKey, SecretKey] = {}
+    found: dict[PublicKey, Key] = {}
     for name in ring.names():
         if name == OWNER or name in names:
             continue
         try:
-            key = ring.get(name)
+            key = ring.read(name)
         except ConfigurationError as error:  # no agent of today needs it
             log.warning("key.not_read", name=name, reason=str(error))
             continue

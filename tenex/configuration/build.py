@@ -15,7 +15,7 @@ from tenex.core.ids import PublicKey, Slug, TurnId
 from tenex.core.ports import KindRunner, Model
 from tenex.core.trust import may_reach
 from tenex.llm.scripted import Pace
-from tenex.nostr.keys import KeyRing, SecretKey, npub, parse_public_key
+from tenex.nostr.keys import Key, KeyRing, RemoteKey, npub, parse_public_key
 from tenex.nostr.profiles import Identity
 from tenex.output_states.model import OnProgress
 from tenex.prompting import PromptLibrary
@@ -91,7 +91,7 @@ class Configuration:
     """Everything that follows from settings, prompts, agents and keys as they are now."""
 
     settings: Settings
-    keys: Mapping[str, SecretKey]
+    keys: Mapping[str, Key]
     people: PeerGroup
     policy: Policy
     tools: ToolRegistry
@@ -101,7 +101,7 @@ class Configuration:
     missions: KindRunner
 
     @property
-    def project(self) -> SecretKey:
+    def project(self) -> Key:
         """The key people write to."""
         return self.keys[PROJECT]
 
@@ -145,15 +145,20 @@ class Configuration:
         ]
         owners = ", ".join(f"nostr:{npub(key)}" for key in sorted(self.people.owners)[:MOST_OWNERS])
         whose = f"the project {project.name}" + (f" of {owners}" if owners else "")
+        remote = {key.public for key in self.keys.values() if isinstance(key, RemoteKey)}
         ours = Identity(
             pubkey=self.policy.project.pubkey,
             name=project.name,
             about=project.about,
             agents=tuple((key, name) for key, name, _ in others),
+            reads_direct=self.policy.project.pubkey not in remote,
         )
         return [
             ours,
-            *(Identity(pubkey=key, name=name, about=about.format(whose=whose)) for key, name, about in others),
+            *(
+                Identity(pubkey=key, name=name, about=about.format(whose=whose), reads_direct=key not in remote)
+                for key, name, about in others
+            ),
         ]
 
 
@@ -308,7 +313,7 @@ def check_people(settings: Settings, ring: KeyRing) -> None:
         faults.extend(error.faults)
     if PROJECT not in ring.names():  # whether one that is there can be used is reported later, together with the others
         try:
-            ring.get(PROJECT)
+            ring.read(PROJECT)
         except ConfigurationError as error:
             faults.extend(error.faults)
     if faults:

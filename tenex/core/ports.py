@@ -46,6 +46,8 @@ class OutgoingMessage:
     """Whom p tags may name; None for all whom the form names. Where they name its readers, they name all."""
     silent: tuple[PublicKey, ...] = ()
     """Whom they may not name."""
+    most_bytes: int = 0
+    """Of an event, where its key signs only small ones; 0 where relays alone limit it."""
 
 
 class Sealer(Protocol):

@@ -16,8 +16,8 @@ from tenex.core.ports import OutgoingMessage, PublishOutcome, Sealer, UnsignedEv
 from tenex.core.trust import room_of
 
 from .direct import encrypted, finished, wrapped
-from .events import Event, sign
-from .keys import SecretKey
+from .events import Event, Sign, sign_here
+from .keys import Key, RemoteKey, SecretKey
 from .pool import RelayPool
 from .threading import base, scheme_named, scheme_of
 from .threading.base import Tag
@@ -30,6 +30,10 @@ from .threading.split import in_parts
 from .threading.threads import THREADS
 from .urls import normalise_url
 
+MOST_SIGNED_REMOTELY: Final = 20 * 1024
+"""Bytes of an event that a remote signer is asked for: encrypted, escaped and padded it takes up to three times as
+much, and relays accept 64 KiB."""
+
 _BY_A_MACHINE: Final[tuple[Tag, ...]] = (("L", "agent"), ("l", "ai", "agent"))
 """NIP-32 labels that mark every published message as written by an AI agent."""
 
@@ -38,14 +42,15 @@ class NostrSealer(Sealer):
     """Composes messages in the threading scheme their address names."""
 
     def __init__(
-        self, relays: Sequence[str], *, project: str | None = None, keys: Mapping[PublicKey, SecretKey] | None = None
+        self, relays: Sequence[str], *, project: str | None = None, keys: Mapping[PublicKey, Key] | None = None
     ) -> None:
         """Prepare.
 
         Args:
             relays: the configured ones.
             project: the address of the project's event, if there is one.
-            keys: ours; may grow. A direct message by a key that is not among them is not sent.
+            keys: ours; may grow. A direct message by a key that is not among them, or that a remote signer holds, is
+                not sent.
 
         Raises:
             ConfigurationError: some of the relays are not relay URLs; names each.
@@ -70,20 +75,21 @@ class NostrSealer(Sealer):
             InternalError: the address names an unknown threading scheme, or the tags alone are too large.
         """
         scheme = scheme_of(draft)
+        draft = self._sized(draft)
         if draft.is_markdown and scheme.is_plain:
             draft = replace(draft, text=plain_text(draft.text))
         events = scheme.seal(draft, self._marks)
         if not events or events[0].kind != ENCRYPTED:
             return events
         key = self._keys.get(events[0].pubkey)
-        return tuple(encrypted(event, key) for event in events) if key is not None else ()
+        return tuple(encrypted(event, key) for event in events) if isinstance(key, SecretKey) else ()
 
     def wraps(self, draft: OutgoingMessage, events: Sequence[UnsignedEvent]) -> tuple[Wrap, ...]:
         """Wrap each event for each of its readers (NIP-17), signed; () unless they are private messages."""
         if not events or events[0].kind != CHAT:
             return ()
         key = self._keys.get(events[0].pubkey)
-        if key is None:
+        if not isinstance(key, SecretKey):
             return ()
         wraps: list[Wrap] = []
         for event in events:
@@ -114,6 +120,7 @@ class NostrSealer(Sealer):
         opened = scheme_named(old.get("form"))
         scheme = opened if opened in (THREADS, CHATS) else NOTES
         kind = scheme.root_kind
+        draft = self._sized(draft)
         (event, *_) = in_parts(draft, kind, (("title", title), *tags) if kind == THREAD else tags)
         address = {
             "form": scheme.name,
@@ -128,6 +135,10 @@ class NostrSealer(Sealer):
         if kind == THREAD:
             address["scope"] = [list(tag) for tag in scope_tags(event.id, relay, event.pubkey, relay, THREAD)]
         return event, address
+
+    def _sized(self, draft: OutgoingMessage) -> OutgoingMessage:
+        is_remote = isinstance(self._keys.get(draft.speaker), RemoteKey)
+        return replace(draft, most_bytes=MOST_SIGNED_REMOTELY) if is_remote else draft
 
     def _begin_in_room(self, draft: OutgoingMessage) -> tuple[UnsignedEvent, dict[str, Any]]:
         events = self.seal(draft)
@@ -166,27 +177,39 @@ def _stays_on_relay(address: Mapping[str, Any]) -> bool:
 class Publisher:
     """Signs events when they are sent and publishes them through a relay pool."""
 
-    def __init__(self, pool: RelayPool, keys: Mapping[PublicKey, SecretKey], kinds: Collection[int]) -> None:
+    def __init__(
+        self,
+        pool: RelayPool,
+        keys: Mapping[PublicKey, Key],
+        kinds: Collection[int],
+        sign: Sign = sign_here,
+    ) -> None:
         """Sign events of these kinds only: a journal may come from elsewhere and hold others."""
         self._pool = pool
         self._keys = keys
         self._kinds = kinds
+        self._sign = sign
 
     async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
-        """Send by `RelayConnection.publish` until its final answer: the same bytes each time, also after a restart."""
+        """Send by `RelayConnection.publish` until its final answer: the same event each time, also after a restart.
+
+        It waits for a remote signer that holds the key.
+        """
         try:
-            whole = self._signed(event)
+            whole = await self._signed(event)
             if isinstance(whole, str):
                 return PublishOutcome(accepted=False, detail=whole)
             return await self._pool.publish(whole, relay)
         except ValueError as fault:  # not a relay URL, or an event no relay accepts
             return PublishOutcome(accepted=False, detail=str(fault))
 
-    def _signed(self, event: UnsignedEvent) -> Event | str:
+    async def _signed(self, event: UnsignedEvent) -> Event | str:
         """The event with its signature, or why it has none."""
         if event.sig:
             return finished(event) or "it is no gift wrap, or its signature is not good"
         if event.kind not in self._kinds:
             return f"tenex does not sign events of kind {event.kind}"
         key = self._keys.get(event.pubkey)
-        return sign(event, key) if key is not None else f"the key {event.pubkey[:8]} is no longer in the key folder"
+        if key is None:
+            return f"the key {event.pubkey[:8]} is no longer in the key folder"
+        return await self._sign(event, key)

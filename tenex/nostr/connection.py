@@ -13,9 +13,9 @@ from websockets.exceptions import ConnectionClosed
 from tenex.core.errors import RelayUnavailable
 from tenex.log import get_logger
 
-from .events import sign, to_wire, unsigned_event
+from .events import Sign, sign_here, to_wire, unsigned_event
 from .filters import Filter
-from .keys import SecretKey
+from .keys import Key
 from .retry import is_worth_logging, printable
 from .timeouts import RelayTimeouts, TokenBucket
 from .websocket import RelaySocket
@@ -99,15 +99,17 @@ class ClientConnection:
         url: str,
         *,
         prefix: str,
-        identity: SecretKey | None,
+        identity: Key | None,
         timeouts: RelayTimeouts,
         now: Callable[[], float],
-        more_identities: Callable[[], Iterable[SecretKey]] = tuple,
+        more_identities: Callable[[], Iterable[Key]] = tuple,
+        sign: Sign = sign_here,
     ) -> None:
         self._ws = socket_
         self._url = url
         self._identity = identity
         self._more_identities = more_identities
+        self._sign = sign
         self._timeouts = timeouts
         self._now = now
         self._loop = asyncio.get_running_loop()
@@ -269,7 +271,7 @@ class ClientConnection:
         """Drop the connection without a close frame."""
         self._ws.transport.abort()
 
-    async def _show_more_identities(self, identity: SecretKey, challenge: str) -> None:
+    async def _show_more_identities(self, identity: Key, challenge: str) -> None:
         """Authenticate our other keys too, as NIP-42 permits: a relay gives private messages to their readers only.
 
         Where a relay keeps the last key alone, that is the first one again.
@@ -280,9 +282,16 @@ class ClientConnection:
             await asyncio.gather(*(self._authenticate(key, challenge) for key in more))
             await self._authenticate(identity, challenge)
 
-    async def _authenticate(self, identity: SecretKey, challenge: str) -> str:
+    async def _authenticate(self, identity: Key, challenge: str) -> str:
         tags = (("relay", self._url), ("challenge", challenge))
-        event = sign(unsigned_event(identity.public, int(self._now()), AUTH_KIND, tags, ""), identity)
+        unsigned = unsigned_event(identity.public, int(self._now()), AUTH_KIND, tags, "")
+        try:
+            async with asyncio.timeout(self._timeouts.auth_timeout):
+                event = await self._sign(unsigned, identity)
+        except TimeoutError:
+            return "the remote signer of the key did not sign the AUTH in time"
+        except ValueError as fault:
+            return str(fault)
         try:
             ok = await self.publish(event.id, auth_frame(to_wire(event)), self._timeouts.auth_timeout)
         except TimeoutError:

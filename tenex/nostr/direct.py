@@ -25,7 +25,7 @@ from tenex.core.ports import UnsignedEvent
 from .deletions import DELETION
 from .events import Event, event_id, is_genuine, parse_event, sign, to_wire, unsigned_event
 from .filters import DIRECT_KINDS
-from .keys import SecretKey
+from .keys import Key, SecretKey
 from .reactions import REACTION
 from .threading.base import tags_named
 from .threading.direct import CHAT, ENCRYPTED
@@ -76,16 +76,20 @@ class DirectMessage:
         return self.event.kind in _ACTS
 
 
-def read_direct(event: Event, keys: Mapping[PublicKey, SecretKey]) -> DirectMessage | None:
-    """Open a genuine event of `DIRECT_KINDS` to one of these keys; None if it is no message or not signed."""
+def read_direct(event: Event, keys: Mapping[PublicKey, Key]) -> DirectMessage | None:
+    """Open a genuine event of `DIRECT_KINDS` to one of these keys; None if it is no message or not signed.
+
+    One to a key that a remote signer holds is not read: any stranger could have the signer decrypt thousands.
+    """
     to = next((PublicKey(tag[1]) for tag in tags_named(event, "p") if tag[1] in keys), None)
-    if event.kind not in DIRECT_KINDS or to is None:
+    key = keys[to] if to is not None else None
+    if event.kind not in DIRECT_KINDS or to is None or not isinstance(key, SecretKey):
         return None
     opened: Event | None = event
     if event.kind in WRAPS:
-        opened = _opened(event, keys[to])
+        opened = _opened(event, key)
     elif event.kind == ENCRYPTED:
-        opened = _decrypted(event, keys[to])
+        opened = _decrypted(event, key)
     if opened is None:
         return None
     if not any(tag[1] == to for tag in tags_named(opened, "p")):  # some clients leave the tags out within a wrap

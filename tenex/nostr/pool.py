@@ -22,9 +22,9 @@ from tenex.core.ports import PublishOutcome
 from tenex.log import get_logger
 
 from .addresses import PrivateAddress, public_address
-from .events import Event, is_genuine, parse_event
+from .events import Event, Sign, is_genuine, parse_event, sign_here
 from .filters import Filter
-from .keys import SecretKey
+from .keys import Key
 from .relay import RelayConnection, RelayStatus
 from .retry import is_worth_logging
 from .tasks import start
@@ -72,8 +72,9 @@ class RelayPool:
         is_seen: Callable[[str], bool] = lambda _: False,
         is_wanted: Callable[[PublicKey], bool] = lambda _: True,
         of_anyone: Collection[int] = (),
-        identity: SecretKey | None = None,
-        more_identities: Callable[[], Iterable[SecretKey]] = tuple,
+        identity: Key | None = None,
+        more_identities: Callable[[], Iterable[Key]] = tuple,
+        sign: Sign = sign_here,
         timeouts: RelayTimeouts | None = None,
         rng: Random | None = None,
         now: Callable[[], float] = time.time,
@@ -90,6 +91,7 @@ class RelayPool:
             of_anyone: kinds of events that are wanted by any author, such as gift wraps, whose keys are used once.
             identity: the key shown to relays that ask.
             more_identities: keys shown to those of `urls` that ask, besides: some hand messages to their readers only.
+            sign: signs with those keys.
             timeouts: the durations.
             rng: for jitter.
             now: the wall clock, in seconds.
@@ -105,6 +107,7 @@ class RelayPool:
         self._of_anyone = frozenset(of_anyone)
         self._identity = identity
         self._more_identities = more_identities
+        self._sign = sign
         self._timeouts = timeouts or RelayTimeouts()
         self._rng = rng or Random()  # noqa: S311  (jitter, not secrecy)
         self._now = now
@@ -345,6 +348,7 @@ class RelayPool:
             connected=self._check_clock,
             must_be_public=must_be_public,
             more_identities=tuple if must_be_public else self._more_identities,
+            sign=self._sign,
         )
 
     @property

@@ -44,6 +44,8 @@ class Identity:
     about: str = ""
     agents: tuple[tuple[PublicKey, str], ...] = ()
     """The keys and names of a project's agents, so that clients recognize them."""
+    reads_direct: bool = True
+    """Whether private messages to it are read; else no relays are published where it would look for them."""
 
 
 PublishedProfile = Event | UnsignedEvent
@@ -87,6 +89,8 @@ def profile_events(
             content = json.dumps(wanted, ensure_ascii=False, separators=(",", ":"))
             events.append(unsigned_event(identity.pubkey, _later(now, last), METADATA, tags, content))
         for kind, tag_name in _TAG_OF.items():
+            if kind == INBOX_RELAYS and not identity.reads_direct:
+                continue
             last = known.get((identity.pubkey, kind))
             listed = tuple((tag_name, url) for url in urls)
             if listed and (last is None or {tag for tag in last.tags if tag and tag[0] == tag_name} != set(listed)):

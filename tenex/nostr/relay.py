@@ -22,10 +22,10 @@ from tenex.log import get_logger
 
 from .addresses import PrivateAddress
 from .connection import ClientConnection, Take
-from .events import Event, to_wire
+from .events import Event, Sign, sign_here, to_wire
 from .filters import Filter, lay_out
 from .history_buffer import HistoryBuffer
-from .keys import SecretKey
+from .keys import Key
 from .pagination import most_events
 from .relay_info import RelayLimits, read_limits
 from .relay_subscriptions import RelaySubscriptions
@@ -82,13 +82,14 @@ class RelayConnection:
         on_event: TakeFrom,
         on_new: TakeFrom | None = None,
         is_known: Callable[[dict[str, Any]], bool] = lambda _: False,
-        identity: SecretKey | None = None,
+        identity: Key | None = None,
         timeouts: RelayTimeouts | None = None,
         rng: Random | None = None,
         now: Callable[[], float] = time.time,
         connected: Callable[[], None] = lambda: None,
         must_be_public: bool = False,
-        more_identities: Callable[[], Iterable[SecretKey]] = tuple,
+        more_identities: Callable[[], Iterable[Key]] = tuple,
+        sign: Sign = sign_here,
     ) -> None:
         """Prepare; nothing is opened before `run`.
 
@@ -104,6 +105,7 @@ class RelayConnection:
             connected: called after each connection is made.
             must_be_public: connect to public addresses only, and ask for no document: others have named the relay.
             more_identities: our other keys, which may read here too.
+            sign: signs with those keys.
 
         Raises:
             ValueError: the URL is not a relay URL.
@@ -115,6 +117,7 @@ class RelayConnection:
         self.idle_since = now()
         self._identity = identity
         self._more_identities = more_identities
+        self._sign = sign
         self._timeouts = timeouts or RelayTimeouts()
         self._rng = rng or Random()  # noqa: S311  (jitter, not secrecy)
         self._now = now
@@ -217,6 +220,7 @@ class RelayConnection:
             timeouts=self._timeouts,
             now=self._now,
             more_identities=self._more_identities,
+            sign=self._sign,
         )
         why = ""
         try:

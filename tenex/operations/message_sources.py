@@ -106,8 +106,8 @@ def participants_of(settings: Settings, where: ProjectPaths) -> Participants:
         ConfigurationError: the project has no key, or a file cannot be read.
     """
     ring = KeyRing(where.keys)
-    keys = {name: ring.get(name).public for name in ring.names() if name != OWNER}
-    project = ring.get(PROJECT).public
+    keys = {name: ring.read(name).public for name in ring.names() if name != OWNER}
+    project = ring.read(PROJECT).public
     library = read_library(where.agents, code_refusal=where.code_refusal)
     shown = {definition.slug: definition.name for definition in library.roster}
     agents = {key: Slug(name) for name, key in keys.items() if name != PROJECT}

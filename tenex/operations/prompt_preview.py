@@ -33,7 +33,7 @@ from tenex.core.tool_names import server_of
 from tenex.core.transaction import Transaction
 from tenex.core.work.turns import open_turn
 from tenex.llm.config import split_name
-from tenex.nostr.keys import KeyRing, SecretKey
+from tenex.nostr.keys import Key, KeyRing, SecretKey
 from tenex.output_states import in_states
 from tenex.prompting import PromptLibrary
 from tenex.runtime.clock import SystemClock
@@ -294,8 +294,8 @@ class _ReadOnlyKeyRing(KeyRing):
     def names(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*super().names(), *self._slugs)))
 
-    def get(self, name: str) -> SecretKey:
-        return super().get(name) if name in super().names() else SecretKey.generate()
+    def read(self, name: str) -> Key:
+        return super().read(name) if name in super().names() else SecretKey.generate()
 
-    def get_or_create(self, name: str) -> SecretKey:
-        return self.get(name)
+    def read_or_create(self, name: str) -> Key:
+        return self.read(name)

@@ -30,7 +30,7 @@ from tenex.core.trust import room_of
 from tenex.log import get_logger
 from tenex.nostr.events import Event
 from tenex.nostr.filters import Filter
-from tenex.nostr.keys import KeyRing, SecretKey
+from tenex.nostr.keys import Key, KeyRing
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import METADATA, name_in
 from tenex.nostr.subscriptions import KINDS
@@ -255,7 +255,7 @@ class Recovery:
 
     async def _from_relays(self, conversation: ConversationId) -> RecoveredMessages:
         cast = participants_of(self.settings, self.where)
-        identity = KeyRing(self.where.keys).get(PROJECT)
+        identity = KeyRing(self.where.keys).read(PROJECT)
         urls = self.settings.relays.urls
         answers = await asyncio.gather(*(_thread_on(url, conversation, cast, identity) for url in urls))
         if all(answer is None for answer in answers):
@@ -467,7 +467,7 @@ def legacy_file(folder: Path) -> Path | None:
 
 
 async def _thread_on(
-    url: str, conversation: ConversationId, cast: Participants, identity: SecretKey
+    url: str, conversation: ConversationId, cast: Participants, identity: Key
 ) -> tuple[list[Event], dict[PublicKey, str], bool] | None:
     """The events of a thread on a relay, the names of their authors, and whether that is all it keeps.
 

@@ -3,6 +3,7 @@
     {"state", "at", "process": {...}, "configuration": {...}, "disk": {...}, "clock": {"aheadSeconds"} or {},
      "relays": [...], "models": {...}, "refusals": [...], "background": [{"id", "conversation", "agent", ...}],
      "today": {"endsAt", "who", "state", "tokens", "costUsd", "limits", "people": [...]},
+     "signers": [{"name", "npub", "relays", "state", "why", "waiting"}], of keys that remote signers hold,
      "mcp": [{"name", "state", "why", "tools", "protocol", "starts", "losses", "calls", "failures"}],
      "web": {"state", "address", "why", "starts", "losses"}, only with `web.enabled`,
      "workers": [{"name", "state", "version", "seconds", "unseen", "conversations", "isOwn"}], with a shared store,
@@ -104,6 +105,8 @@ class Reporter:
     """The programs of agents that go on after their calls."""
     mcp: Callable[[], Sequence[Mapping[str, Any]]] = tuple
     """The MCP servers, each with its state."""
+    signers: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+    """The remote signers, each with its state."""
     web: Callable[[], Mapping[str, Any] | None] = lambda: None
     """The process of the pages; None where the daemon starts none."""
 
@@ -170,6 +173,7 @@ class Reporter:
             "today": spending(self.today(), now),
             "background": [dict(command) for command in self.background()],
             "mcp": [dict(server) for server in self.mcp()],
+            "signers": [dict(signer) for signer in self.signers()],
             **({"web": dict(pages)} if pages is not None else {}),
             **_workers(await self._disk.read("workers", self.folder.workers, ())),
             "conversations": conversations,

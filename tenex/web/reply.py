@@ -129,7 +129,7 @@ class Writer:
         Raises:
             ConfigurationError: there is none.
         """
-        return KeyRing(self.places.keys).get(PROJECT).public
+        return KeyRing(self.places.keys).read(PROJECT).public
 
     def _draft(self, replied: Replied, text: str, author: PublicKey) -> Draft:
         """The answer, with the message it replies to as the threading scheme reads it."""

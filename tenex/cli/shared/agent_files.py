@@ -38,7 +38,7 @@ def npubs_of(settings: Settings, known: "Mapping[Slug, AgentDefinition]") -> dic
     """The npubs of the agents that have a key, by slug."""
     ring = KeyRing(resolve_paths(settings).keys)
     names = {str(slug): "project" if agent.kind == "orchestrator" else str(slug) for slug, agent in known.items()}
-    return {slug: ring.get(name).npub for slug, name in names.items() if name in ring.names()}
+    return {slug: ring.read(name).npub for slug, name in names.items() if name in ring.names()}
 
 
 def full_name(given: Globals, start: str) -> str:

@@ -62,6 +62,8 @@ def in_parts(
 ) -> tuple[UnsignedEvent, ...]:
     """Make the events of a draft: all of one kind, a second apart, none larger than `most` bytes of signed JSON.
 
+    The draft may ask for smaller ones.
+
     Tags of a transition go with the first part; those of a completion and of costs with the last.
     Tags that would notify whom the draft is not to notify are left out.
 
@@ -78,7 +80,7 @@ def in_parts(
         "content": "",
         "sig": "0" * 128,
     }
-    room = most - len(_encode(around).encode()) - 8  # created_at may grow by a digit
+    room = min(most, draft.most_bytes or most) - len(_encode(around).encode()) - 8  # created_at may grow by a digit
     if room < _LEAST_ROOM:
         raise InternalError(
             f"the tags of a kind {kind} leave {room} bytes for its text; shorten or drop some of {len(clean)}"

@@ -11,7 +11,7 @@ from typing import Final
 from tenex.configuration.agents import OWNER, PROJECT, read_library
 from tenex.core.config import AgentKind
 from tenex.core.errors import ConfigurationError, StoreError
-from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
+from tenex.nostr.keys import REMOTE_SUFFIX, SUFFIX, Key, KeyRing, parse_public_key
 from tenex.settings import CONFIG_NAMES, ProjectPaths
 from tenex.settings.file_rights import is_own_group
 from tenex.store import segments
@@ -21,7 +21,6 @@ from .findings import Case, Finding, Level, Repair, count_text, fault, ok, warni
 
 READABLE: Final = 0o077
 WRITABLE: Final = 0o022
-SUFFIX: Final = ".nsec"
 RESTORE: Final = "restore it from a backup; `tenex init` creates a new one only where none was"
 
 
@@ -169,18 +168,18 @@ def keys(case: Case) -> Iterator[Finding]:
     ring = KeyRing(folder)
     found = list[Finding]()
     names = ring.names()
-    known = dict[str, SecretKey]()
+    known = dict[str, Key]()
     for name in names:
         try:
-            known[name] = ring.get(name)
+            known[name] = ring.read(name)
         except ConfigurationError as error:
-            path = folder / f"{name}{SUFFIX}"
+            path = ring.file(name)
             if "others may read" not in str(error):  # the check `permissions` reports that
                 found.append(fault(str(error).removeprefix(f"{path}: ").partition("; ")[0], path, RESTORE))
     found += [*_missing(case.paths, names), *_duplicates(case, known), *_other_files(folder, names)]
     yield from found or [ok(f"{len(known)} keys can be read, and no two are the same", folder)]
     if PROJECT in known:
-        yield ok(f"the project's address is {known[PROJECT].npub}", folder / f"{PROJECT}{SUFFIX}")
+        yield ok(f"the project's address is {known[PROJECT].npub}", ring.file(PROJECT))
 
 
 def _missing(paths: ProjectPaths, names: Iterable[str]) -> Iterator[Finding]:
@@ -199,15 +198,16 @@ def _missing(paths: ProjectPaths, names: Iterable[str]) -> Iterator[Finding]:
             yield warning(message, paths.keys / f"{slug}{SUFFIX}", fix)
 
 
-def _duplicates(case: Case, known: dict[str, SecretKey]) -> Iterator[Finding]:
+def _duplicates(case: Case, known: dict[str, Key]) -> Iterator[Finding]:
     """Keys with two names; and users with a key of an agent, whose messages are taken for its own and ignored."""
     seen: dict[str, str] = {}
     # the address users write to and the owner's key are never called the copy: moving one away would lose it
     for name, key in sorted(known.items(), key=lambda item: item[0] not in (PROJECT, OWNER)):
         if (first := seen.setdefault(key.public, name)) != name:
-            message = f"this is the same key as {first}{SUFFIX}: no one could distinguish the two"
+            ring = KeyRing(case.paths.keys)
+            message = f"this is the same key as {ring.file(first).name}: no one could distinguish the two"
             fix = "move away the copy, and restore the right one or run `tenex init`"
-            yield fault(message, case.paths.keys / f"{name}{SUFFIX}", fix)
+            yield fault(message, ring.file(name), fix)
     agents = {key.public: name for name, key in known.items() if name != OWNER}
     for group in ("owners", "members"):
         for index, text in enumerate(getattr(case.settings.people, group)):
@@ -218,9 +218,9 @@ def _duplicates(case: Case, known: dict[str, SecretKey]) -> Iterator[Finding]:
 
 def _other_files(folder: Path, names: Iterable[str]) -> Iterator[Finding]:
     for path in sorted(folder.glob("*")):  # none where the folder is missing
-        if path.name.startswith(".") and SUFFIX in path.name:
+        if path.name.startswith(".") and (SUFFIX in path.name or REMOTE_SUFFIX in path.name):
             message = "this was left by a start that was interrupted, and may hold a key"
             yield warning(message, path, "remove it once you have seen that the key of that name can be read")
-        elif path.suffix == SUFFIX and path.stem not in names:
+        elif path.suffix in (SUFFIX, REMOTE_SUFFIX) and path.stem not in names:
             fix = "use letters, digits, '-', '_' and '.', beginning with a letter or a digit"
             yield warning("this is not the name of a key, so the file is not used", path, fix)

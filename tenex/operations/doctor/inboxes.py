@@ -9,7 +9,7 @@ from tenex.configuration.agents import OWNER, PROJECT
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey
 from tenex.nostr.events import Event
-from tenex.nostr.keys import KeyRing, SecretKey, npub, parse_public_key
+from tenex.nostr.keys import Key, KeyRing, npub, parse_public_key
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import INBOX_RELAYS, inbox_relays
 
@@ -53,14 +53,14 @@ def inboxes(case: Case) -> Iterator[Finding]:
         yield ok(f"{count_text(len(named), 'owner')} with inbox relays for direct messages")
 
 
-def _key(ring: KeyRing, name: str) -> SecretKey | None:
+def _key(ring: KeyRing, name: str) -> Key | None:
     try:
-        return ring.get(name)
+        return ring.read(name)
     except ConfigurationError:
         return None
 
 
-async def _lists(urls: Sequence[str], owners: Sequence[PublicKey], identity: SecretKey | None) -> list[Event] | None:
+async def _lists(urls: Sequence[str], owners: Sequence[PublicKey], identity: Key | None) -> list[Event] | None:
     """The lists that the relays have; None if none of them has answered."""
     pool = RelayPool(urls, on_event=lambda _event, _relay: None, identity=identity)
     unread: list[str] = []

@@ -16,7 +16,7 @@ from tenex.configuration.agents import PROJECT
 from tenex.core.errors import ConfigurationError, RelayUnavailable, TenexError
 from tenex.nostr.connection import ClientConnection
 from tenex.nostr.events import MAX_EVENT_BYTES
-from tenex.nostr.keys import KeyRing, SecretKey
+from tenex.nostr.keys import Key, KeyRing, RemoteKey
 from tenex.nostr.relay_info import read_limits
 from tenex.nostr.retry import ReasonAction, printable, read_answer
 from tenex.nostr.subscriptions import KINDS
@@ -43,7 +43,7 @@ _OTHER: Final = "check the address, or name another relay under relays.urls"
 def relays(case: Case) -> Iterator[Finding]:
     """Examine all relays concurrently."""
     try:
-        identity = KeyRing(case.paths.keys).get(PROJECT)
+        identity = KeyRing(case.paths.keys).read(PROJECT)
     except ConfigurationError:
         identity = None  # the check `keys` reports it
 
@@ -57,7 +57,7 @@ def relays(case: Case) -> Iterator[Finding]:
         yield fault("no relay can be used: no message can be received", "relays.urls", _OTHER, RelayUnavailable)
 
 
-async def examine_relay(url: str, identity: SecretKey | None) -> list[Finding]:
+async def examine_relay(url: str, identity: Key | None) -> list[Finding]:
     """Connect to a relay and subscribe, with the project's key where it asks for one; publishes nothing."""
     location = url_text(url)
     try:
@@ -79,7 +79,7 @@ async def examine_relay(url: str, identity: SecretKey | None) -> list[Finding]:
         return [fault(message, location, fix, RelayUnavailable)]
 
 
-async def _connected(url: str, location: str, identity: SecretKey | None) -> list[Finding]:
+async def _connected(url: str, location: str, identity: Key | None) -> list[Finding]:
     timeouts = replace(RelayTimeouts(), auth_timeout=STEP_TIMEOUT / 2)
     async with await open_websocket(url, open_timeout=STEP_TIMEOUT, close_timeout=1) as opened:
         found = [*_clock(opened.server_date, location)]
@@ -98,7 +98,7 @@ async def _connected(url: str, location: str, identity: SecretKey | None) -> lis
     return found
 
 
-async def _subscription(connection: ClientConnection, location: str, identity: SecretKey | None) -> Finding:
+async def _subscription(connection: ClientConnection, location: str, identity: Key | None) -> Finding:
     """Subscribe as the daemon does, once more after authentication if the relay asks for it.
 
     Raises:
@@ -124,6 +124,11 @@ async def _subscription(connection: ClientConnection, location: str, identity: S
         elif identity is None:
             message = NEEDS_KEY
             fix = "restore the key, or run `tenex init`"
+        elif isinstance(identity, RemoteKey):
+            message = (
+                "it asks for authentication (NIP-42) with the project's key, whose remote signer is not asked here"
+            )
+            return warning(message, location, "look whether `tenex status` shows it as connected")
         elif refused := await connection.authenticate():
             message = f"it asks for authentication (NIP-42) and refuses the project's key: {printable(refused)}"
             fix = "ask its operator to admit the project's npub, or name another relay"

@@ -17,7 +17,7 @@ from tenex.runtime.functions import in_thread
 from tenex.store.lock import FolderLock
 from tenex.telemetry import redact
 
-from . import approvals, configuration, conversations, daemon, database, files, inboxes, machine, relays
+from . import approvals, configuration, conversations, daemon, database, files, inboxes, machine, relays, signers
 from .findings import Case, Finding, Level, Repair, fault, warning
 
 
@@ -54,6 +54,7 @@ CHECKS: Final = (
     Check("journal", conversations.daemon_journal, 30),
     Check("index", conversations.index, 60),
     Check("relays", relays.relays, 30),
+    Check("signers", signers.signers, 15),
     Check("inboxes", inboxes.inboxes, 15),
     Check("models", configuration.models, 90),
     Check("sandbox", machine.sandbox, 20),
