@@ -13,9 +13,10 @@ from websockets.asyncio.client import connect
 from tenex.core.errors import ConfigurationError, InternalError
 from tenex.core.ports import OutgoingMessage, Sealer, UnsignedEvent
 from tenex.nostr.compose import NostrSealer, Publisher
+from tenex.nostr.direct import nip44_encrypt
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import event_id, parse_event, sign, to_wire, unsigned_event
-from tenex.nostr.keys import SecretKey
+from tenex.nostr.keys import RemoteKey, SecretKey
 from tenex.nostr.subscriptions import KINDS
 from tenex.nostr.threading.split import clean_text, clip, split_text
 
@@ -282,3 +283,28 @@ def test_markdown_of_a_model_is_plain_where_clients_show_it_as_it_is_written(kin
     (of_model,) = NostrSealer(RELAYS).seal(replace(message, is_markdown=True))
     quoted = ours.content.removesuffix(markdown)
     assert of_model.content == quoted + shown
+
+
+def test_what_a_remote_signer_is_to_sign_fits_into_a_request() -> None:
+    """Also of a text that JSON and the encryption of a request make as long as any: relays take 64 KiB."""
+    key = RemoteKey(public=PROJECT.public, signer=BOB.public, relays=(RELAY,), client=ALICE)
+    text = '"quoted"\n\n' * 9_000
+    whole = NostrSealer(RELAYS).seal(draft(text))
+    parts = NostrSealer(RELAYS, keys={PROJECT.public: key}).seal(draft(text))
+    assert len(parts) > len(whole)
+    assert squeezed("".join(part.content for part in parts)) == squeezed(text)
+    for part in parts:
+        request = json.dumps(
+            {"id": "0" * 32, "method": "sign_event", "params": [json.dumps(to_wire(sign(part, PROJECT)))]}
+        )
+        assert len(nip44_encrypt(request, ALICE.shared_secret(BOB.public))) < 62_000
+
+
+def test_a_private_answer_by_a_key_at_a_remote_signer_is_not_made() -> None:
+    key = RemoteKey(public=PROJECT.public, signer=BOB.public, relays=(RELAY,), client=ALICE)
+    address = {"form": "direct", "room": "r", "people": [PERSON.public], "key": PROJECT.public, "root": "a" * 64}
+    outgoing = replace(draft(), address=address, reply_to={"form": "direct", "inboxes": {PERSON.public: [RELAY]}})
+    for keys, count in (({PROJECT.public: PROJECT}, 1), ({PROJECT.public: key}, 0)):
+        sealer = NostrSealer(RELAYS, keys=keys)
+        assert len(sealer.wraps(outgoing, sealer.seal(outgoing))) == count
+        assert sealer.relays(outgoing) == ()

@@ -12,7 +12,16 @@ from pynostr.utils import nprofile_encode
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey
 from tenex.core.names import without_mentions
-from tenex.nostr.keys import MAX_PROFILES, KeyRing, SecretKey, find_mentions, nprofile, npub, parse_public_key
+from tenex.nostr.keys import (
+    MAX_PROFILES,
+    KeyRing,
+    RemoteKey,
+    SecretKey,
+    find_mentions,
+    nprofile,
+    npub,
+    parse_public_key,
+)
 
 from .kit import relays_first
 
@@ -215,3 +224,48 @@ def test_a_key_that_cannot_be_replaced_stays(tmp_path: Path, monkeypatch: pytest
         ring.replace("owner", SecretKey.generate())
     assert ring.get("owner") == first
     assert [path.name for path in (tmp_path / "keys").iterdir()] == ["owner.nsec"]
+
+
+def remote() -> RemoteKey:
+    signer = SecretKey(bytes([9]) * 32)
+    relays = ("wss://relay.example", "ws://127.0.0.1:7447")
+    return RemoteKey(public=PUBKEY, signer=signer.public, relays=relays, client=SecretKey.generate())
+
+
+def test_a_key_at_a_remote_signer_takes_the_place_of_one_here_and_back(tmp_path: Path) -> None:
+    """No file is lost, and the secret of no key is made in passing while the signer holds it."""
+    ring = KeyRing(tmp_path / "keys")
+    first = ring.get_or_create("project")
+    key = remote()
+    kept = ring.replace("project", key)
+    assert kept is not None
+    assert SecretKey.from_nsec(kept.read_text()) == first
+    assert ring.names() == ("project",)
+    assert ring.read("project") == ring.read_or_create("project") == key
+    assert ring.file("project").stat().st_mode & 0o777 == 0o600
+    for refused in (ring.get, ring.get_or_create):
+        with pytest.raises(ConfigurationError, match="a remote signer holds the key of project"):
+            refused("project")
+    with pytest.raises(ConfigurationError, match="there is another key of that name"):
+        ring.add("project", first)
+    again = ring.replace("project", first)
+    assert again is not None
+    assert again.name == "project.bunker.old-1"
+    assert ring.read("project") == ring.get("project") == first
+
+
+def test_a_key_that_is_here_and_at_a_signer_is_a_fault(tmp_path: Path) -> None:
+    ring = KeyRing(tmp_path / "keys")
+    ring.replace("project", remote())
+    (tmp_path / "keys" / "project.nsec").write_text(NSEC)
+    with pytest.raises(ConfigurationError, match=r"project\.nsec too; move away the one"):
+        ring.read("project")
+
+
+def test_the_file_of_a_remote_key_is_read_back_and_repeated_nowhere() -> None:
+    key = remote()
+    assert RemoteKey.from_file(key.to_file()) == key
+    assert "nsec" not in repr(key)
+    with pytest.raises(ValueError, match="describes no remote signer") as error:
+        RemoteKey.from_file(key.to_file().replace("wss://", "https://"))
+    assert key.client.nsec not in str(error.value)

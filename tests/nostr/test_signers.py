@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,13 +12,14 @@ from structlog.testing import capture_logs
 
 from tenex.core.ports import UnsignedEvent
 from tenex.nostr.embedded import embedded_relay
-from tenex.nostr.events import event_id, is_genuine, unsigned_event
+from tenex.nostr.events import event_id, is_genuine, parse_event, unsigned_event
 from tenex.nostr.keys import RemoteKey, SecretKey
 from tenex.nostr.signers import Signers, SignerTimeouts, parse_bunker
 from tests.fakes import bunker as fake
 from tests.fakes.bunker import Bunker, bunker, on_signing
+from tests.fakes.faultrelay import FaultRelay, Peer
 
-from .kit import ALICE, BOB, FAST, PLANNER, PROJECT, RELAY, until
+from .kit import ALICE, BOB, FAST, NOTES, PLANNER, PROJECT, RELAY, pool, running, until
 
 SOON = SignerTimeouts(
     answer=0.3, allow=30, ping=0.3, again_first=0.1, again_most=0.2, refused_first=0.05, refused_most=0.1
@@ -120,7 +122,7 @@ async def test_what_is_not_the_signature_is_not_used_and_asked_for_again(relay: 
 
 async def test_a_silent_signer_is_reported_once_and_delays_no_other_key(relay: str) -> None:
     """The relay has no signer; then there is one, and it is asked for the same event again, at once."""
-    slow = SignerTimeouts(answer=0.3, ping=0.3, again_first=600, again_most=600)
+    slow = SignerTimeouts(answer=0.5, ping=0.5, again_first=600, again_most=600)
     away, here = key_at(relay), key_at(relay, user=BOB, signer=PLANNER)
     with capture_logs() as logs:
         async with signing(away, here, PROJECT, timeouts=slow) as signers:
@@ -136,8 +138,11 @@ async def test_a_silent_signer_is_reported_once_and_delays_no_other_key(relay: s
                     assert (await waiting).id == word().id
                     assert state(signers)[0] == "ready"
                     assert len(there.asked("sign_event")) == 1
-    assert [log["event"] for log in logs if log["log_level"] == "warning"] == ["signer.silent"]
-    assert [log["key"] for log in logs if log["event"] == "signer.answers"] == ["project"]
+    events = [log["event"] for log in logs if log.get("key") == "project"]
+    assert {event: events.count(event) for event in ("signer.silent", "signer.answers")} == {
+        "signer.silent": 1,
+        "signer.answers": 1,
+    }
 
 
 async def test_the_answer_to_an_earlier_copy_counts(relay: str) -> None:
@@ -204,6 +209,36 @@ async def test_an_event_of_another_key_or_too_long_for_a_request_is_refused_at_o
         with pytest.raises(ValueError, match="NIP-44"):
             await signers.sign(word("x" * 70_000), key)
         assert not there.asked("sign_event")
+
+
+async def test_a_relay_that_asks_who_reads_is_shown_the_key_that_the_signer_holds(
+    relay: str, fault: FaultRelay
+) -> None:
+    """NIP-42: the AUTH is signed remotely; without the signer it fails within the patience for it."""
+    key = key_at(relay)
+    shown: list[dict[str, Any]] = []
+
+    async def on_auth(peer: Peer, event: dict[str, Any]) -> None:
+        shown.append(event)
+        await fault.accept_auth(peer, event)
+
+    fault.on_auth = on_auth
+    async with signing(key) as signers:
+        reading = pool(fault.url, identity=key, sign=signers.sign, timeouts=replace(FAST, auth_timeout=1.0))
+        async with running(reading, notes=NOTES):
+            await until(lambda: fault.peers)
+            connection = reading._relays[fault.url]._connection
+            assert connection is not None
+            await fault.peers[0].send("AUTH", "challenge")
+            assert await connection.authenticate() == "the remote signer of the key did not sign the AUTH in time"
+            async with bunker(relay, ALICE, signer=SIGNER):
+                await until(lambda: state(signers)[0] == "ready")
+                await fault.peers[0].send("AUTH", "another challenge")
+                async with asyncio.timeout(30):
+                    while await connection.authenticate():  # the new challenge is on its way
+                        await asyncio.sleep(0.01)
+    assert {event["pubkey"] for event in shown} == {ALICE.public}
+    assert is_genuine(parse_event(shown[0]))
 
 
 @pytest.mark.parametrize(

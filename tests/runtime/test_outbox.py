@@ -3,11 +3,12 @@
 import asyncio
 import itertools
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from tenex.core import records as r
-from tenex.core.ids import ConversationId, EventId
+from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.ports import PublishOutcome, UnsignedEvent
 from tenex.runtime.outbox import AGAIN, Outbox
 from tests.fakes.runtime import World, worker
@@ -15,6 +16,8 @@ from tests.fakes.scenario import ALICE, RELAY, longest_way
 from tests.fakes.virtual import run, virtual_time
 
 HERE = ConversationId("c" * 64)
+SLOW = PublicKey("5" * 64)
+"""A key whose signatures may take long."""
 
 
 def word(number: int) -> UnsignedEvent:
@@ -63,6 +66,29 @@ def test_the_waits_grow_and_are_bounded() -> None:
     tries = faulty.tries["0"]
     waits = [round(later - earlier) for earlier, later in itertools.pairwise(tries)]
     assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, *[round(AGAIN[1])] * 3]
+
+
+@virtual_time
+async def test_a_key_whose_signatures_take_long_delays_no_other_and_keeps_its_own_order() -> None:
+    signer = asyncio.Event()
+    taken: list[str] = []
+
+    class Signing:
+        async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
+            if event.pubkey == SLOW:
+                await signer.wait()
+            taken.append(event.content)
+            return PublishOutcome(accepted=True)
+
+    outbox = Outbox(Signing(), lambda pubkey: pubkey == SLOW)
+    events = [replace(word(number), pubkey=SLOW if number < 3 else ALICE) for number in range(6)]
+    sending = [asyncio.create_task(outbox.publish(HERE, event, RELAY)) for event in events]
+    await asyncio.sleep(3600)
+    assert taken == ["3", "4", "5"]
+    signer.set()
+    await asyncio.gather(*sending)
+    assert taken == ["3", "4", "5", "0", "1", "2"]
+    assert not outbox._lanes
 
 
 @pytest.mark.parametrize("restarts", [False, True])
