@@ -79,6 +79,7 @@ class RelayPool:
         rng: Random | None = None,
         now: Callable[[], float] = time.time,
         others_must_be_public: bool = False,
+        must_be_public: Callable[[str], bool] = lambda _: False,
     ) -> None:
         """Prepare; nothing is opened before `run`.
 
@@ -96,6 +97,7 @@ class RelayPool:
             rng: for jitter.
             now: the wall clock, in seconds.
             others_must_be_public: publish to relays beyond `urls` only at public addresses; messages name them.
+            must_be_public: whether one of `urls` is used only at a public address: anybody may have named it.
 
         Raises:
             ValueError: one of the URLs is not a relay URL.
@@ -118,7 +120,8 @@ class RelayPool:
         self._group: asyncio.TaskGroup | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
         self._publish_only: dict[str, RelayConnection] = {}
-        self._relays = {relay.url: relay for relay in map(self._connection, dict.fromkeys(map(normalise_url, urls)))}
+        known = dict.fromkeys(map(normalise_url, urls))
+        self._relays = {url: self._connection(url, must_be_public=must_be_public(url)) for url in known}
 
     async def run(self) -> None:
         """Keep every relay connected and deliver events, until cancelled."""

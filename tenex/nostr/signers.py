@@ -21,7 +21,7 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
@@ -101,7 +101,7 @@ def parse_bunker(text: str) -> BunkerAddress:
     Raises:
         ValueError: it is none; the sentence does not repeat it, because it may hold a secret.
     """
-    example = "it is like bunker://PUBLIC-KEY?relay=wss://relay.example&secret=..."
+    example = "it is like bunker://PUBLIC-KEY?relay=wss://relay.example&secret=WORD"
     try:
         parts = urlsplit(plain(text).strip())
         query = parse_qs(parts.query, max_num_fields=100)
@@ -166,6 +166,7 @@ class SignerClient:
         relay_timeouts: RelayTimeouts | None = None,
         on_allow: Callable[[str], object] = lambda _: None,
         on_heard: Callable[[], object] = lambda: None,
+        must_be_public: Callable[[str], bool] = lambda _: False,
     ) -> None:
         """Prepare; nothing is opened before `run`.
 
@@ -177,6 +178,7 @@ class SignerClient:
             relay_timeouts: those of the relays.
             on_allow: takes the address at which a person is to allow a request.
             on_heard: is called for each answer to a request.
+            must_be_public: whether a relay is used only at a public address.
 
         Raises:
             ValueError: one of the relays is no relay URL, or the signer's key is not on the curve.
@@ -197,6 +199,7 @@ class SignerClient:
             is_wanted=lambda author: author == signer,
             identity=client,
             timeouts=relay_timeouts,
+            must_be_public=must_be_public,
         )
         wanted: dict[str, Any] = {"kinds": [SIGNER], "authors": [signer], "#p": [client.public]}
         self._pool.subscribe(_ANSWERS, [wanted], None)
@@ -215,6 +218,37 @@ class SignerClient:
         """
         with self._open(method, params) as request:
             return await self._send_and_wait(request, self.timeouts.answer if patience is None else patience)
+
+    async def connect(
+        self, address: BunkerAddress, permissions: str, patience: float | None = None
+    ) -> tuple[PublicKey, tuple[str, ...]]:
+        """Become a client that the signer knows; returns the key that it holds, and its relays from now on.
+
+        Raises:
+            SignerSilent: there was no answer in time.
+            SignerRefused: it refuses, or gives no key.
+        """
+        answer = await self.ask("connect", address.signer, address.secret, permissions, patience=patience)
+        if answer not in ("ack", address.secret):
+            raise SignerRefused("it did not confirm the connection")
+        try:
+            public = parse_public_key(await self.ask("get_public_key", patience=patience))
+        except ValueError as fault:
+            raise SignerRefused(f"it gave no public key ({fault})") from fault
+        relays: tuple[str, ...] = ()
+        with suppress(SignerSilent, SignerRefused):  # where it moves, if it does; not every signer knows this
+            relays = parse_relays(await self.ask("switch_relays", patience=self.timeouts.ping))
+        return public, relays or address.relays
+
+    async def sign(self, event: UnsignedEvent, patience: float | None = None) -> Event:
+        """Ask once for the signature of an event, and verify it.
+
+        Raises:
+            SignerSilent: there was no answer in time.
+            SignerRefused: it refuses, or signed something else.
+            ValueError: the event is too long.
+        """
+        return _checked(event, await self.ask("sign_event", _template(event), patience=patience))
 
     def send_again(self) -> None:
         """Send all requests that wait for an answer again, without the rest of their pauses."""
@@ -405,14 +439,7 @@ class RemoteSigner:
             self._waiting -= 1
 
     async def _signature(self, event: UnsignedEvent) -> Event:
-        template = {
-            "kind": event.kind,
-            "content": event.content,
-            "tags": [list(tag) for tag in event.tags],
-            "created_at": event.created_at,
-            "pubkey": event.pubkey,
-        }
-        text = json.dumps(template, ensure_ascii=False, separators=(",", ":"))
+        text = _template(event)
         pauses = Backoff(self._timeouts.refused_first, self._timeouts.refused_most)
         try:
             while True:
@@ -488,6 +515,18 @@ class RemoteSigner:
             "why": why,
             "waiting": self._waiting,
         }
+
+
+def _template(event: UnsignedEvent) -> str:
+    """An event as a signer is given it."""
+    fields = {
+        "kind": event.kind,
+        "content": event.content,
+        "tags": [list(tag) for tag in event.tags],
+        "created_at": event.created_at,
+        "pubkey": event.pubkey,
+    }
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
 
 def _checked(wanted: UnsignedEvent, answer: str) -> Event:

@@ -46,6 +46,7 @@ def application(site: Site, hosts: Collection[str], *, has_entry: bool = False) 
     routes: list[BaseRoute] = [
         Route("/login", _Login(site).answer, methods=["GET", "POST"]),
         Route("/login/key", _Login(site).by_key, methods=["POST"]),
+        Route("/login/signer", _Login(site).by_signer, methods=["POST"]),
         Route("/logout", _Logout(site).answer, methods=["POST"]),
         Route("/link", _Link(site).answer, methods=["POST"]),
         Route("/static/{name}", _static),
@@ -85,6 +86,25 @@ class _Login:
             return JSONResponse({"error": why}, HTTPStatus.FORBIDDEN)
         return self._logged_in(request, JSONResponse({"to": f"{self._site.base}/"}), self._site.logins.open_session())
 
+    async def by_signer(self, request: Request) -> Response:
+        """Log in by a remote signer of an owner (NIP-46), which signs what is written from then on."""
+        fields = await fields_of(request) or {}
+        logins = self._site.signer_logins
+        try:
+            if number := fields.get("number", ""):
+                signer = await logins.go_on(number)
+            else:
+                url = f"{request.headers.get('origin', '')}{self._site.base}/login/signer"
+                begun = await logins.begin(fields.get("address", ""), url)
+                if isinstance(begun, tuple):
+                    allow_at, number = begun
+                    return self._form("", allow_at=allow_at, number=number)
+                signer = begun
+        except TenexError as error:
+            return self._form("", HTTPStatus.FORBIDDEN, signer_fault=str(error))
+        to = RedirectResponse(f"{self._site.base}/", HTTPStatus.SEE_OTHER)
+        return self._logged_in(request, to, self._site.logins.open_session(signer))
+
     def _logged_in(self, request: Request, answer: Response, cookie: str) -> Response:
         answer.set_cookie(
             COOKIE,
@@ -96,8 +116,9 @@ class _Login:
         )
         return answer
 
-    def _form(self, fault: str, status: int = HTTPStatus.OK) -> Response:
-        return HTMLResponse(page("login.html", {"base": self._site.base, "fault": fault}), status)
+    def _form(self, fault: str, status: int = HTTPStatus.OK, **signer: str) -> Response:
+        shown = {"signer_fault": "", "allow_at": "", "number": "", **signer}
+        return HTMLResponse(page("login.html", {"base": self._site.base, "fault": fault, **shown}), status)
 
 
 class _Logout:

@@ -78,7 +78,7 @@ class ConversationPages:
             "decisions": [ask for ask in asks if ORDER[ask.kind] == 0],
             "turns": [ask for ask in reversed(asks) if ORDER[ask.kind]],
             "notices": notices,
-            **self.site.answering(),
+            **self.site.answering(request),
             "is_cut": len(rows) == WAITING,
         }
         if request.query_params.get("part"):
@@ -148,7 +148,7 @@ class ConversationPages:
             "entry_seqs": {entry.seq for entry in part.entries},
             "asks": [ask for ask in asks if ask.kind != "turn"],
             "can_write": newest is not None,
-            **self.site.answering(),
+            **self.site.answering(request),
         }
         template = "story_asks.html" if request.query_params.get("part") == "asks" else "story.html"
         return await self.site.show(request, template, values)

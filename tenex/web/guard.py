@@ -28,6 +28,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .outcome import Outcome
+from .signer_login import SessionSigner
 
 COOKIE: Final = "tenex_session"
 BODY_BYTES: Final = 256 * 1024
@@ -76,6 +77,8 @@ class Session:
     """What each form that was shown is for, by its number."""
     outcomes: OrderedDict[str, Outcome] = field(default_factory=OrderedDict)
     """What became of the newest forms that were sent, by a number of each."""
+    signer: SessionSigner | None = None
+    """The remote signer it has logged in with."""
     since: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     """When it logged in, in ms: what was before that is not new to it."""
     _kept: OrderedDict[str, object] = field(default_factory=OrderedDict)
@@ -149,12 +152,12 @@ class Logins:
             return None
         return self.open_session()
 
-    def open_session(self) -> str:
+    def open_session(self, signer: SessionSigner | None = None) -> str:
         """The cookie of a new session."""
         cookie = secrets.token_urlsafe(32)
-        self._sessions[_digest(cookie)] = Session()
+        self._sessions[_digest(cookie)] = Session(signer=signer)
         if len(self._sessions) > SESSIONS:
-            self._sessions.popitem(last=False)
+            _end(self._sessions.popitem(last=False)[1])
         return cookie
 
     def session(self, cookie: str) -> Session | None:
@@ -167,7 +170,12 @@ class Logins:
 
     def logout(self, cookie: str) -> None:
         """End the session of a cookie."""
-        self._sessions.pop(_digest(cookie), None)
+        _end(self._sessions.pop(_digest(cookie), None))
+
+
+def _end(session: Session | None) -> None:
+    if session is not None and session.signer is not None:
+        session.signer.close()
 
 
 def _digest(secret: str) -> str:

@@ -36,7 +36,10 @@ class KeyLogins:
 
     def why_not(self, header: str, url: str) -> str:
         """Why a request to `url` with this `Authorization` does not log in, as a sentence; "" where it does, once."""
-        event = _event_of(header)
+        return self.judge(_event_of(header), url)
+
+    def judge(self, event: Event | None, url: str) -> str:
+        """The same for an event that was signed for that address."""
         if event is None:
             return "The browser has signed nothing that can be read."
         if event.kind != KIND or _values(event, "u") != [url] or _values(event, "method") != ["POST"]:

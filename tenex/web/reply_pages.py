@@ -1,4 +1,4 @@
-"""The forms that answer: by the owner's key where the page may use it, else by a key in the browser (NIP-07).
+"""The forms that answer: by the remote signer of the login, or the owner's key where the page may use it, or NIP-07.
 
     POST .../reply/SEQ                      the page signs, publishes, and shows what became of it
     POST .../draft/SEQ, .../signed/NUMBER   the browser signs what the page has drafted
@@ -68,9 +68,14 @@ class ReplyPages:
         ]
 
     async def reply(self, request: Request) -> Response:
-        """Send an answer, signed by the owner's key."""
+        """Send an answer, signed by the signer that the browser has logged in with, or by the owner's key."""
         _, answer = await self._answer(request)
-        events = await self.site.writer.write(answer.replied, answer.words)
+        signer = session_of(request).signer
+        if signer is None:
+            events = await self.site.writer.write(answer.replied, answer.words)
+        else:
+            draft = self.site.writer.draft_by(answer.replied, answer.words, signer.public)
+            events = await self.site.writer.publish(draft, await signer.sign(draft.events))
         return self.site.to(await self._sent(request, answer, events))
 
     async def draft(self, request: Request) -> Response:

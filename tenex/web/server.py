@@ -30,6 +30,7 @@ from .guard import Logins
 from .key_login import KeyLogins
 from .links import LINK, control_of
 from .reply import Writer
+from .signer_login import SignerLogins
 from .site import Site
 from .source import Source
 
@@ -55,11 +56,13 @@ def site_of(
     """The pages of a data folder, below a path that no one else knows."""
     clock = SystemClock()
     folder = ConversationFolder(places.conversations, disk, clock)
+    key_logins = KeyLogins(lambda key: _is_owner(settings, key))
     return Site(
         source=Source(places=places, folder=folder, clock=clock),
         writer=Writer(settings, places, is_loopback=is_loopback),
         logins=Logins(),
-        key_logins=KeyLogins(lambda key: _is_owner(settings, key)),
+        key_logins=key_logins,
+        signer_logins=SignerLogins(key_logins, settings.relays.urls),
         base=f"/{secrets.token_urlsafe(12)}",
         name=settings.project.name,
         case=case,

@@ -22,6 +22,7 @@ from .live import Streams
 from .maps import map_of
 from .rendering import entry_html, page
 from .reply import Writer
+from .signer_login import SignerLogins
 from .source import Source
 from .story import Entry, Story
 
@@ -52,6 +53,7 @@ class Site:
     writer: Writer
     logins: Logins
     key_logins: KeyLogins
+    signer_logins: SignerLogins
     base: str
     """The path below which all pages are."""
     name: str
@@ -86,6 +88,7 @@ class Site:
             "menu": PAGES,
             "project": self.name,
             "sign": False,
+            "signer": session.signer is not None,
             "version": __version__,
             "outcome": session.outcomes.get(request.query_params.get("sent", "")),
         }
@@ -102,9 +105,10 @@ class Site:
             raise FormRefused("The form is too large, or none. Nothing was done.")
         return fields
 
-    def answering(self) -> dict[str, Any]:
+    def answering(self, request: Request) -> dict[str, Any]:
         """For a page with forms that answer: why it cannot sign them, and whether the browser may."""
-        why_not = self.writer.why_not()
+        has_signer = session_of(request).signer is not None
+        why_not = "" if has_signer and not self.writer.is_off else self.writer.why_not()
         return {"why_not": why_not, "sign": bool(why_not) and not self.writer.is_off}
 
     async def posted(self, request: Request, purpose: str) -> dict[str, str]:

@@ -381,7 +381,7 @@ async def test_the_pages_are_read_and_answered_without_scripts(pages: Served, br
     page = await context.new_page()
     await page.goto(f"{pages.base}/login")
     await page.locator("#token").fill(pages.site.logins.new_token())
-    await page.get_by_role("button").click()
+    await page.get_by_role("button", name="Log in", exact=True).click()
     await page.locator(".ask textarea").wait_for()
     await page.goto(f"{pages.base}/c/{ONE}")
     assert await page.locator(".entry").count() > 50

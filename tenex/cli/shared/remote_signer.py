@@ -1,12 +1,11 @@
 """Connecting to a remote signer (NIP-46), once for each key: it is asked which key it holds."""
 
 import asyncio
-from contextlib import suppress
 from typing import Final
 
 from tenex.core.errors import RelayUnavailable, UsageError
 from tenex.nostr.connection import AUTH_KIND
-from tenex.nostr.keys import RemoteKey, SecretKey, parse_public_key
+from tenex.nostr.keys import RemoteKey, SecretKey
 from tenex.nostr.profiles import METADATA, RELAY_LIST
 from tenex.nostr.signers import (
     BunkerAddress,
@@ -15,7 +14,6 @@ from tenex.nostr.signers import (
     SignerSilent,
     SignerTimeouts,
     parse_bunker,
-    parse_relays,
 )
 from tenex.nostr.subscriptions import KINDS
 from tenex.nostr.unread_kinds import PUBLIC_MESSAGE
@@ -25,8 +23,6 @@ from . import output
 _KINDS: Final = (METADATA, *KINDS, PUBLIC_MESSAGE, RELAY_LIST, AUTH_KIND)
 _PERMISSIONS: Final = ",".join(f"sign_event:{kind}" for kind in _KINDS)
 """What the signer is asked to allow from now on: the kinds that a daemon signs."""
-_SHORT: Final = 5.0
-"""Seconds for what not every signer answers."""
 
 
 def connect_signer(text: str, timeouts: SignerTimeouts | None = None) -> RemoteKey:
@@ -57,16 +53,8 @@ async def _connect(address: BunkerAddress, timeouts: SignerTimeouts) -> RemoteKe
     client = SignerClient(address.signer, address.relays, key, timeouts=timeouts, on_allow=_show)
     running = asyncio.create_task(client.run(), name="relays of the signer")
     try:
-        answer = await client.ask("connect", address.signer, address.secret, _PERMISSIONS)
-        if answer not in ("ack", address.secret):
-            raise SignerRefused("it did not confirm the connection")
-        public = await client.ask("get_public_key")
-        relays = address.relays
-        with suppress(SignerSilent, SignerRefused):  # where it moves, if it does
-            relays = parse_relays(await client.ask("switch_relays", patience=_SHORT)) or relays
-        return RemoteKey(public=parse_public_key(public), signer=address.signer, relays=relays, client=key)
-    except ValueError as error:
-        raise SignerRefused(f"it gave no public key ({error})") from error
+        public, relays = await client.connect(address, _PERMISSIONS)
+        return RemoteKey(public=public, signer=address.signer, relays=relays, client=key)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
