@@ -11,7 +11,7 @@ import stat
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count, islice
 from pathlib import Path
@@ -41,6 +41,8 @@ _EVENT_NAME: Final = re.compile(
 )
 MAX_PROFILES: Final = 5
 """nprofiles of one text that are decoded, a millisecond each at most; users write one or two."""
+MAX_ADDRESS: Final = 2_000
+"""Characters of an address of an event: an id or a name of 255 bytes, and a few relays."""
 
 
 class SecretKey:
@@ -222,6 +224,52 @@ def parse_public_key(text: str) -> PublicKey:
     if lowered.startswith("npub1"):
         return _on_curve(_payload(word, "npub", 32))
     raise ValueError("a public key is npub1..., nprofile1... or 64 hex digits")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventAddress:
+    """What an address of an event says (NIP-19): its id, or by which author, kind and name the newest is found."""
+
+    id: EventId | None = None
+    author: PublicKey | None = None
+    kind: int | None = None
+    identifier: str = ""
+    """The value of its `d` tag."""
+    relays: tuple[str, ...] = ()
+    """Where it may be found, by who made the address."""
+
+
+def parse_event_address(text: str) -> EventAddress:
+    """Read the address of an event: note, nevent or naddr, with or without `nostr:`.
+
+    An id in hex is refused, because it cannot be told from a secret key.
+
+    Raises:
+        ValueError: it is none of them; the sentence does not repeat it.
+    """
+    word = plain(text).strip()
+    if word[:6].lower() == "nostr:":
+        word = word[6:]
+    prefix = word[:MAX_ADDRESS].lower().partition("1")[0]
+    if len(word) > MAX_ADDRESS or prefix not in ("note", "nevent", "naddr"):
+        raise ValueError("the address of an event is note1..., nevent1... or naddr1...")
+    if prefix == "note":
+        return EventAddress(id=EventId(_payload(word, prefix, 32).hex()))
+    payload = _payload(word, prefix, None)
+    author = next(_entries(payload, prefix, 2), None)
+    kind = next(_entries(payload, prefix, 3), None)
+    relays = (relay.decode(errors="replace") for relay in _entries(payload, prefix, 1))
+    hinted = EventAddress(
+        author=_on_curve(author) if author is not None and len(author) == 32 else None,
+        kind=int.from_bytes(kind, "big") if kind is not None else None,
+        relays=tuple(dict.fromkeys(relays)),
+    )
+    if prefix == "nevent":
+        return replace(hinted, id=EventId(_entry(payload, prefix).hex()))
+    if hinted.author is None or hinted.kind is None:
+        raise ValueError("this naddr names no author or no kind")
+    name = next(_entries(payload, prefix, 0), b"")
+    return replace(hinted, identifier=name.decode(errors="replace"))
 
 
 def find_mentions(text: str, among: Collection[PublicKey]) -> tuple[PublicKey, ...]:

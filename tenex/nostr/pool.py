@@ -185,6 +185,7 @@ class RelayPool:
         timeout: float,  # noqa: ASYNC109  (part of the port)
         unread: list[str] | None = None,
         others: Sequence[str] = (),
+        invalid: list[str] | None = None,
     ) -> list[Event]:
         """Fetch stored events from all connected relays: genuine ones, each once, newest first.
 
@@ -196,24 +197,32 @@ class RelayPool:
             timeout: seconds.
             unread: receives the URLs of relays that have not sent everything: away, too slow, or refusing.
             others: further relays to ask; with `others_must_be_public` only at public addresses.
+            invalid: receives a sentence for each event that was dropped because it is forged or malformed.
         """
         found: dict[str, Event] = {}
         read: set[str] = set()
+        dropped: list[str] = []
 
         async def ask(relay: RelayConnection) -> None:
-            if await relay.fetch(filters, partial(self._collect, found, relay.url)):
+            if await relay.fetch(filters, partial(self._collect, found, dropped, relay.url)):
                 read.add(relay.url)
 
+        async def ask_connected() -> None:
+            if not self._relays:
+                return
+            await self._any_connected()
+            await asyncio.gather(*(ask(relay) for relay in self._relays.values() if relay.connected.is_set()))
+
+        named = [relay for relay in dict.fromkeys(map(self._relay, others)) if relay.url not in self._relays]
         try:
             async with asyncio.timeout(timeout):
-                await self._any_connected()
-                asked = [relay for relay in self._relays.values() if relay.connected.is_set()]
-                named = [self._relay(url) for url in others]
-                await asyncio.gather(*map(ask, dict.fromkeys((*asked, *named))))
+                await asyncio.gather(ask_connected(), *map(ask, named))
         except TimeoutError:
             log.info("relays.fetch_incomplete", found=len(found), waited=timeout)
         if unread is not None:
             unread.extend(url for url in self._relays if url not in read)
+        if invalid is not None:
+            invalid.extend(dropped)
         return sorted(found.values(), key=lambda event: (-event.created_at, event.id))
 
     async def connected(self, timeout: float) -> None:  # noqa: ASYNC109  (part of the port)
@@ -285,16 +294,22 @@ class RelayPool:
     def _is_wanted_event(self, raw: dict[str, Any]) -> bool:
         return raw["kind"] in self._of_anyone or self._is_wanted(raw["pubkey"])
 
-    def _collect(self, found: dict[str, Event], relay: str, raw: dict[str, Any]) -> None:
-        event = self._read(raw, relay)
-        if event is not None and event.id not in found and self._verify(event, relay):
+    def _collect(self, found: dict[str, Event], dropped: list[str], relay: str, raw: dict[str, Any]) -> None:
+        event = self._read(raw, relay, dropped)
+        if event is None or event.id in found:
+            return
+        if self._verify(event, relay):
             found[event.id] = event
+        else:
+            dropped.append("the signature is not its author's")
 
-    def _read(self, raw: dict[str, Any], relay: str) -> Event | None:
+    def _read(self, raw: dict[str, Any], relay: str, dropped: list[str] | None = None) -> Event | None:
         try:
             return parse_event(raw)
         except InvalidEvent as fault:
             self._count_invalid(relay, str(fault))
+            if dropped is not None:
+                dropped.append(str(fault))
             return None
 
     def _verify(self, event: Event, relay: str) -> bool:

@@ -89,6 +89,8 @@ class AgentDefinition:
     """Instructions for single phases."""
     source: str = ""
     """The file it was read from."""
+    origin: Mapping[str, str] = field(default_factory=dict)
+    """Of one that others have published: `author`, `event` and `name` of the definition."""
 
     def agent(self, pubkey: PublicKey, model: str = "") -> Agent:
         """The member of the roster this makes; `model` outranks the one in the file."""
@@ -169,6 +171,7 @@ def read_agent(
         body=texts[""][0],
         in_phase={phase: text for phase, (text, _) in texts.items() if isinstance(phase, Phase)},
         source=source,
+        origin=front.origin.model_dump() if front.origin is not None else {},
     )
 
 

@@ -233,6 +233,14 @@ class OutputTable(Table):
     most: NonNegativeInt = Field(DEFAULT_MOST, alias="max")
 
 
+class OriginTable(Table):
+    """Which published definition an agent was made of; `name` is the one that its newer versions share."""
+
+    author: OneLine
+    event: OneLine
+    name: OneLine = ""
+
+
 class FrontMatter(Table):
     """All keys of an agent's front matter."""
 
@@ -249,6 +257,7 @@ class FrontMatter(Table):
     agents: Annotated[tuple[dict[str, SubAgentTable], ...], BeforeValidator(_named_tables)] = ()
     input: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)] = ""
     output: Annotated[OutputTable | None, BeforeValidator(_output)] = None
+    origin: OriginTable | None = None
 
     @field_validator("use_when")
     @classmethod
@@ -263,6 +272,7 @@ _TABLES: Final[Mapping[str, type[Table]]] = {
     "tools": ToolTable,
     "agents": SubAgentTable,
     "output": OutputTable,
+    "origin": OriginTable,
 }
 
 

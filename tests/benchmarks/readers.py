@@ -37,8 +37,10 @@ from tenex.llm.response import refused_call, step_of
 from tenex.llm.scripted import requests
 from tenex.llm.thoughts import ThoughtSplitter
 from tenex.nostr import direct, keys, profiles, retry, urls, wire
+from tenex.nostr.agent_definitions import AGENT_DEFINITION, read_definition
 from tenex.nostr.events import event_fields, sign, unsigned_event
 from tenex.nostr.threading import base, plain_text, split
+from tenex.operations.published_agents import agent_file, slug_for
 from tenex.output_states import content, json_values
 from tenex.output_states.machine import AgentStateMachine
 from tenex.output_states.parser import OutputParser
@@ -128,6 +130,16 @@ def _wrap(written: str) -> None:
     for payload in (written, direct.nip44_encrypt(written[:20_000] or "a", key.shared_secret(key.public))):
         event = unsigned_event(key.public, 0, direct.GIFT_WRAP, [["p", key.public]], payload)
         direct.read_direct(sign(event, key), {key.public: key})
+
+
+def _published(written: str) -> None:
+    """A definition of an agent as large as it may be, and a larger one, which is refused."""
+    key = keys.SecretKey(bytes(31) + b"\1")
+    part = split.clean_text(written[:10_000])
+    tags = [["title", part[:100]], ["role", part], ["phase", "plan", part]]
+    agent = read_definition(sign(unsigned_event(key.public, 0, AGENT_DEFINITION, tags, part), key))
+    agent_file(agent, slug_for(agent), "expert", ())
+    read_definition(sign(unsigned_event(key.public, 0, AGENT_DEFINITION, tags, split.clean_text(written)), key))
 
 
 READERS: Final[Mapping[str, Reader]] = {
@@ -241,6 +253,8 @@ READERS: Final[Mapping[str, Reader]] = {
     "nostr.keys.find_events": keys.find_events,
     "nostr.keys.find_events, of an event": lambda written: keys.find_events(f"nostr:nevent1{written}"),
     "nostr.direct": _wrap,
+    "operations.published_agents": _published,
+    "nostr.keys.parse_event_address": lambda written: keys.parse_event_address(f"naddr1{written}"),
     "nostr.keys.parse_public_key": keys.parse_public_key,
     "nostr.keys.parse_public_key, of a profile": lambda written: keys.parse_public_key(f"nprofile1{written}"),
     "nostr.urls": urls.normalise_url,

@@ -1,10 +1,13 @@
 """The agents of a data folder as commands read them: their files, their keys and their graphs."""
 
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tenex.core.errors import ConfigurationError
+from tenex.core.errors import ConfigurationError, UsageError
+from tenex.core.graph import END
 from tenex.core.ids import Slug
+from tenex.core.text import is_like_key
 from tenex.nostr.keys import KeyRing
 from tenex.operations.short_ids import matching
 from tenex.settings import Settings, resolve_paths
@@ -14,6 +17,10 @@ from .options import Globals
 if TYPE_CHECKING:
     from tenex.core.graph import TransitionGraph
     from tenex.prompting import AgentDefinition, PromptLibrary
+
+_RESERVED: Final = frozenset({END.lower(), "user", "project", "owner"})
+"""Names that an agent may not have: words of the router, and keys that belong to no agent."""
+_KEBAB: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
 def load_agents(settings: Settings) -> "PromptLibrary":
@@ -67,3 +74,21 @@ def graph_json(graph: "TransitionGraph", label: str = "") -> dict[str, Any]:
             for edge in graph.edges
         ],
     }
+
+
+def check_name(slug: str) -> None:
+    """See that an agent may have this name.
+
+    Raises:
+        UsageError: it may not.
+    """
+    if is_like_key(slug):
+        raise UsageError(
+            "SLUG is the name of an agent, and this looks like a key. Delete it from your shell's history."
+        )
+    if not _KEBAB.fullmatch(slug):
+        near = "-".join(re.findall(r"[a-z0-9]+", slug.lower()))
+        hint = f" Did you mean {near}?" if near else ""
+        raise UsageError(f"{slug!r} is not a name for an agent: use lower-case words joined with hyphens.{hint}")
+    if slug in _RESERVED:
+        raise UsageError(f"{slug!r} is a reserved word; choose another name")
