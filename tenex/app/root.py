@@ -26,6 +26,7 @@ from tenex.core.totals.state import SPENDING_DAYS
 from tenex.core.trust import room_of
 from tenex.llm.scripted import Pace
 from tenex.mcp.servers import McpServers
+from tenex.nostr.client_requests import AGENT_CHANGE
 from tenex.nostr.compose import NostrSealer, Publisher
 from tenex.nostr.deletions import DELETION, deleted_events
 from tenex.nostr.direct import WRAPS
@@ -78,6 +79,7 @@ from .direct_messages import DirectMessages, take_all
 from .index_updater import IndexUpdater, keep_cursors, oldest_cursor, oldest_new
 from .live_configuration import LiveConfiguration, Reloading
 from .mcp_tools import McpTools
+from .model_choices import ModelChoices
 from .page_process import PageProcess, command_of
 from .pictures import PictureLoader
 from .profile_publisher import ProfileAnnouncer
@@ -176,6 +178,7 @@ class Application:
             "profiles": self.profiles.run,
             "direct messages": self.direct_messages.run,
             "unread kinds": self.unread_kinds.run,
+            "model choices": self.model_choices.run,
         }
         if self.pages is not None:
             services["pages"] = self.pages.run
@@ -303,7 +306,7 @@ class Application:
             is_wanted=lambda author: author not in self.keys and self.inbox.knows(author),
             of_anyone=WRAPS,
         )
-        self.sealer = NostrSealer(urls, keys=self.keys)
+        self.sealer = NostrSealer(urls, project=first.project_event, keys=self.keys)
         publisher = Publisher(self.pool, self.keys, PROFILE_KINDS, sign)
         self.profiles = ProfileAnnouncer(
             self.pool, publisher, self.daemon_journal, self.clock, urls, first.identities, first.everybody
@@ -332,6 +335,14 @@ class Application:
             take=take_all if self.shared is None else self.shared.take_direct_message,
             sign=sign,
         )
+        self.model_choices = ModelChoices(
+            self.daemon_journal,
+            self.keys,
+            self.clock,
+            current=lambda: self.current.now,
+            reload=lambda: self.reload(),  # noqa: PLW0108 - it is made later
+            publish_status=lambda: self.indicators.changed(),  # noqa: PLW0108 - likewise
+        )
         self.indicators = TypingIndicators(
             self.pool,
             self.keys,
@@ -341,6 +352,7 @@ class Application:
             status=lambda at: project_status(self.current.now, at),
             mode=self.settings.relays.typing_indicators,
             relays=urls,
+            project=lambda: self.current.now.project_event,
         )
 
     def _name_of(self, pubkey: PublicKey) -> str:
@@ -364,7 +376,10 @@ class Application:
             self.direct_messages.on_event(event, relay, is_new=is_new)
         if event.kind in UNREAD_KINDS:
             self.unread_kinds.on_event(event, relay)
-        return event.kind in (DELETION, *DIRECT_KINDS, *UNREAD_KINDS) or self.profiles.on_event(event)
+        if event.kind == AGENT_CHANGE:
+            self.model_choices.on_event(event)
+        is_taken = event.kind in (DELETION, AGENT_CHANGE, *DIRECT_KINDS, *UNREAD_KINDS)
+        return is_taken or self.profiles.on_event(event)
 
     def _build_runtime(self, observers: Sequence[Observer]) -> None:
         first = self.first
@@ -432,7 +447,7 @@ class Application:
             self.pool,
             list(self.keys),
             first.slugs,
-            None,
+            first.project_event,
             self.inbox.receive,
             people=first.everybody,
             receive_new=partial(self.inbox.receive, is_new=True),
@@ -544,7 +559,8 @@ class Application:
         self.keys.update({key.public: key for key in changed.keys.values()})
         self.signers.changed()
         self.inbox.change(changed.people, changed.named, changed.workflows)
-        self.listener.change(list(self.keys), changed.slugs, changed.everybody)
+        self.listener.change(list(self.keys), changed.slugs, changed.everybody, changed.project_event)
+        self.sealer.change(changed.project_event)
         self.profiles.change(changed.identities, changed.everybody)
         self.indicators.changed()
         self.coordinator.retry_held()

@@ -9,6 +9,7 @@ both use one socket, so no indicator arrives after the message.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial, wraps
 from typing import Final, Generic, Literal, ParamSpec, TypeVar
 
@@ -239,7 +240,7 @@ class _ConversationIndicators:
             if (indicator := self.runs.get(id_)) is None:
                 address = conversation.identity.address
                 origin = conversation.delivery.origin
-                who = EphemeralPublisher(speaker=speaker, address=address, origin=origin, phase=phase.value)
+                who = replace(self._who, speaker=speaker, address=address, origin=origin, phase=phase.value)
                 indicator = self.runs[id_] = RunIndicator(who, self._channel)
             indicator.set_activity(activity, is_writing=is_writing)
         self._status = glance_of(conversation).status
@@ -278,6 +279,7 @@ class TypingIndicators:
         status: Callable[[int], UnsignedEvent],
         mode: Literal["auto", "on", "off"] = "auto",
         relays: Sequence[str] = (),
+        project: Callable[[], str] = str,
     ) -> None:
         """Prepare.
 
@@ -290,7 +292,9 @@ class TypingIndicators:
             status: makes the event of the project's status (`status_event`), with its date.
             mode: "auto" publishes to relays on this machine only, "on" to all, "off" to none.
             relays: where the project's status goes.
+            project: the address of the project's event, "" where there is none.
         """
+        self._project_event = project
         self._sealer = sealer
         self._speaker = speaker
         self._status = status
@@ -362,7 +366,9 @@ class TypingIndicators:
         relays = self._permitted(self._sealer.relays(draft))
         if not relays:
             return None
-        who = EphemeralPublisher(speaker=self._speaker, address=conversation.identity.address)
+        who = EphemeralPublisher(
+            speaker=self._speaker, address=conversation.identity.address, project=self._project_event()
+        )
         shown = _ConversationIndicators(self._channel_to(relays), who, lambda: self._conversations.pop(id_, None))
         self._conversations[id_] = shown
         return shown
@@ -379,10 +385,14 @@ def project_status(configuration: Configuration, at: int) -> UnsignedEvent:
             models.setdefault(name, []).append(slug)
         for tool in configuration.tools.specs(None, slug):
             tools.setdefault(tool.name, []).append(slug)
+    for name in configuration.models:  # from which an owner may choose
+        models.setdefault(name, [])
     agents = {policy.project.slug: policy.project.pubkey} | {
         slug: agent.pubkey for slug, agent in policy.roster.items()
     }
-    return status_event(policy.project.pubkey, sorted(configuration.people.owners), agents, models, tools, at)
+    owners = sorted(configuration.people.owners)
+    event = configuration.project_event
+    return status_event(policy.project.pubkey, owners, agents, models, tools, at, event)
 
 
 def _activity_of(run: Run) -> str:

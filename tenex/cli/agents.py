@@ -20,7 +20,7 @@ from tenex.settings import Settings, resolve_paths
 
 from .lessons import lessons
 from .shared import examples, output
-from .shared.agent_files import check_name, graph_json, load_agents, npubs_of
+from .shared.agent_files import check_name, chosen_by_owners, graph_json, load_agents, npubs_of
 from .shared.options import Globals, parse_phase
 from .shared.register import group, register
 
@@ -38,6 +38,7 @@ def list_(given: Globals) -> None:
     """List the agents, the orchestrator among them."""
     settings = given.settings()
     library = load_agents(settings)
+    settings = chosen_by_owners(settings, library)
     known = library.definitions
     npubs = npubs_of(settings, known)
     rows = [_row(agent, settings, npubs) for agent in known.values()]
@@ -84,7 +85,10 @@ def show(
     if phase or conversation or message:
         raise UsageError("--phase, --conversation and --message need --prompt")
     sections = [f"## In {phase}\n\n{text.strip()}" for phase, text in agent.in_phase.items()]
-    row = {**_row(agent, settings, npubs), "instructions": "\n\n".join((agent.body.strip(), *sections))}
+    row = {
+        **_row(agent, chosen_by_owners(settings, library), npubs),
+        "instructions": "\n\n".join((agent.body.strip(), *sections)),
+    }
     own = agent.program.graph if agent.program is not None else None
     facts = [(name, _cell(value)) for name, value in row.items() if name not in ("models", "instructions")]
     width = max(len(name) for name, _ in facts)

@@ -158,7 +158,7 @@ async def _ask_or_run(
     here: "Callable[[RollbackService], Awaitable[dict[str, Any]]]",
 ) -> dict[str, Any]:
     from tenex.configuration.agents import PROJECT, former_keys
-    from tenex.configuration.build import shadow_of
+    from tenex.configuration.build import project_event_of, shadow_of
     from tenex.core.config import Agent, AgentKind
     from tenex.core.ids import Slug
     from tenex.nostr.compose import NostrSealer
@@ -183,7 +183,7 @@ async def _ask_or_run(
             keys = former_keys(ring, (), ())
             project = Agent(slug=Slug(PROJECT), name=settings.project.name, pubkey=key, kind=AgentKind.ORCHESTRATOR)
             workspace = Workspace(where.workspace)
-            sealer = NostrSealer(settings.relays.urls, keys=keys)
+            sealer = NostrSealer(settings.relays.urls, project=project_event_of(settings), keys=keys)
             shadow = partial(shadow_of, settings, where, workspace)
             agent = Slug(settings.conversations.agent)
             clock = SystemClock()

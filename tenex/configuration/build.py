@@ -15,7 +15,7 @@ from tenex.core.ids import PublicKey, Slug, TurnId
 from tenex.core.ports import KindRunner, Model
 from tenex.core.trust import may_reach
 from tenex.llm.scripted import Pace
-from tenex.nostr.keys import Key, KeyRing, RemoteKey, npub, parse_public_key
+from tenex.nostr.keys import Key, KeyRing, RemoteKey, npub, parse_project_address, parse_public_key
 from tenex.nostr.profiles import Identity
 from tenex.output_states.model import OnProgress
 from tenex.prompting import PromptLibrary
@@ -50,6 +50,7 @@ from tenex.workflows.speakers.rules import compiler
 from tenex.workflows.speakers.workflow import Workflow
 
 from .agents import PROJECT, disabled_agents, keys_of, load_agents, only_agent, project_key
+from .chosen_models import choices, configured_models, with_chosen
 from .models import build_model_client, is_offline, sees_pictures, unusable_models
 from .own_tools import Loaded, OwnTools, find_own_tools
 from .workflows import TAKES_PART, disabled, load_workflows, log_findings, references
@@ -99,6 +100,12 @@ class Configuration:
     prompter: ConversationPrompter
     model: Model
     missions: KindRunner
+    project_event: str = ""
+    """The address of the project's event (`31933:<key>:<d>`); "" where there is none."""
+    models: tuple[str, ...] = ()
+    """The models that an owner may choose for an agent."""
+    configured_models: Mapping[Slug, tuple[str, ...]] = field(default_factory=dict)
+    """What settings and files name for each agent, whatever an owner has chosen."""
 
     @property
     def project(self) -> Key:
@@ -178,9 +185,12 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     """
     check_paths(settings)
     people = settings.peer_group(parse_public_key)
+    project_event = project_event_of(settings)
     methods: dict[Slug, tuple[Tool, ...]] = {}
     own = find_own_tools(settings, ground.places)
     library = load_agents(ground.places, methods, own)
+    configured = settings
+    settings = with_chosen(settings, library, ground.book.models())
     model = ground.model or build_model_client(settings, ground.places, library, ground.pace, ground.on_progress)
     library = library.without(unusable_models(model, library))
     project_secret = project_key(ground.ring)
@@ -258,6 +268,9 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     )
     return Configuration(
         settings=settings,
+        project_event=project_event,
+        models=choices(configured, library),
+        configured_models={slug: configured_models(configured, library, slug) for slug in library.definitions},
         keys=keys,
         people=people,
         policy=policy,
@@ -269,6 +282,18 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
             {slug: (one.graph, one.make_deps(ground.places.workspace)) for slug, one in missions.items()}, ground.ask
         ),
     )
+
+
+def project_event_of(settings: Settings) -> str:
+    """The address of the project's event, as an `a` tag has it; "" where the settings name none.
+
+    Raises:
+        ConfigurationError: it is no address of a project.
+    """
+    try:
+        return parse_project_address(settings.project.event) if settings.project.event else ""
+    except ValueError as error:
+        raise ConfigurationError([f"{settings.file or settings.data}: project.event: {error}"]) from error
 
 
 def reconfigure(known: Configuration, ground: StaticContext) -> tuple[Configuration, list[str]]:

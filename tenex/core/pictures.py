@@ -9,7 +9,8 @@ from tenex.core.clear_answers import without_skin_tone
 
 YES: Final = frozenset(["+", "👍", "✅", "🤙"])
 NO: Final = frozenset(["-", "👎", "❌", "🛑"])
-STOP: Final = frozenset(["🛑", "✋"])
+STOP_SIGN: Final = "🛑"
+STOP: Final = frozenset([STOP_SIGN, "✋"])
 _KEYCAP: Final = "\u20e3"
 NUMBERS: Final = (*(f"{number}\ufe0f{_KEYCAP}" for number in range(1, 10)), "🔟")
 """The pictures of 1 to 10."""

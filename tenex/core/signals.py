@@ -49,7 +49,8 @@ class InboundMessage:
     pictures: tuple[str, ...] = ()
     """Addresses in its text that are of pictures, the first few."""
     is_reaction: bool = False
-    """Whether it is a reaction (NIP-25) to the event that it replies to: its text is a picture."""
+    """Whether it is a reaction (NIP-25): its text is a picture. It is to the event that it replies to; where it
+    replies to none, to the work under way."""
     room: str = ""
     """The people of a direct message, its author among them, as a hash: all its conversation can be in. "" in public.
     It continues their newest conversation, or `conversation` where its author wants another one."""

@@ -65,8 +65,12 @@ class NostrSealer(Sealer):
         if faults:
             raise ConfigurationError(faults)
         self._relays = tuple(found)
-        self._marks: tuple[Tag, ...] = ((("a", project),) if project else ()) + _BY_A_MACHINE
+        self.change(project)
         self._keys = keys if keys is not None else {}
+
+    def change(self, project: str | None) -> None:
+        """Name another project's event, or none, in what is composed from now on."""
+        self._marks: tuple[Tag, ...] = ((("a", project),) if project else ()) + _BY_A_MACHINE
 
     def seal(self, draft: OutgoingMessage) -> tuple[UnsignedEvent, ...]:
         """Make the events of a draft, in order, a second apart; more than one where the text is too long for one.

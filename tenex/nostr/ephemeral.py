@@ -47,6 +47,8 @@ class EphemeralPublisher:
     origin: Mapping[str, Any] = field(default_factory=dict)
     """The message being answered (`MessageRecorded.origin`)."""
     phase: str = ""
+    project: str = ""
+    """The address of the project's event, if there is one."""
 
 
 def is_public_address(address: Mapping[str, Any]) -> bool:
@@ -98,12 +100,15 @@ def status_event(
     models: Mapping[str, Iterable[Slug]],
     tools: Mapping[str, Iterable[Slug]],
     at: int,
+    project_event: str = "",
 ) -> UnsignedEvent:
     """Announce the project and its agents; clients look for it by an owner's key and write to the first agent.
 
-    `models` and `tools` name the agents that use them.
+    `models` and `tools` name the agents that use them. Clients of TENEX find by `project_event` which of their projects
+    it is.
     """
-    tags: list[Tag] = [("p", owner) for owner in list(owners)[:MAX_PEOPLE]]
+    tags: list[Tag] = [("a", project_event)] if project_event else []
+    tags += [("p", owner) for owner in list(owners)[:MAX_PEOPLE]]
     tags += (("agent", key, clip(slug)) for slug, key in agents.items())
     tags += (("model", clip(name), *map(clip, slugs)) for name, slugs in models.items())
     tags += (("tool", clip(name), *map(clip, slugs)) for name, slugs in tools.items())
@@ -111,7 +116,8 @@ def status_event(
 
 
 def _place(who: EphemeralPublisher) -> tuple[Tag, ...]:
-    return (short_tag("e", *_root(who)), *group_tags(who.address))
+    project: tuple[Tag, ...] = (("a", who.project),) if who.project else ()
+    return (short_tag("e", *_root(who)), *project, *group_tags(who.address))
 
 
 def _root(who: EphemeralPublisher) -> tuple[str, str]:

@@ -39,6 +39,9 @@ _EVENT_NAME: Final = re.compile(
     r"(?<![a-z0-9])(?:nostr:)?(note1[02-9ac-hj-np-z]{58}|nevent1[02-9ac-hj-np-z]{6,1000})(?![a-z0-9])",
     re.IGNORECASE | re.ASCII,
 )
+PROJECT_EVENT: Final = 31933
+"""A project in TENEX's clients, which its owner signs there."""
+_PROJECT_TAG: Final = re.compile(rf"{PROJECT_EVENT}:([0-9a-f]{{64}}):([^\s:]{{1,200}})")
 MAX_PROFILES: Final = 5
 """nprofiles of one text that are decoded, a millisecond each at most; users write one or two."""
 MAX_ADDRESS: Final = 2_000
@@ -270,6 +273,21 @@ def parse_event_address(text: str) -> EventAddress:
         raise ValueError("this naddr names no author or no kind")
     name = next(_entries(payload, prefix, 0), b"")
     return replace(hinted, identifier=name.decode(errors="replace"))
+
+
+def parse_project_address(text: str) -> str:
+    """Read the address of a project's event (kind 31933): naddr, or as an `a` tag has it; returns the latter.
+
+    Raises:
+        ValueError: it is none; the sentence does not repeat it.
+    """
+    match = _PROJECT_TAG.fullmatch(text)
+    if match is not None:
+        return f"{PROJECT_EVENT}:{_on_curve(bytes.fromhex(match[1]))}:{match[2]}"
+    address = parse_event_address(text)
+    if address.id is not None or address.kind != PROJECT_EVENT:
+        raise ValueError(f"this is the address of another event; that of a project is an naddr of kind {PROJECT_EVENT}")
+    return f"{PROJECT_EVENT}:{address.author}:{address.identifier}"
 
 
 def find_mentions(text: str, among: Collection[PublicKey]) -> tuple[PublicKey, ...]:

@@ -10,6 +10,7 @@ from typing import Final
 from tenex.core.ids import PublicKey
 from tenex.core.signals import InboundMessage
 
+from .client_requests import AGENT_CHANGE, STOP_REQUEST, read_stop
 from .deletions import DELETION
 from .events import Event
 from .filters import DIRECT_KINDS, Filter
@@ -84,11 +85,17 @@ class Listener:
             self._subscribe(batch, since)
 
     def change(
-        self, own_keys: Collection[PublicKey], slugs: Mapping[str, PublicKey], people: Collection[PublicKey] = ()
+        self,
+        own_keys: Collection[PublicKey],
+        slugs: Mapping[str, PublicKey],
+        people: Collection[PublicKey] = (),
+        project: str | None = None,
     ) -> None:
-        """Listen for other keys from now on; followed threads stay followed."""
-        is_new = frozenset(own_keys) != self._own_keys or frozenset(people) != self._people
+        """Listen for other keys, and another project, from now on; followed threads stay followed."""
+        is_same_people = frozenset(people) == self._people
+        is_new = frozenset(own_keys) != self._own_keys or not is_same_people or project != self._project
         self._own_keys, self._slugs, self._people = frozenset(own_keys), slugs, frozenset(people)
+        self._project = project
         if is_new:
             self._subscribe_addressed(int(self._now()) - FIRST)
             for batch in self._batches:  # whose reactions are read
@@ -107,7 +114,9 @@ class Listener:
             filters.append({"kinds": [NOTE, THREAD, CHAT], "authors": people})
             filters.append({"kinds": [COMMENT], "authors": people})
             filters.append({"kinds": [DELETION], "authors": people})
-            filters.append({"kinds": [REACTION], "authors": people, "#p": own_keys})
+            filters.append({"kinds": [REACTION, STOP_REQUEST, AGENT_CHANGE], "authors": people, "#p": own_keys})
+            if self._project:  # a request to stop everything names no agent
+                filters.append({"kinds": [STOP_REQUEST], "authors": people, "#a": [self._project]})
         filters.append({"kinds": sorted(DIRECT_KINDS), "#p": own_keys})
         self._pool.subscribe("addressed", filters, since)
 
@@ -139,7 +148,7 @@ class Listener:
         roots = sorted(self._batches[batch])
         filters: list[Filter] = [{"kinds": [*KINDS, DELETION], "#e": roots}, {"kinds": [COMMENT], "#E": roots}]
         if self._people:  # of anyone they would be the likes of a whole network
-            filters.append({"kinds": [REACTION], "authors": sorted(self._people), "#e": roots})
+            filters.append({"kinds": [REACTION, STOP_REQUEST], "authors": sorted(self._people), "#e": roots})
         self._pool.subscribe(f"threads {batch}", filters, since)
 
     def on_event(self, event: Event, relay: str) -> None:
@@ -152,6 +161,6 @@ class Listener:
 
     def _read(self, event: Event, relay: str, receive: Callable[[InboundMessage], object]) -> None:
         message = read_event(event, self._own_keys, self._slugs, relay, self._project)
-        message = message or read_reaction(event, self._own_keys, relay)
+        message = message or read_reaction(event, self._own_keys, relay) or read_stop(event, self._own_keys, relay)
         if message is not None:
             receive(message)

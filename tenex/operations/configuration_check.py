@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tenex.configuration.agents import load_agents, only_agent
+from tenex.configuration.build import project_event_of
 from tenex.configuration.mcp import read_mcp, unknown_servers
 from tenex.configuration.mcp_launch import unstartable
 from tenex.configuration.models import build_model_client, unusable_models
@@ -26,7 +27,10 @@ def check_configuration(settings: Settings, listed: ListedTools = NOTHING_LISTED
     """
     where = resolve_paths(settings)
     faults = faults_of(
-        lambda: settings.peer_group(parse_public_key), lambda: check_paths(settings), settings.check_pages
+        lambda: settings.peer_group(parse_public_key),
+        lambda: check_paths(settings),
+        lambda: project_event_of(settings),
+        settings.check_pages,
     )
     try:
         own = find_own_tools(settings, where)

@@ -106,8 +106,8 @@ async def preview(
     usual = definition.phases[:1] if conversation is None else ()
     there = _in_phase(known, phase or next(iter(usual), known.cycle.phase), configuration.policy)
     if definition.kind is AgentKind.ORCHESTRATOR:
-        return Preview(request=await _question(there, configuration), models=settings.models.for_router())
-    chain = settings.models.for_agent(slug, there.cycle.phase, definition.model or None)
+        return Preview(request=await _question(there, configuration), models=configuration.settings.models.for_router())
+    chain = configuration.settings.models.for_agent(slug, there.cycle.phase, definition.model or None)
     request = await _first_step(there, Slug(slug), configuration)
     return Preview(
         request=await _by_states(request, chain[0], settings, where, library),

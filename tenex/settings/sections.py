@@ -259,6 +259,7 @@ class Project(Section):
 
     name: Annotated[str, AfterValidator(trimmed), AfterValidator(_not_blank)] = "tenex"
     about: str = "A team of agents. Write to it, and it works on what you ask for."
+    event: Annotated[str, AfterValidator(plain), AfterValidator(str.strip)] = ""
 
 
 class ConversationSettings(Section):

@@ -124,6 +124,21 @@ class UnreadAnswered(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChosen(Record):
+    """An owner chose the model of an agent from a client."""
+
+    agent: Slug
+    model: str
+    """"" for what the settings say."""
+    instead_of: tuple[str, ...] = ()
+    """The models that the settings named then: where they name others, the choice is over."""
+    author: PublicKey
+    event_id: EventId
+    created_at: int
+    """Seconds, by the author's clock: an earlier choice that comes later does not count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonSnapshot(SnapshotRecord):
     """The daemon's state after the record `seq`.
 
@@ -140,6 +155,8 @@ class DaemonSnapshot(SnapshotRecord):
     """The newest of each author, oldest first."""
     unread_answered: tuple[UnreadAnswered, ...] = ()
     """Likewise."""
+    models: tuple[ModelChosen, ...] = ()
+    """The newest of each agent."""
 
 
 DAEMON: Final = Codec(
@@ -154,6 +171,7 @@ DAEMON: Final = Codec(
             FailureCleared,
             DirectMessageAnswered,
             UnreadAnswered,
+            ModelChosen,
             DaemonSnapshot,
         )
     }
@@ -334,6 +352,35 @@ class DaemonJournal:
             journal = await self._opened()
             await self._append(journal, partial(UnreadAnswered, author=author, event_id=event_id))
 
+    def models(self) -> Mapping[Slug, ModelChosen]:
+        """The newest choice of a model for each agent."""
+        return self._models
+
+    async def choose_model(
+        self,
+        agent: Slug,
+        model: str,
+        instead_of: Sequence[str],
+        author: PublicKey,
+        event_id: EventId,
+        created_at: int,
+    ) -> None:
+        """Make the choice of a model durable."""
+        async with self._turn:
+            journal = await self._opened()
+            await self._append(
+                journal,
+                partial(
+                    ModelChosen,
+                    agent=agent,
+                    model=model,
+                    instead_of=tuple(instead_of),
+                    author=author,
+                    event_id=event_id,
+                    created_at=created_at,
+                ),
+            )
+
     async def close(self) -> None:
         """Close the file; the next record opens it again."""
         async with self._turn:
@@ -378,6 +425,7 @@ class DaemonJournal:
             notices=self.open_notices(),
             answered=tuple(self._answered.values()),
             unread_answered=tuple(self._unread_answered.values()),
+            models=tuple(self._models.values()),
         )
         try:
             await journal.rotate(snapshot)
@@ -391,6 +439,7 @@ class DaemonJournal:
         self._notices: dict[tuple[ConversationId, PublicKey, str], Notice] = {}
         self._answered: dict[PublicKey, DirectMessageAnswered] = {}
         self._unread_answered: dict[PublicKey, UnreadAnswered] = {}
+        self._models: dict[Slug, ModelChosen] = {}
 
     def _without(self, numbers: Collection[int]) -> None:
         for agent, kept in self._lessons.items():
@@ -421,6 +470,7 @@ class DaemonJournal:
                 self._notices = {notice.key: notice for notice in record.notices}
                 self._answered = {answer.author: answer for answer in record.answered}
                 self._unread_answered = {answer.author: answer for answer in record.unread_answered}
+                self._models = {chosen.agent: chosen for chosen in record.models}
             case LessonLearned() | LessonEdited() | LessonRemoved():
                 self._fold_lesson(record)
             case ProfilePublished():
@@ -429,6 +479,8 @@ class DaemonJournal:
                 _remember(self._answered, record)
             case UnreadAnswered():
                 _remember(self._unread_answered, record)
+            case ModelChosen():
+                self._models[record.agent] = record
             case FailureNotified(notice=notice):
                 self._notices[notice.key] = notice
             case FailureCleared():

@@ -36,6 +36,14 @@ def load_agents(settings: Settings) -> "PromptLibrary":
     return configuration.load_agents(where, own=find_own_tools(settings, where))
 
 
+def chosen_by_owners(settings: Settings, library: "PromptLibrary") -> Settings:
+    """The settings with the models that owners have chosen from their clients, as a daemon uses them."""
+    from tenex.configuration.chosen_models import with_chosen
+    from tenex.operations.lessons import StoredLessons
+
+    return with_chosen(settings, library, StoredLessons(resolve_paths(settings).conversations).models())
+
+
 def keyed_agents(library: "PromptLibrary") -> tuple[str, ...]:
     """The slugs of the agents with keys of their own: all but the orchestrator, which signs with the project's."""
     return tuple(str(slug) for slug, agent in library.definitions.items() if agent.kind != "orchestrator")

@@ -57,7 +57,8 @@ def _is_of_work_under_way(transaction: Transaction, signal: MessageReceived) -> 
     cycles = [message.cycle for message in messages if written.reply_to in (message.event_id, message.sent_as)]
     began = min((message.at for message in state.cycle.messages), default=0)
     is_dated = written.created_at + CLOCKS_DIFFER >= began // 1000
-    return is_dated and max(cycles, default=state.cycle.number) >= state.cycle.number
+    is_of_now = written.reply_to is None or max(cycles, default=state.cycle.number) >= state.cycle.number
+    return is_dated and is_of_now
 
 
 def _decision(transaction: Transaction, signal: MessageReceived, picture: str) -> str:
