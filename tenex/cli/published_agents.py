@@ -16,7 +16,7 @@ from tenex.configuration.own_tools import find_own_tools
 from tenex.core.amounts import count
 from tenex.core.approvals.message import visible
 from tenex.core.errors import ConfigurationError, UsageError
-from tenex.core.ids import EventId
+from tenex.core.ids import EventId, Slug
 from tenex.core.text import decode
 from tenex.nostr.agent_definitions import PublishedAgent, fetch_definition, read_definition
 from tenex.nostr.keys import EventAddress, npub, parse_event_address
@@ -28,6 +28,7 @@ from tenex.operations.published_agents import (
     Kind,
     agent_file,
     is_version_of,
+    kind_in,
     merged,
     slug_for,
 )
@@ -129,10 +130,12 @@ def _known(settings: Settings, wanted: Wanted, agent: PublishedAgent) -> AgentDe
     if len(versions) > 1:
         names = " or ".join(str(one.slug) for one in versions)
         raise UsageError(f"Several agents here are of this definition. Say which one: --name {names}.")
-    sources = {str(name): one.source for name, one in library.definitions.items()}
-    sources |= {str(one.slug): one.source for one in library.disabled if str(one.slug) not in sources}
-    if not versions and slug in sources:
-        raise UsageError(f"{slug} exists already, in {sources[slug]}, and is not of this definition: give --name SLUG.")
+    other = library.definitions.get(Slug(slug))
+    if not versions and other is not None:
+        raise UsageError(f"{slug} exists already, in {other.source}, and is not of this definition: give --name SLUG.")
+    broken = [one.source for one in library.disabled if one.slug == slug]
+    if not versions and broken:
+        raise UsageError(f"{slug} exists already, in {broken[0]}, and has a fault; `tenex config check` shows it.")
     return versions[0] if versions else None
 
 
@@ -168,7 +171,7 @@ def _newer(settings: Settings, wanted: Wanted, agent: PublishedAgent, known: Age
     except (OSError, ValueError) as error:
         fix = f"move {file} away, and add the agent as a new one"
         raise ConfigurationError([f"{copy}: what was added cannot be compared with it ({error}); {fix}"]) from error
-    kind: Kind = "worker" if "\nkind: worker\n" in base else "expert"
+    kind = kind_in(base)
     definition = agent_file(agent, slug, kind, find_own_tools(settings, where).names)
     text = merged(mine, base, definition.text)
     output.message(f"{slug} of {npub(agent.author)} has changed ({_date(agent)}, event {agent.event}):")
@@ -222,8 +225,7 @@ def _show_left_out(agent: PublishedAgent, definition: AgentFile) -> None:
 
 def _quote(text: str) -> None:
     """Print an author's words: every line marked, and what is invisible as escapes."""
-    lines = visible(text.replace("\r\n", "\n").expandtabs(4)).split("\n")
-    output.message("\n".join(f"{MARK}{line}".rstrip() for line in lines))
+    output.quote(visible(text.replace("\r\n", "\n").expandtabs(4)), MARK)
 
 
 def _date(agent: PublishedAgent) -> str:

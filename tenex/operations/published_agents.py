@@ -115,6 +115,11 @@ def is_version_of(known: AgentDefinition, slug: str, agent: PublishedAgent) -> b
     return bool(wanted["name"]) or origin.get("event") == agent.event or known.slug == slug
 
 
+def kind_in(text: str) -> Kind:
+    """What a file of `agent_file` makes its agent; instructions that look like front matter do not count."""
+    return "worker" if _by_key(_split(text)[0]).get("kind") == "kind: worker" else "expert"
+
+
 def merged(mine: str, base: str, theirs: str) -> str:
     """The file of an agent as it is now, with what its author has changed since `base` was written.
 

@@ -20,6 +20,8 @@ from tenex.nostr.keys import (
     find_mentions,
     nprofile,
     npub,
+    parse_event_address,
+    parse_project_address,
     parse_public_key,
 )
 
@@ -269,3 +271,54 @@ def test_the_file_of_a_remote_key_is_read_back_and_repeated_nowhere() -> None:
     with pytest.raises(ValueError, match="describes no remote signer") as error:
         RemoteKey.from_file(key.to_file().replace("wss://", "https://"))
     assert key.client.nsec not in str(error.value)
+
+
+def coordinate(kind: int, *relays: str, name: str = "demo") -> str:
+    """An naddr as nostr-sdk writes it."""
+    where = sdk.Coordinate(sdk.Kind(kind), sdk.PublicKey.parse(PUBKEY), name)
+    return str(sdk.Nip19Coordinate(where, [sdk.RelayUrl.parse(url) for url in relays]).to_bech32())
+
+
+def test_addresses_of_events_of_another_library_are_read() -> None:
+    found = parse_event_address(f"nostr:{coordinate(4199, 'wss://a.example', 'wss://b.example')}")
+    assert (found.id, found.author, found.kind, found.identifier) == (None, PUBKEY, 4199, "demo")
+    assert found.relays == ("wss://a.example", "wss://b.example")
+    event = sdk.EventId.parse("ab" * 32)
+    relay = sdk.RelayUrl.parse("wss://a.example")
+    named = parse_event_address(
+        sdk.Nip19Event(event, sdk.PublicKey.parse(PUBKEY), sdk.Kind(4199), [relay]).to_bech32().upper()
+    )
+    assert (named.id, named.author, named.kind, named.relays) == ("ab" * 32, PUBKEY, 4199, ("wss://a.example",))
+    assert parse_event_address(event.to_bech32()).id == "ab" * 32
+    project = f"31933:{PUBKEY}:demo"
+    assert parse_project_address(coordinate(31933)) == parse_project_address(project) == project
+
+
+def cut_off(kind: str, *octets: int) -> str:
+    return str(bech32.bech32_encode(kind, bech32.convertbits(bytes(octets), 8, 5), bech32.Encoding.BECH32))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *("", "ab" * 32, NPUB, NSEC, NPROFILE, "naddr1", "note1qqqq", f"naddr1{'q' * 3_000}"),
+        cut_off("nevent", 0, 32, 1),
+        cut_off("nevent", 1, 1, 97),
+        cut_off("naddr", 0, 1, 97),
+        cut_off("naddr", 0, 1, 97, 3, 4, 0, 0, 0, 1, 2, 2, 1, 1),
+    ],
+)
+def test_what_is_no_address_of_an_event_is_refused_and_not_repeated(bad: str) -> None:
+    for parse in (parse_event_address, parse_project_address):
+        with pytest.raises(
+            ValueError, match=r"address|mistyped|wrong length|truncated|contains no|names no|secret key"
+        ) as refused:
+            parse(bad)
+        assert len(bad) < 8 or bad not in str(refused.value)
+
+
+@pytest.mark.parametrize("bad", [f"31933:{PUBKEY}:", f"1:{PUBKEY}:demo", f"31933:{'ff' * 32}:demo"])
+def test_a_project_is_an_event_of_its_kind(bad: str) -> None:
+    for text in (bad, coordinate(4199)):
+        with pytest.raises(ValueError, match=r"kind 31933|address|not a public key"):
+            parse_project_address(text)

@@ -93,6 +93,16 @@ async def test_an_answer_without_our_p_tag_is_received_after_its_thread() -> Non
     assert [message.event_id for message in messages] == [opening.id, answer.id]
 
 
+def test_another_project_is_listened_to_at_once() -> None:
+    asked = Asked()
+    subscriber = listener(asked, people=[ALICE])
+    subscriber.start(None)
+    for project in ("31933:x:demo", "31933:x:demo", ""):
+        subscriber.change([BOB.public], {}, [ALICE.public], project)
+    named = [[wanted["kinds"] for wanted in filters if "#a" in wanted] for _, filters, _ in asked.calls]
+    assert named == [[], [[11], [24134]], []]
+
+
 def test_notes_of_our_people_are_read_for_who_they_name_in_their_text() -> None:
     asked = Asked()
     subscriber = listener(asked, people=[ALICE])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tenex.core.errors import AppendFailed, StoreDamaged
-from tenex.core.ids import ConversationId, EventId, PublicKey
+from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
 from tenex.core.ports import Notice
 from tenex.store import daemon_journal, journal, segments
 from tenex.store.daemon_journal import DaemonJournal
@@ -146,6 +146,8 @@ async def test_a_start_reads_the_newest_file_only(tmp_path: Path, disk: Disk, mo
     store = await opened(tmp_path, disk)
     await store.published(KEY, 0, EventId("1" * 64), "hash", 100)
     await store.add_notice(notice())
+    for model, at in (("a:b", 1), ("c:d", 2)):
+        await store.choose_model(Slug("planner"), model, ["offline"], KEY, EventId("2" * 64), at)
     await learn(store, "p", agent="planner")
     await learn(store, *map(str, range(40)))
     files = segments.numbers(tmp_path / "_daemon")
@@ -157,6 +159,8 @@ async def test_a_start_reads_the_newest_file_only(tmp_path: Path, disk: Disk, mo
     assert again.all_lessons() == store.all_lessons()
     assert len(again.lessons("planner")) == 1
     assert (again.profile(KEY, 0), again.open_notices()) == (store.profile(KEY, 0), (notice(),))
+    assert [(one.model, one.created_at) for one in again.models().values()] == [("c:d", 2)]
+    assert again.models() == store.models()
     await learn(again, "36", "39")  # calls that run again
     assert again.lessons("executor") == store.lessons("executor")
     await learn(again, "40", "35")  # the last is forgotten

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from tenex.core.errors import ConfigurationError, UsageError
+from tenex.core.errors import ConfigurationError, StoreError, UsageError
 from tenex.core.graph import END
 from tenex.core.ids import Slug
 from tenex.core.text import is_like_key
@@ -41,7 +41,11 @@ def chosen_by_owners(settings: Settings, library: "PromptLibrary") -> Settings:
     from tenex.configuration.chosen_models import with_chosen
     from tenex.operations.lessons import StoredLessons
 
-    return with_chosen(settings, library, StoredLessons(resolve_paths(settings).conversations).models())
+    try:
+        chosen = StoredLessons(resolve_paths(settings).conversations).models()
+    except (StoreError, OSError):  # a daemon's journal that is damaged is reported by `tenex doctor`
+        return settings
+    return with_chosen(settings, library, chosen)
 
 
 def keyed_agents(library: "PromptLibrary") -> tuple[str, ...]:

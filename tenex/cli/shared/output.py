@@ -65,6 +65,16 @@ def message(text: str) -> None:
     sys.stderr.write(f"{fit(printable(redact(with_options(text))), sys.stderr)}\n")
 
 
+def quote(text: str, mark: str) -> None:
+    """Print somebody's words on stderr, with a mark before each line, also before those a terminal would begin."""
+    width = _columns(sys.stderr)
+    lines = printable(text).split("\n")
+    if width is not None:
+        room = max(20, width - len(mark))
+        lines = [part for line in lines for piece in _broken(line, room, 0).split("\n") for part in _cut(piece, room)]
+    sys.stderr.write("".join(f"{f'{mark}{line}'.rstrip()}\n" for line in lines))
+
+
 def fit(text: str, stream: TextIO, indent: int = 0) -> str:
     """Break the lines of a text between words where they are wider than the terminal; elsewhere they stay whole.
 
@@ -102,6 +112,15 @@ def _broken(line: str, width: int, indent: int) -> str:
         else:
             lines[-1] += gap + word
     return "\n".join(lines)
+
+
+def _cut(line: str, width: int) -> Iterator[str]:
+    """A line in pieces of that width, also where it has no spaces."""
+    while _cells(line) > width:
+        end = width if line.isascii() else width // 2
+        yield line[:end]
+        line = line[end:]
+    yield line
 
 
 def _words(line: str, width: int) -> Iterator[tuple[str, str]]:
