@@ -13,13 +13,12 @@ from typing import Final
 import typer
 
 from tenex.configuration.own_tools import find_own_tools
-from tenex.core.amounts import count
 from tenex.core.approvals.message import visible
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.ids import EventId, Slug
 from tenex.core.text import decode
 from tenex.nostr.agent_definitions import PublishedAgent, fetch_definition, read_definition
-from tenex.nostr.keys import EventAddress, npub, parse_event_address
+from tenex.nostr.keys import EventAddress, KeyRing, npub, parse_event_address
 from tenex.nostr.threading.base import is_hex64
 from tenex.nostr.urls import normalise_url
 from tenex.operations.published_agents import (
@@ -39,6 +38,8 @@ from .shared import files, output
 from .shared.agent_files import check_name, load_agents
 from .shared.options import Globals
 
+ORIGIN_LINE: Final = 'origin: {"author": '
+"""How the line begins that differs between any two versions."""
 MARK: Final = "  | "
 """Before each line of an author's words, so that none can look like one of ours."""
 
@@ -65,6 +66,8 @@ class _Change:
     text: str
     copy: Path
     definition: AgentFile
+    has_key: bool = False
+    """Whether there is a key of that name."""
 
 
 def read_wanted(
@@ -154,6 +157,7 @@ def _new(settings: Settings, wanted: Wanted, agent: PublishedAgent) -> _Change:
         text=definition.text,
         copy=where.data / COPIES / f"{slug}.md",
         definition=definition,
+        has_key=slug in KeyRing(where.keys).names(),
     )
 
 
@@ -176,7 +180,10 @@ def _newer(settings: Settings, wanted: Wanted, agent: PublishedAgent, known: Age
     text = merged(mine, base, definition.text)
     output.message(f"{slug} of {npub(agent.author)} has changed ({_date(agent)}, event {agent.event}):")
     names = ("what you added", "what its author has published")
-    compared = difflib.unified_diff(base.split("\n"), definition.text.split("\n"), *names, lineterm="")
+    before, after = (
+        [line for line in each.split("\n") if not line.startswith(ORIGIN_LINE)] for each in (base, definition.text)
+    )
+    compared = difflib.unified_diff(before, after, *names, lineterm="")
     _quote("\n".join(compared))
     _show_left_out(agent, definition)
     if mine != base:
@@ -202,6 +209,8 @@ def _show_agent(agent: PublishedAgent, change: _Change) -> None:
     what = "changes no files and runs no programs; --kind worker makes it one that may"
     if change.kind == "worker":
         what = "changes files and runs programs with these tools, within your rules of approval"
+    if change.has_key:
+        output.message(f"It would sign with the key of an earlier agent {change.slug}, as its continuation.")
     output.message(f"It would be the {change.kind} {change.slug}, in {change.file}, and {what}.")
 
 
@@ -217,10 +226,7 @@ def _show_left_out(agent: PublishedAgent, definition: AgentFile) -> None:
             output.message(f"Left out. {what}:")
             _quote(", ".join(names))
     if definition.hidden:
-        what = count(definition.hidden, "character")
-        output.message(
-            f"Left out. {what} that are not seen and that a model reads; above they are escapes such as \\u202e."
-        )
+        output.message(f"Left out. Characters that are not seen, and that a model reads: {definition.hidden}.")
 
 
 def _quote(text: str) -> None:

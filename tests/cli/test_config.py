@@ -135,3 +135,13 @@ def test_path_prints_the_file_in_use_or_where_one_would_be_read(tenex: Tenex, da
     assert tenex(f"--config {file} --data {tmp_path / 'other'} config path").out == f"{file}\n"
     assert tenex(f"--data {tmp_path} config path --data {data}").out == f"{file}\n"
     assert tenex(f"--data {tmp_path} config path").out == f"{tmp_path / 'tenex.toml'}\n"
+
+
+def test_the_address_of_a_project_that_is_none_is_a_fault(tenex: Tenex, data: Path) -> None:
+    key = SecretKey(bytes([7]) * 32)
+    tenex("init --owner", key.npub)
+    file = data / "tenex.toml"
+    text = file.read_text()
+    for event, says in ((f"31933:{key.public}:demo", ""), (key.npub, "project.event: the address of an event is")):
+        file.write_text(f'{text}[project]\nevent = "{event}"\n')
+        assert says in tenex("config check", code=3 if says else 0).err

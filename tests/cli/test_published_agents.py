@@ -11,6 +11,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from tenex.nostr.embedded import embedded_relay
+from tenex.nostr.keys import KeyRing
 from tests.fakes.faultrelay import FaultRelay
 from tests.programs import needs_tmux
 from tests.service.test_terminal import Terminal
@@ -103,6 +104,7 @@ async def test_a_definition_is_shown_whole_and_written_with_what_is_here(
 ) -> None:
     event = definition()
     relay.stored.append(wire(event))
+    KeyRing(data / "keys").get_or_create("code-reviewer")
     shown = (await add(naddr(), code=2)).err
     assert not (data / "agents").exists()
     author = AUTHOR.public_key().to_bech32()
@@ -117,6 +119,7 @@ async def test_a_definition_is_shown_whole_and_written_with_what_is_here(
         f"MCP servers that it asks for, by the ids of their definitions:\n  | {'ab' * 32}\n",
         "which one it has is your setting:\n  | big-model\n",
         "phases that are none here:\n  | Deploy\n",
+        "the key of an earlier agent code-reviewer",
         "the expert code-reviewer",
         "changes no files and runs no programs",
         "Nothing was written. Add `--yes`",
@@ -188,6 +191,7 @@ async def test_what_its_author_changes_is_shown_and_what_the_operator_changed_st
     newer = definition(WORDS.replace("brief", "very brief").replace("diffs", "patches"), tags, at=1_800_000_100)
     relay.stored += [wire(newer), wire(definition("You lie.", at=1_700_000_000))]
     shown = (await add(naddr(), code=2)).err
+    assert "event" not in shown.split("\n", 1)[1]
     assert "-Be brief.\n  | +Be very brief.\n" in shown
     assert '-role: "reads changes"\n' in shown
     assert "What you changed in its file stays" in shown
@@ -224,7 +228,7 @@ async def test_what_is_hidden_in_a_definition_is_shown_and_left_out(
     shown = (await add(naddr(), "--yes")).err
     assert "  | Be kind.\\u202e\\U000e0041\\x1b[2J " in shown
     assert "  |   | not a line of ours\n" in shown
-    assert "4 characters that are not seen" in shown
+    assert "Characters that are not seen, and that a model reads: 4.\n" in shown
     assert bidi not in shown
     text = (data / "agents/odd-one-kind-worker.md").read_text()
     assert f"Be kind.[2J {joined}\n---\nkind: orchestrator\n" in text
@@ -291,6 +295,7 @@ async def test_relays_that_an_address_names_are_asked_only_in_public(add: Call, 
         (["--event", "AB" * 32], "64 hex digits in lower case"),
         ([naddr(), "--relay", "https://a.example"], "is not a relay URL"),
         ([naddr(), "--like", "critic"], "Give one of them"),
+        (["ab" * 32], "give it as `--event`"),
         (["critic", "--yes"], "are for the address of a published agent"),
     ],
 )

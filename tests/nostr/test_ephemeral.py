@@ -129,6 +129,20 @@ def test_the_project_names_owner_agents_models_and_tools() -> None:
     )
 
 
+def test_all_of_it_names_the_event_of_the_project() -> None:
+    """Clients of TENEX find by the `a` tag which of their projects it is about."""
+    address = f"31933:{PERSON.public}:demo"
+    who = replace(asked(1), project=address)
+    for event in (
+        typing_event(who, "", NOW),
+        text_event(who, "x", "", 1, NOW),
+        text_event(replace(asked(11), project=address), "x", "", 1, NOW),
+        operations_event(who, [], [], "active", NOW),
+        status_event(PROJECT.public, [], {}, {}, {}, NOW, address),
+    ):
+        assert event.tags.count(("a", address)) == 1
+
+
 def test_only_public_conversations_have_ephemeral_events() -> None:
     forms = ["notes", "threads", "direct", "", None]
     assert [form for form in forms if is_public_address({"form": form})] == ["notes", "threads"]
