@@ -49,10 +49,14 @@ class Slow:
 
 
 @asynccontextmanager
-async def serving(data: Path, alice: Person, relay: str, model: Slow, more: str = "") -> AsyncIterator[Application]:
-    """The daemon as `tenex run` puts it together, with more settings at a first start."""
+async def serving(
+    data: Path, alice: Person, member: Person, relay: str, model: Slow, more: str = ""
+) -> AsyncIterator[Application]:
+    """The daemon as `tenex run` puts it together, with an owner and a member, and more settings at a first start."""
     file = prepare(data, alice.keys.public_key().to_bech32(), [relay]).config
-    file.write_text(f"{file.read_text()}{more}")
+    if more:
+        members = f'[people]\nmembers = ["{member.keys.public_key().to_bech32()}"]'
+        file.write_text(f"{file.read_text().replace('[people]', members, 1)}{more}")
     settings = load(file, data, env={}, parse_key=parse_public_key)
     async with open_application(settings, model=model) as app, app.serving():
         await app.pool.listening("addressed", 10)
@@ -69,12 +73,12 @@ def key_of(app: Application, slug: str) -> str:
 
 async def test_a_client_begins_in_its_project_sees_who_works_and_stops_it(relay: str, tmp_path: Path) -> None:
     model = Slow()
-    async with person(relay) as alice, person(relay) as mallory:
+    async with person(relay) as alice, person(relay) as bob:
         project = f"31933:{alice.pubkey}:demo"
         where = sdk.Coordinate(sdk.Kind(31933), alice.keys.public_key(), "demo")
         await alice.listen(kinds=[STATUS], _p=[alice.pubkey])
         naddr = str(sdk.Nip19Coordinate(where).to_bech32())
-        async with serving(tmp_path, alice, relay, model, f'[project]\nevent = "{naddr}"\n') as app:
+        async with serving(tmp_path, alice, bob, relay, model, f'[project]\nevent = "{naddr}"\n') as app:
             event = alice.event(THREAD, "Please do it", ["title", "Do it"], ["a", project])
             root = str(event.id().to_hex())
             executor = key_of(app, "executor")
@@ -83,7 +87,7 @@ async def test_a_client_begins_in_its_project_sees_who_works_and_stops_it(relay:
             await model.is_at_work.wait()
             await alice.until(lambda received: any(each["pubkey"] == executor for each in of(received, TYPING)))
 
-            await mallory.write("", ["e", root], ["p", executor], kind=STOP)
+            await bob.write("", ["e", root], ["p", executor], kind=STOP)
             await alice.write("", ["e", root], ["p", "ab" * 32], kind=STOP)
             await alice.write("", ["e", "cd" * 32], ["p", executor], kind=STOP)
             stop = await alice.write("", ["a", project], ["e", root], ["reason", "enough"], kind=STOP)
@@ -111,7 +115,7 @@ async def test_an_owner_chooses_the_model_of_an_agent_until_the_settings_name_an
     async def choose(who: Person, agent: str, model: str) -> None:
         await who.write("", ["p", agent], ["model", model], ["tool", "shell"], kind=CHANGE)
 
-    async with person(relay) as alice, person(relay) as mallory:
+    async with person(relay) as alice, person(relay) as bob:
         await alice.listen(kinds=[STATUS], _p=[alice.pubkey])
 
         def shown(received: list[dict[str, Any]]) -> dict[str, list[str]]:
@@ -119,17 +123,17 @@ async def test_an_owner_chooses_the_model_of_an_agent_until_the_settings_name_an
             status = of(received, STATUS)
             return {tag[1]: tag[2:] for tag in status[-1]["tags"] if tag[0] == "model"} if status else {}
 
-        async with serving(tmp_path, alice, relay, Slow(), models) as app:
+        async with serving(tmp_path, alice, bob, relay, Slow(), models) as app:
             executor, planner = key_of(app, "executor"), key_of(app, "planner")
             await alice.until(lambda received: "executor" in shown(received).get("test:small", []))
-            await choose(mallory, executor, "test:big")
+            await choose(bob, executor, "test:big")
             await choose(alice, executor, "test:unknown")
             await choose(alice, planner, "test:big")
             await alice.until(lambda received: "planner" not in shown(received).get("test:small", []))
             assert "executor" in shown(alice.received)["test:small"]
             await choose(alice, app.project.public, "test:big")
             await alice.until(lambda received: "orchestrator" in shown(received)["test:big"])
-        async with serving(tmp_path, alice, relay, Slow()) as app:
+        async with serving(tmp_path, alice, bob, relay, Slow()) as app:
             chosen = app.current.now.settings.models
             assert chosen.for_agent("planner", Phase.EXECUTE) == ("test:big", "test:small")
             assert chosen.for_router() == ("test:big", "test:small")
