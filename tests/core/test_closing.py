@@ -12,16 +12,23 @@ from tenex.core.ids import PublicKey
 from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
 from tenex.core.port_values import UndoOutcome
-from tenex.core.signals import Signal, ToolReturned
+from tenex.core.signals import ModelFailed, Signal, ToolReturned
 from tenex.workflows.phases import records as p
 from tests.core.test_evidence import SAYS, run, work
+from tests.core.test_gates import BREAKS
 from tests.core.test_only_choice import BUILDS, FINDS, TIDIES, WORK, hand_over, team
-from tests.fakes.scenario import ID, VERIFIES, Router, Scenario, model_by_phase, reply, route, step_until
+from tests.fakes.scenario import ID, VERIFIES, Router, Scenario, agent, model_by_phase, reply, route, step_until
 
 
 def notes(scenario: Scenario) -> list[str]:
     """The texts of the messages that users get."""
     return [record.text for record in scenario.records(r.MessageSent) if record.is_published]
+
+
+def last_note(scenario: Scenario) -> r.MessageSent:
+    """The newest message that users get."""
+    published: list[r.MessageSent] = [record for record in scenario.records(r.MessageSent) if record.is_published]
+    return published[-1]
 
 
 def written(scenario: Scenario) -> list[str]:
@@ -42,6 +49,7 @@ def test_a_simple_request_gives_its_answer_and_the_last_word() -> None:
     assert "tokens" in lines[4]
     assert "tidy" in written(scenario)
     assert scenario.conversation.cycle.status == "ended"
+    assert last_note(scenario).notifies == (), "a phone has rung for the answer"
 
 
 class Counting(Scenario):
@@ -123,6 +131,7 @@ def test_after_a_repair_its_result_is_in_the_last_word_and_said_once() -> None:
     assert last.startswith("repaired\n\n- Changed: a, b.\n- Checked: it works now")
     sent = [record for record in scenario.records(r.MessageSent) if record.text == last]
     assert [record.name for record in sent] == ["Executor"], "whose words it begins with"
+    assert sent[0].notifies is None, "the result is said here for the first time"
 
 
 def test_a_repairs_result_is_in_the_last_word_also_after_a_message_in_a_gate() -> None:
@@ -260,6 +269,22 @@ def test_an_answer_to_what_was_written_in_a_gate_is_published() -> None:
     assert "tidy" in notes(scenario)
 
 
+def test_the_last_word_notifies_where_an_agent_has_failed() -> None:
+    """One answers, the other fails: that it was checked all the same is news."""
+    works = model_by_phase(**WORK)
+
+    def model(conversation: Any, call: Any) -> ModelStep | ModelFailed:
+        is_second = conversation.work.runs[call.run].agent == "second"
+        return BREAKS if is_second and conversation.cycle.phase is Phase.EXECUTE else works(conversation, call)
+
+    gates = [route("verification", "executor"), route("chores", "executor"), route(None, "END")]
+    router = Router(route("execute", "executor", "second"), *gates)
+    scenario = Scenario(router, model, config=team(agent("second"))).converse("create hello.py")
+    assert scenario.conversation.cycle.status == "ended"
+    assert last_note(scenario).text.startswith("Done.")
+    assert last_note(scenario).notifies is None
+
+
 def test_the_last_word_names_a_trial_whose_exit_status_is_not_known() -> None:
     """It was neither named nor known to be one."""
     tries = reply("", ("shell", {"command": "pytest -q | tail -3"}), ("shell", {"command": "ruff check ."}), SAYS)
@@ -297,6 +322,7 @@ def test_a_verifiers_words_that_were_an_answer_are_not_said_again() -> None:
     scenario.settle()
     assert notes(scenario)[-2] == "I stop"
     assert "- Checked: `python a` ended without an error." in notes(scenario)[-1].splitlines()
+    assert last_note(scenario).notifies == (), "both messages were answered"
 
 
 def test_the_last_word_names_no_failure_that_a_wider_trial_has_settled() -> None:
@@ -318,4 +344,6 @@ def test_the_last_word_says_that_a_newer_request_is_next() -> None:
     router.answers = [route(None, "END"), route("execute", "executor")]
     scenario.settle()
     assert notes(scenario)[1].splitlines()[-1] == "- What you wrote meanwhile is next."
+    (told,) = [record for record in scenario.records(r.MessageSent) if record.text == notes(scenario)[1]]
+    assert told.notifies is None, "it answers the newer message"
     assert "What you wrote" not in notes(scenario)[-1]

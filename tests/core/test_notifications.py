@@ -10,7 +10,8 @@ from tenex.core.effects import Timer
 from tenex.core.ids import EventId, Millis, PublicKey
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
-from tenex.core.signals import InboundMessage, MessageReceived
+from tenex.core.signals import InboundMessage, MessageReceived, Signal
+from tests.core.test_only_choice import WORK, team
 from tests.fakes.scenario import (
     ALICE,
     ENDS,
@@ -135,6 +136,42 @@ def test_who_wants_everything_is_sent_what_is_otherwise_in_the_file_only(said: s
     scenario.settle()
     texts = {record.text: record.is_published for record in scenario.records(r.MessageSent)}
     assert texts["it works"] is bool(said)
+
+
+class InRoom(Scenario):
+    """A conversation that only its people can read, where it has a room."""
+
+    room = ""
+
+    def handle(self, signal: Signal) -> list[r.Record]:
+        if isinstance(signal, MessageReceived) and self.room:
+            address = {**signal.message.address, "room": self.room, "people": [ALICE]}
+            signal = dataclasses.replace(signal, message=dataclasses.replace(signal.message, address=address))
+        return super().handle(signal)
+
+
+@pytest.mark.parametrize(
+    ("said", "room", "is_published", "notifies"),
+    [
+        ("", "", True, ()),
+        ("/quiet", "", True, ()),
+        ("/verbose", "", True, None),
+        ("", "a room", False, None),
+        ("/verbose", "a room", True, None),
+    ],
+)
+def test_the_last_word_after_the_answer_notifies_only_who_wants_everything(
+    said: str, room: str, is_published: bool, notifies: tuple[PublicKey, ...] | None
+) -> None:
+    """In private it would notify in any case, and the answer has the result."""
+    scenario = InRoom(Router(route("execute", "executor")), model_by_phase(**WORK), config=team())
+    scenario.room = room
+    scenario.user_writes("create hello.py")
+    if said:
+        scenario.user_writes(said)
+    scenario.settle()
+    last = next(record for record in reversed(scenario.records(r.MessageSent)) if record.text.startswith("Done."))
+    assert (last.is_published, last.notifies) == (is_published, notifies)
 
 
 def test_who_is_quiet_is_not_notified_of_what_others_are_answered() -> None:

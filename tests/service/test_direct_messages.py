@@ -195,7 +195,7 @@ async def test_answers_go_where_their_reader_looks_for_them(tmp_path: Path, rela
             assert await Chat(key, url).received() == []
 
 
-@pytest.mark.parametrize(("moment", "at"), [("publish", 1), ("published", 2), ("appended", 3)])
+@pytest.mark.parametrize(("moment", "at"), [("publish", 1), ("published", 1), ("appended", 3)])
 async def test_a_wrap_is_the_same_after_a_death(tmp_path: Path, relay: str, moment: Any, at: int) -> None:
     folder = Folder(tmp_path / "data", relay)
     me = Chat(folder.owner, relay, folder.project.public)

@@ -5,7 +5,8 @@ ways: with p tags, without them (they are in the thread, for who opens it), and 
 conversation's file).
 
     /quiet     nothing of work under way; no p tag on what is for others
-    (normal)   work under way without p tags, and not in direct messages, which always notify
+    (normal)   work under way without p tags, and not in direct messages, which always notify; the same for how work
+               was checked whose result was an answer before
     /verbose   work under way with p tags, and what is otherwise in the file only
 
 Quiet hours. What would notify somebody then who is not awake is sent without their p tag, and private messages to them
@@ -26,12 +27,10 @@ from tenex.core.state import State
 from tenex.core.transaction import Transaction
 from tenex.core.trust import room_of
 
-from .records import Purpose
+from .records import UNDER_WAY, UNNOTIFIED, Purpose
 
 AWAKE: Final = Millis(30 * 60_000)
 """Time for which somebody who has written waits for the answer."""
-
-UNDER_WAY: Final[tuple[Purpose, ...]] = ("announcement", "progress")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,15 +51,15 @@ def audience(
     asker = _asker(transaction.state)
     is_private = bool(room_of(transaction.state.identity.address))
     verbosity = _verbosity_of(transaction, asker)
-    is_under_way = purpose in UNDER_WAY
+    is_unnotified = purpose in UNNOTIFIED and verbosity is not Verbosity.VERBOSE
     if verbosity is Verbosity.VERBOSE:
         is_published = is_published or bool(text.strip())
-    elif is_under_way and (verbosity is Verbosity.QUIET or is_private):
+    elif (is_unnotified and is_private) or (purpose in UNDER_WAY and verbosity is Verbosity.QUIET):
         is_published = False
     if not is_published:
         return Audience(is_published=False)
     called = (asker, *(PublicKey(tag[1]) for tag in tags if tag[0] == "p"))
-    notifies: tuple[PublicKey, ...] | None = () if is_under_way and verbosity is not Verbosity.VERBOSE else None
+    notifies: tuple[PublicKey, ...] | None = () if is_unnotified else None
     if notifies is None and transaction.policy.notifications.verbosity is Verbosity.QUIET:
         wanted = dict.fromkeys([*called, *_who_said(transaction, Verbosity.VERBOSE)])
         notifies = tuple(person for person in wanted if person)

@@ -1,7 +1,7 @@
 """Records of messages that were sent, and of what relays answered."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from tenex.core.config import Verbosity
 from tenex.core.ids import CallId, EventId, Millis, PublicKey, RunId
@@ -9,9 +9,13 @@ from tenex.core.phases import Phase
 from tenex.core.port_values import UnsignedEvent, Wrap
 from tenex.core.record import Record
 
-Purpose = Literal["completion", "question", "notice", "error", "announcement", "progress", "reminder"]
-"""`announcement` and `progress` are about work under way; a `reminder` is of what was sent in quiet hours."""
+Purpose = Literal["completion", "question", "notice", "error", "announcement", "progress", "confirmation", "reminder"]
+"""`announcement` and `progress` are about work under way; a `confirmation` says how a result was checked that was an
+answer before; a `reminder` is of what was sent in quiet hours."""
 
+UNDER_WAY: Final[tuple[Purpose, ...]] = ("announcement", "progress")
+UNNOTIFIED: Final[tuple[Purpose, ...]] = (*UNDER_WAY, "confirmation")
+"""What notifies only those who want everything."""
 
 Ask = Literal["", "approval", "waiver"]
 """What only a user can decide: the approval of a plan, or whether gates are skipped."""

@@ -11,6 +11,7 @@ from tenex.core.state import State
 from tenex.core.trust import room_of
 from tenex.core.values import replace
 
+from .records import UNNOTIFIED
 from .state import OUTBOX_LONGEST, Delivery, Missed, OutboxRow, RelayRefusal
 
 V = TypeVar("V")
@@ -39,6 +40,7 @@ def _wrote(delivery: Delivery, record: r.MessageRecorded, _: State) -> Delivery:
         origin_at=record.created_at,
         command_origin={},
         first_origin=delivery.first_origin or record.origin,
+        answer=0,
     )
 
 
@@ -86,6 +88,8 @@ def _sent(delivery: Delivery, record: r.MessageSent, before: State) -> Delivery:
         delivery = replace(delivery, outbox={**delivery.outbox, record.seq: row}, last_created_at=created_at)
     if record.is_published and delivery.command_origin:
         delivery = replace(delivery, command_origin={})
+    elif record.is_published and record.purpose not in UNNOTIFIED:
+        delivery = replace(delivery, answer=record.seq if record.purpose == "completion" else 0)
     if record.purpose == "reminder":
         ids = tuple(event.id for event in record.events)
         delivery = replace(delivery, reminders=(*delivery.reminders, *ids)[-REMINDERS:])

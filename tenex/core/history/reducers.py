@@ -122,7 +122,7 @@ def _command(state: State, history: History, record: r.CommandGiven) -> History:
 
 
 def _sent(state: State, history: History, record: r.MessageSent) -> History:
-    if record.purpose not in ("notice", "error", "progress"):
+    if record.purpose not in ("notice", "error", "progress", "confirmation"):
         return history
     return noted(state, history, record, "notice", f"{record.name}: {record.text}")
 

@@ -68,6 +68,18 @@ def last_word(state: State) -> str:
     return f"{_result(state) or 'Done.'}\n\n{listed}"
 
 
+def has_been_answered(state: State) -> bool:
+    """Whether users were sent the result of the work, and neither they nor we have said anything after the answer.
+
+    Then the last word is about the checks alone. It is none where an agent has failed, or a decision was asked for.
+    """
+    built = next((turn for turn in reversed(state.cycle.turns) if turn.phase is Phase.EXECUTE), None)
+    if built is None or not state.delivery.answer or _unpublished(state) is not None:
+        return False
+    is_sent = any(message.sent_as and message.turn == built.turn_id for message in state.memory.recent)
+    return is_sent and all(done.outcome == "finished" for done in built.completions)
+
+
 def speaker(state: State) -> Slug | None:
     """The agent whose words the last word begins with; None where there is none, or several."""
     built = _unpublished(state)

@@ -5,6 +5,7 @@ from typing import Final
 from tenex.core import records as r
 from tenex.core.decider import Decider, person
 from tenex.core.delivery.outgoing import as_sentence, notify
+from tenex.core.delivery.records import Purpose
 from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.messages import NO_USAGE, ModelStep
 from tenex.core.phases import AFTER_WORK, PHASE_TRANSITIONS, Phase
@@ -181,7 +182,8 @@ def end(transaction: Transaction, reason: str, decider: Decider) -> None:
     if phases_of(transaction.state).executed:
         slug = closing.speaker(transaction.state)
         speaker = transaction.policy.roster.get(slug) if slug is not None else None
-        notify(transaction, closing.last_word(transaction.state), agent=speaker)
+        purpose: Purpose = "confirmation" if closing.has_been_answered(transaction.state) else "notice"
+        notify(transaction, closing.last_word(transaction.state), purpose, agent=speaker)
     transaction.add(r.Ended, reason=reason, decided_by=decider)
     if requests:
         author = person(requests[-1].name, requests[-1].author)
