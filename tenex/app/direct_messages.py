@@ -28,7 +28,7 @@ from tenex.nostr.direct import DirectMessage, answer_to, read_direct
 from tenex.nostr.events import Event
 from tenex.nostr.keys import Key, SecretKey
 from tenex.nostr.pool import RelayPool
-from tenex.nostr.profiles import INBOX_RELAYS, RELAY_LIST, inbox_relays
+from tenex.nostr.profiles import ENCRYPTION_KEY, INBOX_RELAYS, RELAY_LIST, encryption_key_in, inbox_relays
 from tenex.nostr.reactions import read_reaction
 from tenex.nostr.threading.direct import DIRECT, LEGACY, MOST_PEOPLE, room_name, room_people
 from tenex.nostr.urls import normalise_url
@@ -117,6 +117,8 @@ class DirectMessages:
         self._dropped = 0
         self._inboxes: OrderedDict[PublicKey, list[str]] = OrderedDict()
         """Where people look for private messages; empty where nothing says so."""
+        self._encryption_keys: dict[PublicKey, PublicKey] = {}
+        """Of those among them who are also written to by another key than their own."""
         self._looked_up_at: dict[PublicKey, int] = {}
         """When each was looked up, in ms."""
 
@@ -191,12 +193,16 @@ class DirectMessages:
             return
         others = [PublicKey(person) for person in sorted(people) if person not in self._keys]
         inboxes = await self._inboxes_of(others, group) if message.is_wrapped else {}
+        if message.encryption_key is not None:
+            self._encryption_keys[message.author] = message.encryption_key
+        keys = {str(person): str(self._encryption_keys[person]) for person in others if person in self._encryption_keys}
+        where = {"inboxes": inboxes, "encryption_keys": keys} if keys else {"inboxes": inboxes}
         self._receive(
             replace(
                 read,
                 room=room_name(people),
-                address={**read.address, "inboxes": inboxes},
-                origin={**read.origin, "inboxes": inboxes},
+                address={**read.address, **where},
+                origin={**read.origin, **where},
             ),
             is_new,
         )
@@ -224,11 +230,17 @@ class DirectMessages:
         return {str(person): self._inboxes[person] for person in people if self._inboxes.get(person)}
 
     async def _look_up(self, people: Sequence[PublicKey]) -> None:
-        """Find the relays of each person: those of their kind 10050, else those where they read (NIP-65)."""
-        found = await self._pool.fetch([{"kinds": [INBOX_RELAYS, RELAY_LIST], "authors": list(people)}], LOOK_UP)
+        """Find where each person is written to: relays of kind 10050, else where they read (NIP-65); and the key."""
+        wanted = [INBOX_RELAYS, RELAY_LIST, ENCRYPTION_KEY]
+        found = await self._pool.fetch([{"kinds": wanted, "authors": list(people)}], LOOK_UP)
         for person in people:
-            theirs = (event for event in reversed(found) if event.pubkey == person)
-            newest = {event.kind: self._usable(inbox_relays(event)) for event in theirs}
+            theirs = [event for event in reversed(found) if event.pubkey == person]
+            for key in (encryption_key_in(event) for event in theirs if event.kind == ENCRYPTION_KEY):
+                self._encryption_keys.pop(person, None)
+                if key is not None and key != person:
+                    self._encryption_keys[person] = key
+            lists = (event for event in theirs if event.kind != ENCRYPTION_KEY)
+            newest = {event.kind: self._usable(inbox_relays(event)) for event in lists}
             relays = newest.get(INBOX_RELAYS) or newest.get(RELAY_LIST) or self._inboxes.get(person, [])
             if not newest.get(INBOX_RELAYS):
                 used = "relays where they read (kind 10002)" if relays else "the relay of the message"
@@ -239,6 +251,7 @@ class DirectMessages:
         while len(self._inboxes) > KNOWN_MOST:
             forgotten, _ = self._inboxes.popitem(last=False)
             del self._looked_up_at[forgotten]
+            self._encryption_keys.pop(forgotten, None)
 
     def _usable(self, relays: Collection[str]) -> list[str]:
         """The first few that are relays, and at public addresses or in the settings: anybody may name any."""

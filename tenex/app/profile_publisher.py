@@ -1,4 +1,4 @@
-"""Publishes the profiles of our keys, and reads those of users: kinds 0, 10002 and 10050 out, kind 0 in."""
+"""Publishes the profiles of our keys, and reads those of users: kinds 0, 10002, 10044 and 10050 out, kind 0 in."""
 
 import asyncio
 import hashlib

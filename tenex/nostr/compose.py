@@ -23,7 +23,7 @@ from .threading import base, scheme_named, scheme_of
 from .threading.base import Tag
 from .threading.chats import CHATS
 from .threading.comments import THREAD, scope_tags
-from .threading.direct import CHAT, ENCRYPTED, LEGACY, inboxes_of, received_at
+from .threading.direct import CHAT, ENCRYPTED, LEGACY, encryption_keys_of, inboxes_of, received_at
 from .threading.notes import NOTES
 from .threading.plain_text import plain_text
 from .threading.split import in_parts
@@ -89,7 +89,10 @@ class NostrSealer(Sealer):
         return tuple(encrypted(event, key) for event in events) if isinstance(key, SecretKey) else ()
 
     def wraps(self, draft: OutgoingMessage, events: Sequence[UnsignedEvent]) -> tuple[Wrap, ...]:
-        """Wrap each event for each of its readers (NIP-17), signed; () unless they are private messages."""
+        """Wrap each event for each of its readers (NIP-17), signed; () unless they are private messages.
+
+        Who has an encryption key of their own (NIP-4E) gets two: they may use clients of both sorts.
+        """
         if not events or events[0].kind != CHAT:
             return ()
         key = self._keys.get(events[0].pubkey)
@@ -98,9 +101,11 @@ class NostrSealer(Sealer):
         wraps: list[Wrap] = []
         for event in events:
             for person in draft.address.get("people", ()):
-                with suppress(ValueError):  # anybody may name a key that is none
-                    if person not in self._keys:
-                        wrap = wrapped(event, PublicKey(str(person)), key)
+                if person in self._keys:
+                    continue
+                for encryption_key in (None, *encryption_keys_of(draft, str(person))):
+                    with suppress(ValueError):  # anybody may name a key that is none
+                        wrap = wrapped(event, PublicKey(str(person)), key, encryption_key)
                         wraps.append(Wrap(event=wrap, relays=inboxes_of(draft, str(person))))
         return tuple(wraps)
 

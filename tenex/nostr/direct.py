@@ -27,7 +27,7 @@ from .events import Event, event_id, is_genuine, parse_event, sign, to_wire, uns
 from .filters import DIRECT_KINDS
 from .keys import Key, SecretKey
 from .reactions import REACTION
-from .threading.base import tags_named
+from .threading.base import is_hex64, tags_named
 from .threading.direct import CHAT, ENCRYPTED
 
 SEAL: Final = 13
@@ -37,6 +37,9 @@ EPHEMERAL_WRAP: Final = 21059
 
 WRAPS: Final = (GIFT_WRAP, EPHEMERAL_WRAP)
 """Signed by keys that are used once."""
+
+ENCRYPTION_KEY_TAG: Final = "n"
+"""Of a seal and of a kind 10044: the key that its author encrypts with, and is written to (NIP-4E)."""
 
 UNSIGNED: Final = "0" * 128
 """In place of the signature of what was in a seal: the seal's counts for it."""
@@ -64,6 +67,8 @@ class DirectMessage:
     """Our key."""
     is_wrapped: bool
     """Whether an answer is wrapped too; else it is a kind 4."""
+    encryption_key: PublicKey | None = None
+    """The key for which its author's client wants to be written, where it is not the author's own."""
 
     @property
     def author(self) -> PublicKey:
@@ -86,24 +91,25 @@ def read_direct(event: Event, keys: Mapping[PublicKey, Key]) -> DirectMessage | 
     if event.kind not in DIRECT_KINDS or to is None or not isinstance(key, SecretKey):
         return None
     opened: Event | None = event
+    encryption_key: PublicKey | None = None
     if event.kind in WRAPS:
-        opened = _opened(event, key)
+        opened, encryption_key = _opened(event, key) or (None, None)
     elif event.kind == ENCRYPTED:
         opened = _decrypted(event, key)
     if opened is None:
         return None
     if not any(tag[1] == to for tag in tags_named(opened, "p")):  # some clients leave the tags out within a wrap
         opened = opened.model_copy(update={"tags": (*opened.tags, ("p", to))})
-    return DirectMessage(event=opened, to=to, is_wrapped=event.kind != ENCRYPTED)
+    return DirectMessage(event=opened, to=to, is_wrapped=event.kind != ENCRYPTED, encryption_key=encryption_key)
 
 
 def answer_to(message: DirectMessage, text: str, key: SecretKey, now: int) -> UnsignedEvent:
-    """An answer that belongs to no conversation, in the form of the message and readable by its author only."""
+    """An answer that belongs to no conversation, in the form of the message and readable in the client it came from."""
     to: tuple[tuple[str, ...], ...] = (("p", message.author),)
     if not message.is_wrapped:
         tags = (*to, ("e", message.event.id))
         return encrypted(unsigned_event(key.public, now, ENCRYPTED, tags, text), key)
-    return wrapped(unsigned_event(key.public, now, CHAT, to, text), message.author, key)
+    return wrapped(unsigned_event(key.public, now, CHAT, to, text), message.author, key, message.encryption_key)
 
 
 def encrypted(event: UnsignedEvent, key: SecretKey) -> UnsignedEvent:
@@ -113,8 +119,13 @@ def encrypted(event: UnsignedEvent, key: SecretKey) -> UnsignedEvent:
     return unsigned_event(event.pubkey, event.created_at, event.kind, event.tags, content)
 
 
-def wrapped(rumor: UnsignedEvent, to: PublicKey, key: SecretKey) -> UnsignedEvent:
-    """A message sealed by its author's key and wrapped for one reader, signed by a key that is used once."""
+def wrapped(
+    rumor: UnsignedEvent, to: PublicKey, key: SecretKey, encryption_key: PublicKey | None = None
+) -> UnsignedEvent:
+    """A message sealed by its author's key and wrapped for one reader, signed by a key that is used once.
+
+    With `encryption_key` it is encrypted for that key of the reader (NIP-4E).
+    """
     inner = {
         "id": rumor.id,
         "pubkey": rumor.pubkey,
@@ -123,9 +134,12 @@ def wrapped(rumor: UnsignedEvent, to: PublicKey, key: SecretKey) -> UnsignedEven
         "tags": [list(tag) for tag in rumor.tags],
         "content": rumor.content,
     }
-    seal = _sealed(inner, to, SEAL, [], key, rumor.created_at)
+    reader = encryption_key or to
+    seal_tags = [] if reader == to else [[ENCRYPTION_KEY_TAG, key.public]]
+    seal = _sealed(inner, reader, SEAL, seal_tags, key, rumor.created_at)
     once = SecretKey.generate()
-    wrap = _sealed(to_wire(seal), to, GIFT_WRAP, [["p", to]], once, rumor.created_at)
+    # clients ask relays for the person's own key, and some relays refuse a wrap that names two
+    wrap = _sealed(to_wire(seal), reader, GIFT_WRAP, [["p", to]], once, rumor.created_at)
     return UnsignedEvent(
         id=wrap.id,
         pubkey=wrap.pubkey,
@@ -156,20 +170,25 @@ def finished(event: UnsignedEvent) -> Event | None:
     return None
 
 
-def _opened(wrap: Event, key: SecretKey) -> Event | None:
-    """What is in a gift wrap; the seal's signature holds for it (NIP-59)."""
+def _opened(wrap: Event, key: SecretKey) -> tuple[Event, PublicKey | None] | None:
+    """What is in a gift wrap, and the key of its author that encrypted it where that is another than who signed.
+
+    The seal's signature holds for both (NIP-59, NIP-4E).
+    """
     if len(wrap.content) > LARGEST:
         return None
     with suppress(ValueError, InvalidEvent, RecursionError):
         seal = parse_event(json.loads(nip44_decrypt(wrap.content, key.shared_secret(wrap.pubkey))))
         if seal.kind != SEAL or not is_genuine(seal):
             return None
-        rumor = json.loads(nip44_decrypt(seal.content, key.shared_secret(seal.pubkey)))
+        named = next((PublicKey(tag[1]) for tag in tags_named(seal, ENCRYPTION_KEY_TAG) if is_hex64(tag[1])), None)
+        encryption_key = named if named != seal.pubkey else None
+        rumor = json.loads(nip44_decrypt(seal.content, key.shared_secret(encryption_key or seal.pubkey)))
         if not isinstance(rumor, dict):
             return None
         opened = parse_event({**_with_id(rumor), "sig": UNSIGNED})
         is_kind = opened.kind != ENCRYPTED and opened.kind in (*_ACTS, *_SPOKEN)
-        return opened if opened.pubkey == seal.pubkey and is_kind else None
+        return (opened, encryption_key) if opened.pubkey == seal.pubkey and is_kind else None
     return None
 
 

@@ -1,4 +1,4 @@
-"""Profiles: kind 0 (name and description), kind 10002 (relays, NIP-65) and kind 10050 (inbox relays, NIP-17).
+"""Profiles: kind 0 (name and description), 10002 (relays, NIP-65), 10050 (inbox relays, NIP-17), 10044 (key, NIP-4E).
 
 Those of our keys are made here, and those of users are read.
 """
@@ -11,7 +11,7 @@ from typing import Any, Final
 from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
 from tenex.core.text import INVISIBLE
-from tenex.nostr.threading.base import tags_named
+from tenex.nostr.threading.base import is_hex64, tags_named
 from tenex.nostr.threading.split import clean_text, clip
 
 from .events import Event, unsigned_event
@@ -22,8 +22,10 @@ RELAY_LIST: Final = 10002
 """Where someone reads and writes."""
 INBOX_RELAYS: Final = 10050
 """Where someone wants private messages sent."""
-PROFILE_KINDS: Final = (METADATA, RELAY_LIST, INBOX_RELAYS)
-_TAG_OF: Final = {RELAY_LIST: "r", INBOX_RELAYS: "relay"}
+ENCRYPTION_KEY: Final = 10044
+"""The key that private messages are encrypted for: some clients write only to who has named one."""
+PROFILE_KINDS: Final = (METADATA, RELAY_LIST, INBOX_RELAYS, ENCRYPTION_KEY)
+_TAG_OF: Final = {RELAY_LIST: "r", INBOX_RELAYS: "relay", ENCRYPTION_KEY: "n"}
 AGENT: Final = "agent"
 """The tag by which a project lists its agents, here and in its status (kind 24010)."""
 MAX_NAME_BYTES: Final = 256
@@ -92,7 +94,8 @@ def profile_events(
             if kind == INBOX_RELAYS and not identity.reads_direct:
                 continue
             last = known.get((identity.pubkey, kind))
-            listed = tuple((tag_name, url) for url in urls)
+            values = [str(identity.pubkey)] if kind == ENCRYPTION_KEY else urls
+            listed = tuple((tag_name, value) for value in values) if urls else ()
             if listed and (last is None or {tag for tag in last.tags if tag and tag[0] == tag_name} != set(listed)):
                 events.append(unsigned_event(identity.pubkey, _later(now, last), kind, listed, ""))
     return events
@@ -120,6 +123,11 @@ def inbox_relays(event: Event) -> list[str]:
     else:
         listed = (tag[1] for tag in tags_named(event, "r") if len(tag) < 3 or tag[2] in ("", "read"))
     return list(dict.fromkeys(listed))
+
+
+def encryption_key_in(event: Event) -> PublicKey | None:
+    """The key that a kind 10044 names."""
+    return next((PublicKey(tag[1]) for tag in tags_named(event, _TAG_OF[ENCRYPTION_KEY]) if is_hex64(tag[1])), None)
 
 
 def agents_in(event: PublishedProfile) -> list[PublicKey]:

@@ -55,11 +55,13 @@ def in_a_wrap(
     by: SecretKey = ALICE,
     seal_kind: int = SEAL,
     kind: int = GIFT_WRAP,
+    encrypted_by: SecretKey | None = None,
+    seal_tags: Sequence[Sequence[str]] = (),
 ) -> Event:
     """A gift wrap that holds anything."""
     once = SecretKey.generate()
-    inner = nip44_encrypt(json.dumps(rumor), by.shared_secret(PROJECT.public))
-    seal = to_wire(sign(unsigned_event(by.public, NOW, seal_kind, [], inner), by))
+    inner = nip44_encrypt(json.dumps(rumor), (encrypted_by or by).shared_secret(PROJECT.public))
+    seal = to_wire(sign(unsigned_event(by.public, NOW, seal_kind, seal_tags, inner), by))
     return event(kind, nip44_encrypt(json.dumps(seal), once.shared_secret(PROJECT.public)), once)
 
 
@@ -213,3 +215,37 @@ def test_a_seal_that_its_author_did_not_sign_is_no_message() -> None:
     wrap = event(GIFT_WRAP, nip44_encrypt(json.dumps(seal), once.shared_secret(PROJECT.public)), once)
     assert read_direct(wrap, KEYS) is None
     assert read_direct(in_a_wrap(RUMOR), KEYS) is not None
+
+
+# ---- clients that encrypt with a key of their own (NIP-4E) -----------------------------------------------------------
+
+
+def read_with(key: SecretKey, wrap: UnsignedEvent) -> tuple[Any, Any]:
+    """The seal and the message in a wrap, as a client reads them that has only its encryption key."""
+    seal = json.loads(nip44_decrypt(wrap.content, key.shared_secret(wrap.pubkey)))
+    (named,) = [tag[1] for tag in seal["tags"] if tag[0] == "n"]
+    return seal, json.loads(nip44_decrypt(seal["content"], key.shared_secret(named)))
+
+
+def test_who_encrypts_with_a_key_of_their_own_is_read_and_answered_for_that_key() -> None:
+    """It was dropped: nothing of it could be read with the key that signed the seal."""
+    own = SecretKey.generate()
+    message = read_direct(in_a_wrap(RUMOR, encrypted_by=own, seal_tags=[["n", own.public]]), KEYS)
+    assert message is not None
+    assert (message.author, message.encryption_key) == (ALICE.public, own.public)
+    assert message.event.content == RUMOR["content"]
+    answer = answer_to(message, TEXT, PROJECT, NOW)
+    assert answer.tags == (("p", ALICE.public),), "what clients ask relays for; some relays refuse a second name"
+    seal, rumor = read_with(own, answer)
+    assert (seal["pubkey"], rumor["content"]) == (PROJECT.public, TEXT)
+
+
+def test_a_key_that_a_seal_names_signs_for_no_one() -> None:
+    """Older clients sign the seal with that key: anybody could name another author."""
+    own = SecretKey.generate()
+    for by, tags in ((own, []), (own, [["n", own.public]]), (ALICE, [["n", "x"]])):
+        assert read_direct(in_a_wrap(RUMOR, by=by, encrypted_by=own, seal_tags=tags), KEYS) is None
+    named = in_a_wrap(RUMOR, seal_tags=[["n", ALICE.public]])
+    message = read_direct(named, KEYS)
+    assert message is not None
+    assert message.encryption_key is None, "it is the author's own"

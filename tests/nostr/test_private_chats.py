@@ -1,6 +1,7 @@
 """Conversations in direct messages as addresses: their rooms, the key that answers, and where the wraps go."""
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 from tenex.core.ports import OutgoingMessage
 from tenex.core.signals import InboundMessage
 from tenex.nostr.compose import NostrSealer
-from tenex.nostr.direct import GIFT_WRAP, nip04_decrypt, read_direct
+from tenex.nostr.direct import GIFT_WRAP, nip04_decrypt, nip44_decrypt, read_direct
 from tenex.nostr.events import Event, parse_event
+from tenex.nostr.keys import SecretKey
 from tenex.nostr.threading import read_event
 from tenex.nostr.threading.direct import CHAT, DIRECT, ENCRYPTED, LARGEST_RUMOR, LEGACY, room_name
 
@@ -110,6 +112,23 @@ def test_a_wrap_goes_to_the_relays_of_its_reader_alone() -> None:
         inner = read_direct(whole, {person.public: person})
         assert inner is not None
         assert inner.event.id == events[0].id
+
+
+def test_who_has_an_encryption_key_of_their_own_gets_a_wrap_for_each() -> None:
+    """They may use a client of either sort; a client shows the same message once."""
+    own = SecretKey.generate()
+    opener = read(message(["p", FRIEND.public]), {PERSON.public: [INBOX]})
+    keys = {"encryption_keys": {PERSON.public: own.public, FRIEND.public: "f" * 64}}
+    drafted = draft(replace(opener, address={**opener.address, **keys}))
+    wraps = SEALER.wraps(drafted, SEALER.seal(drafted))
+    assert [wrap.event.tags for wrap in wraps if wrap.relays == (INBOX,)] == [(("p", PERSON.public),)] * 2
+    assert len(wraps) == 3, "a key that is none leaves the others"
+    opened = []
+    for wrap in wraps:
+        for key in (PERSON, own):
+            with suppress(ValueError):
+                opened.append((key, nip44_decrypt(wrap.event.content, key.shared_secret(wrap.event.pubkey))))
+    assert {key for key, _ in opened} == {PERSON, own}
 
 
 def test_later_relays_of_a_reader_count_and_none_where_none_are_known() -> None:

@@ -23,14 +23,15 @@ def known(*events: UnsignedEvent | Event) -> dict[tuple[PublicKey, int], Publish
 
 
 def test_every_key_has_a_profile_and_a_relay_list() -> None:
-    """Kind 0 with `bot: true` (NIP-24), and kinds 10002 and 10050 with each relay once, canonical."""
+    """Kind 0 with `bot: true` (NIP-24), kinds 10002 and 10050 with each relay once, canonical, and 10044."""
     events = profile_events(WHO, RELAYS, 1000, {})
-    pairs = [(key.public, kind) for key in (PROJECT, PLANNER) for kind in (0, 10002, 10050)]
+    pairs = [(key.public, kind) for key in (PROJECT, PLANNER) for kind in (0, 10002, 10050, 10044)]
     assert [(event.pubkey, event.kind) for event in events] == pairs
     assert json.loads(events[0].content) == {"name": "Demo", "about": "Builds things", "bot": True}
-    assert json.loads(events[3].content) == {"name": "Planner", "about": "", "bot": True}
+    assert json.loads(events[4].content) == {"name": "Planner", "about": "", "bot": True}
     assert events[1].tags == (("r", "wss://one.example"), ("r", "wss://two.example"))
     assert events[2].tags == (("relay", "wss://one.example"), ("relay", "wss://two.example"))
+    assert events[3].tags == (("n", PROJECT.public),)
     for event in events:
         assert event.created_at == 1000
         assert event.id == event_id(event.pubkey, event.created_at, event.kind, event.tags, event.content)

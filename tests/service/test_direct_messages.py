@@ -5,6 +5,7 @@ import json
 import signal
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from tenex.app.direct_messages import GUESTS_PER_DAY
 from tenex.core import records as r
 from tenex.core.ids import EventId
-from tenex.nostr.direct import FILE, GIFT_WRAP, SEAL, nip44_encrypt
+from tenex.nostr.direct import FILE, GIFT_WRAP, SEAL, nip44_decrypt, nip44_encrypt
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import sign, to_wire, unsigned_event
 from tenex.nostr.keys import KeyRing, SecretKey, nevent, npub
@@ -104,7 +105,7 @@ async def test_a_whole_conversation_of_which_the_relay_holds_only_wraps(tmp_path
     assert len(answers) == sum(len(record.events) for record in sent) - 1
     assert any(message.content.startswith("Executor: ") for message in answers), "and each says who it is"
     stored = await person.stored(relay)
-    assert {event["kind"] for event in stored} <= {0, 1, 10002, 10050, GIFT_WRAP}
+    assert {event["kind"] for event in stored} <= {0, 1, 10002, 10044, 10050, GIFT_WRAP}
     assert HELLO not in json.dumps(stored)
     assert "hello.py" not in json.dumps(stored)
     assert HELLO not in process.stderr
@@ -175,12 +176,14 @@ async def test_the_key_that_was_written_to_answers(tmp_path: Path, relay: str) -
 
 async def test_answers_go_where_their_reader_looks_for_them(tmp_path: Path, relay: str) -> None:
     folder = Folder(tmp_path / "data", relay)
+    own = SecretKey.generate()
     async with embedded_relay() as inbox, embedded_relay() as reads:
         folder.edit(f'urls = ["{relay}"]', f'urls = ["{relay}", "{inbox}", "{reads}"]')
         folder.edit("[people]\n", f'[people]\nmembers = ["{npub(BEN.public)}"]\n')
         await person.publish(relay, person.note(folder.owner, "", ["relay", inbox], kind=10050))
         await person.publish(relay, person.note(folder.owner, "", ["r", reads], kind=10002))
         await person.publish(relay, person.note(BEN, "", ["r", relay, "write"], ["r", reads, "read"], kind=10002))
+        await person.publish(relay, person.note(BEN, "", ["n", own.public], kind=10044))
         async with daemon(folder) as process:
             await listening(folder)
             await Chat(folder.owner, relay, folder.project.public).write("/status")
@@ -193,6 +196,9 @@ async def test_answers_go_where_their_reader_looks_for_them(tmp_path: Path, rela
                 await folder.delivered(name)
         for url, key in ((relay, folder.owner), (reads, folder.owner), (relay, BEN), (inbox, BEN)):
             assert await Chat(key, url).received() == []
+        answers = await person.stored(reads, kinds=[GIFT_WRAP], _p=[BEN.public])
+        for_that_key = [wrap for wrap in answers if _can_open(own, wrap)]
+        assert (len(answers), len(for_that_key)) == (2, 1), "for clients with that key, and for all others"
 
 
 @pytest.mark.parametrize(("moment", "at"), [("publish", 1), ("published", 1), ("appended", 3)])
@@ -240,6 +246,12 @@ async def test_what_is_forged_repeated_or_by_strangers_begins_nothing(tmp_path: 
         assert len(of_kind(folder.records(name), r.CommandGiven)) == 2
     assert sorted(folder.names) == sorted([started, name])
     assert await strange.received() == []
+
+
+def _can_open(key: SecretKey, wrap: person.Wire) -> bool:
+    with suppress(ValueError):
+        return bool(nip44_decrypt(wrap["content"], key.shared_secret(wrap["pubkey"])))
+    return False
 
 
 def _wrapped_by(key: SecretKey, rumor: dict[str, Any], to: str) -> person.Wire:

@@ -11,7 +11,8 @@ One key answers for all agents: the one that was written to. A client would show
 name of who speaks is in front of the text then.
 
 Members of the address beyond those of `base`: room, key (ours), people (the others, sorted), inboxes (the relays where
-each of them looks for private messages). Member of origin: inboxes.
+each of them looks for private messages), encryption_keys (of those who have one beside their own). Members of origin:
+inboxes, encryption_keys.
 """
 
 from collections.abc import Collection, Mapping
@@ -133,6 +134,15 @@ def inboxes_of(draft: OutgoingMessage, person: str) -> tuple[str, ...]:
         if relays:
             return tuple(relays)
     return received_at(draft)
+
+
+def encryption_keys_of(draft: OutgoingMessage, person: str) -> tuple[PublicKey, ...]:
+    """The key beside their own for which a person's clients want private messages, if there is one."""
+    for known in (draft.reply_to, draft.address):
+        key = known.get("encryption_keys", {}).get(person)
+        if key:
+            return (PublicKey(str(key)),)
+    return ()
 
 
 def received_at(draft: OutgoingMessage) -> tuple[str, ...]:
