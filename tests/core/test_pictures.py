@@ -56,7 +56,9 @@ def shown(scenario: Scenario, role: Role = Role.OWNER, *not_loaded: str) -> list
         origin={"author": ALICE},
     )
     records = scenario.handle(MessageReceived(message=message, role=role, name="alice", not_loaded=not_loaded))
-    return [record.text for record in records if isinstance(record, r.MessageSent)]
+    sent = [record for record in records if isinstance(record, r.MessageSent)]
+    assert all(record.is_published and record.notifies == () for record in sent), "a phone rings for the answer alone"
+    return [record.text for record in sent]
 
 
 def talk(*, sees: bool) -> Scenario:

@@ -125,7 +125,10 @@ def _report_machines(transaction: Transaction, signal: MessageReceived) -> None:
 
 
 def _report_pictures(transaction: Transaction, signal: MessageReceived) -> None:
-    """Inform the author of a message of pictures in it that no agent sees; once, where none is ever seen."""
+    """Inform the author of a message of pictures in it that no agent sees; once, where none is ever seen.
+
+    In public it notifies no one: they are notified of the answer, which follows.
+    """
     addresses = signal.message.pictures
     if not addresses or signal.message.by_machine:
         return
@@ -135,10 +138,10 @@ def _report_pictures(transaction: Transaction, signal: MessageReceived) -> None:
             whose = (
                 "Pictures of guests" if transaction.policy.sees_pictures else "No model here is set to see, so pictures"
             )
-            notify(transaction, f"{whose} are not looked at: agents are shown their addresses alone.")
+            notify(transaction, f"{whose} are not looked at: agents are shown their addresses alone.", notifies=())
     elif signal.not_loaded:
         what = f"{len(signal.not_loaded)} of {count(len(addresses), 'picture')}"
-        notify(transaction, f"I could not load {what}: {'; '.join(signal.not_loaded)}.")
+        notify(transaction, f"I could not load {what}: {'; '.join(signal.not_loaded)}.", notifies=())
 
 
 def _counts_in_opening(command: Command) -> bool:
