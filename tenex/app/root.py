@@ -39,6 +39,7 @@ from tenex.nostr.signers import Signers
 from tenex.nostr.subscriptions import KINDS, Listener
 from tenex.nostr.threading.direct import ENCRYPTED
 from tenex.nostr.unread_kinds import UNREAD_KINDS
+from tenex.operations.copying import adopt_lessons
 from tenex.operations.doctor.files import access
 from tenex.operations.doctor.findings import Level
 from tenex.operations.imports import closing_of, comes_from_elsewhere
@@ -250,7 +251,8 @@ class Application:
         stack.push_async_callback(self.folder.close)
         self.index = Index(root / "index.sqlite", lambda records: comes_from_elsewhere(records, self.keys))
         stack.push_async_callback(self.index.close)
-        self.daemon_journal = await DaemonJournal.begin(root, self.disk, self.clock)
+        self._files = files
+        self.daemon_journal = await DaemonJournal.begin(self.folder.daemon_records(), self.clock)
         stack.push_async_callback(self.daemon_journal.close)
 
     async def _configure(self, pace: Pace | None) -> None:
@@ -284,6 +286,7 @@ class Application:
         self.first = configure(self.settings, self.static)
         if self.shared is not None:
             await self.shared.claim(self.first.project.public)
+            await adopt_lessons(self._files.daemon_records(), self.daemon_journal)
         self.current = LiveConfiguration(self.first)
         self.stack.push_async_callback(self.current.close)
 
@@ -473,7 +476,8 @@ class Application:
 
         shared.lost = self.coordinator.lose
         shared.renewed = self.coordinator.reconsider
-        return WorkerWatch(shared, self.index, self.coordinator, on_row, self.current.share)
+        follow = self.daemon_journal.follow
+        return WorkerWatch(shared, self.index, self.coordinator, on_row, self.current.share, follow)
 
     async def _catch_up(self, shown: Shown) -> None:
         """Bring the index up to date, and subscribe from where the relays were left."""

@@ -4,10 +4,10 @@ A worker that is drained takes nothing, and leaves to the others what comes to r
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from tenex.core.errors import StoreError
+from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import ConversationId
 from tenex.log import get_logger
 from tenex.runtime.coordinator import ConversationCoordinator
@@ -33,6 +33,7 @@ class WorkerWatch:
         coordinator: ConversationCoordinator,
         on_row: Callable[[Row], None],
         on_daemons: Callable[[int], None],
+        follow: Callable[[], Awaitable[None]],
         every: float = EVERY,
     ) -> None:
         """Look at nothing yet.
@@ -43,6 +44,7 @@ class WorkerWatch:
             coordinator: opens what is taken over.
             on_row: called with each row that another daemon has changed.
             on_daemons: called with how many daemons there are, when that has changed.
+            follow: reads what others have learned, before anything is taken over.
             every: seconds between two looks.
         """
         self._store = store
@@ -50,6 +52,7 @@ class WorkerWatch:
         self._coordinator = coordinator
         self._on_row = on_row
         self._on_daemons = on_daemons
+        self._follow = follow
         self._daemons = 1
         self._looks = 0
         """Since all were looked at."""
@@ -64,7 +67,7 @@ class WorkerWatch:
         while True:
             try:
                 await self.look()
-            except StoreError as fault:
+            except (StoreError, AppendFailed) as fault:
                 log.warning("workers.unknown", reason=str(fault))
             await asyncio.sleep(self._every)
 
@@ -73,7 +76,9 @@ class WorkerWatch:
 
         Raises:
             StoreError: the store cannot be used now.
+            AppendFailed: likewise, when lessons are read.
         """
+        await self._follow()
         is_full = self._looks >= FULL and not self._store.drains
         changes = await self._store.changes(is_full=is_full)
         self._looks = 0 if is_full else self._looks + 1

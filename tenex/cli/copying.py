@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tenex.core.amounts import count
 from tenex.core.errors import StoreError, UsageError
 
 from .shared import output
@@ -26,7 +27,7 @@ def copy(given: Globals, to: TargetOption) -> None:
 
     To an address the files of this data folder are copied; stop its daemon first. To a folder, such as the
     `conversations` of a data folder, the conversations of the database in the setting `store` are copied. What is there
-    already is left as it is, so a second run goes on.
+    already is left as it is, so a second run goes on. Lessons of agents are copied with them.
     """
     settings = given.settings()
     is_to_database = to.startswith(("postgresql://", "postgres://"))
@@ -36,7 +37,11 @@ def copy(given: Globals, to: TargetOption) -> None:
     counts = {outcome: done.count(outcome) for outcome in ("copied", "same", "newer there")}
     lines = [f"{number} {outcome}" for outcome, number in counts.items() if number or outcome == "copied"]
     faults = [f"{name[:12]}: {output.one_line(why)}" for name, why in done.faults.items()]
-    given.show({**counts, "faults": dict(done.faults)}, output.sentences([", ".join(lines), *faults]))
+    if done.lessons:
+        lines.append(count(done.lessons, "lesson"))
+    given.show(
+        {**counts, "lessons": done.lessons, "faults": dict(done.faults)}, output.sentences([", ".join(lines), *faults])
+    )
     if done.faults:
         raise StoreError(f"{len(done.faults)} conversations were not copied. Correct that, and run it again.")
 

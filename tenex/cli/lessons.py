@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -13,7 +13,7 @@ from .shared.register import group, register
 from .shared.times import local_time
 
 if TYPE_CHECKING:
-    from tenex.store.daemon_journal import DaemonJournal
+    from tenex.store.daemon_journal import DaemonJournal, LessonLearned
 
 PATIENCE: Final = 20.0
 """Seconds for the daemon's answer, which needs one flush to disk."""
@@ -29,11 +29,9 @@ NumberArgument = Annotated[int, typer.Argument(metavar="NUMBER", help="As `tenex
 @register(lessons, "list")
 def list_(given: Globals, agent: AgentOption = "") -> None:
     """List the lessons that agents are shown: who learned each, when, in which conversation and for which user."""
-    from tenex.operations.lessons import StoredLessons, as_dict
-    from tenex.settings import resolve_paths
+    from tenex.operations.lessons import as_dict
 
-    where = resolve_paths(given.settings())
-    found = [as_dict(one) for one in StoredLessons(where.conversations).all_lessons() if agent in ("", one.agent)]
+    found = [as_dict(lesson) for lesson in _stored(given) if agent in ("", lesson.agent)]
     lines = []
     for one in found:
         user = f"{one['role']} {one['author'][:12]}" if one["author"] else "an unknown user"
@@ -47,17 +45,9 @@ def list_(given: Globals, agent: AgentOption = "") -> None:
 @register(lessons)
 def edit(given: Globals, number: NumberArgument, title: TitleOption = None, text: TextOption = None) -> None:
     """Change a lesson's title and text: those given, else in your editor. Works with and without a running daemon."""
-    from tenex.operations.lessons import StoredLessons, edit_lesson, unknown
-    from tenex.settings import resolve_paths
+    from tenex.operations.lessons import edit_lesson, unknown
 
-    old = next(
-        (
-            one
-            for one in StoredLessons(resolve_paths(given.settings()).conversations).all_lessons()
-            if one.number == number
-        ),
-        None,
-    )
+    old = next((lesson for lesson in _stored(given) if lesson.number == number), None)
     if old is None:
         raise unknown(number)
     if title is None and text is None:
@@ -91,6 +81,15 @@ def remove(given: Globals, number: NumberArgument) -> None:
     given.show({"removed": removed, "by": "daemon" if by_daemon else "command"}, text, note if by_daemon else "")
 
 
+def _stored(given: Globals) -> "Sequence[LessonLearned]":
+    """The lessons, the oldest first."""
+    from tenex.operations.lessons import read_lessons
+    from tenex.settings import resolve_paths
+
+    settings = given.settings()
+    return asyncio.run(read_lessons(settings.store, resolve_paths(settings).conversations)).all_lessons()
+
+
 def _carried_out(
     given: Globals, word: str, words: Mapping[str, Any], change: Callable[["DaemonJournal"], Awaitable[dict[str, Any]]]
 ) -> tuple[dict[str, Any], bool]:
@@ -99,18 +98,24 @@ def _carried_out(
     from tenex.settings import resolve_paths
     from tenex.store.daemon_journal import DaemonJournal
     from tenex.store.disk import Disk
+    from tenex.store.opening import open_conversations
 
     from .shared.daemon import ask_or_run
 
-    where = resolve_paths(given.settings())
+    settings = given.settings()
+    where = resolve_paths(settings)
 
     async def run() -> dict[str, Any]:
         disk = Disk()
-        journal = await DaemonJournal.open(where.conversations, disk, SystemClock())
+        clock = SystemClock()
         try:
-            return await change(journal)
+            async with open_conversations(settings.store, where.conversations, disk, clock) as conversations:
+                journal = await DaemonJournal.open(conversations.daemon_records(), clock)
+                try:
+                    return await change(journal)
+                finally:
+                    await journal.close()
         finally:
-            await journal.close()
             disk.close()
 
     return asyncio.run(ask_or_run(where, word, words, run, patience=PATIENCE, check="tenex agents lessons list"))

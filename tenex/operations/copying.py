@@ -6,8 +6,13 @@ from typing import Literal
 
 from tenex.core.errors import AppendFailed, StoreDamaged, StoreError
 from tenex.core.ids import ConversationId
+from tenex.log import get_logger
+from tenex.runtime.clock import SystemClock
 from tenex.store.contents import compare, digest
 from tenex.store.conversations import Conversations
+from tenex.store.daemon_journal import DaemonJournal, DaemonRecords
+
+log = get_logger(__name__)
 
 Outcome = Literal["copied", "same", "newer there"]
 
@@ -19,6 +24,8 @@ class Copied:
     outcomes: dict[ConversationId, Outcome] = field(default_factory=dict)
     faults: dict[ConversationId, str] = field(default_factory=dict)
     """Those that were not copied, each with the sentence why."""
+    lessons: int = 0
+    """How many the target did not have."""
 
     def count(self, outcome: Outcome) -> int:
         """How many have it."""
@@ -30,14 +37,33 @@ async def copy_all(
     target: Conversations,
     shown: Callable[[Sequence[ConversationId]], Iterable[ConversationId]] = iter,
 ) -> Copied:
-    """Copy every conversation; one that cannot be copied does not stop the others."""
+    """Copy every conversation, and what agents have learned; one that cannot be copied does not stop the others."""
     done = Copied()
     for name in shown(sorted(await source.lengths())):
         try:
             done.outcomes[name] = await copy_one(source, target, name)
         except (StoreError, AppendFailed) as fault:
             done.faults[name] = str(fault)
+    lessons = await DaemonJournal.open(target.daemon_records(), SystemClock())
+    try:
+        done.lessons = await adopt_lessons(source.daemon_records(), lessons)
+    finally:
+        await lessons.close()
     return done
+
+
+async def adopt_lessons(source: DaemonRecords, target: DaemonJournal) -> int:
+    """Add to a daemon's journal the lessons and profiles of another one that it never had; returns how many lessons.
+
+    A source that cannot be read is logged, and adds nothing; what cannot be written is added the next time.
+    """
+    book = DaemonJournal(source, SystemClock())
+    try:
+        await book.load()
+        return await target.adopt(book)
+    except (OSError, StoreError, AppendFailed) as fault:
+        log.error("daemon_journal.not_adopted", reason=str(fault))
+        return 0
 
 
 async def copy_one(source: Conversations, target: Conversations, conversation: ConversationId) -> Outcome:

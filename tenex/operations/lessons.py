@@ -1,26 +1,47 @@
 """Lessons for the command line: read beside a running daemon, removed by it or without one."""
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tenex.core.errors import UsageError
+from tenex.core.errors import InternalError, UsageError
+from tenex.core.record import Record
 from tenex.runtime.clock import SystemClock
-from tenex.store.daemon_journal import DAEMON, DaemonJournal, LessonLearned
+from tenex.store.daemon_journal import DaemonJournal, DaemonLines, DaemonRecords, LessonLearned
 from tenex.store.disk import Disk
-from tenex.store.journal_reader import NEWEST, peek
+from tenex.store.opening import open_conversations
 from tenex.tools.learn import LONGEST_LESSON, LONGEST_TITLE
 
 
-class StoredLessons(DaemonJournal):
-    """The lessons as they are on disk; adding one raises `InternalError`."""
+class _ReadOnly:
+    """The records of a store, of which only reading is possible (`store.daemon_journal.DaemonRecords`)."""
 
-    def __init__(self, root: Path) -> None:
-        super().__init__(root, Disk(), SystemClock())
-        self._disk.close()
-        with suppress(FileNotFoundError, NotADirectoryError):
-            for record in peek(self._path, DAEMON, NEWEST):
-                self._fold(record)
+    def __init__(self, records: DaemonRecords) -> None:
+        self.peek = records.peek
+
+    async def open(self) -> tuple[DaemonLines, list[Record]]:
+        """Refuse it.
+
+        Raises:
+            InternalError: always.
+        """
+        raise InternalError("these lessons are read beside a daemon, and cannot be changed")
+
+
+async def read_lessons(store: str, root: Path) -> DaemonJournal:
+    """The lessons of the setting `store`, or of the folder of conversations; changing one raises `InternalError`.
+
+    Raises:
+        StoreError: they cannot be read.
+    """
+    disk = Disk()
+    clock = SystemClock()
+    try:
+        async with open_conversations(store, root, disk, clock) as conversations:
+            book = DaemonJournal(_ReadOnly(conversations.daemon_records()), clock)
+            await book.load()
+            return book
+    finally:
+        disk.close()
 
 
 async def remove_lesson(book: DaemonJournal, number: object) -> dict[str, Any]:

@@ -49,7 +49,7 @@ from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
 from tenex.workflows.phases.decide import want_router
 
-from .lessons import StoredLessons
+from .lessons import read_lessons
 from .listed_tools import NOTHING_LISTED, ListedTools, listed_tools
 from .short_ids import conversation_of
 
@@ -144,7 +144,7 @@ async def load_readonly(
     ground = StaticContext(
         places=where,
         ring=_ReadOnlyKeyRing(where.keys, library),
-        book=StoredLessons(where.conversations),
+        book=await read_lessons(settings.store, where.conversations),
         workspace=Workspace(where.workspace),
         has_sandbox=await asyncio.to_thread(probe_bubblewrap),
         # models are built where the choice of tools depends on them, and need no key then

@@ -14,6 +14,7 @@ from tenex.core.ports import Journal
 from tenex.core.records import Record
 
 from .contents import Contents
+from .daemon_journal import DaemonRecords
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +90,9 @@ class Conversations(Protocol):
 
     async def put(self, conversation: ConversationId, there: Contents, wanted: Contents) -> None:
         """Continue a journal that is not open from what is there to what is wanted."""
+
+    def daemon_records(self) -> DaemonRecords:
+        """What belongs to no conversation: lessons, profiles, notices of failures."""
 
     async def close(self) -> None:
         """Close every journal that is open here."""

@@ -1,6 +1,8 @@
 """Beside the conversations, in `conversations/_daemon/journal.jsonl`: lessons, profiles, and words no journal holds.
 
-It rotates like any other journal: a start reads the newest file, which begins with a `DaemonSnapshot`.
+It rotates like any other journal: a start reads the newest file, which begins with a `DaemonSnapshot`. Daemons that
+share a database share it, too: each appends at the seq that it expects, and where another one was first it reads that
+and decides again.
 """
 
 import asyncio
@@ -9,10 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Self, TypeVar
+from typing import Final, Protocol, Self, TypeVar
 
 from tenex.core.config import LessonSubject, Role
-from tenex.core.errors import AppendFailed, StoreDamaged, TenexError
+from tenex.core.errors import AppendConflict, AppendFailed, StoreDamaged, StoreError, TenexError
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
 from tenex.core.ports import Clock, Notice
 from tenex.core.records import Record
@@ -34,6 +36,8 @@ LESSONS_KEPT: Final = 50
 KEYS_KEPT: Final = 2_000
 """Idempotency keys remembered: far more calls than can be in flight when a process stops, and 150 KB of a file."""
 
+TRIES: Final = 10
+"""How often a change is decided again: each time another daemon was first, and so has made its own."""
 
 ANSWERED_KEPT: Final = 1_000
 """Authors of direct messages whose last answer is remembered: all users, and the guests of some weeks."""
@@ -178,49 +182,166 @@ DAEMON: Final = Codec(
 )
 
 
-class DaemonJournal:
-    """The daemon's journal and what it adds up to.
+_Make = Callable[..., Record]
+"""Makes a record, given its `seq` and `at`."""
 
-    What changes it is durable when the call returns. It raises `AppendFailed` where the disk did not take it (the next
-    call reads the journal again), and `StoreDamaged` where the journal has become unreadable.
-    """
 
-    def __init__(self, root: Path, disk: Disk, clock: Clock) -> None:
-        """Start with an unread journal; use `open`."""
-        self._path = root / FOLDER / JOURNAL
-        self._disk = disk
-        self._clock = clock
-        self._turn = asyncio.Lock()
-        self._journal: FileJournal | None = None
-        self._clear()
+class DaemonLines(Protocol):
+    """A journal that is open, to be appended to; `FileJournal` says what its methods do."""
 
-    @classmethod
-    async def open(cls, root: Path, disk: Disk, clock: Clock) -> Self:
-        """Read the journal of a conversations' folder.
+    @property
+    def next_seq(self) -> int:
+        """The seq the next record must have."""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is time for a snapshot."""
+
+    async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
+        """Make records durable, all of them or none."""
+
+    async def rotate(self, snapshot: SnapshotRecord) -> bool:
+        """Go on after a snapshot; False where the snapshot is not of the last record."""
+
+    async def newer(self) -> list[Record]:
+        """What other daemons have appended since; the next record follows on that.
+
+        Raises:
+            AppendFailed: it cannot be read now.
+            StoreDamaged: it is not what we wrote.
+        """
+
+    async def close(self) -> None:
+        """Close it."""
+
+
+class DaemonRecords(Protocol):
+    """Where the records are: in a folder of one daemon, or in a database of several."""
+
+    async def open(self) -> tuple[DaemonLines, list[Record]]:
+        """The journal, and the records to fold.
 
         Raises:
             StoreDamaged: it holds what we did not write; nothing was changed.
-            AppendFailed: the disk does not let us read or repair it now.
+            AppendFailed: it cannot be read or repaired now.
         """
-        book = cls(root, disk, clock)
+
+    async def peek(self) -> list[Record]:
+        """What can be read of it; nothing is repaired.
+
+        Raises:
+            OSError: it is in a file, which cannot be read.
+            StoreError: it holds what we did not write, or cannot be reached.
+        """
+
+
+class _OwnJournal(FileJournal):
+    """A journal in a folder that is locked: no one else appends to it."""
+
+    async def newer(self) -> list[Record]:
+        return []
+
+
+class DaemonFolder:
+    """The records in a folder of conversations (`DaemonRecords`)."""
+
+    def __init__(self, root: Path, disk: Disk, clock: Clock) -> None:
+        self.path = root / FOLDER / JOURNAL
+        self._disk = disk
+        self._clock = clock
+
+    async def open(self) -> tuple[DaemonLines, list[Record]]:
+        """See `DaemonRecords`."""
+        remedy = "Move the file away to start without the lessons and profiles in it."
+        return await _OwnJournal.open(self.path, DAEMON, self._disk, self._clock, remedy)
+
+    async def peek(self) -> list[Record]:
+        """See `DaemonRecords`; none where there is no file."""
+        try:
+            return await self._disk.run(peek, self.path, DAEMON, NEWEST)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+
+class DaemonJournal:
+    """The daemon's journal and what it adds up to.
+
+    What changes it is durable when the call returns. It raises `AppendFailed` where the store did not take it (the next
+    call reads the journal again), and `StoreDamaged` where the journal has become unreadable.
+    """
+
+    def __init__(self, records: DaemonRecords, clock: Clock) -> None:
+        """Start with an unread journal; use `open`."""
+        self._records = records
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        self._journal: DaemonLines | None = None
+        self._clear()
+
+    @classmethod
+    async def open(cls, records: DaemonRecords, clock: Clock) -> Self:
+        """Read the journal.
+
+        Raises:
+            StoreDamaged: it holds what we did not write; nothing was changed.
+            AppendFailed: it cannot be read or repaired now.
+        """
+        book = cls(records, clock)
         await book._opened()
         return book
 
     @classmethod
-    async def begin(cls, root: Path, disk: Disk, clock: Clock) -> Self:
+    async def begin(cls, records: DaemonRecords, clock: Clock) -> Self:
         """As `open`, for a start: no conversation shall wait because lessons and profiles cannot be read or written.
 
         What can be read is known all the same; each record tries to open the journal again, and fails where it must.
         """
-        book = cls(root, disk, clock)
+        book = cls(records, clock)
         try:
             await book._opened()
         except (AppendFailed, StoreDamaged) as fault:
             log.error("daemon_journal.closed", reason=str(fault))
-            with suppress(OSError, StoreDamaged):
-                for record in await disk.run(peek, book._path, DAEMON, NEWEST):
-                    book._fold(record)
+            with suppress(OSError, StoreError):
+                await book.load()
         return book
+
+    async def load(self) -> None:
+        """Know what can be read, and nothing else, without opening the journal. Raises as `DaemonRecords.peek`."""
+        records = await self._records.peek()
+        self._clear()
+        for record in records:
+            self._fold(record)
+
+    async def follow(self) -> None:
+        """Know what other daemons have appended.
+
+        Raises:
+            AppendFailed: it cannot be read now.
+            StoreDamaged: it is not what we wrote.
+        """
+        async with self._turn:
+            await self._current()
+
+    async def adopt(self, other: "DaemonJournal") -> int:
+        """Add the lessons and profiles of another journal that this one never had; returns how many lessons.
+
+        A lesson keeps its time and its source, and gets a number of its own.
+        """
+        added = 0
+        for lesson in other.all_lessons():
+            added += await self._change(partial(self._adopted, lesson))
+        for profile in other._profiles.values():
+            last = self.profile(profile.pubkey, profile.kind)
+            if last is None or last.created_at < profile.created_at:
+                await self.published(
+                    profile.pubkey, profile.kind, profile.event_id, profile.content_hash, profile.created_at
+                )
+        return added
+
+    def _adopted(self, lesson: LessonLearned) -> _Make | None:
+        if lesson.key in self._keys:
+            return None
+        return lambda seq, at: replace(lesson, seq=seq, replaces=())  # noqa: ARG005 - it was learned at its own time
 
     def lessons(self, agent: str) -> tuple[LessonLearned, ...]:
         """The newest lessons that an agent is shown, oldest first: its own, and all that are about the workspace."""
@@ -237,20 +358,21 @@ class DaemonJournal:
 
     async def remove_lesson(self, seq: int) -> LessonLearned | None:
         """Remove a lesson durably and return it; None where there is none of that number."""
-        async with self._turn:
-            journal = await self._opened()
-            lesson = self._numbered(seq)
-            if lesson is not None:
-                await self._append(journal, partial(LessonRemoved, lesson=seq))
-            return lesson
+        removed: LessonLearned | None = None
+
+        def decide() -> _Make | None:
+            nonlocal removed
+            removed = self._numbered(seq)
+            return partial(LessonRemoved, lesson=seq) if removed is not None else None
+
+        await self._change(decide)
+        return removed
 
     async def edit_lesson(self, seq: int, title: str, text: str) -> LessonLearned | None:
         """Change the words of a lesson durably and return it as it is then; None where there is none of that number."""
-        async with self._turn:
-            journal = await self._opened()
-            if self._numbered(seq) is not None:
-                await self._append(journal, partial(LessonEdited, lesson=seq, title=title, text=text))
-            return self._numbered(seq)
+        edit = partial(LessonEdited, lesson=seq, title=title, text=text)
+        await self._change(lambda: edit if self._numbered(seq) is not None else None)
+        return self._numbered(seq)
 
     def _numbered(self, seq: int) -> LessonLearned | None:
         return next((one for one in self.all_lessons() if one.number == seq), None)
@@ -273,46 +395,46 @@ class DaemonJournal:
 
         `check` is called with what the agent is shown, in one step with the append: what it raises prevents that.
         """
-        async with self._turn:
-            journal = await self._opened()
-            if idempotency_key not in self._keys:
-                check(self.lessons(agent))
-                await self._append(
-                    journal,
-                    partial(
-                        LessonLearned,
-                        agent=Slug(agent),
-                        conversation=ConversationId(conversation_id),
-                        title=title,
-                        lesson=lesson,
-                        category=category,
-                        key=idempotency_key,
-                        author=author,
-                        role=role,
-                        about=about,
-                        replaces=tuple(replaces),
-                    ),
-                )
+        learned = partial(
+            LessonLearned,
+            agent=Slug(agent),
+            conversation=ConversationId(conversation_id),
+            title=title,
+            lesson=lesson,
+            category=category,
+            key=idempotency_key,
+            author=author,
+            role=role,
+            about=about,
+            replaces=tuple(replaces),
+        )
+
+        def decide() -> _Make | None:
+            if idempotency_key in self._keys:
+                return None
+            check(self.lessons(agent))
+            return learned
+
+        await self._change(decide)
 
     async def published(
         self, pubkey: PublicKey, kind: int, event_id: EventId, content_hash: str, created_at: int
     ) -> None:
         """Remember a replaceable event that went out; the same event again does nothing."""
-        async with self._turn:
-            journal = await self._opened()
+        published = partial(
+            ProfilePublished,
+            pubkey=pubkey,
+            kind=kind,
+            event_id=event_id,
+            content_hash=content_hash,
+            created_at=created_at,
+        )
+
+        def decide() -> _Make | None:
             last = self.profile(pubkey, kind)
-            if last is None or last.event_id != event_id:
-                await self._append(
-                    journal,
-                    partial(
-                        ProfilePublished,
-                        pubkey=pubkey,
-                        kind=kind,
-                        event_id=event_id,
-                        content_hash=content_hash,
-                        created_at=created_at,
-                    ),
-                )
+            return published if last is None or last.event_id != event_id else None
+
+        await self._change(decide)
 
     def open_notices(self) -> tuple[Notice, ...]:
         """The notices of all failures that are not over."""
@@ -320,17 +442,13 @@ class DaemonJournal:
 
     async def add_notice(self, notice: Notice) -> None:
         """Make a notice durable before it is sent; one for the same user and failure does nothing."""
-        async with self._turn:
-            journal = await self._opened()
-            if notice.key not in self._notices:
-                await self._append(journal, partial(FailureNotified, notice=notice))
+        notified = partial(FailureNotified, notice=notice)
+        await self._change(lambda: notified if notice.key not in self._notices else None)
 
     async def clear_notices(self, conversation: ConversationId) -> None:
         """Forget the notices of a conversation that works again."""
-        async with self._turn:
-            journal = await self._opened()
-            if any(key[0] == conversation for key in self._notices):
-                await self._append(journal, partial(FailureCleared, conversation=conversation))
+        cleared = partial(FailureCleared, conversation=conversation)
+        await self._change(lambda: cleared if any(key[0] == conversation for key in self._notices) else None)
 
     def answered(self) -> Mapping[PublicKey, DirectMessageAnswered]:
         """The last answer to direct messages of each author, oldest first; at most `ANSWERED_KEPT`."""
@@ -338,9 +456,7 @@ class DaemonJournal:
 
     async def add_answered(self, author: PublicKey, event_id: EventId) -> None:
         """Remember that a direct message is answered, before the answer is sent."""
-        async with self._turn:
-            journal = await self._opened()
-            await self._append(journal, partial(DirectMessageAnswered, author=author, event_id=event_id))
+        await self._change(lambda: partial(DirectMessageAnswered, author=author, event_id=event_id))
 
     def unread_answered(self) -> Mapping[PublicKey, UnreadAnswered]:
         """The last answer to an event of a kind that is not read, of each author; at most `ANSWERED_KEPT`."""
@@ -348,9 +464,7 @@ class DaemonJournal:
 
     async def add_unread_answered(self, author: PublicKey, event_id: EventId) -> None:
         """Remember that such an event is answered, before the answer is sent."""
-        async with self._turn:
-            journal = await self._opened()
-            await self._append(journal, partial(UnreadAnswered, author=author, event_id=event_id))
+        await self._change(lambda: partial(UnreadAnswered, author=author, event_id=event_id))
 
     def models(self) -> Mapping[Slug, ModelChosen]:
         """The newest choice of a model for each agent."""
@@ -389,17 +503,44 @@ class DaemonJournal:
             if journal is not None:
                 await journal.close()
 
-    async def _opened(self) -> FileJournal:
-        """The journal, read again if it is not open: after a failed append only the disk knows its content."""
+    async def _opened(self) -> DaemonLines:
+        """The journal, read again if it is not open: after a failed append only the store knows its content."""
         if self._journal is None:
-            remedy = "Move the file away to start without the lessons and profiles in it."
-            self._journal, records = await FileJournal.open(self._path, DAEMON, self._disk, self._clock, remedy)
+            self._journal, records = await self._records.open()
             self._clear()
             for record in records:
                 self._fold(record)
         return self._journal
 
-    async def _append(self, journal: FileJournal, make: Callable[..., Record]) -> None:
+    async def _current(self) -> DaemonLines:
+        """The journal, with what others have appended to it by now."""
+        journal = await self._opened()
+        for record in await journal.newer():
+            self._fold(record)
+        return journal
+
+    async def _change(self, decide: Callable[[], _Make | None]) -> bool:
+        """Append the record that is decided on, if any; it is decided again where another daemon was first.
+
+        Returns whether there was one.
+        """
+        async with self._turn:
+            for is_last in (*[False] * TRIES, True):
+                journal = await self._current()
+                make = decide()
+                if make is None:
+                    return False
+                try:
+                    await self._append(journal, make)
+                except AppendConflict as fault:
+                    if is_last:
+                        raise
+                    log.info("daemon_journal.read_again", reason=str(fault))
+                else:
+                    break
+            return True
+
+    async def _append(self, journal: DaemonLines, make: _Make) -> None:
         record = make(seq=journal.next_seq, at=self._clock.now())
         try:
             await journal.append([[record]])
@@ -414,7 +555,7 @@ class DaemonJournal:
         if journal.is_long:
             await self._rotate(journal)
 
-    async def _rotate(self, journal: FileJournal) -> None:
+    async def _rotate(self, journal: DaemonLines) -> None:
         """Go on in a new file; a failure only means that the present one is used on."""
         snapshot = DaemonSnapshot(
             seq=journal.next_seq - 1,

@@ -23,6 +23,7 @@ from tenex.log import get_logger
 from . import atomic, segments
 from .contents import Contents, read_contents, write_contents
 from .conversations import Worker
+from .daemon_journal import DaemonFolder
 from .disk import Disk
 from .format import CONVERSATION
 from .journal import FILE_BYTES, FileJournal
@@ -230,6 +231,10 @@ class ConversationFolder:
             await self._disk.run(write_contents, path, there, wanted)
         except OSError as fault:
             raise StoreError(f"{path} cannot be written: {fault.strerror}. Free some space, and try again.") from fault
+
+    def daemon_records(self) -> DaemonFolder:
+        """What belongs to no conversation: lessons, profiles, notices of failures."""
+        return DaemonFolder(self.root, self._disk, self._clock)
 
     async def close(self) -> None:
         """Close every journal that is open here."""

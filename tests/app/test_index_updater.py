@@ -15,7 +15,7 @@ from tenex.core.config import Role
 from tenex.core.conversation import new_conversation
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.runtime.clock import SystemClock
-from tenex.store.daemon_journal import DaemonJournal
+from tenex.store.daemon_journal import DaemonFolder, DaemonJournal
 from tenex.store.disk import Disk
 from tenex.store.index import Index
 from tenex.store.index_row import News
@@ -142,7 +142,7 @@ async def test_a_conversation_is_followed_from_its_earliest_message(
     tmp_path: Path, index: Index, folder: ConversationFolder, after: list[r.Record], since: int | None
 ) -> None:
     disk = Disk()
-    book = await DaemonJournal.open(tmp_path / "conversations", disk, SystemClock())
+    book = await DaemonJournal.open(DaemonFolder(tmp_path / "conversations", disk, SystemClock()), SystemClock())
     followed: list[tuple[str, int | None]] = []
     listener: Any = SimpleNamespace(follow=lambda root, since=None: followed.append((root, since)))
     keeper = IndexUpdater(folder, index, book, listener, Slug("project-manager"), spawn=lambda *_: None)

@@ -12,7 +12,7 @@ from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS, Identity
 from tenex.runtime.clock import SystemClock
-from tenex.store.daemon_journal import DaemonJournal
+from tenex.store.daemon_journal import DaemonFolder, DaemonJournal
 from tenex.store.disk import Disk
 from tests.fakes.faultrelay import FaultRelay
 
@@ -28,7 +28,7 @@ def identity(key: SecretKey, name: str) -> Identity:
 @pytest.fixture
 async def book(tmp_path: Path) -> AsyncIterator[DaemonJournal]:
     disk = Disk()
-    book = await DaemonJournal.open(tmp_path, disk, SystemClock())
+    book = await DaemonJournal.open(DaemonFolder(tmp_path, disk, SystemClock()), SystemClock())
     yield book
     await book.close()
     disk.close()

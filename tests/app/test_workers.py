@@ -26,10 +26,14 @@ class Others:
         self.handed_over = 0
         self.taken: list[ConversationId] = []
         self.shared: list[int] = []
+        self.followed = 0
 
     def watch(self) -> WorkerWatch:
         parts: Any = self
-        return WorkerWatch(parts, parts, parts, lambda _: None, self.shared.append)
+        return WorkerWatch(parts, parts, parts, lambda _: None, self.shared.append, self.follow)
+
+    async def follow(self) -> None:
+        self.followed += 1
 
     async def changes(self, *, is_full: bool) -> list[Change]:
         self.is_full.append(is_full)

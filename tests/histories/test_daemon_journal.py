@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tenex.core.ids import PublicKey
 from tenex.store import segments
-from tenex.store.daemon_journal import DAEMON, FOLDER, DaemonJournal, DaemonSnapshot
+from tenex.store.daemon_journal import DAEMON, FOLDER, DaemonFolder, DaemonJournal, DaemonSnapshot
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import JOURNAL, peek
 from tests.store.kit import StillClock
@@ -30,7 +30,7 @@ async def test_it_keeps_its_state(tmp_path: Path) -> None:
     shutil.copytree(BOOK, tmp_path, dirs_exist_ok=True)
     disk = Disk()
     try:
-        book = await DaemonJournal.open(tmp_path, disk, StillClock())
+        book = await DaemonJournal.open(DaemonFolder(tmp_path, disk, StillClock()), StillClock())
         await book.record("executor", book.lessons("executor")[0].conversation, "", "said before", "", "key-3")
         await book.close()
     finally:

@@ -131,6 +131,12 @@ async def test_commands_read_what_is_in_the_database(shared: SharedFolder, tmp_p
         assert (row["id"], row["status"]) == (name, "ended")
     shown = await shared.facts("conversations", "show", name[:12])
     assert shown == shared.view(name)
+    lesson, *_ = await shared.facts("agents", "lessons", "list")
+    assert lesson["conversation"] == name
+    assert not (shared.data / "conversations" / "_daemon").exists()
+    removed = await shared.facts("agents", "lessons", "remove", lesson["number"])
+    assert removed == {"removed": lesson, "by": "command"}
+    assert lesson not in await shared.facts("agents", "lessons", "list")
     (verdict,) = await shared.facts("conversations", "verify")
     assert (verdict["ok"], verdict["records"], verdict["remarks"]) == (True, len(shared.records(name)), [])
     replayed = await shared.facts("conversations", "replay", name[:12], "--to", "2")
@@ -160,6 +166,8 @@ async def test_files_are_copied_to_a_database_and_back_to_the_byte(tmp_path: Pat
     async with daemon(folder):
         name = await folder.write(REQUEST)
         await folder.until(name, "ended")
+    lessons = await folder.facts("agents", "lessons", "list")
+    assert lessons
     before = {path.name: path.read_bytes() for path in folder.conversation(name).glob("journal*.jsonl")}
     data = ("--data", folder.data)
     folder.file.write_text(f"store = {json.dumps(store)}\n{folder.file.read_text()}")
@@ -171,6 +179,7 @@ async def test_files_are_copied_to_a_database_and_back_to_the_byte(tmp_path: Pat
         "copied": 1,
         "same": 0,
         "newer there": 0,
+        "lessons": len(lessons),
         "faults": {},
     }
     assert (await folder.facts("conversations", "copy", "--to", store))["same"] == 1

@@ -11,7 +11,7 @@ from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
 from tenex.core.ports import Notice
 from tenex.store import daemon_journal, journal, segments
-from tenex.store.daemon_journal import DaemonJournal
+from tenex.store.daemon_journal import DaemonFolder, DaemonJournal
 from tenex.store.disk import Disk
 
 from .kit import CONVERSATION_ID, StillClock, cancel_writing, fails
@@ -21,7 +21,7 @@ FILE = "_daemon/journal.jsonl"
 
 
 async def opened(root: Path, disk: Disk) -> DaemonJournal:
-    return await DaemonJournal.open(root, disk, StillClock())
+    return await DaemonJournal.open(DaemonFolder(root, disk, StillClock()), StillClock())
 
 
 async def learn(store: DaemonJournal, *keys: str, agent: str = "executor") -> None:
@@ -91,7 +91,7 @@ async def test_a_start_continues_without_a_damaged_journal(
     path.write_bytes(b"x" + good)
     with pytest.raises(StoreDamaged, match="Move the file away to start without"):
         await opened(tmp_path, disk)
-    begun = await DaemonJournal.begin(tmp_path, disk, StillClock())
+    begun = await DaemonJournal.begin(DaemonFolder(tmp_path, disk, StillClock()), StillClock())
     assert learned(begun) == []
     with pytest.raises(StoreDamaged):
         await learn(begun, "3")
@@ -100,7 +100,7 @@ async def test_a_start_continues_without_a_damaged_journal(
     other = Disk()
     with monkeypatch.context() as patch:  # a full disk: they can be read, though nothing can be written
         patch.setattr("tenex.store.atomic.replace", fails(errno.ENOSPC))
-        full = await DaemonJournal.begin(tmp_path, other, StillClock())
+        full = await DaemonJournal.begin(DaemonFolder(tmp_path, other, StillClock()), StillClock())
         with pytest.raises(AppendFailed):
             await learn(full, "3")
     assert learned(full) == ["1", "2"]

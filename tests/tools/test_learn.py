@@ -10,7 +10,7 @@ from tenex.core.config import LessonSubject, Role
 from tenex.core.ids import PublicKey
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
-from tenex.store.daemon_journal import DaemonJournal
+from tenex.store.daemon_journal import DaemonFolder, DaemonJournal
 from tenex.store.disk import Disk
 from tenex.tools.dependencies import ToolDependencies
 from tenex.tools.sandbox import RunPolicy
@@ -62,7 +62,7 @@ async def test_what_teaches_nothing_is_refused(
 
 
 async def journal_and_tools(root: Path) -> tuple[DaemonJournal, Bench]:
-    journal = await DaemonJournal.open(root, Disk(), StillClock())
+    journal = await DaemonJournal.open(DaemonFolder(root, Disk(), StillClock()), StillClock())
     dependencies = ToolDependencies(workspace=Workspace(root), lessons=journal, check=RunPolicy.UNSANDBOXED)
     return journal, Bench(standard_tools(dependencies))
 

@@ -35,6 +35,7 @@ from tenex.store.journal_reader import NEWEST, UPGRADE, VIEW, covered_by, note_l
 from tenex.store.repository import misnamed, path_in, rotate_if_long
 
 from . import leases
+from .daemon_records import PostgresDaemonRecords
 from .database import READING, Connection, Database, Unavailable, faults_of
 from .journal import PostgresJournal
 from .leases import Lease, Leases, Taken
@@ -491,6 +492,10 @@ class PostgresConversations:
             raise StoreDamaged(f"{self._place(conversation)} {what}. Nothing was changed. {REMEDY}") from fault
         finally:
             await self._leases.give_back(lease)
+
+    def daemon_records(self) -> PostgresDaemonRecords:
+        """What belongs to no conversation: lessons, profiles, notices of failures. All daemons share it."""
+        return PostgresDaemonRecords(self._database, self._disk)
 
     async def close(self) -> None:
         """Close every journal that is open here."""
