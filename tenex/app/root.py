@@ -1,6 +1,7 @@
 """The composition root: the one place that knows every part, in the order in which they are assembled."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -89,7 +90,7 @@ from .telemetry import make_meter, open_port, open_spans
 from .typing_indicators import TypingIndicators, project_status
 from .unread_kinds import UnreadKinds
 from .watch_stream import WatchStream
-from .workers import WorkerWatch
+from .workers import WorkerWatch, WorkspaceShare
 
 MCP_SERVERS_START: Final = 5.0
 """Seconds a start and a reload wait for MCP servers, so that work finds their tools; most need less than one."""
@@ -287,7 +288,11 @@ class Application:
         if self.shared is not None:
             await self.shared.claim(self.first.project.public)
             await adopt_lessons(self._files.daemon_records(), self.daemon_journal)
+            await self.shared.join()
         self.current = LiveConfiguration(self.first)
+        self.workspace_share = (
+            WorkspaceShare(self.shared, self.current.policy, time.monotonic) if self.shared is not None else None
+        )
         self.stack.push_async_callback(self.current.close)
 
     def _build_relays(self) -> None:
@@ -428,6 +433,7 @@ class Application:
                 spawn=self.spawn,
                 observers=self.observers,
                 take_message=self._take_message if self.shared is not None else None,
+                is_for_another=self.workspace_share.is_for_another if self.workspace_share is not None else None,
                 quotations=QuotationFinder(
                     PastMessages(self.index, self.folder), self.index, self.pool, self.keys, self.profiles.names, clock
                 ),
@@ -476,8 +482,17 @@ class Application:
 
         shared.lost = self.coordinator.lose
         shared.renewed = self.coordinator.reconsider
-        follow = self.daemon_journal.follow
-        return WorkerWatch(shared, self.index, self.coordinator, on_row, self.current.share, follow)
+        shared.workspace_lost = self.coordinator.lose_for_another
+        assert self.workspace_share is not None
+        return WorkerWatch(
+            shared,
+            self.index,
+            self.coordinator,
+            on_row,
+            self.current.share,
+            self.daemon_journal.follow,
+            self.workspace_share,
+        )
 
     async def _catch_up(self, shown: Shown) -> None:
         """Bring the index up to date, and subscribe from where the relays were left."""

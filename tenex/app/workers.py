@@ -1,14 +1,20 @@
 """Several daemons over one store: follows what the others append, and takes over what they leave.
 
-A worker that is drained takes nothing, and leaves to the others what comes to rest.
+A worker that is drained takes nothing, and leaves to the others what comes to rest. Agents use files at one worker
+alone, which has the workspace: the others leave to it every conversation in which an agent is about to.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from tenex.core.config import Policy
+from tenex.core.conversation import Conversation
+from tenex.core.effects import KindEffect
 from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import ConversationId
+from tenex.core.kind import all_kinds
+from tenex.core.permissions import uses_workspace
 from tenex.log import get_logger
 from tenex.runtime.coordinator import ConversationCoordinator
 from tenex.store.conversations import Change, SharedConversations
@@ -19,8 +25,52 @@ log = get_logger(__name__)
 
 FULL: Final = 300
 """Every so many looks all conversations are looked at: what was free when no one could take it is taken then."""
+LEFT: Final = 20.0
+"""Seconds for which a conversation is left to the worker with the workspace, before it is looked at again."""
 EVERY: Final = 1.0
 """Seconds between two looks. No one waits for them: each daemon receives messages from the relays by itself."""
+
+
+class WorkspaceShare:
+    """Decides which conversations are for the worker that has the workspace."""
+
+    def __init__(self, store: SharedConversations, policy: Callable[[], Policy], now: Callable[[], float]) -> None:
+        """Leave nothing yet; `now` gives seconds."""
+        self._store = store
+        self._policy = policy
+        self._now = now
+        self._left: dict[ConversationId, float] = {}
+        """When each was last seen to be for another worker."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this worker has the workspace."""
+        return self._store.has_workspace
+
+    def is_for_another(self, conversation: Conversation) -> bool:
+        """Whether an agent is about to use files, which it may not do here."""
+        is_for_another = not self.is_here and needs_workspace(conversation, self._policy())
+        if is_for_another:
+            self._left[conversation.id] = self._now()
+        return is_for_another
+
+    def is_left(self, conversation: ConversationId) -> bool:
+        """Whether it was seen to be for another worker just now."""
+        since = self._now() - LEFT
+        self._left = {name: at for name, at in self._left.items() if at > since}
+        return not self.is_here and conversation in self._left
+
+
+def needs_workspace(conversation: Conversation, policy: Policy) -> bool:
+    """Whether something that is under way may use files or run programs: an agent's turn, a node, or `/undo`."""
+    undo = conversation.work.undo
+    if undo is not None and undo.is_open:
+        return True
+    for run in conversation.work.runs.values():
+        agent = policy.roster.get(run.agent)
+        if agent is None or uses_workspace(agent, run.phase, policy):
+            return True
+    return any(isinstance(effect, KindEffect) for kind in all_kinds() for effect in kind.effects(conversation))
 
 
 class WorkerWatch:
@@ -34,6 +84,7 @@ class WorkerWatch:
         on_row: Callable[[Row], None],
         on_daemons: Callable[[int], None],
         follow: Callable[[], Awaitable[None]],
+        workspace: WorkspaceShare,
         every: float = EVERY,
     ) -> None:
         """Look at nothing yet.
@@ -45,6 +96,7 @@ class WorkerWatch:
             on_row: called with each row that another daemon has changed.
             on_daemons: called with how many daemons there are, when that has changed.
             follow: reads what others have learned, before anything is taken over.
+            workspace: names what is for another worker.
             every: seconds between two looks.
         """
         self._store = store
@@ -53,6 +105,8 @@ class WorkerWatch:
         self._on_row = on_row
         self._on_daemons = on_daemons
         self._follow = follow
+        self._workspace = workspace
+        self._had_workspace = workspace.is_here
         self._daemons = 1
         self._looks = 0
         """Since all were looked at."""
@@ -79,6 +133,9 @@ class WorkerWatch:
             AppendFailed: likewise, when lessons are read.
         """
         await self._follow()
+        if self._workspace.is_here and not self._had_workspace:
+            self._looks = FULL  # what others have left is for this worker now
+        self._had_workspace = self._workspace.is_here
         is_full = self._looks >= FULL and not self._store.drains
         changes = await self._store.changes(is_full=is_full)
         self._looks = 0 if is_full else self._looks + 1
@@ -92,7 +149,7 @@ class WorkerWatch:
             self._coordinator.hand_over()
             self._looks = FULL  # once it takes conversations again
             return
-        free = [change.id for change in changes if change.is_free]
+        free = [change.id for change in changes if change.is_free and not self._workspace.is_left(change.id)]
         taken = self._coordinator.take_over(free, self._unfinished, self._index.has_event)
         for conversation in taken:
             log.info("conversation.taken_over", conversation=conversation)

@@ -260,6 +260,8 @@ def _workers(workers: list[dict[str, Any]]) -> Iterator[str]:
         parts = [count(worker["conversations"], "conversation")]
         if worker["state"] == "silent":
             parts.append(f"last seen {duration(worker['unseen'])} ago")
+        if worker["hasWorkspace"]:
+            parts.append("has the workspace")
         if worker["isOwn"]:
             parts.append("of this data folder")
         yield f"  {_mark(worker['state'])}{worker['name']}  {', '.join(parts)}"

@@ -1,12 +1,15 @@
 """What the phase permits an agent to use, and which user may decide what."""
 
 from enum import StrEnum
-from typing import assert_never
+from typing import Final, assert_never
 
 from tenex.core.config import Agent, AgentKind, GateRules, Policy, Role, ToolRule
 from tenex.core.ids import PublicKey
 from tenex.core.phases import PHASES, Access, Phase
 from tenex.core.state import State
+from tenex.core.tool_names import server_of
+
+_IN_WORKSPACE: Final = frozenset({Access.READ, Access.CHANGE, Access.RUN})
 
 
 def may_use(tool: ToolRule, phase: Phase, agent: Agent) -> bool:
@@ -18,6 +21,13 @@ def may_use(tool: ToolRule, phase: Phase, agent: Agent) -> bool:
     if tool.access is Access.SPEAK:
         return PHASES[phase].may_ask or tool.name == "complete"
     return tool.access is Access.LEARN or agent.has_tool(tool.name) or tool.name in agent.methods
+
+
+def uses_workspace(agent: Agent, phase: Phase, policy: Policy) -> bool:
+    """Whether an agent is offered a tool in a phase that reads or changes files, or runs programs."""
+    is_served = bool(PHASES[phase].access & _IN_WORKSPACE) and any(server_of(name) for name in agent.tools)
+    rules = policy.tools_of(agent).values()
+    return is_served or any(rule.access in _IN_WORKSPACE and may_use(rule, phase, agent) for rule in rules)
 
 
 class Decision(StrEnum):

@@ -6,7 +6,8 @@
      "signers": [{"name", "npub", "relays", "state", "why", "waiting"}], of keys that remote signers hold,
      "mcp": [{"name", "state", "why", "tools", "protocol", "starts", "losses", "calls", "failures"}],
      "web": {"state", "address", "why", "starts", "losses"}, only with `web.enabled`,
-     "workers": [{"name", "state", "version", "seconds", "unseen", "conversations", "isOwn"}], with a shared store,
+     "workers": [{"name", "state", "version", "seconds", "unseen", "conversations", "isOwn",
+                   "hasWorkspace"}], with a shared store,
      "conversations": {"counts": {kind: n}, "open": [...], "waiting": [...], "suspended": [...], "quarantined": [...]}}
 
 Names are spelled as in `conversation.json`; times are ISO 8601 in UTC, ages in seconds.
@@ -339,6 +340,7 @@ def worker_json(worker: Worker) -> dict[str, Any]:
         "unseen": worker.unseen,
         "conversations": worker.conversations,
         "isOwn": worker.is_own,
+        "hasWorkspace": worker.has_workspace,
     }
 
 

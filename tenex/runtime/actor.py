@@ -9,7 +9,8 @@ these are cancelled and the actor is suspended: it shows no state, keeps its sig
 read the journal again.
 
 Where several workers share a store, an actor whose conversation another one may write cancels all work and ends; its
-messages wait in `undeliverable`, for the case that this worker writes the conversation again.
+messages wait in `undeliverable`, for the case that this worker writes the conversation again. One that needs what only
+another worker has starts nothing, ends when what runs has ended, and is opened there.
 """
 
 import asyncio
@@ -90,6 +91,8 @@ class ActorDependencies:
     """What loads pictures; None: they are not loaded."""
     take_message: Callable[[MessageReceived, ConversationId], Awaitable[bool]] | None = None
     """Whether a message is this conversation's, where several workers choose one for it: else it is handed on there."""
+    is_for_another: Callable[[Conversation], bool] | None = None
+    """Whether another worker has to go on, where several share a store: it has what the conversation needs."""
     views_due: set[ConversationId] = field(default_factory=set)
     """Conversations whose readable view is scheduled."""
 
@@ -435,6 +438,10 @@ class ConversationActor:
             await self._flush(self._state)
             await self._view.write_now(self._state)
             return True
+        if self._is_for_another() and not self._reconciler.busy:
+            await self._flush(self._state)
+            await self._view.write_now(self._state)
+            raise HeldElsewhere("another worker has the workspace, which an agent needs now")
         try:
             async with asyncio.timeout(DELIVERY_FLUSH if self._deferred else self._deps.idle):
                 await self._wakeup.wait()
@@ -515,7 +522,12 @@ class ConversationActor:
         return True
 
     def _may_start(self) -> bool:
-        return not self._is_lost and self._journal is not None and self._journal.may_start
+        is_held = not self._is_lost and self._journal is not None and self._journal.may_start
+        return is_held and not self._is_for_another()
+
+    def _is_for_another(self) -> bool:
+        ask = self._deps.is_for_another
+        return ask is not None and self._state is not None and ask(self._state)
 
     def _prepare(self, effect: Effect) -> Task:
         assert self._state is not None

@@ -85,6 +85,13 @@ class ConversationCoordinator:
         if conversation in self._actors:
             self._actors[conversation].lose()
 
+    def lose_for_another(self) -> None:
+        """Cancel all work of conversations for which another worker has, or gets, what they need."""
+        ask = self._deps.is_for_another
+        for actor in self:
+            if ask is not None and actor.conversation is not None and ask(actor.conversation):
+                actor.lose()
+
     def reconsider(self, conversation: ConversationId) -> None:
         """Start what may start again after a time in which nothing could."""
         if conversation in self._actors:

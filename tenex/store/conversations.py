@@ -38,6 +38,8 @@ class Worker:
     """That it writes."""
     is_own: bool
     """It is that of our folder."""
+    has_workspace: bool
+    """Agents use files there, and at no other one."""
 
 
 class Conversations(Protocol):
@@ -118,6 +120,13 @@ class SharedConversations(Conversations, Protocol):
     happened: Callable[[Literal["lease_lost", "append_conflict", "takeover"], float], None]
     """Called with what happens to leases and appends; of a takeover with the seconds since the last renewal."""
 
+    workspace_lost: Callable[[], None]
+    """Called when agents may no longer use files here, though this worker did not give that up."""
+
+    @property
+    def has_workspace(self) -> bool:
+        """Whether agents may use files here: one worker at a time has the workspace of the project."""
+
     @property
     def drains(self) -> bool:
         """Whether this worker is to take nothing more."""
@@ -146,6 +155,13 @@ class SharedConversations(Conversations, Protocol):
 
     async def faults(self) -> tuple[list[str], list[str]]:
         """Why the store would lose what is written to it, and what else deserves attention."""
+
+    async def join(self) -> None:
+        """Be listed as a worker, and have the workspace where no other one has it.
+
+        Raises:
+            StoreError: the store cannot be used now.
+        """
 
     async def keep_leases(self) -> None:
         """Renew the leases of open journals until cancelled."""

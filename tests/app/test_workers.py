@@ -1,11 +1,19 @@
 """What a daemon does with what it sees of the others: index it, take it over, share limits with them, or leave it."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from tenex.app.workers import FULL, WorkerWatch
+import pytest
+
+from tenex.app.workers import FULL, LEFT, WorkerWatch, WorkspaceShare, needs_workspace
+from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.ids import ConversationId
+from tenex.core.phases import Phase
+from tenex.core.work.state import Work
 from tenex.store.conversations import Change
+from tests.fakes.scenario import ID, policy
+from tests.store.kit import longest_scenario
 
 ONE = ConversationId("1" * 64)
 TWO = ConversationId("2" * 64)
@@ -27,10 +35,14 @@ class Others:
         self.taken: list[ConversationId] = []
         self.shared: list[int] = []
         self.followed = 0
+        self.has_workspace = True
+        self.now = 100.0
+        parts: Any = self
+        self.share = WorkspaceShare(parts, policy, lambda: self.now)
 
     def watch(self) -> WorkerWatch:
         parts: Any = self
-        return WorkerWatch(parts, parts, parts, lambda _: None, self.shared.append, self.follow)
+        return WorkerWatch(parts, parts, parts, lambda _: None, self.shared.append, self.follow, self.share)
 
     async def follow(self) -> None:
         self.followed += 1
@@ -99,3 +111,46 @@ async def test_the_limits_of_providers_are_shared_again_when_a_daemon_comes_or_g
         others.daemons = daemons
         await watch.look()
     assert others.shared == [3, 2]
+
+
+async def test_what_needs_files_is_left_to_the_worker_that_has_them_and_looked_at_again_later() -> None:
+    others = Others()
+    watch = others.watch()
+    working = in_phase(Phase.EXECUTE)
+    others.changed = [Change(id=working.id, bytes=10, is_free=True)]
+    assert not others.share.is_for_another(working), "it has the workspace"
+    others.has_workspace = False
+    assert not others.share.is_for_another(in_phase(Phase.CHAT))
+    await watch.look()
+    assert others.taken == [working.id], "it cannot know before it has read it"
+    assert others.share.is_for_another(working)
+    await watch.look()
+    others.now += LEFT + 1
+    await watch.look()
+    assert len(others.taken) == 2, "left for a while, and then tried again"
+    assert others.share.is_for_another(working)
+    others.has_workspace = True
+    await watch.look()
+    assert len(others.taken) == 3, "at once where it gets the workspace"
+    assert others.is_full[-1]
+
+
+@pytest.mark.parametrize(
+    ("phase", "uses"), [(Phase.CHAT, False), (Phase.PLAN, True), (Phase.EXECUTE, True), (Phase.REFLECTION, False)]
+)
+def test_the_workspace_is_needed_where_an_agent_is_offered_tools_for_files(phase: Phase, uses: bool) -> None:
+    there = in_phase(phase)
+    assert there.work.runs
+    assert needs_workspace(there, policy()) == uses
+    assert not needs_workspace(replace(there, work=Work()), policy())
+    assert needs_workspace(there, replace(policy(), roster={})), "of an agent that is gone nothing is known"
+
+
+def in_phase(phase: Phase) -> Conversation:
+    """A conversation in which an agent is at work in a phase."""
+    state = new_conversation(ID)
+    for record in (record for decision in longest_scenario().journal for record in decision):
+        state.apply(record)
+        if state.work.runs and all(run.phase is phase for run in state.work.runs.values()):
+            return state
+    raise AssertionError(phase)

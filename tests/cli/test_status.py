@@ -51,7 +51,9 @@ WORKER = {
     "unseen": 2,
     "conversations": 1,
     "isOwn": True,
+    "hasWorkspace": True,
 }
+SILENT = {**WORKER, "name": "b:/c", "state": "silent", "unseen": 180, "isOwn": False, "hasWorkspace": False}
 STOPPED = {"process": None, "relays": None, "models": None, "fault": "process 9 holds it"}
 
 
@@ -64,10 +66,15 @@ STOPPED = {"process": None, "relays": None, "models": None, "fault": "process 9 
         ({}, "relays         0 of 0 connected\nmodels         no conversation on hold\n"),
         ({"disk": {"fault": "/data: gone"}}, "(/data: gone)"),
         (
-            {"workers": [WORKER, {**WORKER, "name": "b:/c", "state": "silent", "unseen": 180, "isOwn": False}]},
+            {
+                "workers": [
+                    WORKER,
+                    SILENT,
+                ]
+            },
             (
                 "workers        1 of 2 running\n"
-                "  running     a:/b  1 conversation, of this data folder\n"
+                "  running     a:/b  1 conversation, has the workspace, of this data folder\n"
                 "  SILENT      b:/c  1 conversation, last seen 3 min ago\n"
             ),
         ),

@@ -302,6 +302,38 @@ async def test_a_worker_that_is_drained_finishes_what_runs_and_leaves_the_rest_t
     assert sorted(event["id"] for event in await first.sent()) == sorted(sent)
 
 
+async def test_agents_use_files_at_one_worker_and_the_next_one_knows_what_they_learned(
+    two: tuple[SharedFolder, SharedFolder],
+) -> None:
+    """The worker without the workspace begins a conversation, and leaves it to the other before an agent works."""
+    first, second = two
+    async with ordered(first, is_shared=True) as one, ordered(second, is_shared=True) as other:
+        one.signal(signal.SIGSTOP)
+        try:
+            name = await first.write(REQUEST)
+            await other.until("conversation.held_elsewhere")
+        finally:
+            one.signal(signal.SIGCONT)
+        await first.until(name, "ended")
+        assert (first.workspace / "hello.py").exists()
+        status = await second.facts("status")
+        assert {worker["isOwn"]: worker["hasWorkspace"] for worker in status["workers"]} == {False: True, True: False}
+        assert await one.stop() == 0
+        later = await second.write("Create more.py that prints more")
+        await second.until(later, "ended")
+        assert (second.workspace / "more.py").exists()
+        assert not (second.workspace / "hello.py").exists()
+        assert await other.stop() == 0
+        assert not [*one.errors, *other.errors], one.stderr + other.stderr
+    tokens = second.rows(f"select distinct token from tenex_records where conversation = '{name}'")
+    assert len(tokens) == 2, "begun by one, and gone on with by the other"
+    prompts = [str(record) for record in of_kind(second.records(later), r.RunStarted)]
+    learned = await second.facts("agents", "lessons", "list")
+    of_first = [lesson["lesson"] for lesson in learned if lesson["conversation"] == name]
+    assert of_first
+    assert all(any(lesson[:40] in prompt for prompt in prompts) for lesson in of_first)
+
+
 async def test_a_chat_in_direct_messages_goes_on_at_the_other_worker(two: tuple[SharedFolder, SharedFolder]) -> None:
     """Both open every wrap. One is killed, and the other one knows by its index whose the next message is."""
     first, second = two

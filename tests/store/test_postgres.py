@@ -306,6 +306,60 @@ async def test_a_worker_that_starts_again_takes_its_conversations_at_once(worker
 
 
 @pytest.mark.soak
+def have_it(*stores: PostgresConversations) -> list[bool]:
+    return [store.has_workspace for store in stores]
+
+
+async def test_one_worker_has_the_workspace_until_it_stops_or_has_been_silent_for_too_long(workers: Workers) -> None:
+    one = await workers("one")
+    stops = AsyncExitStack()
+    two = await stops.enter_async_context(
+        PostgresConversations.connected(
+            workers.url, workers.place / "two", workers.disk, StillClock(), lease=60, worker="two"
+        )
+    )
+    for store in (one, two, one):
+        await store.join()
+    assert have_it(one, two) == [True, False]
+    assert [(worker.name, worker.has_workspace) for worker in await two.workers()] == [("one", True), ("two", False)]
+    lost: list[str] = []
+    one.workspace_lost = lambda: lost.append("one")
+    await asyncio.sleep(LEASE)  # it does not report itself
+    assert have_it(one) == [False]
+    workers.rows("update tenex_workers set seen = seen - interval '79 s' where name = 'one' returning 1")
+    await two.join()
+    assert have_it(two) == [False], "the other one may be about to learn that it has lost it"
+    workers.rows("update tenex_workers set seen = seen - interval '2 s' where name = 'one' returning 1")
+    await two.join()
+    await one.join()
+    assert have_it(one, two) == [False, True]
+    await stops.aclose()
+    await one.changes()
+    assert have_it(one) == [True], "at once, where it was given up"
+    async with kept(one):
+        workers.rows("update tenex_meta set value = 'three' where name = 'workspace' returning 1")
+        workers.rows("insert into tenex_workers (name, version) values ('three', '1') returning 1")
+        await person.until(lambda: lost == ["one"])
+
+
+async def test_a_drained_worker_keeps_the_workspace_while_it_writes(workers: Workers) -> None:
+    one, two = await workers("one", lease=60), await workers("two", lease=60)
+    await one.join()
+    journal, _ = await one.open(CONVERSATION_ID)
+    await two.drain("one")
+    for store in (one, two):
+        await store.join()
+    assert have_it(one, two) == [True, False]
+    await journal.close()
+    for store in (one, two, one):
+        await store.join()
+    assert have_it(one, two) == [False, True]
+    await two.drain("two")
+    await two.join()
+    await one.join()
+    assert have_it(one) == [False], "who is drained takes it neither"
+
+
 async def test_what_a_dead_worker_has_left_is_free_for_the_others(workers: Workers) -> None:
     one, two = await workers("one"), await workers("two")
     journal, _ = await one.open(CONVERSATION_ID)

@@ -58,9 +58,11 @@ from tenex_conversations where changed > %s and quarantined is null
 _WORKERS: Final[LiteralString] = """
 select name, version, extract(epoch from clock_timestamp() - started)::bigint,
     extract(epoch from clock_timestamp() - seen)::bigint, drains, has_seen_it,
-    (select count(*) from tenex_conversations c where c.holder = w.name)
+    (select count(*) from tenex_conversations c where c.holder = w.name),
+    exists (select 1 from tenex_meta m where m.name = 'workspace' and m.value = w.name)
 from tenex_workers w order by name
 """
+_NOW: Final[LiteralString] = "select clock_timestamp(), exists (select 1 from tenex_meta where name = 'workspace')"
 _DRAIN: Final[LiteralString] = "update tenex_workers set drains = %s, has_seen_it = false where name = %s"
 _CLAIM: Final[LiteralString] = """
 insert into tenex_meta as m values ('project', %s) on conflict (name) do update set value = m.value returning value
@@ -143,6 +145,7 @@ class PostgresConversations:
                 yield store
             finally:
                 await store.close()
+                await held.leave()
 
     @property
     def lost(self) -> Callable[[ConversationId], None]:
@@ -170,6 +173,20 @@ class PostgresConversations:
     @happened.setter
     def happened(self, call: Callable[[leases.Happening, float], None]) -> None:
         self._leases.happened = call
+
+    @property
+    def workspace_lost(self) -> Callable[[], None]:
+        """Called when agents may no longer use files here."""
+        return self._leases.workspace_lost
+
+    @workspace_lost.setter
+    def workspace_lost(self, call: Callable[[], None]) -> None:
+        self._leases.workspace_lost = call
+
+    @property
+    def has_workspace(self) -> bool:
+        """Whether agents may use files here: one worker at a time has the workspace of the project."""
+        return self._leases.has_workspace
 
     @property
     def drains(self) -> bool:
@@ -214,6 +231,14 @@ class PostgresConversations:
     async def faults(self) -> tuple[list[str], list[str]]:
         """Why the database would lose what is written to it, and what else deserves attention; each with its fix."""
         return await faults_of(self._database)
+
+    async def join(self) -> None:
+        """Be listed as a worker, and have the workspace where no other one has it.
+
+        Raises:
+            Unavailable: the database cannot be used now.
+        """
+        await self._leases.report()
 
     async def keep_leases(self) -> None:
         """Renew the leases of open journals until cancelled."""
@@ -385,7 +410,9 @@ class PostgresConversations:
         A lease that another worker has let run out is freed first, and so is among them.
         """
         await self._leases.free_expired()
-        ((now,),) = await self._database.rows("select clock_timestamp()")
+        ((now, is_workspace_taken),) = await self._database.rows(_NOW)
+        if not is_workspace_taken and self._leases.is_reported and not self._leases.drains:
+            await self._leases.report()  # the worker that had it has stopped
         since = min(now, self._seen_at or now)  # a server that took over may have a clock that is behind
         if is_full:
             since = _ERA
@@ -414,8 +441,11 @@ class PostgresConversations:
                 is_drained=drains and has_seen_it and not held,
                 conversations=held,
                 is_own=name == self._leases.worker,
+                has_workspace=has_workspace,
             )
-            for name, version, seconds, unseen, drains, has_seen_it, held in await self._database.rows(_WORKERS)
+            for name, version, seconds, unseen, drains, has_seen_it, held, has_workspace in await self._database.rows(
+                _WORKERS
+            )
         ]
 
     async def drain(self, worker: str, *, is_wanted: bool = True) -> None:

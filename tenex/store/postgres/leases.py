@@ -84,6 +84,18 @@ delete from tenex_workers w where seen < clock_timestamp() - interval '1 day'
 and not exists (select 1 from tenex_conversations c where c.holder = w.name)
 """
 _LEAVE: Final[LiteralString] = "delete from tenex_workers where name = %s"
+_TAKE_WORKSPACE: Final[LiteralString] = """
+insert into tenex_meta as m values ('workspace', %(name)s)
+on conflict (name) do update set value = excluded.value
+where m.value = excluded.value or not exists (
+    select 1 from tenex_workers w where w.name = m.value and w.seen > clock_timestamp() - %(silent)s::interval
+)
+returning value
+"""
+_LEAVE_WORKSPACE: Final[LiteralString] = "delete from tenex_meta where name = 'workspace' and value = %s"
+
+_NEVER: Final = float("-inf")
+"""The end of a right that a worker does not have."""
 
 log = get_logger(__name__)
 
@@ -188,8 +200,13 @@ class Leases:
         """How many other workers run."""
         self.fault = ""
         """Why the database could not be used when this worker last reported itself."""
+        self.workspace_lost: Callable[[], None] = lambda: None
+        """Called when this worker may no longer use the workspace, though it did not give it up."""
+        self.is_reported = False
+        """Whether this worker is listed."""
+        self._workspace_until = _NEVER
+        """When its right to the workspace is over, unless it is renewed."""
         self._started = now()
-        self._is_reported = False
         self._database = database
         self._held: dict[ConversationId, Lease] = {}
 
@@ -202,6 +219,11 @@ class Leases:
     def length(self) -> timedelta:
         """How long a lease is."""
         return timedelta(seconds=self.seconds)
+
+    @property
+    def has_workspace(self) -> bool:
+        """Whether agents may use files here: one worker at a time has the workspace of the project."""
+        return self.now() < self._workspace_until
 
     async def take(self, conversation: ConversationId) -> tuple[Lease, Taken]:
         """Take the lease of a conversation, which is made where there is none.
@@ -273,7 +295,7 @@ class Leases:
                 group.create_task(self._keep_reporting(), name="worker reported")
                 group.create_task(self._keep_looking(), name="leases over")
         finally:
-            await self._leave()
+            await self.leave()
 
     async def _keep_renewing(self) -> None:
         pause = self.seconds / PER_LEASE
@@ -293,7 +315,9 @@ class Leases:
             await asyncio.sleep(self.seconds / PER_LEASE)
 
     async def report(self) -> None:
-        """Be listed as a worker that runs, and see whether it is to take nothing more.
+        """Be listed as a worker, see whether it is to take nothing more, and have the workspace if that is free.
+
+        A worker that is drained leaves the workspace once it writes no conversation.
 
         Raises:
             Unavailable: the database cannot be used now.
@@ -302,26 +326,42 @@ class Leases:
             "name": self.worker,
             "version": self.version,
             "running": timedelta(seconds=self.now() - self._started),
-            "is_new": not self._is_reported,
+            "is_new": not self.is_reported,
             "silent": self.length + self.grace,
         }
 
-        async def report(connection: Connection) -> tuple[bool, int]:
-            cursor = await connection.execute(_REPORT, parameters)
-            row = await cursor.fetchone()
+        async def report(connection: Connection) -> tuple[bool, int, bool]:
+            row = await (await connection.execute(_REPORT, parameters)).fetchone()
+            drains, others = (bool(row[0]), int(row[1])) if row is not None else (False, 0)
             await connection.execute(_FORGET)
-            return (bool(row[0]), int(row[1])) if row is not None else (False, 0)
+            if drains and not self._held:
+                await connection.execute(_LEAVE_WORKSPACE, [self.worker])
+            if drains and not (self._held and self.has_workspace):
+                return drains, others, False
+            taken = await (await connection.execute(_TAKE_WORKSPACE, parameters)).fetchone()
+            return drains, others, taken is not None
 
-        drains, self.others = await self._database.run(report, may_repeat=True)
+        asked_at = self.now()
+        had_workspace = self.has_workspace
+        drains, self.others, has_workspace = await self._database.run(report, may_repeat=True)
+        self._workspace_until = asked_at + self.seconds if has_workspace else _NEVER
+        if has_workspace != had_workspace or not self.is_reported:
+            log.info("workspace.here" if has_workspace else "workspace.elsewhere", worker=self.worker)
+        if had_workspace and not has_workspace and not drains:
+            self.workspace_lost()
         if drains != self.drains:
             log.info("worker.drains" if drains else "worker.resumed", worker=self.worker)
         self.drains = drains
-        self._is_reported = True
+        self.is_reported = True
 
-    async def _leave(self) -> None:
-        """Be listed no more: this worker has stopped."""
+    async def leave(self) -> None:
+        """Be listed no more, and give up the workspace: this worker has stopped."""
+        if not self.is_reported:
+            return
+        self.is_reported = False
 
         async def leave(connection: Connection) -> None:
+            await connection.execute(_LEAVE_WORKSPACE, [self.worker])
             await connection.execute(_LEAVE, [self.worker])
 
         with suppress(Unavailable):
@@ -332,6 +372,10 @@ class Leases:
             await asyncio.sleep(self.seconds / TICKS)
             for lease in [lease for lease in self._held.values() if lease.is_over]:
                 self.drop(lease)
+            if not self.has_workspace and self._workspace_until > _NEVER:
+                self._workspace_until = _NEVER
+                log.warning("workspace.lost", worker=self.worker)
+                self.workspace_lost()
 
     async def _renew(self) -> bool:
         """Renew all leases that are not over; whether the database could be asked."""
