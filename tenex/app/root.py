@@ -209,7 +209,6 @@ class Application:
     def _make_folders(self) -> None:
         """Make the folders, and none for a daemon that cannot start in it."""
         check_paths(self.settings)
-        self.settings.check_pages()
         check_people(self.settings, self.ring)
         faults: list[str] = []
         if self.places.data.is_dir():

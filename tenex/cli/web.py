@@ -50,9 +50,6 @@ def web(
     from tenex.web.server import serve
 
     settings = given.settings()
-    if settings.store:
-        what = "The pages read files, and the setting `store` names a database."
-        raise UsageError(f"{what} Use `tenex conversations` and `tenex status`.")
 
     def case() -> Case:
         return Case(data=given.folder(), config=given.config, env=dict(os.environ), trust=given.trust())

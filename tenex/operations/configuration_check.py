@@ -30,7 +30,6 @@ def check_configuration(settings: Settings, listed: ListedTools = NOTHING_LISTED
         lambda: settings.peer_group(parse_public_key),
         lambda: check_paths(settings),
         lambda: project_event_of(settings),
-        settings.check_pages,
     )
     try:
         own = find_own_tools(settings, where)

@@ -6,6 +6,7 @@ from typing import Any
 from tenex.core.errors import InternalError, UsageError
 from tenex.core.record import Record
 from tenex.runtime.clock import SystemClock
+from tenex.store.conversations import Conversations
 from tenex.store.daemon_journal import DaemonJournal, DaemonLines, DaemonRecords, LessonLearned
 from tenex.store.disk import Disk
 from tenex.store.opening import open_conversations
@@ -34,14 +35,22 @@ async def read_lessons(store: str, root: Path) -> DaemonJournal:
         StoreError: they cannot be read.
     """
     disk = Disk()
-    clock = SystemClock()
     try:
-        async with open_conversations(store, root, disk, clock) as conversations:
-            book = DaemonJournal(_ReadOnly(conversations.daemon_records()), clock)
-            await book.load()
-            return book
+        async with open_conversations(store, root, disk, SystemClock()) as conversations:
+            return await lessons_of(conversations)
     finally:
         disk.close()
+
+
+async def lessons_of(conversations: Conversations) -> DaemonJournal:
+    """The same of a store that is open.
+
+    Raises:
+        StoreError: they cannot be read.
+    """
+    book = DaemonJournal(_ReadOnly(conversations.daemon_records()), SystemClock())
+    await book.load()
+    return book
 
 
 async def remove_lesson(book: DaemonJournal, number: object) -> dict[str, Any]:

@@ -657,17 +657,6 @@ class Settings(BaseSettings):
         del settings_cls, env_settings, dotenv_settings, file_secret_settings
         return (init_settings,)
 
-    def check_pages(self) -> None:
-        """Refuse to serve pages of a database: they read files.
-
-        Raises:
-            ConfigurationError: `web.enabled` is set, and so is `store`.
-        """
-        if self.web.enabled and self.store:
-            raise ConfigurationError(
-                ["web.enabled: the pages read files, and `store` names a database; set web.enabled to false"]
-            )
-
     def peer_group(self, parse_key: Callable[[str], PublicKey]) -> PeerGroup:
         """Who may talk here, by public key.
 

@@ -42,6 +42,18 @@ class Worker:
     """Agents use files there, and at no other one."""
 
 
+class Tail(Protocol):
+    """Follows a journal that another process writes."""
+
+    async def read(self) -> list[Record]:
+        """The records of the decisions that have been completed since the last call; no snapshots.
+
+        Raises:
+            StoreError: the journal cannot be read.
+            OSError: the same, and looking again may help.
+        """
+
+
 class Conversations(Protocol):
     """All conversations of a store; `ConversationFolder` says what each method does."""
 
@@ -62,6 +74,12 @@ class Conversations(Protocol):
 
     async def read_left(self, conversation: ConversationId, since: int = 0) -> tuple[list[Record], str]:
         """The same where a part of its past is lost, and the sentence that names it."""
+
+    async def read_file(self, conversation: ConversationId, holding: int) -> list[Record]:
+        """The records of the file that holds a record, or would; a snapshot is first, unless it is the first file."""
+
+    def tail(self, conversation: ConversationId, seq: int) -> Tail:
+        """Follows a journal after the record `seq`."""
 
     async def rotate(self, conversation: Conversation) -> bool:
         """Have a long journal go on after a snapshot."""

@@ -28,6 +28,7 @@ from .disk import Disk
 from .format import CONVERSATION
 from .journal import FILE_BYTES, FileJournal
 from .journal_reader import JOURNAL, MARK, NEWEST, VIEW, mark_of, peek_file, read_surviving
+from .tail import JournalTail
 
 __all__ = ["NEWEST", "REBUILD", "RENAME", "ConversationFolder", "misnamed"]
 
@@ -44,6 +45,17 @@ RENAME: Final = "Move the folder out of here, or give it its name back."
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 
 log = get_logger(__name__)
+
+
+class FolderTail:
+    """Follows a journal in a folder (`store.conversations.Tail`)."""
+
+    def __init__(self, tail: JournalTail) -> None:
+        self._tail = tail
+
+    async def read(self) -> list[Record]:
+        """See `JournalTail.read`."""
+        return await asyncio.to_thread(self._tail.read)
 
 
 class ConversationFolder:
@@ -142,6 +154,10 @@ class ConversationFolder:
             records = await self._disk.run(peek_file, path, CONVERSATION, holding)
         _refuse_misnamed(path, conversation, records)
         return records
+
+    def tail(self, conversation: ConversationId, seq: int) -> "FolderTail":
+        """Follows a journal after the record `seq`."""
+        return FolderTail(JournalTail(self.path(conversation), seq))
 
     @contextmanager
     def _explained(self, path: Path) -> Iterator[None]:

@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Route
 from tenex.configuration.agents import load_agents
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.operations.doctor.runner import Report, run_doctor
-from tenex.operations.lessons import read_lessons
+from tenex.operations.lessons import lessons_of
 from tenex.service.client import ask
 from tenex.store.stats import as_json
 
@@ -67,7 +67,7 @@ class DaemonPages:
             library = await asyncio.to_thread(load_agents, places)
         except ConfigurationError as error:
             fault = str(error)
-        lessons = await read_lessons("", places.conversations)
+        lessons = await lessons_of(self.site.source.folder)
         values = {"here": "agents", "library": library, "fault": fault, "lessons": lessons.all_lessons()}
         return await self.site.show(request, "agents.html", values)
 

@@ -12,11 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tenex.core.errors import StoreDamaged, TenexError
+from tenex.core.errors import StoreError, TenexError
 from tenex.core.ids import ConversationId
 from tenex.core.records import Record
+from tenex.store.conversations import Tail
 from tenex.store.repository import NEWEST
-from tenex.store.tail import JournalTail
 
 from .source import Source
 from .story import Entry, Story
@@ -187,25 +187,25 @@ class Streams:
         is_all = len(kept) == len(entries)
         since = kept[0].seq if not is_all else first if first > 1 else 0
         last = story.state.next_seq - 1
-        tail = JournalTail(self._source.folder.path(name), last)
+        tail = self._source.folder.tail(name, last)
         task = self._start(self._run(name, story, tail), "story")
         head = event("head", self._head(story), last)
         followed = _Followed(task=task, tabs=set(), entries=kept, since=since, last=last, head=head)
         self._followed[name] = followed
         return followed
 
-    async def _run(self, name: ConversationId, story: Story, tail: JournalTail) -> None:
+    async def _run(self, name: ConversationId, story: Story, tail: Tail) -> None:
         while True:
             await asyncio.sleep(LOOK)
             followed = self._followed.get(name)
             if followed is None:
                 return
             try:
-                records = await asyncio.to_thread(tail.read)
+                records = await tail.read()
                 entries = [entry for record in records for entry in story.take(record)]
             except FileNotFoundError:
                 continue
-            except (StoreDamaged, OSError, ValueError, LookupError) as fault:
+            except (StoreError, OSError, ValueError, LookupError) as fault:
                 for tab in followed.tabs:
                     tab.send(event("fault", str(fault)))
                 continue

@@ -19,8 +19,9 @@ from tenex.operations.doctor.findings import Case
 from tenex.runtime.clock import SystemClock
 from tenex.service.control import control_socket
 from tenex.settings import ProjectPaths, Settings
+from tenex.store.conversations import Conversations
 from tenex.store.disk import Disk
-from tenex.store.repository import ConversationFolder
+from tenex.store.opening import open_conversations
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.shadow_git import has_git
 from tenex.tools.workspace import Workspace
@@ -51,14 +52,12 @@ class _Server(uvicorn.Server):
 
 
 def site_of(
-    settings: Settings, places: ProjectPaths, case: Callable[[], Case], disk: Disk, *, is_loopback: bool
+    settings: Settings, places: ProjectPaths, case: Callable[[], Case], folder: Conversations, *, is_loopback: bool
 ) -> Site:
     """The pages of a data folder, below a path that no one else knows."""
-    clock = SystemClock()
-    folder = ConversationFolder(places.conversations, disk, clock)
     key_logins = KeyLogins(lambda key: _is_owner(settings, key))
     return Site(
-        source=Source(places=places, folder=folder, clock=clock),
+        source=Source(places=places, folder=folder, clock=SystemClock()),
         writer=Writer(settings, places, is_loopback=is_loopback),
         logins=Logins(),
         key_logins=key_logins,
@@ -113,10 +112,26 @@ async def serve(
 
     Raises:
         ConfigurationError: the port or the socket cannot be used.
+        StoreError: the database cannot be reached.
     """
-    listening = _at_socket(path) if path is not None else at_port(port)
     disk = Disk()
-    site = site_of(settings, places, case, disk, is_loopback=path is None)
+    try:
+        async with open_conversations(settings.store, places.conversations, disk, SystemClock()) as folder:
+            site = site_of(settings, places, case, folder, is_loopback=path is None)
+            await _serve(site, settings, places, port, path, on_ready)
+    finally:
+        disk.close()
+
+
+async def _serve(
+    site: Site,
+    settings: Settings,
+    places: ProjectPaths,
+    port: int,
+    path: Path | None,
+    on_ready: Callable[[str, Callable[[], str]], None],
+) -> None:
+    listening = _at_socket(path) if path is not None else at_port(port)
     server = server_of(site, settings.web.hosts, has_entry=path is not None)
 
     def stop() -> None:
@@ -147,7 +162,6 @@ async def serve(
         listening.close()
         if path is not None:
             path.unlink(missing_ok=True)  # noqa: ASYNC240 at the end
-        disk.close()
 
 
 def at_port(port: int) -> socket.socket:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenex.core.conversation import Conversation, fold
-from tenex.core.errors import StoreDamaged, TenexError, UsageError
+from tenex.core.errors import StoreDamaged, StoreError, TenexError, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock
 from tenex.core.projection import Projection, project
@@ -19,12 +19,10 @@ from tenex.operations.listing import list_rows, search_conversations
 from tenex.operations.status import report_from_files
 from tenex.service.client import ask, reachable
 from tenex.settings import ProjectPaths
-from tenex.store.journal_reader import VIEW
-from tenex.store.repository import NEWEST, ConversationFolder
+from tenex.store.conversations import Conversations
+from tenex.store.journal_reader import NEWEST, VIEW
 from tenex.store.search import Filter, Found
-from tenex.store.segments import stat_all
 from tenex.store.stats import Stats, total
-from tenex.store.tail import JournalTail
 
 from .asks import Ask, Kind, Replied, asks_of, newest_message, replied_by
 from .outcome import NO_DAEMON, NOT_SEEN, Outcome, outcome_of
@@ -98,7 +96,7 @@ class Source:
     """Reads one data folder beside a running daemon, or without one."""
 
     places: ProjectPaths
-    folder: ConversationFolder
+    folder: Conversations
     clock: Clock
     _ends: OrderedDict[ConversationId, End] = field(default_factory=OrderedDict)
     _asks: OrderedDict[ConversationId, Asks] = field(default_factory=OrderedDict)
@@ -167,7 +165,7 @@ class Source:
 
     async def _end(self, name: ConversationId) -> End:
         """The end of a conversation, read again where its journal has grown."""
-        length = self._length(name)
+        length = await self.folder.size(name)
         end = self._ends.get(name)
         if end is None or end.length != length:
             records = await self.folder.read_file(name, NEWEST)
@@ -212,7 +210,7 @@ class Source:
             TenexError: it cannot be read, or there is none.
         """
         asks = self._asks.get(name)
-        if asks is None or asks.length != self._length(name):
+        if asks is None or asks.length != await self.folder.size(name):
             asks = (await self._end(name)).asks
         return asks.asks, asks.replied
 
@@ -223,17 +221,17 @@ class Source:
         """
         if not await self.is_daemon_there():
             return NO_DAEMON
-        tail = JournalTail(self.folder.path(name), after)
+        tail = self.folder.tail(name, after)
         records: list[Record] = []
         try:
             async with asyncio.timeout(EFFECT):
                 while True:
-                    records += await asyncio.to_thread(tail.read)
+                    records += await tail.read()
                     outcome = outcome_of(events, kind, records)
                     if outcome is not None:
                         return outcome
                     await asyncio.sleep(LOOK)
-        except (OSError, StoreDamaged):  # a TimeoutError is an OSError
+        except (OSError, StoreError):  # a TimeoutError is an OSError
             return NOT_SEEN
 
     async def records(self, name: ConversationId, holding: int) -> list[Record]:
@@ -260,7 +258,7 @@ class Source:
         Raises:
             TenexError: it cannot be read, or there is none.
         """
-        length = self._length(name)
+        length = await self.folder.size(name)
         cached = self._stats.get(name)
         if cached is None or cached[0] != length:
             records, _ = await self.folder.read_left(name)
@@ -278,13 +276,6 @@ class Source:
                 except TenexError:
                     unread.append(name)
         return total(each), unread
-
-    def _length(self, name: ConversationId) -> int:
-        """The bytes of a journal; 0 where there is none."""
-        try:
-            return stat_all(str(self.folder.path(name)))[0]
-        except OSError:
-            return 0
 
     # ---- the daemon ---------------------------------------------------------------------------------------------
 

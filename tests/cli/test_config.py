@@ -65,11 +65,8 @@ def test_show_hides_the_password_of_a_database(tenex: Tenex, data: Path, store: 
 
 
 def test_what_works_on_files_alone_refuses_a_database_and_says_so(tenex: Tenex, data: Path, tmp_path: Path) -> None:
-    file = write(data, "[web]\nenabled = true\n")
+    file = write(data)
     file.write_text(f"store = 'postgresql:///nowhere'\n{file.read_text()}")
-    sentence = "web.enabled: the pages read files, and `store` names a database; set web.enabled to false"
-    assert sentence in tenex("config check", code=3).err
-    assert "The pages read files, and the setting `store` names a database." in tenex("web", code=2).err
     for command in (f"conversations import {tmp_path}/one.jsonl", f"conversations rebuild {'c' * 64}"):
         assert "This works on files, and the setting `store` names a database." in tenex(command, code=2).err
 

@@ -155,9 +155,6 @@ async def test_commands_read_what_is_in_the_database(shared: SharedFolder, tmp_p
     ended, _, err = await tenex_here("conversations", "rebuild", name, "--data", shared.data)
     assert ended == 2
     assert "the setting `store` names a database" in err
-    shared.edit("", "[web]\nenabled = true\n")
-    ended, _, err = await tenex("run", "--data", shared.data)
-    assert (ended, "the pages read files" in err) == (3, True)
 
 
 @pytest.mark.soak

@@ -210,6 +210,7 @@ async def test_a_long_journal_goes_on_after_a_snapshot(store: Store, here: Conve
     flat = [record for decision in scenario.journal for record in decision]
     assert await here.read(ID) == flat
     assert (await here.lengths())[ID] == here.length(ID) == sum(map(len, await here.contents(ID)))
+    await _check_files(here, flat)
     await journal.close()
     there = await store.opened("two")
     _, newest = await there.open(ID)
@@ -264,6 +265,31 @@ async def test_older_turns_of_a_view_are_made_from_the_journal(
     await Views(here, store.disk).show(state)
     assert {path.name: path.read_bytes() for path in here.path(ID).iterdir() if path.suffix == ".json"} == shown
     assert await here.behind() == []
+
+
+async def _check_files(store: Conversations, flat: list[Record]) -> None:
+    """Each record is in one file, and files follow on one another, from the newest to the first."""
+    part = await store.read_file(ID, NEWEST)
+    joined: list[Record] = []
+    while isinstance(part[0], StateSnapshot):
+        joined = [*part[1:], *joined]
+        holding = part[0].seq
+        part = await store.read_file(ID, holding)
+        assert part[-1].seq == holding
+    assert [*part, *joined] == flat
+
+
+async def test_a_journal_that_another_process_writes_is_followed(store: Store, here: Conversations) -> None:
+    journal, _ = await here.open(CONVERSATION_ID)
+    decisions = decisions_of(2, 1, 3)
+    await journal.append(decisions[:1])
+    tail = (await store.opened("two")).tail(CONVERSATION_ID, 1)
+    assert [record.seq for record in await tail.read()] == [2]
+    await journal.append(decisions[1:])
+    assert await tail.read() == [record for decision in decisions[1:] for record in decision]
+    assert await tail.read() == []
+    with pytest.raises(UsageError, match="no conversation"):
+        await here.read_file(OTHER, 1)
 
 
 async def test_contents_of_one_store_are_put_into_another_to_the_byte(

@@ -17,6 +17,7 @@ from tenex.nostr.keys import parse_public_key
 from tenex.operations.doctor.findings import Case
 from tenex.settings import load, resolve_paths
 from tenex.store.disk import Disk
+from tenex.store.opening import open_conversations
 from tenex.store.repository import ConversationFolder
 from tenex.web.server import at_port, server_of, site_of
 from tenex.web.site import Site
@@ -123,11 +124,15 @@ async def served(data: Path, *, hosts: Sequence[str] = (), is_logged_in: bool = 
     settings = load(None, data, env={}, parse_key=parse_public_key)
     places = resolve_paths(settings)
     disk = Disk()
-    site = site_of(settings, places, lambda: Case(data=data, config=None, env={}), disk, is_loopback=True)
-    server = server_of(site, hosts)
     listening = at_port(0)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    async with asyncio.TaskGroup() as group, httpx2.AsyncClient(trust_env=False, timeout=60) as client:
+    async with (
+        open_conversations(settings.store, places.conversations, disk, StillClock()) as folder,
+        asyncio.TaskGroup() as group,
+        httpx2.AsyncClient(trust_env=False, timeout=60) as client,
+    ):
+        site = site_of(settings, places, lambda: Case(data=data, config=None, env={}), folder, is_loopback=True)
+        server = server_of(site, hosts)
         running = group.create_task(server.serve(sockets=[listening]))
         pages = Served(site, url, client, data)
         try:
@@ -138,7 +143,7 @@ async def served(data: Path, *, hosts: Sequence[str] = (), is_logged_in: bool = 
             site.streams.close()
             server.should_exit = True
             await running
-            disk.close()
+    disk.close()
 
 
 @dataclass

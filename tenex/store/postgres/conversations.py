@@ -49,6 +49,14 @@ _SNAPSHOT: Final[LiteralString] = (
 )
 _RECORDS: Final[LiteralString] = "select line from tenex_records where conversation = %s and seq > %s order by seq"
 _KNOWN: Final[LiteralString] = "select 1 from tenex_conversations where id = %s and next_seq > 1"
+_PART: Final[LiteralString] = """
+select seq, line, (select min(n.seq) from tenex_snapshots n where n.conversation = s.conversation and n.seq > s.seq)
+from tenex_snapshots s where conversation = %s and seq < %s order by file desc limit 1
+"""
+_FIRST_PART: Final[LiteralString] = "select min(seq) from tenex_snapshots where conversation = %s"
+_OF_PART: Final[LiteralString] = (
+    "select line from tenex_records where conversation = %s and seq > %s and seq <= %s order by seq"
+)
 _SIZE: Final[LiteralString] = "select bytes from tenex_conversations where id = %s"
 _MARK: Final[LiteralString] = "update tenex_conversations set quarantined = %s where id = %s"
 _CHANGES: Final[LiteralString] = """
@@ -324,7 +332,14 @@ class PostgresConversations:
             UsageError: there is no such conversation.
             Unavailable: the database cannot be used now.
         """
-        records = await self._read(conversation, since)
+        return await self._known(conversation, await self._read(conversation, since))
+
+    async def _known(self, conversation: ConversationId, records: list[Record]) -> list[Record]:
+        """The records of a conversation that exists.
+
+        Raises:
+            UsageError: there is no such conversation.
+        """
         if not records:
             self.path(conversation)
             if not await self._database.rows(_KNOWN, [conversation]):
@@ -334,6 +349,24 @@ class PostgresConversations:
     async def read_left(self, conversation: ConversationId, since: int = 0) -> tuple[list[Record], str]:
         """The same: a database does not lose a part of the past alone."""
         return await self.read(conversation, since), ""
+
+    async def read_file(self, conversation: ConversationId, holding: int) -> list[Record]:
+        """The records from one snapshot to the next, between which the record `holding` is; raises as `read` does."""
+        last = min(holding, _SEQ_LIMIT)
+        snapshots = await self._database.rows(_PART, [conversation, last], READING)
+        lines = [line for _, line, _ in snapshots]
+        after = snapshots[0][0] if snapshots else 0
+        if snapshots:
+            until = snapshots[0][2]
+        else:
+            ((until,),) = await self._database.rows(_FIRST_PART, [conversation])
+        parameters = [conversation, after, _SEQ_LIMIT if until is None else until]
+        lines += [line for (line,) in await self._database.rows(_OF_PART, parameters, READING)]
+        return await self._known(conversation, await self._records_of(conversation, lines))
+
+    def tail(self, conversation: ConversationId, seq: int) -> "PostgresTail":
+        """Follows a journal after the record `seq`."""
+        return PostgresTail(self._database, self._disk, conversation, seq, self._place(conversation))
 
     async def rotate(self, conversation: Conversation) -> bool:
         """Have a journal that is open here, and long, go on after a snapshot; else do nothing."""
@@ -548,6 +581,9 @@ class PostgresConversations:
             lines = [line]
             after = seq
         lines += [line for (line,) in await self._database.rows(_RECORDS, [conversation, after], READING)]
+        return await self._records_of(conversation, lines)
+
+    async def _records_of(self, conversation: ConversationId, lines: Sequence[str]) -> list[Record]:
         records = await self._disk.run(_decoded, self._place(conversation), lines)
         if what := misnamed(conversation, records):
             raise StoreDamaged(f"{self._place(conversation)}: {what}. Nothing was changed. {REMEDY}")
@@ -575,13 +611,34 @@ class PostgresConversations:
         await self._database.run(mark)
 
 
-def _decoded(place: str, lines: Sequence[str]) -> list[Record]:
-    """The records of lines.
+class PostgresTail:
+    """Follows a journal that a worker writes (`store.conversations.Tail`)."""
+
+    def __init__(self, database: Database, disk: Disk, conversation: ConversationId, seq: int, place: str) -> None:
+        self._database = database
+        self._disk = disk
+        self._conversation = conversation
+        self._seq = seq
+        self._place = place
+
+    async def read(self) -> list[Record]:
+        """See `Tail`."""
+        rows = await self._database.rows(_RECORDS, [self._conversation, self._seq])
+        if not rows:
+            return []
+        lines = [line for (line,) in rows]
+        records = await self._disk.run(_decoded, self._place, lines, self._seq + 1)
+        self._seq = records[-1].seq
+        return records
+
+
+def _decoded(place: str, lines: Sequence[str], first: int = 1) -> list[Record]:
+    """The records of lines, of which the first has this seq or is a snapshot.
 
     Raises:
         StoreDamaged: a line is not what we wrote, or one is missing.
     """
-    records, _, fault = CONVERSATION.decode_lines("".join(f"{line}\n" for line in lines).encode())
+    records, _, fault = CONVERSATION.decode_lines("".join(f"{line}\n" for line in lines).encode(), first)
     if fault is not None and fault.kind == "foreign":
         raise StoreOtherVersion(f"{place}: {fault.place}. Nothing was changed. {UPGRADE}")
     if fault is not None:
