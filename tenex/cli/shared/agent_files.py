@@ -1,5 +1,6 @@
 """The agents of a data folder as commands read them: their files, their keys and their graphs."""
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -39,10 +40,10 @@ def load_agents(settings: Settings) -> "PromptLibrary":
 def chosen_by_owners(settings: Settings, library: "PromptLibrary") -> Settings:
     """The settings with the models that owners have chosen from their clients, as a daemon uses them."""
     from tenex.configuration.chosen_models import with_chosen
-    from tenex.operations.lessons import StoredLessons
+    from tenex.operations.lessons import read_lessons
 
     try:
-        chosen = StoredLessons(resolve_paths(settings).conversations).models()
+        chosen = asyncio.run(read_lessons(settings.store, resolve_paths(settings).conversations)).models()
     except (StoreError, OSError):  # a daemon's journal that is damaged is reported by `tenex doctor`
         return settings
     return with_chosen(settings, library, chosen)
