@@ -53,9 +53,14 @@ class SessionSigner:
             TransientError: it does not answer in time.
         """
         try:
-            return [await self.client.sign(event, patience=PATIENCE) for event in events]
+            async with asyncio.timeout(PATIENCE):  # also where it asks a person at an address of its own
+                return [await self.client.sign(event, patience=PATIENCE) for event in events]
         except SignerRefused as fault:
             raise UsageError(f"Your signer refused: {fault}. Nothing was sent.") from fault
+        except TimeoutError as fault:
+            raise TransientError(
+                "Your signer did not sign in time. Nothing was sent; allow it there, and again."
+            ) from fault
         except SignerSilent as fault:
             raise TransientError(
                 f"Your signer did not sign: {fault}. Nothing was sent; allow it, and again."

@@ -107,14 +107,13 @@ async def test_what_is_not_the_signature_is_not_used_and_asked_for_again(relay: 
             waiting = asyncio.create_task(signers.sign(word(), key))
             await there.until_asked("sign_event", times=3)
             assert not waiting.done()
-            kind, reason = state(signers)
-            assert kind == "refused"
-            assert reason.startswith(why)
+            await until(lambda: state(signers)[0] == "refused")  # a busy machine may call it silent for a moment
+            assert state(signers)[1].startswith(why)
             assert signers.status()[0]["waiting"] == 1
             there.answer = fake.good
             async with asyncio.timeout(30):
                 event = await waiting
-            assert state(signers) == ("ready", "")
+            await until(lambda: state(signers) == ("ready", ""))
     assert event.id == word().id
     (log,) = [log for log in logs if log["event"] == "signer.refused"]
     assert (log["key"], log["npub"]) == ("project", ALICE.npub)
@@ -122,7 +121,7 @@ async def test_what_is_not_the_signature_is_not_used_and_asked_for_again(relay: 
 
 async def test_a_silent_signer_is_reported_once_and_delays_no_other_key(relay: str) -> None:
     """The relay has no signer; then there is one, and it is asked for the same event again, at once."""
-    slow = SignerTimeouts(answer=0.5, ping=0.5, again_first=600, again_most=600)
+    slow = SignerTimeouts(answer=1, ping=1, again_first=600, again_most=600)
     away, here = key_at(relay), key_at(relay, user=BOB, signer=PLANNER)
     with capture_logs() as logs:
         async with signing(away, here, PROJECT, timeouts=slow) as signers:
@@ -136,8 +135,8 @@ async def test_a_silent_signer_is_reported_once_and_delays_no_other_key(relay: s
                 assert not waiting.done()
                 async with bunker(relay, ALICE, signer=SIGNER) as there, asyncio.timeout(30):
                     assert (await waiting).id == word().id
-                    assert state(signers)[0] == "ready"
-                    assert len(there.asked("sign_event")) == 1
+                    await until(lambda: state(signers)[0] == "ready")
+                    assert len({request["id"] for request in there.asked("sign_event")}) == 1
     events = [log["event"] for log in logs if log.get("key") == "project"]
     assert {event: events.count(event) for event in ("signer.silent", "signer.answers")} == {
         "signer.silent": 1,
@@ -174,12 +173,13 @@ async def test_where_a_person_is_to_allow_it_is_shown_and_waited_for(relay: str,
             waiting = asyncio.create_task(signers.sign(word(), key))
             await until(lambda: state(signers) == ("asks", shown))
             await asyncio.wait({waiting}, timeout=2 * SOON.answer)
-            (request,) = there.asked("sign_event")
+            request, *again = there.asked("sign_event")
+            assert {other["id"] for other in again} <= {request["id"]}
             reply = {"id": request["id"], "result": json.dumps(fake.signed(json.loads(request["params"][0]), ALICE))}
             await there.send(reply, request["client"])
             async with asyncio.timeout(30):
                 assert (await waiting).id == word().id
-            assert state(signers)[0] == "ready"
+            await until(lambda: state(signers)[0] == "ready")
     assert [log["open"] for log in logs if log["event"] == "signer.asks_person"] == [shown]
 
 
@@ -226,7 +226,7 @@ async def test_a_relay_that_asks_who_reads_is_shown_the_key_that_the_signer_hold
     async with signing(key) as signers:
         reading = pool(fault.url, identity=key, sign=signers.sign, timeouts=replace(FAST, auth_timeout=1.0))
         async with running(reading, notes=NOTES):
-            await until(lambda: fault.peers)
+            await until(lambda: fault.peers and reading._relays[fault.url]._connection)
             connection = reading._relays[fault.url]._connection
             assert connection is not None
             await fault.peers[0].send("AUTH", "challenge")

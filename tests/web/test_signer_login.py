@@ -16,7 +16,7 @@ from tests.fakes.bunker import Bunker, bunker
 from tests.service.person import stored
 
 from .kit import Page, Served, served
-from .test_answers import answer, question_seq, written
+from .test_answers import answer, written
 
 
 @pytest.fixture
@@ -73,9 +73,15 @@ async def test_a_signer_that_refuses_leaves_the_question(elsewhere: tuple[Served
     assert refused.status_code == 400
     assert "Your signer refused: no, thanks. Nothing was sent." in refused.text
     assert not await stored(relay, authors=[signer.user.public])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(signer_login, "PATIENCE", 0.3)
+        for reply in (None, {"result": "auth_url", "error": "https://signer.example"}):
+            signer.answer = fake.on_signing(lambda *_, reply=reply: reply)
+            late = await answer(pages, "Green")
+            assert (late.status_code, "Your signer did not sign" in late.text) == (502, True)
+    assert not await stored(relay, authors=[signer.user.public])
     signer.answer = fake.good
     assert (await answer(pages, "Green")).status_code == 303
-    assert question_seq()
 
 
 @pytest.mark.parametrize("what", ["stranger", "refused", "address", "private", "lies", "wrong secret"])
