@@ -95,17 +95,17 @@ def add_published(given: Globals, wanted: Wanted) -> None:
     with output.without_logs():
         event = asyncio.run(fetch_definition(wanted.address, relays))
     agent = read_definition(event)
-    known = _known(settings, wanted, agent)
-    if known is None:
+    earlier = _earlier(settings, wanted, agent)
+    if earlier is None:
         change = _new(settings, wanted, agent)
         _show_agent(agent, change)
         _agree(wanted, given, "Add this agent?")
-    elif known.origin.get("event") == agent.event:
-        facts = {"slug": str(known.slug), "files": [], "changed": False}
-        given.show(facts, "", f"{known.slug} is of this very definition, in {known.source}; nothing was changed.")
+    elif earlier.origin.get("event") == agent.event:
+        facts = {"slug": str(earlier.slug), "files": [], "changed": False}
+        given.show(facts, "", f"{earlier.slug} is of this very definition, in {earlier.source}; nothing was changed.")
         return
     else:
-        change = _newer(settings, wanted, agent, known)
+        change = _newer(settings, wanted, agent, earlier)
         _agree(wanted, given, "Take these changes over?")
     _write(given, change)
     facts = {
@@ -123,7 +123,7 @@ def add_published(given: Globals, wanted: Wanted) -> None:
     given.show(facts, str(change.file), note, reload)
 
 
-def _known(settings: Settings, wanted: Wanted, agent: PublishedAgent) -> AgentDefinition | None:
+def _earlier(settings: Settings, wanted: Wanted, agent: PublishedAgent) -> AgentDefinition | None:
     """The agent that an older version of this definition, or this one, was made into."""
     library = load_agents(settings)
     slug = wanted.name or slug_for(agent)
@@ -161,11 +161,11 @@ def _new(settings: Settings, wanted: Wanted, agent: PublishedAgent) -> _Change:
     )
 
 
-def _newer(settings: Settings, wanted: Wanted, agent: PublishedAgent, known: AgentDefinition) -> _Change:
+def _newer(settings: Settings, wanted: Wanted, agent: PublishedAgent, earlier: AgentDefinition) -> _Change:
     """The file with the changes of another version, which are shown."""
-    slug = str(known.slug)
+    slug = str(earlier.slug)
     where = resolve_paths(settings)
-    file = Path(known.source)
+    file = Path(earlier.source)
     copy = where.data / COPIES / f"{slug}.md"
     if wanted.kind is not None:
         raise UsageError(f"--kind is for a new agent, and {slug} is here already: change its file, {file}.")

@@ -37,11 +37,11 @@ def with_chosen(settings: Settings, library: PromptLibrary, chosen: Mapping[Slug
     One is over once the settings name other models for that agent, or no longer name the chosen model at all. What they
     name for the agent is asked where the chosen one cannot answer.
     """
-    known = choices(settings, library)
+    may_be_chosen = choices(settings, library)
     agents = dict(settings.models.agents)
     router = settings.models.router
     for slug, choice in chosen.items():
-        if slug not in library.definitions or choice.model not in known:
+        if slug not in library.definitions or choice.model not in may_be_chosen:
             continue
         if configured_models(settings, library, slug) != choice.instead_of:
             continue

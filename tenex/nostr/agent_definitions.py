@@ -38,7 +38,7 @@ class PublishedAgent:
     created_at: int
     """Seconds, by the author's clock."""
     identifier: str
-    """The name under which its author publishes newer versions; "" where each version stands for itself."""
+    """The name under which its author publishes newer versions; "" where there is none."""
     title: str
     description: str
     role: str

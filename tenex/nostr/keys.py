@@ -245,7 +245,7 @@ class EventAddress:
 def parse_event_address(text: str) -> EventAddress:
     """Read the address of an event: note, nevent or naddr, with or without `nostr:`.
 
-    An id in hex is refused, because it cannot be told from a secret key.
+    An id in hex is refused, because it looks like a secret key.
 
     Raises:
         ValueError: it is none of them; the sentence does not repeat it.
