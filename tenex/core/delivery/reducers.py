@@ -11,7 +11,6 @@ from tenex.core.state import State
 from tenex.core.trust import room_of
 from tenex.core.values import replace
 
-from .records import UNNOTIFIED
 from .state import OUTBOX_LONGEST, Delivery, Missed, OutboxRow, RelayRefusal
 
 V = TypeVar("V")
@@ -40,7 +39,6 @@ def _wrote(delivery: Delivery, record: r.MessageRecorded, _: State) -> Delivery:
         origin_at=record.created_at,
         command_origin={},
         first_origin=delivery.first_origin or record.origin,
-        answer=0,
     )
 
 
@@ -88,8 +86,6 @@ def _sent(delivery: Delivery, record: r.MessageSent, before: State) -> Delivery:
         delivery = replace(delivery, outbox={**delivery.outbox, record.seq: row}, last_created_at=created_at)
     if record.is_published and delivery.command_origin:
         delivery = replace(delivery, command_origin={})
-    elif record.is_published and record.purpose not in UNNOTIFIED:
-        delivery = replace(delivery, answer=record.seq if record.purpose == "completion" else 0)
     if record.purpose == "reminder":
         ids = tuple(event.id for event in record.events)
         delivery = replace(delivery, reminders=(*delivery.reminders, *ids)[-REMINDERS:])

@@ -105,7 +105,5 @@ class Delivery:
     """By user, until their quiet hours are over or they write."""
     awake: Mapping[PublicKey, Millis] = field(default_factory=dict)
     """When users last wrote in quiet hours."""
-    answer: int = 0
-    """The seq of the newest answer; 0 once a user has written since, or was sent something else."""
     reminders: tuple[EventId, ...] = ()
     """The newest events that only remind of others: a reply to one is to the thread as a whole."""

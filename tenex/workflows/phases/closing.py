@@ -69,15 +69,22 @@ def last_word(state: State) -> str:
 
 
 def has_been_answered(state: State) -> bool:
-    """Whether users were sent the result of the work, and neither they nor we have said anything after the answer.
+    """Whether users were sent the result of the work, and an answer to what they have written since, if they have.
 
-    Then the last word is about the checks alone. It is none where an agent has failed, or a decision was asked for.
+    Then the last word is about the checks alone. Not so after a failure or an issue: that it was checked is news then.
     """
-    built = next((turn for turn in reversed(state.cycle.turns) if turn.phase is Phase.EXECUTE), None)
-    if built is None or not state.delivery.answer or _unpublished(state) is not None:
+    place = max((place for place, turn in enumerate(state.cycle.turns) if turn.phase is Phase.EXECUTE), default=None)
+    if place is None or _unpublished(state) is not None:
         return False
-    is_sent = any(message.sent_as and message.turn == built.turn_id for message in state.memory.recent)
-    return is_sent and all(done.outcome == "finished" for done in built.completions)
+    built, *later = state.cycle.turns[place:]
+    sent = [message for message in state.memory.recent if message.sent_as]
+    written = max((message.seq for message in state.cycle.messages), default=0)
+    return (
+        any(message.turn == built.turn_id for message in sent)
+        and sent[-1].seq > written
+        and all(done.outcome == "finished" for turn in (built, *later) for done in turn.completions)
+        and not any(done.verdict == "issues" for turn in later for done in turn.completions)
+    )
 
 
 def speaker(state: State) -> Slug | None:
