@@ -15,10 +15,12 @@ from pathlib import Path
 
 import structlog
 
-from . import appends, calls, crowd, events, pages, readers, start, tools, turns
+from . import appends, calls, crowd, events, pages, postgres, readers, scale, start, tools, turns
 from .rig import Row, floor, table
 
 ROWS = ("calls", "turns", "appends", "events", "crowd", "start", "tools", "pages", "help", "readers")
+OPTIONAL = ("postgres", "scale")
+"""Measured only where it is named: it takes minutes, or needs programs that are not everywhere."""
 
 
 async def measure(place: Path, chosen: Sequence[str], counts: Sequence[int]) -> list[Row]:
@@ -34,6 +36,8 @@ async def measure(place: Path, chosen: Sequence[str], counts: Sequence[int]) -> 
         "pages": lambda: pages.measure(place / "pages"),
         "help": start.measure_help,
         "readers": readers.measure,
+        "postgres": lambda: postgres.measure(place / "postgres"),
+        "scale": lambda: scale.measure(place / "scale"),
     }
     for name in chosen:
         print(f"measuring: {name} ...", file=sys.stderr, flush=True)
@@ -45,7 +49,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench", description="Measure against the budgets of the design.")
     parser.add_argument("--quick", action="store_true", help="a conversation of 1,000 turns instead of 10,000")
     parser.add_argument("--turns", help="where in a conversation to measure, in turns: 10,1000,10000")
-    parser.add_argument("--only", action="append", choices=ROWS, help="measure this; may be given several times")
+    parser.add_argument("--only", action="append", choices=ROWS + OPTIONAL, help="measure this; may be repeated")
     chosen = parser.parse_args()
     turns_at = chosen.turns or ("10,1000" if chosen.quick else "10,1000,10000")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))

@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import structlog
@@ -114,12 +115,14 @@ async def _accept(_pool: RelayPool, _event: Event, _relay: str) -> PublishOutcom
 
 
 @asynccontextmanager
-async def among_people(data: Path, scripted: Model) -> AsyncIterator[tuple[Application, Crowd]]:
-    """A daemon that serves, and those who write to it; all is written when it is left."""
+async def among_people(data: Path, scripted: Model, **more: Any) -> AsyncIterator[tuple[Application, Crowd]]:
+    """A daemon that serves, and those who write to it; all is written when it is left. `more` is for `prepared`."""
     owner = SecretKey.generate()
     crowd = Crowd(owner.public)
     with patch.object(RelayPool, "publish", _accept):
-        async with open_application(prepared(data, NOWHERE, owner.npub), model=scripted, observers=[crowd]) as app:
+        async with open_application(
+            prepared(data, NOWHERE, owner.npub, **more), model=scripted, observers=[crowd]
+        ) as app:
             serving = asyncio.create_task(app.serve())
             bringing = asyncio.create_task(crowd.bring(app))
             try:

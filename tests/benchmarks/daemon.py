@@ -39,12 +39,14 @@ class Instant:
         return ModelStep(text=json.dumps({"agents": [who], "reason": "talk"}), model="instant", usage=usage)
 
 
-def prepared(data: Path, url: str, owner: str) -> Settings:
+def prepared(data: Path, url: str, owner: str, *, store: str = "", keys: Path | None = None) -> Settings:
     """The settings of a folder in which a daemon can start: one relay, one owner, and no limit in the way."""
     overrides = {
         "relays": {"urls": [url]},
         "people": {"owners": [owner]},
         "limits": {"tokens_per_cycle": 1_000_000_000},
+        "store": store,
+        "paths": {"keys": str(keys)} if keys is not None else {},
     }
     settings = load(None, data, env={}, parse_key=parse_public_key, overrides=overrides)
     KeyRing(resolve_paths(settings).keys).get_or_create("project")

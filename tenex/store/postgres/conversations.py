@@ -59,7 +59,7 @@ _OF_PART: Final[LiteralString] = (
 )
 _SIZE: Final[LiteralString] = "select bytes from tenex_conversations where id = %s"
 _MARK: Final[LiteralString] = "update tenex_conversations set quarantined = %s where id = %s"
-_CHANGES: Final[LiteralString] = """
+CHANGES: Final[LiteralString] = """
 select id, bytes, holder is null or holder = %s
 from tenex_conversations where changed > %s and quarantined is null
 """
@@ -449,7 +449,7 @@ class PostgresConversations:
         since = min(now, self._seen_at or now)  # a server that took over may have a clock that is behind
         if is_full:
             since = _ERA
-        rows = await self._database.rows(_CHANGES, [self._leases.worker, since - OVERLAP], READING)
+        rows = await self._database.rows(CHANGES, [self._leases.worker, since - OVERLAP], READING)
         self._seen_at = now
         return [
             Change(id=ConversationId(name), bytes=length, is_free=is_free and name not in self._foreign)
