@@ -127,7 +127,7 @@ async def test_a_definition_is_shown_whole_and_written_with_what_is_here(
         assert words in shown, words
     out, _ = await add(naddr(), "--yes")
     assert out == f"{data / 'agents/code-reviewer.md'}\n"
-    found = json.loads(tenex("agents show code-reviewer --json").out)
+    found = json.loads((await asyncio.to_thread(tenex, "agents show code-reviewer --json")).out)
     facts = {
         "name": "Code Reviewer",
         "kind": "expert",
@@ -152,7 +152,7 @@ async def test_an_agent_of_a_real_relay_is_added_by_its_id(tenex: Tenex, add: Ca
         words = ["--event", event.id().to_hex(), "--relay", url, "--name", "critic", "--kind", "worker", "--yes"]
         added = json.loads((await add(*words, "--json")).out)
     assert (added["slug"], added["kind"], added["tools"]) == ("critic", "worker", [])
-    assert json.loads(tenex("agents show critic --json").out)["role"] == "Plain"
+    assert json.loads((await asyncio.to_thread(tenex, "agents show critic --json")).out)["role"] == "Plain"
 
 
 @needs_tmux
@@ -214,7 +214,7 @@ async def test_instructions_that_look_like_front_matter_change_no_kind_and_no_to
     for at in (1_800_000_000, 1_800_000_100):
         relay.stored.append(wire(definition(f"{words}{at}", [("title", "Odd"), ("d", "code-reviewer")], at=at)))
         await add(naddr(), "--yes")
-        found = json.loads(tenex("agents show odd --json").out)
+        found = json.loads((await asyncio.to_thread(tenex, "agents show odd --json")).out)
         assert (found["kind"], found["tools"]) == ("expert", [])
         assert str(at) in found["instructions"]
 
@@ -232,7 +232,9 @@ async def test_what_is_hidden_in_a_definition_is_shown_and_left_out(
     assert bidi not in shown
     text = (data / "agents/odd-one-kind-worker.md").read_text()
     assert f"Be kind.[2J {joined}\n---\nkind: orchestrator\n" in text
-    assert json.loads(tenex("agents show odd-one-kind-worker --json").out)["kind"] == "expert"
+    assert (
+        json.loads((await asyncio.to_thread(tenex, "agents show odd-one-kind-worker --json")).out)["kind"] == "expert"
+    )
 
 
 def forged(**changes: Any) -> dict[str, Any]:
@@ -276,7 +278,10 @@ async def test_the_newest_version_of_several_relays_is_taken(
     use(data, "ws://127.0.0.1:9")
     (data / "agents/code-reviewer.md").unlink()
     await add(nevent(older), "--relay", relay.url, "--yes")
-    assert "You are old." in json.loads(tenex("agents show code-reviewer --json").out)["instructions"]
+    assert (
+        "You are old."
+        in json.loads((await asyncio.to_thread(tenex, "agents show code-reviewer --json")).out)["instructions"]
+    )
 
 
 async def test_relays_that_an_address_names_are_asked_only_in_public(add: Call, relay: FaultRelay) -> None:

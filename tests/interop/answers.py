@@ -53,9 +53,19 @@ def is_complete(answer: Answer) -> bool:
     return value(answer, "status") == "completed"
 
 
+def is_confirmation(answer: Answer) -> bool:
+    """Whether it is the last word on a cycle, which comes after the result that its reader has had."""
+    return bool(answer["content"].startswith("Done.\n"))
+
+
+def notified(answer: Answer) -> list[str]:
+    """The keys that an answer calls, each of which rings a phone."""
+    return [tag[1] for tag in tags(answer, "p")]
+
+
 def closed(cycle: int = 1) -> Callable[[Sequence[Answer]], bool]:
     """Ask whether the last word on that many cycles has come."""
-    return lambda answers: sum(answer["content"].startswith("Done.\n") for answer in answers) == cycle
+    return lambda answers: sum(map(is_confirmation, answers)) == cycle
 
 
 def answered(root: str) -> Callable[[Sequence[Answer]], bool]:
