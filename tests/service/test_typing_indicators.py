@@ -108,7 +108,7 @@ async def test_a_client_receives_typing_text_and_stop_and_then_the_answer(
         assert sent[-1]["content"] == "Once upon a time. The end."
 
         active = [_tags(event, "p") for event in alice.received if event["kind"] == OPERATIONS]
-        assert [executor] in active
+        assert active[0] in ([executor], [app.project.public]), "one that is soon replaced may be left out"
         assert active[-1] == []
         assert all(_tags(event, "P") == [alice.pubkey] for event in alice.received if event["kind"] == OPERATIONS)
 
