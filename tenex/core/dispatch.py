@@ -275,7 +275,7 @@ def _timer(transaction: Transaction, key: Key) -> None:
     if key.part == "approval-reminder":
         remind(transaction, key.seq)
         return
-    if key.part == "quiet":
+    if key.part.partition(" ")[0] == "quiet":
         quiet_hours_over(transaction, key.seq)
         return
     run = next((run for run in transaction.state.work.runs.values() if key in _timers_of(run)), None)

@@ -23,7 +23,7 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
         elif row.lost_at:  # another key, since a timer that runs keeps its time
             effects.append(Timer(key=Key(Work.TIMER, message, "lost"), due=row.lost_at))
     effects.extend(
-        Timer(key=Key(Work.TIMER, missed.first, "quiet"), due=missed.until)
+        Timer(key=Key(Work.TIMER, missed.first, f"quiet {missed.armed}"), due=missed.until)
         for missed in conversation.delivery.missed.values()
     )
     question = conversation.router.question

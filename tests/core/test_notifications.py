@@ -10,7 +10,7 @@ from tenex.core.effects import Timer
 from tenex.core.ids import EventId, Millis, PublicKey
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
-from tenex.core.signals import InboundMessage, MessageReceived, Signal
+from tenex.core.signals import ClockJumped, InboundMessage, MessageReceived, Signal
 from tests.core.test_only_choice import WORK, team
 from tests.fakes.scenario import (
     ALICE,
@@ -264,6 +264,30 @@ def test_a_program_that_writes_at_night_is_no_sign_of_somebody_awake(by: str) ->
     assert not scenario.records(r.QuietHoursInterrupted)
 
 
+def test_a_clock_that_was_set_has_the_timer_of_the_morning_run_again() -> None:
+    """A timer that runs keeps its time, so after a sleep of the machine it came hours late."""
+    scenario = at_night().settle()
+    (before,) = timers(scenario, "quiet")
+    scenario.now = Millis(scenario.now + 5 * HOUR)
+    scenario.handle(ClockJumped(by=5 * HOUR))
+    (after,) = timers(scenario, "quiet")
+    assert (after.due, after.key.seq) == (before.due, before.key.seq)
+    assert after.key != before.key
+    assert scenario.refold() == scenario.conversation
+    scenario.fire("quiet")
+    assert sent(scenario).purpose == "reminder"
+
+
+@pytest.mark.parametrize("hours", [NIGHT_RULES, NotificationRules()])
+def test_who_writes_by_day_has_seen_what_came_at_night(hours: NotificationRules) -> None:
+    scenario = at_night().settle()
+    scenario.policy = dataclasses.replace(scenario.policy, notifications=hours)
+    scenario.now = Millis(EVENING + 13 * HOUR)
+    scenario.user_writes("good morning")
+    assert not timers(scenario, "quiet")
+    assert not scenario.conversation.delivery.missed
+
+
 def timers(scenario: Scenario, part: str) -> list[Timer]:
     effects = pending(scenario.conversation).values()
-    return [effect for effect in effects if isinstance(effect, Timer) and effect.key.part == part]
+    return [effect for effect in effects if isinstance(effect, Timer) and effect.key.part.partition(" ")[0] == part]

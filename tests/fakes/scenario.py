@@ -330,7 +330,7 @@ class Scenario:
 
     def fire(self, part: str) -> None:
         """Let the first timer of that kind fire."""
-        timer = next(e for e in self.running.values() if isinstance(e, Timer) and e.key.part == part)
+        timer = next(e for e in self.running.values() if isinstance(e, Timer) and e.key.part.partition(" ")[0] == part)
         self.running.pop(timer.key)
         self.handle(self.perform(timer))
         self.reconcile()

@@ -82,11 +82,16 @@ def audience(
 
 
 def note_awake(transaction: Transaction, signal: MessageReceived) -> None:
-    """Record that who writes in their quiet hours is awake; what a program writes for them is no sign of it."""
+    """Record that who writes in their quiet hours is awake, or has seen what came in them.
+
+    What a program writes for them is no sign of it.
+    """
     hours = transaction.policy.notifications.quiet_hours
     is_program = signal.is_plain or signal.message.by_machine
-    if hours is not None and not is_program and hours.until(transaction.now):
-        transaction.add(r.QuietHoursInterrupted, person=signal.message.author)
+    person = signal.message.author
+    is_quiet = hours is not None and hours.until(transaction.now)
+    if not is_program and (is_quiet or person in transaction.state.delivery.missed):
+        transaction.add(r.QuietHoursInterrupted, person=person)
 
 
 def _asker(state: State) -> PublicKey:

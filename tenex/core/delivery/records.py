@@ -99,7 +99,10 @@ class VerbositySet(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuietHoursInterrupted(Record):
-    """A user has written, or answered by a reaction, in their quiet hours: they are awake and have seen what came."""
+    """A user has written, or answered by a reaction, in their quiet hours or before what came in them was sent on.
+
+    They are awake and have seen what came.
+    """
 
     person: PublicKey
 

@@ -170,7 +170,9 @@ def _restarted(delivery: Delivery, record: r.ProcessRestarted, _: State) -> Deli
 
 @DELIVERY.on(r.ClockAdjusted)
 def _clock_set(delivery: Delivery, record: r.ClockAdjusted, _: State) -> Delivery:
-    return _postponed(delivery, record.by)
+    """A timer that runs keeps the time it had, but quiet hours end by the new clock: theirs run again."""
+    missed = {person: replace(what, armed=record.seq) for person, what in delivery.missed.items()}
+    return _postponed(replace(delivery, missed=missed), record.by)
 
 
 def _postponed(delivery: Delivery, by: int) -> Delivery:

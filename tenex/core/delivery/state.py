@@ -81,6 +81,8 @@ class Missed:
     count: int
     newest: tuple[int, ...]
     """The seqs of the last few."""
+    armed: int = 0
+    """The seq of the record since which its timer runs, where that is not the first message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
