@@ -34,6 +34,7 @@ from tenex.core.delivery.records import (
     Purpose,
     QuietHoursEnded,
     QuietHoursInterrupted,
+    QuietHoursPostponed,
     VerbositySet,
 )
 from tenex.core.identity.records import ConversationStarted

@@ -278,6 +278,21 @@ def test_a_clock_that_was_set_has_the_timer_of_the_morning_run_again() -> None:
     assert sent(scenario).purpose == "reminder"
 
 
+def test_a_reminder_that_is_late_does_not_come_in_the_next_quiet_hours() -> None:
+    scenario = at_night().settle()
+    (first,) = timers(scenario, "quiet")
+    scenario.now = Millis(NIGHT + DAY)
+    scenario.fire("quiet")
+    assert sent(scenario).purpose != "reminder"
+    (second,) = timers(scenario, "quiet")
+    assert second.due == first.due + DAY
+    assert scenario.refold() == scenario.conversation
+    scenario.fire("quiet")
+    reminder = sent(scenario)
+    assert (reminder.purpose, reminder.notifies) == ("reminder", (ALICE,))
+    assert not timers(scenario, "quiet")
+
+
 @pytest.mark.parametrize("hours", [NIGHT_RULES, NotificationRules()])
 def test_who_writes_by_day_has_seen_what_came_at_night(hours: NotificationRules) -> None:
     scenario = at_night().settle()

@@ -51,10 +51,18 @@ def published(transaction: Transaction, key: Key, outcome: PublishOutcome) -> No
 
 
 def quiet_hours_over(transaction: Transaction, first: int) -> None:
-    """Send what waited, or remind of what came, to those for whom `first` was the first message that did not ring."""
+    """Send what waited, or remind of what came, to those for whom `first` was the first message that did not ring.
+
+    Where the machine was off in the meantime it may be quiet again, and then it waits for the end of these hours.
+    """
     state = transaction.state
     missed = {person: what for person, what in state.delivery.missed.items() if what.first == first}
     if not missed:
+        return
+    hours = transaction.policy.notifications.quiet_hours
+    until = hours.until(transaction.now) if hours is not None else Millis(0)
+    if until:
+        transaction.add(r.QuietHoursPostponed, people=tuple(missed), until=until)
         return
     transaction.add(r.QuietHoursEnded, people=tuple(missed))
     if room_of(state.identity.address):

@@ -108,6 +108,14 @@ class QuietHoursInterrupted(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuietHoursPostponed(Record):
+    """The timer of the end came late, in the next quiet hours: what waited for these people waits until those end."""
+
+    people: tuple[PublicKey, ...]
+    until: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QuietHoursEnded(Record):
     """The quiet hours are over in which messages came that did not notify these people."""
 

@@ -206,6 +206,15 @@ def _interrupted(delivery: Delivery, record: r.QuietHoursInterrupted, _: State) 
     return _released(delivery, (record.person,))
 
 
+@DELIVERY.on(r.QuietHoursPostponed)
+def _quiet_hours_postponed(delivery: Delivery, record: r.QuietHoursPostponed, _: State) -> Delivery:
+    missed = {
+        person: replace(what, until=record.until, armed=record.seq) if person in record.people else what
+        for person, what in delivery.missed.items()
+    }
+    return replace(delivery, missed=missed)
+
+
 @DELIVERY.on(r.QuietHoursEnded)
 def _quiet_hours_ended(delivery: Delivery, record: r.QuietHoursEnded, _: State) -> Delivery:
     return _released(delivery, record.people)
