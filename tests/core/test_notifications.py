@@ -264,6 +264,24 @@ def test_a_program_that_writes_at_night_is_no_sign_of_somebody_awake(by: str) ->
     assert not scenario.records(r.QuietHoursInterrupted)
 
 
+@pytest.mark.parametrize(("by", "hours", "is_notified"), [("by_program", 0, False), ("by_machine", 1, True)])
+def test_the_answer_to_a_program_at_night_notifies_its_owner_by_day_and_an_agent_elsewhere_at_once(
+    by: str, hours: int, *, is_notified: bool
+) -> None:
+    scenario = Scenario(
+        Router(route(None, "executor"), WAITS),
+        plain_model,
+        config=dataclasses.replace(policy(), notifications=NIGHT_RULES),
+    )
+    scenario.now = NIGHT
+    scenario.user_writes("the build is red", **{by: True})  # type: ignore[arg-type]
+    scenario.now = Millis(scenario.now + hours * HOUR)
+    scenario.settle()
+    answer = sent(scenario, "completion")
+    assert (answer.notifies, answer.missed_by) == (((ALICE,), ()) if is_notified else ((), (ALICE,)))
+    assert bool(timers(scenario, "quiet")) is not is_notified
+
+
 def test_a_clock_that_was_set_has_the_timer_of_the_morning_run_again() -> None:
     """A timer that runs keeps its time, so after a sleep of the machine it came hours late."""
     scenario = at_night().settle()

@@ -69,6 +69,7 @@ def message_of(state: State, record: r.MessageRecorded) -> Message:
         phase=state.cycle.phase,
         role=record.role,
         is_plain=record.by_machine or record.by_program,
+        by_machine=record.by_machine,
         context=record.context,
         after_turn=last.turn_id if last is not None and is_after_turn else None,
         cycle=state.cycle.number,

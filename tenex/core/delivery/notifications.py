@@ -11,8 +11,9 @@ conversation's file).
 
 Quiet hours. What would notify somebody then who is not awake is sent without their p tag, and private messages to them
 wait. Awake is who has written here, or answered by a reaction, within `AWAKE`: they expect what they asked for, if it
-does not take so long that they may sleep. When the hours are over one message reminds them of what came, and the
-private messages go out. When they write before, they have seen it or see it now.
+does not take so long that they may sleep. What a program writes for them is no sign of it, and agents elsewhere have no
+quiet hours. When the hours are over one message reminds them of what came, and the private messages go out. When they
+write before, they have seen it or see it now.
 """
 
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from typing import Final
 from tenex.core import records as r
 from tenex.core.config import Verbosity
 from tenex.core.ids import Millis, PublicKey
+from tenex.core.inbox.message import Message
 from tenex.core.signals import MessageReceived
 from tenex.core.state import State
 from tenex.core.transaction import Transaction
@@ -68,7 +70,7 @@ def audience(
     until = hours.until(transaction.now) if hours is not None else Millis(0)
     if not until or notifies == ():
         return Audience(is_published=True, notifies=notifies, silent=silent)
-    awake = _awake(transaction)
+    awake = (*_awake(transaction), *_machines(transaction.state))
     if is_private:
         called = tuple(PublicKey(str(person)) for person in transaction.state.identity.address.get("people", ()))
     missed_by = tuple(dict.fromkeys(person for person in called if person and person not in awake))
@@ -115,6 +117,16 @@ def _awake(transaction: Transaction) -> tuple[PublicKey, ...]:
     state = transaction.state
     since = transaction.now - AWAKE
     messages = chain(state.memory.recent, state.cycle.messages)
-    wrote = (message.author for message in messages if message.role is not None and message.at >= since)
+    wrote = (message.author for message in messages if _is_of_person(message) and message.at >= since)
     acted = (person for person, at in state.delivery.awake.items() if at >= since)
     return tuple(dict.fromkeys([*wrote, *acted]))
+
+
+def _is_of_person(message: Message) -> bool:
+    return message.role is not None and not message.is_plain
+
+
+def _machines(state: State) -> tuple[PublicKey, ...]:
+    """The agents elsewhere that have written here: no quiet hours are theirs."""
+    messages = chain(state.memory.recent, state.cycle.messages)
+    return tuple(dict.fromkeys(message.author for message in messages if message.by_machine))

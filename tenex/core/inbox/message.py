@@ -31,6 +31,8 @@ class Message:
     """Whether it answered a question of ours, and so has been dealt with."""
     is_plain: bool = False
     """Whether a program or an agent elsewhere wrote it: it decides nothing."""
+    by_machine: bool = False
+    """Whether an agent elsewhere did."""
     sent_as: str = ""
     """The event id of one of ours. Snapshots written before it was kept lack it, so no rule may depend on it."""
     context: str = ""
