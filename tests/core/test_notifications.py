@@ -236,6 +236,20 @@ def test_who_writes_at_night_is_answered_as_by_day_and_reminded_of_nothing() -> 
     assert sent(scenario).notifies == (BOB,), "half an hour after they wrote, they may sleep"
 
 
+@pytest.mark.parametrize(("hours", "is_awake"), [(6, False), (0.25, True), (0, True), (-0.25, True), (-6, False)])
+def test_a_message_of_the_evening_that_arrives_at_night_is_no_sign_of_somebody_awake(
+    hours: float, *, is_awake: bool
+) -> None:
+    scenario = at_night().settle()
+    scenario.router = Router(route(None, "executor"), WAITS)
+    scenario.now = Millis(EVENING + 7 * HOUR)
+    scenario.user_writes("and use tabs", late=int(hours * 3600))
+    assert bool(scenario.records(r.QuietHoursInterrupted)) is is_awake
+    assert bool(timers(scenario, "quiet")) is not is_awake
+    scenario.settle()
+    assert sent(scenario).notifies == ((ALICE,) if is_awake else ())
+
+
 def test_a_reaction_at_night_is_a_sign_of_somebody_awake() -> None:
     scenario = at_night(model_by_phase(execute=[reply("", ("ask", {"question": "Shall I go on?"})), reply("done")]))
     step_until(scenario, lambda it: it.conversation.work.is_parked)

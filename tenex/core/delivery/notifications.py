@@ -10,10 +10,10 @@ conversation's file).
     /verbose   work under way with p tags, and what is otherwise in the file only
 
 Quiet hours. What would notify somebody then who is not awake is sent without their p tag, and private messages to them
-wait. Awake is who has written here, or answered by a reaction, within `AWAKE`: they expect what they asked for, if it
-does not take so long that they may sleep. What a program writes for them is no sign of it, and agents elsewhere have no
-quiet hours. When the hours are over one message reminds them of what came, and the private messages go out. When they
-write before, they have seen it or see it now.
+wait. Awake is who has written here, or answered by a reaction, within `AWAKE` by the date of what they wrote:
+they expect what they asked for, if it does not take so long that they may sleep. What a program writes for them is no
+sign of it, and agents elsewhere have no quiet hours. When the hours are over one message reminds them of what came, and
+the private messages go out. When they write before, they have seen it or see it now.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from itertools import chain
 from typing import Final
 
 from tenex.core import records as r
-from tenex.core.config import Verbosity
+from tenex.core.config import QuietHours, Verbosity
 from tenex.core.ids import Millis, PublicKey
 from tenex.core.inbox.message import Message
 from tenex.core.signals import MessageReceived
@@ -68,9 +68,9 @@ def audience(
     silent = tuple(person for person in _who_said(transaction, Verbosity.QUIET) if person not in called)
     hours = transaction.policy.notifications.quiet_hours
     until = hours.until(transaction.now) if hours is not None else Millis(0)
-    if not until or notifies == ():
+    if hours is None or not until or notifies == ():
         return Audience(is_published=True, notifies=notifies, silent=silent)
-    awake = (*_awake(transaction), *_machines(transaction.state))
+    awake = (*_awake(transaction, hours), *_machines(transaction.state))
     if is_private:
         called = tuple(PublicKey(str(person)) for person in transaction.state.identity.address.get("people", ()))
     missed_by = tuple(dict.fromkeys(person for person in called if person and person not in awake))
@@ -86,14 +86,17 @@ def audience(
 def note_awake(transaction: Transaction, signal: MessageReceived) -> None:
     """Record that who writes in their quiet hours is awake, or has seen what came in them.
 
-    What a program writes for them is no sign of it.
+    What a program writes for them is no sign of it, nor what they wrote long before it came here: a relay or the daemon
+    was away. Nor is what is dated far in the future.
     """
     hours = transaction.policy.notifications.quiet_hours
     is_program = signal.is_plain or signal.message.by_machine
     person = signal.message.author
     is_quiet = hours is not None and hours.until(transaction.now)
-    if not is_program and (is_quiet or person in transaction.state.delivery.missed):
-        transaction.add(r.QuietHoursInterrupted, person=person)
+    written_at = Millis(signal.message.created_at * 1000)
+    is_recent = abs(transaction.now - written_at) < AWAKE
+    if not is_program and is_recent and (is_quiet or person in transaction.state.delivery.missed):
+        transaction.add(r.QuietHoursInterrupted, person=person, written_at=min(transaction.now, written_at))
 
 
 def _asker(state: State) -> PublicKey:
@@ -112,12 +115,16 @@ def _who_said(transaction: Transaction, wanted: Verbosity) -> tuple[PublicKey, .
     return tuple(person for person, verbosity in said.items() if verbosity is wanted)
 
 
-def _awake(transaction: Transaction) -> tuple[PublicKey, ...]:
-    """Who has written here within the last half hour."""
+def _awake(transaction: Transaction, hours: QuietHours) -> tuple[PublicKey, ...]:
+    """Who has written here within the last half hour.
+
+    Of what came in quiet hours `note_awake` has recorded whose sign it is.
+    """
     state = transaction.state
     since = transaction.now - AWAKE
     messages = chain(state.memory.recent, state.cycle.messages)
-    wrote = (message.author for message in messages if _is_of_person(message) and message.at >= since)
+    by_day = (message for message in messages if message.at >= since and not hours.until(message.at))
+    wrote = (message.author for message in by_day if _is_of_person(message))
     acted = (person for person, at in state.delivery.awake.items() if at >= since)
     return tuple(dict.fromkeys([*wrote, *acted]))
 

@@ -105,6 +105,8 @@ class QuietHoursInterrupted(Record):
     """
 
     person: PublicKey
+    written_at: Millis = Millis(0)
+    """By their clock, but not after `at`; older journals do not say it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -202,7 +202,7 @@ def _verbosity_set(delivery: Delivery, record: r.VerbositySet, _: State) -> Deli
 @DELIVERY.on(r.QuietHoursInterrupted)
 def _interrupted(delivery: Delivery, record: r.QuietHoursInterrupted, _: State) -> Delivery:
     others = {person: at for person, at in delivery.awake.items() if person != record.person}
-    delivery = replace(delivery, awake=_newest({**others, record.person: record.at}))
+    delivery = replace(delivery, awake=_newest({**others, record.person: record.written_at or record.at}))
     return _released(delivery, (record.person,))
 
 
