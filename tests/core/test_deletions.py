@@ -12,6 +12,7 @@ from tenex.core.inbox.message import DELETED
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.signals import Evaluated, InboundMessage, MessageDeleted, MessageReceived
+from tests.core.test_missions import MissionScenario
 from tests.fakes.scenario import (
     ALICE,
     ID,
@@ -137,6 +138,31 @@ def test_a_word_said_before_is_no_part_of_the_work() -> None:
     assert not scenario.records(r.Stopped)
     delete(scenario, at=1)
     assert scenario.records(r.Stopped)
+
+
+def test_a_second_message_before_work_began_that_is_deleted_does_not_end_the_work_on_the_first() -> None:
+    scenario = Scenario(Router(route("execute", "executor"), WAITS), BUILDER)
+    scenario.user_writes("build it")
+    scenario.user_writes("and use tabs")
+    step_until(scenario, lambda it: bool(it.records(r.ToolCallStarted)))
+    delete(scenario, at=1)
+    assert not scenario.records(r.Stopped)
+    delete(scenario, at=0)
+    assert scenario.records(r.Stopped)
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+@pytest.mark.parametrize("role", [Role.OWNER, Role.MEMBER])
+def test_a_remark_that_is_deleted_does_not_end_a_mission(role: Role, *, is_first: bool) -> None:
+    """Nor does what a member wrote, who may not stop it, where no one else wrote in the cycle."""
+    scenario = MissionScenario()
+    if not is_first:
+        scenario.user_writes("do it")
+    scenario.begin()
+    scenario.user_writes("how is it going?", role=role, author=MALLORY)
+    delete(scenario, author=MALLORY)
+    may_stop = is_first and role is Role.OWNER
+    assert scenario.mission.is_paused is may_stop
 
 
 @pytest.mark.parametrize(("role", "is_stopped"), [(Role.OWNER, True), (Role.MEMBER, False)])

@@ -207,9 +207,9 @@ def _end_work_on(transaction: Transaction, deleted: Message) -> None:
     """Stop what is under way if all was deleted that it is for, by people who may stop it or who alone asked for it."""
     state = transaction.state
     messages = [message for message in state.cycle.messages if message.role is not None]
-    begins = max((place for place, message in enumerate(messages) if message.turn is None), default=0)
-    asking = [message for message in messages[begins:] if not message.is_answer]
-    is_for_others = any(message.author != deleted.author for message in messages)
+    asking = _asking(state, messages)
+    # a mission may go on for somebody whose words no cycle has
+    is_for_others = state.has_open_kind or any(message.author != deleted.author for message in messages)
     may_stop = not is_for_others or permissions.may_decide(
         Decision.COMMAND, state, transaction.policy.gates, author=deleted.author, role=deleted.role
     )
@@ -218,6 +218,25 @@ def _end_work_on(transaction: Transaction, deleted: Message) -> None:
         notify(transaction, "What you deleted was read before, and work goes on. `/stop` ends it.")
         return
     stop(transaction, deleted.name, why="You deleted what this was for. ")
+
+
+def _asking(state: Conversation, messages: Sequence[Message]) -> list[Message]:
+    """The messages that what is under way is for, of those of the cycle.
+
+    A mission has no turns and is for the message that opened it; no agent reads the others as wishes. Other work was
+    begun by the first message that came after the same turn as the newest that came in no turn.
+    """
+    if state.has_open_kind:
+        return [*messages[:1]]
+    newest = next((message for message in reversed(messages) if message.turn is None), None)
+    begins = 0
+    if newest is not None:
+        begins = next(
+            place
+            for place, message in enumerate(messages)
+            if message.turn is None and message.after_turn == newest.after_turn
+        )
+    return [message for message in messages[begins:] if not message.is_answer]
 
 
 def _is_of(message: Message, signal: MessageDeleted) -> bool:
