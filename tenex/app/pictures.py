@@ -34,8 +34,9 @@ class PictureLoader:
         return tuple(fault for fault in faults if fault)
 
     async def _load(self, address: str) -> str:
-        host = urlsplit(address).hostname or "its host"
+        host = "its host"
         try:
+            host = urlsplit(address).hostname or host
             async with asyncio.timeout(TIMEOUT), self._turns:
                 if await asyncio.to_thread(self._folder.has, address):
                     return ""
@@ -47,7 +48,7 @@ class PictureLoader:
             return f"{host} is not at a public address"
         except ValueError as fault:
             return str(fault)
-        except (OSError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+        except Exception as error:  # noqa: BLE001  anyone writes addresses, and the message is needed without pictures
             log.info("picture.not_loaded", host=plain(host), fault=type(error).__name__)
             return f"{host} does not answer, or it cannot be kept"
         return ""

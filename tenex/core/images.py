@@ -8,7 +8,8 @@ MOST: Final = 4
 """Pictures of one message that are loaded."""
 _LOOKED_AT: Final = 100
 """Addresses of one text."""
-_ADDRESS: Final = re.compile(r"https://[^\s<>\"'`|\\^{}]{4,2000}", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"https://[^\s<>\"'`|\\^{}\[\]]{4,2000}", re.IGNORECASE)
+"""Without brackets, which end the text of a link in Markdown."""
 _AFTER: Final = ".,;:!?)]*_~"
 """What ends a sentence, or a link in Markdown, and no address."""
 _ENDING: Final = re.compile(r"\.(?:png|jpe?g|gif|webp)(?:[?#].*)?", re.IGNORECASE)

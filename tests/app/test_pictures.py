@@ -71,6 +71,22 @@ async def test_what_is_no_picture_is_not_kept(
     assert kept.read(address) is None
 
 
+@pytest.mark.parametrize(
+    "address", ["https://[x].png", "https://a\u2100b.example/cat.png", "https://a.example:x/cat.png"]
+)
+async def test_an_address_that_is_none_is_a_fault_like_others(tmp_path: Path, address: str) -> None:
+    (fault,) = await PictureLoader(PictureFolder(tmp_path)).load([address])
+    assert fault
+
+
+async def test_what_goes_wrong_unexpectedly_is_a_fault_like_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PictureFolder, "has", lambda *_: {}["missing"])
+    loader = PictureLoader(PictureFolder(tmp_path))
+    assert await loader.load([f"https://{DOMAIN}/cat.png"]) == (f"{DOMAIN} does not answer, or it cannot be kept",)
+
+
 async def test_a_server_that_is_silent_is_not_waited_for(
     web: tuple[Server, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
