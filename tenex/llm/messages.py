@@ -149,8 +149,10 @@ def pictures_of(entries: Sequence[Entry], picture: Callable[[str], Picture | Non
     room = PICTURE_BYTES
     texts = (entry.text for entry in reversed(entries) if isinstance(entry, UserText))
     for address in dict.fromkeys(chain.from_iterable(map(addresses_in, texts))):
+        if len(chosen) == PICTURES:
+            break
         shown = picture(address)
-        if shown is not None and len(shown.data) <= room and len(chosen) < PICTURES:
+        if shown is not None and len(shown.data) <= room:
             chosen[address] = shown
             room -= len(shown.data)
     return chosen

@@ -135,3 +135,15 @@ def test_only_the_newest_pictures_of_users_are_in_a_request() -> None:
     large = Picture(data=bytes(PICTURE_BYTES // 2), media_type="image/png")
     assert list(pictures_of(entries, lambda _: large)) == [address(19), address(18)]
     assert pictures_of(entries, lambda _: None) == {}
+
+
+def test_pictures_that_a_request_has_no_place_for_are_not_read() -> None:
+    entries = [UserText(author="ann", role="owner", text=address(number)) for number in range(20)]
+    asked: list[str] = []
+
+    def read(name: str) -> Picture:
+        asked.append(name)
+        return CAT
+
+    pictures_of(entries, read)
+    assert len(asked) == PICTURES
