@@ -65,7 +65,7 @@ async def _fetched(address: str, host: str) -> bytes:
             raise ValueError(f"{host} answers HTTP {response.status_code}")
         body = await body_of(response, MOST_BYTES)
     if body is None:
-        raise ValueError(f"it has more than {MOST_BYTES // 1024 // 1024} MB")
+        raise ValueError(f"it has more than {MOST_BYTES / 1024 / 1024:.2f} MB")
     if not media_type(body):
         raise ValueError("it is no PNG, JPEG, GIF or WebP")
     return body

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic_ai import messages as parts
 from pydantic_ai.direct import model_request, model_request_stream
+from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
@@ -55,6 +56,9 @@ WAYS = 6
 SMALLER = 0.97
 """Of the size of a request that was too large: a smaller cut would be refused again."""
 
+_REJECTED = (400, 413)
+"""Statuses of a request that is invalid or too large."""
+
 PARTS_OF_TEXT = 64
 """A text is passed on again once a part of this many is new: a short one each time, a long one some hundred times."""
 
@@ -84,6 +88,7 @@ class _StreamState:
     sent: int = 0
     """The estimated tokens of the request."""
     stream: StreamedResponse | None = None
+    has_pictures: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,8 @@ class _Way:
     """Whether messages have the order, and calls the ids, that Mistral's models require."""
     room: int | None = None
     """Estimated tokens that are known to fit; None until a request was too large."""
+    pictures: bool = True
+    """Whether pictures are sent; without them only the rest of a request that was rejected with them."""
 
 
 def _other_way(way: _Way, sent: ModelRequest, error: BaseException | None) -> _Way | None:
@@ -113,6 +120,16 @@ def _other_way(way: _Way, sent: ModelRequest, error: BaseException | None) -> _W
     if way.form is not Form.TEXT and rejects_form(error):
         return replace(way, form=Form.TEXT)
     return None
+
+
+def _without_pictures(way: _Way, state: _StreamState, error: BaseException | None) -> _Way | None:
+    """The way without the pictures of a request that a server rejected; None if it had none.
+
+    Servers reject pictures for many reasons, as too many pixels or a file that is cut off, and name few of them.
+    """
+    if not state.has_pictures or not isinstance(error, ModelHTTPError) or error.status_code not in _REJECTED:
+        return None
+    return replace(way, pictures=False)
 
 
 def _cut_to(request: ModelRequest, room: int | None) -> ModelRequest:
@@ -282,12 +299,15 @@ class ProviderModel:
                 step = await self._bounded(sent, way, on_text, state)
             except (ModelUnavailable, ModelRefused) as error:
                 spent = error.usage = spent + error.usage
-                other = way if self._learns(error.__cause__) else _other_way(way, sent, error.__cause__)
+                cause = error.__cause__
+                other = way if self._learns(cause) else _other_way(way, sent, cause)
+                other = other or _without_pictures(way, state, cause)
                 if other is None or attempts == WAYS:
                     raise
                 way = other
             else:
-                used = way if request.output_schema is not None else replace(way, form=self._way.form)
+                form = way.form if request.output_schema is not None else self._way.form
+                used = replace(way, form=form, pictures=True)  # later requests may have other pictures
                 if used != self._way:
                     log.info("model.request_changed", model=self.name, **asdict(used))
                     self._way = used
@@ -305,8 +325,9 @@ class ProviderModel:
         state.sent = _size(request)
         state.stream = None
         shown: Mapping[str, Picture] = {}
-        if self.name in self._config.sees:
+        if self.name in self._config.sees and way.pictures:
             shown = await asyncio.to_thread(pictures_of, request.entries, self._config.picture)
+        state.has_pictures = bool(shown)
         sent = messages(
             request.entries,
             self._maker,

@@ -56,7 +56,7 @@ async def test_a_picture_is_loaded_once_and_kept_for_the_daemons_user_alone(
         ("200 OK", b"<html>", "it is no PNG, JPEG, GIF or WebP"),
         ("404 Not Found", PNG, f"{DOMAIN} answers HTTP 404"),
         ("302 Found", PNG, f"{DOMAIN} answers HTTP 302"),
-        ("200 OK", PNG + b"x" * 100, "it has more than 0 MB"),
+        ("200 OK", PNG + b"x" * 100, "it has more than 0.00 MB"),
     ],
 )
 async def test_what_is_no_picture_is_not_kept(

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.memory.window import request_tokens
-from tenex.core.messages import NO_USAGE, ModelStep, Usage, UserText
+from tenex.core.messages import NO_USAGE, ModelStep, Picture, Usage, UserText
 from tenex.core.router.answer import RoutingDecision, parse
 from tenex.llm.config import Price
 from tenex.llm.provider_model import STREAM_PAUSE
@@ -102,6 +102,19 @@ async def test_streamed_text_grows_and_never_holds_a_thought(stream: bool, answe
     assert all(step.text.startswith(text) for text in streamed)
     assert (len(streamed) > 3) is stream
     assert streamed[-1:] == [step.text] * stream
+
+
+@pytest.mark.parametrize("status", [400, 413])
+async def test_pictures_that_a_server_rejects_are_left_out_of_that_request_alone(status: int) -> None:
+    picture = Picture(data=b"\x89PNG\r\n\x1a\n", media_type="image/png")
+    answers = [Fails(status=status, message="Could not process image"), Answer(text="Hi"), Answer(text="Hi")]
+    request = work(UserText(author="Ada", text="see https://a.example/cat.png"))
+    steps, server = await asked(
+        answers, request, request, sees=frozenset({NAME}), picture=lambda _: picture, stream=False
+    )
+    assert [step.text for step in steps] == ["Hi", "Hi"]
+    shown = ["image_url" in json.dumps(exchange.request) for exchange in server.exchanges]
+    assert shown == [True, False, True]
 
 
 async def test_an_observer_that_fails_costs_nothing() -> None:
