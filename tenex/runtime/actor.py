@@ -335,9 +335,9 @@ class ConversationActor:
         self._look_at_clock()
         if not self._signals:
             return await self._wait_for_signal()
-        await self._take_messages()
+        count = await self._take_messages()
         await self._look_up_quotations(self._state)
-        batch = list(islice(self._signals, self._batch))
+        batch = list(islice(self._signals, count))
         self._view.mark_not_durable()
         self._state, decisions = self._decide(self._state, batch)
         wanted = pending(self._state)
@@ -355,15 +355,23 @@ class ConversationActor:
             self._reconciler.reconcile(wanted)
         return False
 
-    async def _take_messages(self) -> None:
-        """Drop messages that another conversation has taken, whose worker saw their thread or room differently."""
+    async def _take_messages(self) -> int:
+        """Drop messages that another conversation has taken, whose worker saw their thread or room differently.
+
+        Returns:
+            How many signals may be decided: what arrives from now on is not taken yet.
+        """
         take = self._deps.take_message
         if take is None:
-            return
-        for signal in list(islice(self._signals, self._batch)):
+            return self._batch
+        signals = list(islice(self._signals, self._batch))
+        count = len(signals)
+        for signal in signals:
             if isinstance(signal, MessageReceived) and not await take(signal, self.id):
                 log.info("message.taken_elsewhere", conversation=self.id, event_id=signal.message.event_id)
                 self._signals.remove(signal)
+                count -= 1
+        return count
 
     async def _look_up_quotations(self, state: Conversation) -> None:
         """Add to the next messages what they reply to or quote; they wait for it, so that their order is kept."""

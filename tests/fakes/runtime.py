@@ -122,6 +122,9 @@ class World:
         """Another worker writes the conversations."""
         self.taken_elsewhere: dict[str, ConversationId] = {}
         """The other conversations that have taken messages, by their events."""
+        self.take_time = 0.0
+        self.left: list[ConversationId] = []
+        """Conversations with which another worker goes on."""
         self.published: dict[str, UnsignedEvent] = {}
         self.order: list[str] = []
         self.sent: Counter[str] = Counter()
@@ -295,6 +298,8 @@ class World:
         )
 
         async def take_message(signal: MessageReceived, conversation: ConversationId) -> bool:
+            if self.take_time:
+                await asyncio.sleep(self.take_time)
             owner = self.taken_elsewhere.get(signal.message.event_id, conversation)
             if owner != conversation:
                 inbox.hand_on(signal, conversation, owner)

@@ -107,6 +107,23 @@ async def test_a_message_that_another_conversation_has_taken_is_recorded_there()
     assert [record.text for record in world.records(r.MessageRecorded, "d" * 64)] == ["not here"]
 
 
+@virtual_time
+async def test_a_message_that_arrives_while_others_are_taken_is_taken_too() -> None:
+    world = World(one_turn(), worker)
+    world.taken_elsewhere = {"e" * 64: ConversationId("d" * 64)}
+    world.take_time = 1.0
+
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        await asyncio.sleep(0.5)
+        daemon.write("not here", event_id="e" * 64)
+        daemon.sent.clear()
+        await daemon.until("waiting")
+        await daemon.until("waiting", conversation="d" * 64)
+    assert texts(world, HERE) == ["hello"]
+    assert texts(world, "d" * 64) == ["not here"]
+
+
 ROOM = "e" * 64
 FIRST, SECOND, BRANCH = (ConversationId(digit * 64) for digit in "123")
 
