@@ -80,7 +80,7 @@ def _without_passwords(values: dict[str, Any]) -> dict[str, Any]:
     """Hide passwords and keys of addresses, and what MCP servers are given but names of variables."""
     urls = [re.sub(r"\?.*", "?...", url) for url in values["relays"]["urls"]]
     servers = {name: _without_keys(server) for name, server in values["mcp"]["servers"].items()}
-    store = re.sub(r"(?<=://)([^:/@]*):[^@/]*@", r"\1:...@", values["store"])
+    store = re.sub(r"(?<=://)([^:@]*):.*@", r"\1:...@", values["store"])
     store = re.sub(r"(?<=password=)[^&]*", "...", store)
     return {
         **values,

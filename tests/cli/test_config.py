@@ -52,6 +52,7 @@ def test_show_hides_keys_in_the_addresses_of_relays(tenex: Tenex, data: Path) ->
     ("store", "shown"),
     [
         ("postgresql://me:hush@db.example/tenex", "postgresql://me:...@db.example/tenex"),
+        ("postgresql://me:x/hush@y@db.example/tenex", "postgresql://me:...@db.example/tenex"),
         ("postgres://me@/tenex?host=/run&password=hush&port=1", "postgres://me@/tenex?host=/run&password=...&port=1"),
     ],
 )

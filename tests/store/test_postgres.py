@@ -777,6 +777,24 @@ async def test_an_address_that_leads_nowhere_is_reported_without_its_password(tm
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "me:sec%ret@host/db",
+        "me:sec/ret@host/db",
+        "me:12/secret@host/db",
+        "me:sec@ret@host/db",
+        "me@host/db?sslmode=require&sec=ret",
+    ],
+)
+def test_an_address_that_is_read_wrongly_is_refused_without_a_word_of_it(address: str) -> None:
+    """What libpq reads of a password as a port or a database would be in every message."""
+    with pytest.raises(ConfigurationError, match="percent-encoded") as caught:
+        database_module.Database(f"postgresql://{address}")
+    assert "sec" not in str(caught.value)
+    assert "ret" not in str(caught.value)
+
+
 async def test_a_missing_driver_is_named_with_the_command_that_installs_it(
     tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

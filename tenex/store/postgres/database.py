@@ -70,10 +70,7 @@ class Database:
         Raises:
             ConfigurationError: that is no address of a database.
         """
-        try:
-            parts = conninfo_to_dict(url)
-        except psycopg.ProgrammingError as fault:
-            raise ConfigurationError([f"store: is not the address of a database: {_sentence(fault)}"]) from fault
+        parts = _parts_of(url)
         options = f"{_SESSION} {parts.get('options') or ''}".strip()
         self._conninfo = make_conninfo(**{**_DEFAULTS, **parts, "options": options, "client_encoding": "utf8"})
         self.place = f"the database {parts.get('dbname') or ''} on {parts.get('host') or 'this machine'}"
@@ -263,6 +260,30 @@ def _look_at(task: "asyncio.Task[Any]") -> None:
     """Look at the error of a task, which would be logged otherwise as one that was never retrieved."""
     if not task.cancelled():
         task.exception()
+
+
+def _parts_of(url: str) -> dict[str, Any]:
+    """What an address says, by the names of libpq; nothing of one that it reads wrongly is shown.
+
+    A `/` or `@` in a password ends it for libpq, and what follows becomes a port, a host or the name of a database.
+
+    Raises:
+        ConfigurationError: that is no address of a database.
+    """
+    fault = (
+        "store: is not the address of a database; it is like postgresql://USER@HOST/NAME, with what is special in the "
+        "user and the password percent-encoded (`/` is %2F, `@` is %40, `%` is %25)"
+    )
+    try:
+        parts = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        raise ConfigurationError([fault]) from None  # its words are a part of the address
+    hosts = str(parts.get("host") or "").split(",")
+    ports = str(parts.get("port") or "").split(",")
+    holds_at = "@" in str(parts.get("dbname") or "") or any("@" in host[1:] for host in hosts)
+    if holds_at or any(port and not port.isdecimal() for port in ports):
+        raise ConfigurationError([fault])
+    return parts
 
 
 def _sentence(fault: BaseException) -> str:
