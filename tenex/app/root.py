@@ -433,6 +433,7 @@ class Application:
                 observers=self.observers,
                 take_message=self._take_message if self.shared is not None else None,
                 is_for_another=self.workspace_share.is_for_another if self.workspace_share is not None else None,
+                left=self._leave,
                 quotations=QuotationFinder(
                     PastMessages(self.index, self.folder), self.index, self.pool, self.keys, self.profiles.names, clock
                 ),
@@ -473,8 +474,14 @@ class Application:
             self.inbox.hand_on(signal, conversation, owner)
         return owner == conversation
 
+    def _leave(self, conversation: ConversationId) -> None:
+        """End what goes on here by itself for a conversation with which another worker goes on."""
+        self.static.background.end(conversation)
+        self.indicators.forget(conversation)
+
     def _watch_workers(self, shared: SharedConversations) -> WorkerWatch:
         def on_row(row: Row) -> None:
+            self._leave(row.id)
             self.daily.load(row.id, row.spending)
             self.index_updater.on_row(row)
             self.inbox.look_again(row.id)

@@ -324,6 +324,13 @@ class TypingIndicators:
         run = shown.runs.get(call.run)
         return None if run is None else run.open_text()
 
+    @suppress_errors
+    def forget(self, conversation: ConversationId) -> None:
+        """Stop the indicators of a conversation with which another worker goes on."""
+        shown = self._conversations.pop(conversation, None)
+        if shown is not None:
+            shown.close()
+
     def changed(self) -> None:
         """Publish the project status soon: it has changed."""
         if self._project is not None:

@@ -93,6 +93,8 @@ class ActorDependencies:
     """Whether a message is this conversation's, where several workers choose one for it: else it is handed on there."""
     is_for_another: Callable[[Conversation], bool] | None = None
     """Whether another worker has to go on, where several share a store: it has what the conversation needs."""
+    left: Callable[[ConversationId], None] = lambda _: None
+    """Called when another worker goes on with a conversation: what follows its records here is to end."""
     views_due: set[ConversationId] = field(default_factory=set)
     """Conversations whose readable view is scheduled."""
 
@@ -192,6 +194,7 @@ class ConversationActor:
         """Cancel every effect at once and end: another worker may write the conversation from now on."""
         self._is_lost = True
         self._reconciler.abandon()
+        self._deps.left(self.id)
         self._wakeup.set()
 
     def reconsider(self) -> None:
@@ -210,6 +213,7 @@ class ConversationActor:
                         await self._stopping.wait()
         except HeldElsewhere as error:
             log.info("conversation.held_elsewhere", conversation=self.id, reason=str(error))
+            self._deps.left(self.id)
         except StoreError as error:
             log.error("conversation.quarantined", conversation=self.id, reason=str(error))
             is_foreign = isinstance(error, StoreOtherVersion)
@@ -219,6 +223,8 @@ class ConversationActor:
             self._undeliverable.store(self.id, self._signals)
             self._retire(self)
             await self._close()
+            for signal in self._signals:  # what a call has cost that is dropped is no one's use any more
+                self._release(signal)
 
     async def _run_until_error(self) -> bool:
         """Read the journal and process signals; False if the journal must be reopened."""

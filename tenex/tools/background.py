@@ -234,6 +234,11 @@ class BackgroundCommands:
             if key[1] not in conversation.work.runs:
                 self._end(self._commands.pop(key).values())
 
+    def end(self, conversation: ConversationId) -> None:
+        """End the programs of a conversation with which another worker goes on."""
+        for key in [key for key in self._commands if key[0] == conversation]:
+            self._end(self._commands.pop(key).values())
+
     async def close(self) -> None:
         """End all of them, as the daemon does."""
         self._end(self._all())

@@ -316,6 +316,16 @@ async def test_a_stop_silences_a_model_that_goes_on_writing_and_no_agent_is_acti
     assert {tag[1] for event in of_project for tag in event.tags if tag[0] == "P"} == {"a" * 64}
 
 
+@virtual_time
+async def test_a_conversation_with_which_another_worker_goes_on_is_shown_no_more() -> None:
+    scene = Scene()
+    await scene.routed()
+    for _ in range(2):
+        scene.indicators.forget(scene.scenario.conversation.id)
+    await asyncio.sleep(3.5 * REFRESH)
+    assert scene.relay.published(STARTS, STOPS) == [*ROUTED, (STARTS, TYPING), (STOPS, "")]
+
+
 @pytest.mark.parametrize(
     ("mode", "relay", "address", "is_published"),
     [

@@ -316,6 +316,7 @@ class World:
             observers=(daily, observer),
             spawn=spawn,
             take_message=take_message,
+            left=self.left.append,
         )
         coordinator = ConversationCoordinator(around)
         beginners = self.policy.begun_by_mention

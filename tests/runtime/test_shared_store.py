@@ -5,6 +5,8 @@ from dataclasses import replace
 
 from tenex.core import records as r
 from tenex.core.ids import ConversationId, Millis
+from tenex.core.messages import NO_USAGE
+from tenex.core.totals.costs import cost_of
 from tests.fakes.runtime import World, worker
 from tests.fakes.scenario import ID, longest_way, one_turn
 from tests.fakes.virtual import virtual_time
@@ -72,6 +74,26 @@ async def test_what_rests_is_handed_over_and_what_works_is_finished_first() -> N
         coordinator.hand_over()
         await asyncio.sleep(1)
         assert HERE not in coordinator
+
+
+@virtual_time
+async def test_what_follows_a_lost_conversation_learns_of_it_and_its_unrecorded_cost_does_not_count() -> None:
+    world = World(one_turn(), worker)
+    world.append_time = 5.0  # an answer comes while the message is being appended
+
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        while not world.requests or world.overlap:
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(0.1)
+        assert world.daily.today()[0].used.calls, "it is not recorded yet, and counts"
+        world.is_held_elsewhere = True
+        daemon.runtime.coordinator.lose(HERE)
+        assert world.left == [HERE]
+        await asyncio.sleep(10)
+        assert HERE not in daemon.runtime.coordinator
+        recorded = sum((cost_of(record) for record in world.records()), NO_USAGE)
+        assert world.daily.today()[0].used == recorded
 
 
 @virtual_time

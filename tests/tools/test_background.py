@@ -184,6 +184,18 @@ async def test_the_end_of_its_run_ends_everything_it_started(
     assert "when the daemon restarts" in sentence
 
 
+async def test_a_conversation_with_which_another_worker_goes_on_leaves_no_program(
+    shell: Bench, root: Path, commands: BackgroundCommands
+) -> None:
+    await shell.do("shell_start", at(), command=FAMILY + "wait")
+    await kit.until((root / "born").exists, "the family is born")
+    commands.end(OTHER)
+    assert [command["id"] for command in commands.running()] == ["bg-7"]
+    commands.end(make_context().conversation_id)
+    await commands.settled()
+    assert (commands.running(), processes_in(root)) == ([], [])
+
+
 async def test_others_cannot_write_where_what_they_wrote_would_be_put_back(
     shell: Bench, root: Path, policy: RunPolicy
 ) -> None:
