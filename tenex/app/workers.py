@@ -147,6 +147,7 @@ class WorkerWatch:
             log.info("limits.shared", daemons=self._daemons)
         if self._store.drains:
             self._coordinator.hand_over()
+            self._coordinator.take_over([], self._unfinished, self._index.has_event)  # others record what waits here
             self._looks = FULL  # once it takes conversations again
             return
         free = [change.id for change in changes if change.is_free and not self._workspace.is_left(change.id)]

@@ -67,9 +67,10 @@ class ConversationCoordinator:
         return taken
 
     def hand_over(self) -> None:
-        """End the actors in which nothing runs but timers: another worker goes on with them."""
+        """End the actors in which no step runs: another worker goes on with them, also with what no relay took yet."""
         for actor in self:
-            if actor.is_quiet:
+            if actor.is_resting:
+                actor.drain()
                 actor.stop()
 
     def report_date(self, message: InboundMessage, *, is_guest: bool) -> None:

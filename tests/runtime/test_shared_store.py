@@ -6,6 +6,7 @@ from dataclasses import replace
 from tenex.core import records as r
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.messages import NO_USAGE
+from tenex.core.port_values import PublishOutcome, UnsignedEvent
 from tenex.core.totals.costs import cost_of
 from tests.fakes.runtime import World, worker
 from tests.fakes.scenario import ID, longest_way, one_turn
@@ -74,6 +75,29 @@ async def test_what_rests_is_handed_over_and_what_works_is_finished_first() -> N
         coordinator.hand_over()
         await asyncio.sleep(1)
         assert HERE not in coordinator
+
+
+class Away(World):
+    """No relay answers."""
+
+    async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
+        raise await asyncio.get_running_loop().create_future()
+
+
+@virtual_time
+async def test_what_no_relay_has_taken_does_not_keep_a_conversation_here() -> None:
+    world = Away(one_turn(), worker)
+
+    async with world.daemon() as daemon:
+        daemon.write("hello")
+        while daemon.state().cycle.status != "waiting":
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(1)
+        coordinator = daemon.runtime.coordinator
+        coordinator.hand_over()
+        await asyncio.sleep(1)
+        assert HERE not in coordinator
+        assert daemon.state().delivery.outbox, "the next worker sends it"
 
 
 @virtual_time
