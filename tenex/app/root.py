@@ -618,11 +618,20 @@ async def _refuse_uncopied(files: ConversationFolder, shared: SharedConversation
         ConfigurationError: there are some.
     """
     stored = await shared.lengths()
-    left = [name for name, length in (await files.lengths()).items() if length > stored.get(name, 0)]
+    longer = [name for name, length in (await files.lengths()).items() if length > stored.get(name, 0)]
+    left = [name for name in longer if not await _is_copied(files, name, stored.get(name, 0))]
     if left:
         fault = f"store: {count(len(left), 'conversation')} in {files.root} are not in the database, or not whole"
         fix = "run `tenex conversations copy --to URL` with its address, or move the folder away"
         raise ConfigurationError([f"{fault}; {fix}"])
+
+
+async def _is_copied(files: ConversationFolder, conversation: ConversationId, length: int) -> bool:
+    """Whether a journal has no more than so many bytes without the traces of a write that was cut short."""
+    try:
+        return sum(map(len, await files.contents(conversation))) <= length
+    except (StoreDamaged, OSError):
+        return False
 
 
 class _Journals:

@@ -37,12 +37,18 @@ async def copy_all(
     target: Conversations,
     shown: Callable[[Sequence[ConversationId]], Iterable[ConversationId]] = iter,
 ) -> Copied:
-    """Copy every conversation, and what agents have learned; one that cannot be copied does not stop the others."""
+    """Copy every conversation, and what agents have learned; one that cannot be copied does not stop the others.
+
+    Raises:
+        StoreError: a store cannot be used now, so neither could the others be copied.
+    """
     done = Copied()
     for name in shown(sorted(await source.lengths())):
         try:
             done.outcomes[name] = await copy_one(source, target, name)
         except (StoreError, AppendFailed) as fault:
+            if isinstance(fault, StoreError) and fault.retryable:
+                raise
             done.faults[name] = str(fault)
     lessons = await DaemonJournal.open(target.daemon_records(), SystemClock())
     try:
@@ -76,7 +82,7 @@ async def copy_one(source: Conversations, target: Conversations, conversation: C
     wanted = await source.contents(conversation)
     there = await target.contents(conversation)
     standing = compare(there, wanted)
-    if standing == "same":
+    if standing == "same" or not any((*there, *wanted)):  # a write was cut short before its first record
         return "same"
     if standing == "ahead":
         return "newer there"

@@ -14,6 +14,7 @@ from zlib import crc32
 import psycopg
 import pytest
 
+from tenex.app.root import _refuse_uncopied
 from tenex.core.errors import (
     AppendConflict,
     AppendFailed,
@@ -24,7 +25,9 @@ from tenex.core.errors import (
     StoreOtherVersion,
 )
 from tenex.core.ids import ConversationId, EventId
+from tenex.operations.copying import copy_all
 from tenex.store import opening
+from tenex.store.contents import Contents
 from tenex.store.conversations import Conversations
 from tenex.store.disk import Disk
 from tenex.store.postgres import database as database_module
@@ -686,6 +689,38 @@ async def test_where_the_journal_is_at_another_record_nothing_is_stored(workers:
     await journal.append([[asked(3)]])
 
 
+async def test_a_journal_that_holds_no_record_is_copied_as_nothing(workers: Workers) -> None:
+    """A write was cut short before its first."""
+    store = await workers("one")
+    folder = ConversationFolder(workers.place / "files", workers.disk, StillClock())
+    torn = folder.path(CONVERSATION_ID)
+    torn.mkdir(parents=True)
+    (torn / "journal.jsonl").write_bytes(b'{"cut')
+    assert (await folder.contents(CONVERSATION_ID)) == [b""]
+    copied = await copy_all(folder, store)
+    assert (copied.outcomes, copied.faults) == ({CONVERSATION_ID: "same"}, {})
+    await _refuse_uncopied(folder, store)
+
+
+async def test_a_copy_ends_at_the_first_sign_that_a_store_is_away(workers: Workers, monkeypatch: Any) -> None:
+    store = await workers("one")
+    folder = ConversationFolder(workers.place / "files", workers.disk, StillClock())
+    for name in (CONVERSATION_ID, ConversationId("d" * 64)):
+        journal, _ = await folder.open(name)
+        await journal.append([[started(name)]])
+        await journal.close()
+    asked_for: list[str] = []
+
+    async def away(name: str) -> Contents:
+        asked_for.append(name)
+        raise database_module.Unavailable("away")
+
+    monkeypatch.setattr(store, "contents", away)
+    with pytest.raises(StoreError, match="away"):
+        await copy_all(folder, store)
+    assert len(asked_for) == 1
+
+
 async def test_a_copy_into_a_journal_that_has_changed_since_stores_nothing(workers: Workers) -> None:
     one, two = await workers("one"), await workers("two")
     journal, _ = await one.open(CONVERSATION_ID)
@@ -751,12 +786,13 @@ async def test_a_server_that_would_lose_what_it_acknowledged_is_refused(
 ) -> None:
     store = await workers("one")
     assert await store.faults() == ([], [])
-    answers: list[list[tuple[object, ...]]] = [[("a", "async")], [(130_004, "LATIN1", "off", "on", "b")]]
+    answers: list[list[tuple[object, ...]]] = []
 
     async def rows(*_: object) -> list[tuple[object, ...]]:
         return answers.pop()
 
     monkeypatch.setattr(store._database, "rows", rows)
+    answers = [[("a", "async")], [(130_004, "LATIN1", "off", "on", "b")]]
     faults, remarks = await store.faults()
     assert [fault.partition("; ")[0] for fault in faults] == [
         "the server has version 13",
