@@ -689,6 +689,31 @@ async def test_where_the_journal_is_at_another_record_nothing_is_stored(workers:
     await journal.append([[asked(3)]])
 
 
+async def test_the_same_token_in_the_hands_of_another_worker_is_not_ours(workers: Workers) -> None:
+    """As after a failover to a standby that lacked the newest, where another one took it again."""
+    store = await workers("one", lease=60)
+    journal, _ = await store.open(CONVERSATION_ID)
+    await journal.append(decisions_of(1))
+    workers.rows("update tenex_conversations set holder = 'two' returning id")
+    with pytest.raises(HeldElsewhere):
+        await journal.append([[asked(2)]])
+    await journal.close()
+    assert await seqs(store) == [1]
+    assert workers.rows("select holder from tenex_conversations") == [("two",)]
+
+
+async def test_a_renewal_finds_that_another_worker_has_the_same_token(workers: Workers) -> None:
+    store = await workers("one", lease=60)
+    lost: list[ConversationId] = []
+    store.lost = lost.append
+    await store.open(CONVERSATION_ID)
+    assert await store._leases._renew()
+    assert lost == []
+    workers.rows("update tenex_conversations set holder = 'two' returning id")
+    assert await store._leases._renew()
+    assert lost == [CONVERSATION_ID]
+
+
 async def test_a_journal_that_holds_no_record_is_copied_as_nothing(workers: Workers) -> None:
     """A write was cut short before its first."""
     store = await workers("one")

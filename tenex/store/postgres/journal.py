@@ -41,7 +41,7 @@ with held as (
     update tenex_conversations
     set next_seq = %(next)s, bytes = bytes + %(bytes)s, file_bytes = file_bytes + %(bytes)s,
         expires = clock_timestamp() + %(lease)s, changed = clock_timestamp()
-    where id = %(id)s and token = %(token)s and next_seq = %(first)s
+    where id = %(id)s and token = %(token)s and holder = %(worker)s and next_seq = %(first)s
     returning id
 )
 insert into tenex_records (conversation, seq, token, line)
@@ -53,13 +53,13 @@ with held as (
     update tenex_conversations
     set files = files + 1, bytes = bytes + %(bytes)s, file_bytes = %(bytes)s, snapshot_bytes = %(bytes)s,
         changed = clock_timestamp()
-    where id = %(id)s and token = %(token)s and next_seq = %(next)s
+    where id = %(id)s and token = %(token)s and holder = %(worker)s and next_seq = %(next)s
     returning id, files
 )
 insert into tenex_snapshots (conversation, file, seq, token, line)
 select held.id, held.files, %(seq)s, %(token)s, %(line)s::text from held
 """
-_LOCK: Final[LiteralString] = "select token, next_seq from tenex_conversations where id = %s for update"
+_LOCK: Final[LiteralString] = "select token, holder, next_seq from tenex_conversations where id = %s for update"
 _AFTER: Final[LiteralString] = "select line from tenex_records where conversation = %s and seq >= %s order by seq"
 
 log = get_logger(__name__)
@@ -188,6 +188,7 @@ class PostgresJournal:
             parameters = {
                 "id": self.id,
                 "token": self._lease.token,
+                "worker": self._leases.worker,
                 "next": self._next_seq,
                 "seq": snapshot.seq,
                 "bytes": len(data),
@@ -227,6 +228,7 @@ class PostgresJournal:
         parameters = {
             "id": self.id,
             "token": self._lease.token,
+            "worker": self._leases.worker,
             "first": first,
             "next": first + len(lines),
             "bytes": length,
@@ -278,11 +280,11 @@ class PostgresJournal:
             return row, [line for (line,) in stored]
 
         row, stored = await self._database.run(look, is_doubted=True)
-        if row is None or row[0] != self._lease.token:
+        if row is None or row[:2] != (self._lease.token, self._leases.worker):
             return "another token"
         if stored == lines:
             return "ours"
-        return "nothing" if not stored and row[1] == first else "another seq"
+        return "nothing" if not stored and row[2] == first else "another seq"
 
     def _refusal(self, outcome: Outcome, first: int) -> AppendFailed:
         if outcome == "another token":

@@ -5,9 +5,10 @@
                     └ no answer for all of it: lost, and what runs is cancelled; a grace later others take it over
 
 A lease has a token that counts up each time it is taken or freed, and each append checks it: a worker that was paused
-can write nothing, and renews nothing. Effects are stopped by time. The worker counts from before it asked, on a clock
-that also counts while the machine sleeps; the database counts from after that, on its own. So the worker's lease is
-over first, whatever the time is anywhere. Nothing is guarded by a lock of a session, which would end with the
+can write nothing, and renews nothing. The name of the holder is checked too: after a failover to a standby that lacked
+the newest, two workers may have the same token. Effects are stopped by time. The worker counts from before it asked,
+on a clock that also counts while the machine sleeps; the database counts from after that, on its own. So the worker's
+lease is over first, whatever the time is anywhere. Nothing is guarded by a lock of a session, which would end with the
 connection.
 """
 
@@ -56,11 +57,11 @@ returning token, next_seq, bytes, file_bytes, snapshot_bytes, quarantined,
 _RENEW: Final[LiteralString] = """
 update tenex_conversations c set expires = clock_timestamp() + %(lease)s
 from unnest(%(ids)s::text[], %(tokens)s::bigint[]) as mine (id, token)
-where c.id = mine.id and c.token = mine.token returning c.id
+where c.id = mine.id and c.token = mine.token and c.holder = %(worker)s returning c.id
 """
 _GIVE_BACK: Final[LiteralString] = """
 update tenex_conversations set holder = null, expires = clock_timestamp(), changed = clock_timestamp()
-where id = %s and token = %s
+where id = %s and token = %s and holder = %s
 """
 _FREE: Final[LiteralString] = """
 update tenex_conversations
@@ -256,7 +257,7 @@ class Leases:
             del self._held[lease.id]
 
         async def give_back(connection: Connection) -> None:
-            await connection.execute(_GIVE_BACK, [lease.id, lease.token])
+            await connection.execute(_GIVE_BACK, [lease.id, lease.token, self.worker])
 
         try:
             await self._database.run(give_back)
@@ -385,6 +386,7 @@ class Leases:
         asked_at = self.now()
         parameters = {
             "lease": self.length,
+            "worker": self.worker,
             "ids": [lease.id for lease in leases],
             "tokens": [lease.token for lease in leases],
         }
