@@ -162,9 +162,13 @@ class ConversationCoordinator:
 
     async def stop(self) -> None:
         """Write what has been decided, cancel the rest, close the journals."""
-        for actor in self:
-            actor.stop()
-        tasks = list(self._tasks.values())
-        if tasks:
+        tasks = self._unended()
+        while tasks:  # one that ends may hand a message on to another, which is opened for it
+            for actor in self:
+                actor.stop()
             await asyncio.wait(tasks)
+            tasks = self._unended()
         await self._undeliverable.stop()
+
+    def _unended(self) -> list["asyncio.Task[None]"]:
+        return [task for task in self._tasks.values() if not task.done()]

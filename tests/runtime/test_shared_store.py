@@ -101,6 +101,20 @@ async def test_what_no_relay_has_taken_does_not_keep_a_conversation_here() -> No
 
 
 @virtual_time
+async def test_a_message_that_is_handed_on_while_all_are_stopped_is_recorded_and_its_conversation_closed() -> None:
+    world = World(longest_way, worker)
+    world.taken_elsewhere = {"e" * 64: ConversationId("d" * 64)}
+    world.take_time = 1.0
+
+    async with world.daemon() as daemon:
+        daemon.write("not here", event_id="e" * 64)
+        await asyncio.sleep(0.5)
+        await daemon.runtime.coordinator.stop()
+        assert list(daemon.runtime.coordinator) == []
+        assert texts(world, "d" * 64) == ["not here"]
+
+
+@virtual_time
 async def test_what_follows_a_lost_conversation_learns_of_it_and_its_unrecorded_cost_does_not_count() -> None:
     world = World(one_turn(), worker)
     world.append_time = 5.0  # an answer comes while the message is being appended
