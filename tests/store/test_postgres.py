@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from tenex.app.root import _refuse_uncopied
+from tenex.core.conversation import fold
 from tenex.core.errors import (
     AppendConflict,
     AppendFailed,
@@ -25,6 +26,7 @@ from tenex.core.errors import (
     StoreOtherVersion,
 )
 from tenex.core.ids import ConversationId, EventId
+from tenex.core.snapshot import StateSnapshot
 from tenex.operations.copying import copy_all
 from tenex.store import opening
 from tenex.store.contents import Contents
@@ -714,6 +716,26 @@ async def test_a_renewal_finds_that_another_worker_has_the_same_token(workers: W
     assert lost == [CONVERSATION_ID]
 
 
+async def test_a_snapshot_of_which_nothing_is_known_does_not_end_the_journal(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await workers("one", lease=60)
+    journal, _ = await store.open(CONVERSATION_ID)
+    await journal.append([[started()]])
+    snapshot = StateSnapshot.of(fold(CONVERSATION_ID, await store.read(CONVERSATION_ID)))
+
+    async def fails(*_: object, **__: object) -> object:
+        raise database_module.Unavailable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store._database, "run", fails)
+        with pytest.raises(StoreError, match="away"):
+            await journal.rotate(snapshot)
+    assert journal.may_start
+    await journal.append([[asked(2)]])
+    assert await seqs(store) == [1, 2]
+
+
 async def test_a_journal_that_holds_no_record_is_copied_as_nothing(workers: Workers) -> None:
     """A write was cut short before its first."""
     store = await workers("one")
@@ -817,6 +839,9 @@ async def test_a_server_that_would_lose_what_it_acknowledged_is_refused(
         return answers.pop()
 
     monkeypatch.setattr(store._database, "rows", rows)
+    answers = [[("a", None)], [(140_000, "UTF8", "on", "on", "a")]]
+    faults, remarks = await store.faults()
+    assert (faults, ["cannot be seen with this role" in remark for remark in remarks]) == ([], [True])
     answers = [[("a", "async")], [(130_004, "LATIN1", "off", "on", "b")]]
     faults, remarks = await store.faults()
     assert [fault.partition("; ")[0] for fault in faults] == [

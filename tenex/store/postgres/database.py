@@ -218,12 +218,15 @@ async def faults_of(database: Database) -> tuple[list[str], list[str]]:
             faults.append(f"{name} is {value}: a power cut loses conversations; set {name} = on in postgresql.conf")
     is_synchronous = any(state in ("sync", "quorum") for _, state in replicas)
     remarks: list[str] = []
-    if replicas and not is_synchronous:
+    is_hidden = any(state is None for _, state in replicas)
+    if is_hidden and not is_synchronous:
+        remarks.append("whether the standbys are synchronous cannot be seen with this role; grant it pg_read_all_stats")
+    elif replicas and not is_synchronous:
         remarks.append(
             f"the standby {replicas[0][0]} is asynchronous: what it lacks at a failover is lost; set "
             "synchronous_standby_names"
         )
-    if standbys and not is_synchronous:
+    if standbys and not is_synchronous and not is_hidden:
         remarks.append(
             f"no standby of {standbys} is connected: the server acknowledges no commit; connect one, or empty "
             "synchronous_standby_names"

@@ -176,7 +176,7 @@ class PostgresJournal:
             done.
 
         Raises:
-            Unavailable: it is not known whether the snapshot was stored: the journal must be opened again.
+            Unavailable: it is not known whether the snapshot was stored; the journal goes on in both cases.
             StoreDamaged: there is a snapshot in its place; nothing was stored.
             InternalError: the snapshot could not be read again; nothing was stored.
         """
@@ -201,9 +201,6 @@ class PostgresJournal:
 
             try:
                 count = await self._database.run(rotate)
-            except Unavailable:
-                self._dead = f"it is not known whether {self.id} goes on after a snapshot; open it again"
-                raise
             except psycopg.IntegrityError as fault:
                 raise StoreDamaged(f"{self.id} has a snapshot of which its row does not know") from fault
             if not count:
