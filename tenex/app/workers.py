@@ -123,6 +123,8 @@ class WorkerWatch:
                 await self.look()
             except (StoreError, AppendFailed) as fault:
                 log.warning("workers.unknown", reason=str(fault))
+            except Exception:  # an internal error must not end the watch, and with it the daemon
+                log.exception("workers.failed")
             await asyncio.sleep(self._every)
 
     async def look(self) -> None:
@@ -160,10 +162,8 @@ class WorkerWatch:
         self._unfinished &= names
         lengths = {change.id: change.bytes for change in changes if change.bytes}
         new = {name: length for name, length in lengths.items() if self._seen.get(name) != length}
-        self._seen = lengths
-        if not new:
-            return
-        rows, unfinished = await self._index.refresh(self._store, new)
+        rows, unfinished = await self._index.refresh(self._store, new) if new else ([], set())
+        self._seen = lengths  # not before: what could not be read is read at the next look
         self._unfinished = (self._unfinished - new.keys()) | unfinished
         for row in rows:
             self._on_row(row)

@@ -1,18 +1,21 @@
 """What a daemon does with what it sees of the others: index it, take it over, share limits with them, or leave it."""
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tenex.app.workers import FULL, LEFT, WorkerWatch, WorkspaceShare, needs_workspace
+from tenex.app.workers import EVERY, FULL, LEFT, WorkerWatch, WorkspaceShare, needs_workspace
 from tenex.core.conversation import Conversation, new_conversation
+from tenex.core.errors import StoreError
 from tenex.core.ids import ConversationId
 from tenex.core.phases import Phase
 from tenex.core.work.state import Work
 from tenex.store.conversations import Change
 from tests.fakes.scenario import ID, policy
+from tests.fakes.virtual import virtual_time
 from tests.store.kit import longest_scenario
 
 ONE = ConversationId("1" * 64)
@@ -33,6 +36,9 @@ class Others:
         self.read: list[ConversationId] = []
         self.handed_over = 0
         self.taken: list[ConversationId] = []
+        self.offered: list[list[ConversationId]] = []
+        self.faults: list[Exception] = []
+        """Of the next readings."""
         self.shared: list[int] = []
         self.followed = 0
         self.has_workspace = True
@@ -52,6 +58,8 @@ class Others:
         return self.changed
 
     async def refresh(self, _: object, lengths: Mapping[ConversationId, int]) -> tuple[list[Any], set[ConversationId]]:
+        if self.faults:
+            raise self.faults.pop()
         self.read += lengths
         return [], set(lengths)
 
@@ -67,7 +75,8 @@ class Others:
     def take_over(
         self, free: Iterable[ConversationId], unfinished: Collection[ConversationId], _: Callable[[str], bool]
     ) -> list[ConversationId]:
-        self.taken += [name for name in free if name in unfinished]
+        self.offered.append(list(free))
+        self.taken += [name for name in self.offered[-1] if name in unfinished]
         return []
 
 
@@ -89,10 +98,22 @@ async def test_a_drained_daemon_takes_nothing_and_looks_at_everything_when_it_is
     for _ in range(2):
         await watch.look()
     assert (others.handed_over, others.taken, others.is_full) == (2, [], [False, False])
+    assert others.offered == [[], []], "what others have recorded is forgotten here all the same"
     others.drains = False
     for _ in range(2):
         await watch.look()
     assert (others.handed_over, others.taken, others.is_full[2:]) == (2, [ONE, ONE], [True, False])
+
+
+@virtual_time
+async def test_what_could_not_be_read_is_read_at_the_next_look_whatever_the_error() -> None:
+    others = Others()
+    others.faults = [RuntimeError("a fault of our own"), StoreError("away")]
+    looking = asyncio.create_task(others.watch().run())
+    await asyncio.sleep(2.5 * EVERY)
+    assert not looking.done()
+    assert others.read == [ONE, TWO]
+    looking.cancel()
 
 
 async def test_everything_is_looked_at_now_and_then() -> None:
