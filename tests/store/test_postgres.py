@@ -36,6 +36,7 @@ from tenex.store.postgres import database as database_module
 from tenex.store.postgres import leases as leases_module
 from tenex.store.postgres.conversations import PostgresConversations
 from tenex.store.repository import ConversationFolder
+from tenex.store.view import Views
 from tests.fakes import postgres
 from tests.service import person
 
@@ -734,6 +735,18 @@ async def test_a_snapshot_of_which_nothing_is_known_does_not_end_the_journal(
     assert journal.may_start
     await journal.append([[asked(2)]])
     assert await seqs(store) == [1, 2]
+
+
+async def test_a_start_opens_of_what_others_go_on_with_only_what_it_had_when_it_died(workers: Workers) -> None:
+    store = await workers("one", lease=60)
+    journal, _ = await store.open(CONVERSATION_ID)
+    await journal.append([[started()]])
+    views = Views(store, workers.disk)
+    await views.write(views.page(fold(CONVERSATION_ID, await store.read(CONVERSATION_ID))))
+    await journal.append([[asked(2)]])
+    assert await store.behind() == [CONVERSATION_ID]
+    await journal.close()
+    assert await store.behind() == []
 
 
 async def test_a_journal_that_holds_no_record_is_copied_as_nothing(workers: Workers) -> None:

@@ -393,10 +393,9 @@ class PostgresConversations:
         return int(rows[0][0]) if rows else 0
 
     async def behind(self) -> list[ConversationId]:
-        """The conversations whose view in `root` is older than their journal, and that no other worker has."""
+        """The conversations that this worker had when it died, and whose view in `root` is older than their journal."""
         rows = await self._database.rows(
-            "select id, next_seq, holder is not null from tenex_conversations "
-            "where next_seq > 1 and (holder is null or holder = %s) order by id",
+            "select id, next_seq from tenex_conversations where next_seq > 1 and holder = %s order by id",
             [self._leases.worker],
             READING,
         )
@@ -664,10 +663,10 @@ def _check(place: str, contents: Contents) -> None:
 
 def _behind(root: Path, rows: Sequence[tuple[Any, ...]]) -> list[ConversationId]:
     behind = []
-    for name, next_seq, was_ours in rows:
+    for name, next_seq in rows:
         covered = 0
         with suppress(OSError):
             covered = covered_by(root / name / VIEW)
-        if covered < next_seq - 1 and (was_ours or covered):
+        if covered < next_seq - 1:
             behind.append(ConversationId(name))
     return behind
