@@ -45,7 +45,17 @@ TOOL_TIMEOUT: Final = 20.0
 NAMED: Final = 8
 """Files named in the message to users; the result for the operator names all."""
 _FORK: Final = "Fork of "
-_NO_WORK: Final = (r.Delivered, r.OutboxExpired, r.ProcessRestarted, r.ClockAdjusted)
+_NO_WORK: Final = (
+    r.Delivered,
+    r.OutboxExpired,
+    r.PicturesUnseen,
+    r.ProcessRestarted,
+    r.ClockAdjusted,
+    r.QuietHoursEnded,
+    r.QuietHoursInterrupted,
+    r.QuietHoursPostponed,
+    r.VerbositySet,
+)
 """Records that are no reason for a rollback."""
 
 log = get_logger(__name__)

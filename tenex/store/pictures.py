@@ -51,9 +51,17 @@ class PictureFolder:
             OSError: it cannot be written.
         """
         replace(self._path(address), data)
-        files = sorted(self._folder.glob("[0-9a-f]" * 64), key=lambda path: path.stat().st_mtime)
+        files = sorted(self._folder.glob("[0-9a-f]" * 64), key=_written_at)
         for path in files[:-KEPT]:
             path.unlink(missing_ok=True)
 
     def _path(self, address: str) -> Path:
         return self._folder / sha256(address.encode()).hexdigest()
+
+
+def _written_at(path: Path) -> float:
+    """When a file was written; 0 for one that the picture of another message has removed in the meantime."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

@@ -82,7 +82,10 @@ async def test_an_address_that_is_none_is_a_fault_like_others(tmp_path: Path, ad
 async def test_what_goes_wrong_unexpectedly_is_a_fault_like_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PictureFolder, "has", lambda *_: {}["missing"])
+    def fails(*_: object) -> bool:
+        raise RuntimeError("not foreseen")
+
+    monkeypatch.setattr(PictureFolder, "has", fails)
     loader = PictureLoader(PictureFolder(tmp_path))
     assert await loader.load([f"https://{DOMAIN}/cat.png"]) == (f"{DOMAIN} does not answer, or it cannot be kept",)
 
@@ -138,3 +141,14 @@ def test_the_newest_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_a_picture_is_known_by_how_it_begins(data: bytes, kind: str) -> None:
     assert media_type(data) == kind
+
+
+def test_a_file_that_another_message_removes_at_the_same_time_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = PictureFolder(tmp_path / "pictures")
+    kept.write("https://a.example/1.png", PNG)
+    glob = Path.glob
+    monkeypatch.setattr(Path, "glob", lambda path, pattern: [*glob(path, pattern), path / ("0" * 64)])
+    kept.write("https://a.example/2.png", PNG)
+    assert kept.read("https://a.example/2.png") is not None

@@ -155,7 +155,14 @@ async def test_what_is_refused_changes_nothing(folder: ConversationFolder, servi
     (folder.path(ID) / MARK).unlink()
     assert picture(folder.path(ID)) == before
     writer, _ = await folder.open(ID)
-    await writer.append([[r.ProcessRestarted(seq=last + 1, at=RECORDS[-1].at)]])
+    at = RECORDS[-1].at
+    await writer.append(
+        [
+            [r.ProcessRestarted(seq=last + 1, at=at)],
+            [r.QuietHoursInterrupted(seq=last + 2, at=at, person=PublicKey("a" * 64))],
+            [r.VerbositySet(seq=last + 3, at=at, person=PublicKey("a" * 64))],
+        ]
+    )
     await writer.close()
     with pytest.raises(UsageError, match="nothing to undo"):
         await plan_of(folder, ID, last)
