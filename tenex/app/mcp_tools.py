@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenex.core.config import Replay
+from tenex.core.conversation import Conversation
 from tenex.core.messages import cut, is_too_deep
 from tenex.core.phases import Access
 from tenex.core.port_values import QuestionReply
 from tenex.core.ports import ExecutionContext, ToolResult
+from tenex.core.records import Record, RunEnded
+from tenex.core.rollback.whole import RolledBack
 from tenex.core.text import well_formed
 from tenex.core.tool_names import server_of
 from tenex.mcp.config import ServerConfig
@@ -113,6 +116,15 @@ class McpTools:
             }
             for connection in self._servers.connections
         ]
+
+    def on_records(self, conversation: Conversation, records: Sequence[Record]) -> None:
+        """Give up the calls of runs that have ended: no one answers any more what their servers ask."""
+        ended = [f"{conversation.id} {record.run} " for record in records if isinstance(record, RunEnded)]
+        if any(isinstance(record, RolledBack) for record in records):
+            ended.append(f"{conversation.id} ")
+        for connection in self._servers.connections:
+            for holder in ended:
+                connection.give_up_all(holder)
 
     async def wait_for(self, name: str) -> None:
         """Return once a tool is there; at once where its server has a list of tools or is not configured."""

@@ -418,7 +418,7 @@ class Application:
             undo=lambda effect: self.rollbacks.undo(effect.conversation, effect.scope, effect.to),
         )
         self.observers: list[Observer] = [self.daily, self.indicators, self.watch_stream, *observers]
-        self.observers.append(self.static.background)
+        self.observers += [self.static.background, self.mcp_tools]
         self.observers += [*([self.meter] if self.meter else []), *open_spans(self.stack, self.settings)]
         self.coordinator = ConversationCoordinator(
             ActorDependencies(

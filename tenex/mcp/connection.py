@@ -531,6 +531,10 @@ class ServerConnection:
         if exchange is not None:
             exchange.end()
 
+    def give_up_all(self, holder: str) -> None:
+        """The same for all calls of a holder, or of all whose names begin so."""
+        self._exchanges.end_of(holder)
+
     async def _result_of(self, exchange: Exchange, key: str, generation: int) -> Any:
         """What comes next of a call: a question, which is kept under the key, or its result."""
         try:

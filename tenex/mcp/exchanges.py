@@ -139,6 +139,11 @@ class Exchanges:
         """The one that was kept for a call, which is kept no more; None for none."""
         return self._held.pop(call, None)
 
+    def end_of(self, holder: str) -> None:
+        """End the calls of a holder, or of all whose names begin so, that wait for a person."""
+        for call in [call for call in self._held if json.loads(call)[0].startswith(holder)]:
+            self._held.pop(call).end()
+
     def only_working(self) -> Exchange | None:
         """The call whose question a question is: the protocol does not say, so it is known where one works alone."""
         working = [exchange for exchange in self._every if exchange.is_working]

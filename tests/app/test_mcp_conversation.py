@@ -24,6 +24,7 @@ from tenex.core.ids import CallId
 from tenex.core.messages import NO_USAGE, CallRequest, CallResult, ModelRequest, ModelStep
 from tenex.core.phases import Phase
 from tenex.core.ports import OnText, ignore_text
+from tenex.mcp.connection import ServerConnection
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import SecretKey
 from tenex.operations.configuration_check import check_configuration
@@ -217,6 +218,23 @@ async def test_a_question_of_a_server_waits_for_the_person_and_the_next_call_has
     assert isinstance(result, CallResult)
     assert result.tool == "shop__order"
     assert result.content.endswith(f"it gets the answer: {answer}")
+
+
+async def test_a_server_that_asks_is_given_no_answer_once_its_work_was_stopped(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_up: list[str] = []
+    monkeypatch.setattr(ServerConnection, "give_up_all", lambda _, holder: given_up.append(holder))
+    started = f'command = "{sys.executable}"\nargs = {json.dumps(["-I", "-S", mcp_server.__file__])}\nsandbox = false\n'
+    model = Scripted(("shop__order", {"text": "tea"}))
+    async with talking(data, "shop__order", f"[mcp.servers.shop]\n{started}trust = true\n", model) as talk:
+        asking = asyncio.create_task(talk.say("Order tea.", "execute"))
+        await person.until(lambda: talk.seen.of(r.QuestionAsked))
+        assert given_up == []
+        await talk.write("/stop")
+        await asking
+        (run,) = {record.run for record in talk.seen.of(r.RunEnded)}
+        assert given_up == [f"{talk.root} {run} "]
 
 
 async def test_commands_know_the_tools_that_the_daemon_has_listed(data: Path) -> None:

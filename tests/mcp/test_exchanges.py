@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tenex.mcp.connection import Answer
-from tenex.mcp.exchanges import MOST_HELD, Exchange, Exchanges
+from tenex.mcp.exchanges import MOST_HELD, Exchange, Exchanges, call_key
 from tenex.mcp.questions import needs_input, question_in
 from tests.fakes import mcp_hostile as hostile
 from tests.service.person import until
@@ -46,6 +46,21 @@ async def test_one_that_is_held_no_longer_than_its_timeout_is_given_up_then() ->
     exchange = Exchange(asking, timeout=0.05, held=None)
     await asyncio.wait([exchange.task])
     assert exchange.was_given_up
+
+
+async def test_of_a_holder_that_has_ended_all_calls_are_given_up() -> None:
+    exchanges = Exchanges(timeout=60, held=60)
+    begun = {holder: exchanges.begin(asking) for holder in ("talk turn-1.a a", "talk turn-10.a a")}
+    for holder, exchange in begun.items():
+        assert await exchange.asks()
+        exchanges.keep(call_key(holder, "order", {"text": "tea"}), exchange)
+    exchanges.end_of("talk turn-1.a ")
+    gone, kept = begun.values()
+    await asyncio.wait([gone.task])
+    assert gone.task.cancelled()
+    assert exchanges.take(call_key("talk turn-10.a a", "order", {"text": "tea"})) is kept
+    exchanges.end()
+    await asyncio.wait([kept.task])
 
 
 async def test_of_too_many_that_wait_the_oldest_makes_room() -> None:
