@@ -255,7 +255,7 @@ async def test_a_daemon_that_is_cut_off_from_its_database_goes_on_when_it_is_bac
             await cut_off.held()
             proxy.refuses = True
             proxy.cut()
-            await process.until("lease.lost")
+            await process.until("conversation.held_elsewhere")
             proxy.refuses = False
             cut_off.let_go()
             await cut_off.until(name, "ended")
@@ -363,7 +363,8 @@ async def _check_published_once(folder: SharedFolder, name: str) -> None:
     assert sorted(event["id"] for event in await folder.sent()) == sorted(sent), "published twice, or not at all"
     assert not fold(ConversationId(name), records).delivery.outbox
     assert len(of_kind(records, r.MessageRecorded)) == 1
-    tokens = [token for (token,) in folder.rows("select token from tenex_records order by seq")]
+    rows = folder.rows(f"select token from tenex_records where conversation = '{name}' order by seq")
+    tokens = [token for (token,) in rows]
     assert tokens == sorted(tokens), "an older token after a newer one"
     assert len(set(tokens)) > 1
 
