@@ -15,6 +15,7 @@ from tenex.nostr.threading.base import is_hex64, tags_named
 from tenex.nostr.threading.split import clean_text, clip
 
 from .events import Event, unsigned_event
+from .identicon import identicon
 from .urls import normalise_url
 
 METADATA: Final = 0
@@ -62,8 +63,8 @@ def profile_events(
 ) -> list[UnsignedEvent]:
     """Make the profile events that differ from what is known to be published.
 
-    Fields of a kind 0 of other origin (a NIP-05 name, a lightning address) stay as they are. `created_at` is later
-    than the known event's, because relays keep only the latest.
+    Fields of a kind 0 of other origin (a NIP-05 name, a lightning address, a picture) stay as they are. `created_at` is
+    later than the known event's, because relays keep only the latest.
 
     Args:
         identities: the project and the agents.
@@ -82,7 +83,8 @@ def profile_events(
         before = last.tags if last is not None else ()
         name = clip(identity.name, MAX_NAME_BYTES)
         about = clip(identity.about, MAX_ABOUT_BYTES)
-        wanted = {**fields, "name": name, "about": about, "bot": True}
+        picture = fields.get("picture") or identicon(identity.pubkey)
+        wanted = {**fields, "name": name, "about": about, "picture": picture, "bot": True}
         tags = (
             *(tag for tag in before if tag and tag[0] != AGENT),
             *((AGENT, key, clip(name, MAX_NAME_BYTES)) for key, name in identity.agents),

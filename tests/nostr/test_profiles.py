@@ -7,6 +7,7 @@ import pytest
 from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
 from tenex.nostr.events import Event, event_id, unsigned_event
+from tenex.nostr.identicon import identicon
 from tenex.nostr.profiles import Identity, PublishedProfile, agents_in, name_in, profile_events
 
 from .kit import PLANNER, PROJECT, note
@@ -27,8 +28,9 @@ def test_every_key_has_a_profile_and_a_relay_list() -> None:
     events = profile_events(WHO, RELAYS, 1000, {})
     pairs = [(key.public, kind) for key in (PROJECT, PLANNER) for kind in (0, 10002, 10050, 10044)]
     assert [(event.pubkey, event.kind) for event in events] == pairs
-    assert json.loads(events[0].content) == {"name": "Demo", "about": "Builds things", "bot": True}
-    assert json.loads(events[4].content) == {"name": "Planner", "about": "", "bot": True}
+    project, planner = (json.loads(events[place].content) for place in (0, 4))
+    assert project == {"name": "Demo", "about": "Builds things", "picture": identicon(PROJECT.public), "bot": True}
+    assert planner == {"name": "Planner", "about": "", "picture": identicon(PLANNER.public), "bot": True}
     assert events[1].tags == (("r", "wss://one.example"), ("r", "wss://two.example"))
     assert events[2].tags == (("relay", "wss://one.example"), ("relay", "wss://two.example"))
     assert events[3].tags == (("n", PROJECT.public),)
@@ -41,7 +43,7 @@ def test_what_is_published_already_is_not_published_again() -> None:
     before = profile_events(WHO, RELAYS, 1000, {})
     for relays in (RELAYS, list(reversed(RELAYS))):
         assert profile_events(WHO, relays, 2000, known(*before)) == []
-    content = json.dumps({"bot": True, "about": "", "name": "Planner"}, indent=2)
+    content = json.dumps({"bot": True, "about": "", "name": "Planner", "picture": "u"}, indent=2)
     assert profile_events(WHO[1:], [], 2000, known(note(content, by=PLANNER, at=1, kind=0))) == []
 
 
