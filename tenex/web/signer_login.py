@@ -111,10 +111,10 @@ class SignerLogins:
         )
         connecting = asyncio.create_task(self._connect(client, address, url), name="login by a signer")
         self._waiting[number] = connecting
+        asyncio.get_running_loop().call_later(LATER, self._forget, number)
         waits: list[asyncio.Future[Any]] = [connecting, allow_at]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         if not connecting.done():
-            asyncio.get_running_loop().call_later(LATER, self._forget, number)
             return allow_at.result(), number
         return await self.go_on(number)
 
