@@ -3,6 +3,7 @@
 No example of a property has a deadline: on a machine with other work to do it would fail for that alone.
 """
 
+import gc
 import os
 import re
 import signal
@@ -64,6 +65,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if not item.get_closest_marker("soak")]
+
+
+def pytest_collection_finish() -> None:
+    """Have collections of garbage pass over what ten thousand tests are made of: they took a tenth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, *gc.get_threshold()[1:])
 
 
 def _strict(report: Report) -> Report:

@@ -44,6 +44,7 @@ _CONTEXT.set_forkserver_preload(
         "tenex.service.notify",
         "pydantic_ai.models.openai",
         "pydantic_ai.providers.openai_compatible",
+        "tests.fakes.frozen",  # the last
     ]
 )
 """What most programs need and what takes long; a fork loads what else it needs by itself."""
