@@ -146,6 +146,7 @@ async def test_an_agent_uses_the_git_server_in_execute_and_is_refused_in_chat(da
     settings = f'[mcp.servers.git]\ncommand = "{server}"\nargs = ["--repository", "{root}"]\ntrust = true\n'
     model = Scripted(("git__git_log", {"repo_path": str(root)}))
     async with talking(data, "git__*", settings, model) as talk:
+        await person.until(lambda: talk.app.mcp.status()[0]["state"] == "ready")  # a first import takes seconds
         refused = await talk.say("What was done?", "chat")
         assert "git__git_log may not be used by historian in the chat phase" in refused
         assert talk.app.mcp.connections[0].counters.calls == 0
