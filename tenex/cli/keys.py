@@ -30,6 +30,7 @@ _LONGEST: Final = 10_000
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="project, owner, or the slug of an agent.", show_default=False)
 ]
+ReplaceOption = Annotated[bool, typer.Option("--replace", help="Replace another key of that name, whose file is kept.")]
 PasswordOption = Annotated[
     int | None,
     typer.Option(
@@ -73,9 +74,7 @@ def connect(
         ),
     ] = None,
     *,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace another key of that name, whose file is kept.")
-    ] = False,
+    replace: ReplaceOption = False,
 ) -> None:
     """Have a remote signer sign for the project or an agent: its secret key is then not on this machine (NIP-46).
 
@@ -138,9 +137,7 @@ def import_(
         ),
     ] = None,
     *,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace another key of that name, whose file is kept.")
-    ] = False,
+    replace: ReplaceOption = False,
     password_fd: PasswordOption = None,
 ) -> None:
     """Store a key that was exported as ncryptsec1 text, here or in another Nostr program (NIP-49)."""
