@@ -1,5 +1,6 @@
 """Messages whose dates are odd: expired, dated days back, dated far ahead; live and from a relay's stored events."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -42,6 +43,14 @@ async def talk(folder: Folder) -> str:
 
 async def notices(folder: Folder) -> list[person.Wire]:
     return [event for event in await folder.sent() if OLD_DATE in event["content"]]
+
+
+async def noticed(folder: Folder) -> list[person.Wire]:
+    """The notices, once the relay has one: it is sent beside what else is done."""
+    async with asyncio.timeout(60):
+        while not await notices(folder):
+            await asyncio.sleep(0.05)
+    return await notices(folder)
 
 
 async def verdict(process: Process, event: person.Wire) -> str:
@@ -89,7 +98,7 @@ async def test_a_live_note_dated_days_back_is_answered_once_with_that_reason(fol
             await person.publish(folder.url, event)
             assert await verdict(process, event) == "too_old"
         await talk(folder)
-        (notice,) = await notices(folder)
+        (notice,) = await noticed(folder)
         assert (tags(notice)["e"], tags(notice)["error"]) == (old[0]["id"], "date")
         assert abs(notice["created_at"] - time.time()) < HOUR
     async with daemon(folder, TENEX_LOG__LEVEL="debug") as process:
