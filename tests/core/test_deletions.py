@@ -165,13 +165,29 @@ def test_a_remark_that_is_deleted_does_not_end_a_mission(role: Role, *, is_first
     assert scenario.mission.is_paused is may_stop
 
 
-@pytest.mark.parametrize(("role", "is_stopped"), [(Role.OWNER, True), (Role.MEMBER, False)])
-def test_who_may_not_stop_the_work_of_others_does_not_by_deleting(role: Role, *, is_stopped: bool) -> None:
+@pytest.mark.parametrize("role", [Role.OWNER, Role.MEMBER])
+@pytest.mark.parametrize("author", [ALICE, MALLORY])
+def test_a_word_between_two_turns_that_is_deleted_does_not_end_the_work_on_what_came_before(
+    author: PublicKey, role: Role
+) -> None:
+    """The first request was not verified, though only what was added to it was deleted."""
     scenario = working()
     step_until(scenario, lambda it: it.conversation.work.turn is None)
-    scenario.user_writes("and make it green", author=MALLORY, role=role, name="mallory")
+    scenario.user_writes("and make it green", author=author, role=role, name="mallory")
     scenario.router = Router(route(None, "executor"))
     step_until(scenario, lambda it: it.conversation.work.turn is not None and not it.conversation.unanswered)
+    delete(scenario, author=author)
+    assert scenario.sent_texts()[-1] == "What you deleted was read before, and work goes on. `/stop` ends it."
+    assert not scenario.records(r.Stopped)
+
+
+@pytest.mark.parametrize(("role", "is_stopped"), [(Role.OWNER, True), (Role.MEMBER, False)])
+def test_who_may_not_stop_the_work_of_others_does_not_by_deleting(role: Role, *, is_stopped: bool) -> None:
+    """What is under way is for the second request alone, and the first one is still in the cycle."""
+    scenario = Scenario(Router(route(None, "project-manager"), WAITS, route("execute", "executor"), WAITS), BUILDER)
+    scenario.converse("hello")
+    scenario.user_writes("build it", author=MALLORY, role=role, name="mallory")
+    step_until(scenario, lambda it: bool(it.records(r.ToolCallStarted)))
     delete(scenario, author=MALLORY)
     assert bool(scenario.records(r.Stopped)) is is_stopped
 

@@ -74,6 +74,7 @@ def message_of(state: State, record: r.MessageRecorded) -> Message:
         after_turn=last.turn_id if last is not None and is_after_turn else None,
         cycle=state.cycle.number,
         turn=state.work.turn.turn_id if state.work.turn else None,
+        is_first=state.cycle.status == "waiting",
     )
 
 

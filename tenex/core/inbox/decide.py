@@ -223,19 +223,11 @@ def _end_work_on(transaction: Transaction, deleted: Message) -> None:
 def _asking(state: Conversation, messages: Sequence[Message]) -> list[Message]:
     """The messages that what is under way is for, of those of the cycle.
 
-    A mission has no turns and is for the message that opened it; no agent reads the others as wishes. Other work was
-    begun by the first message that came after the same turn as the newest that came in no turn.
+    A mission is for the message that opened it; no agent reads the others as wishes.
     """
     if state.has_open_kind:
         return [*messages[:1]]
-    newest = next((message for message in reversed(messages) if message.turn is None), None)
-    begins = 0
-    if newest is not None:
-        begins = next(
-            place
-            for place, message in enumerate(messages)
-            if message.turn is None and message.after_turn == newest.after_turn
-        )
+    begins = max((place for place, message in enumerate(messages) if message.is_first), default=0)
     return [message for message in messages[begins:] if not message.is_answer]
 
 

@@ -1,6 +1,6 @@
 """A message of the conversation as a value."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from tenex.core.config import Role
@@ -40,6 +40,11 @@ class Message:
     cycle: int = 0
     """For readers, as `turn`, the turn that was open."""
     turn: TurnId | None = None
+    is_first: bool = field(default=False, compare=False)
+    """Whether work waited before it, so that what it asks for is a piece of work of its own; what follows adds to that.
+
+    Not so in snapshots that were written before it was kept: they are still right.
+    """
 
     def blanked(self, seq: int) -> "Message":
         """The same without its words, if it is the message `seq`."""
