@@ -21,6 +21,7 @@ import pytest
 
 from tenex.cli.shared.chat_places import ChatPlaces
 from tenex.core import records as r
+from tenex.core.config import Replay
 from tenex.core.conversation import fold
 from tenex.core.ids import ConversationId
 from tenex.core.records import Record
@@ -33,11 +34,13 @@ from . import person
 from .chats import Chat
 from .kit import Folder, Process, daemon, forked, of_kind, ordered, orders_for, tenex, tenex_here
 from .moments import Moment
-from .oracle import check, survey
+from .oracle import READS, check, survey
 
 REQUEST = "Create hello.py that prints hello"
-CONVERSATIONS, TRIAL = 12, 60.0
+CONVERSATIONS, TRIAL = 300, 600.0
 """Of the long trial: how many there are, and for how many seconds workers are killed."""
+WITH_WORK = 10
+"""Of so many conversations there one is a piece of work, in which files are written and checked."""
 SHORT: Any = {"is_shared": True, "lease": 3.0}
 """For daemons whose leases run out within a test."""
 
@@ -398,6 +401,11 @@ def _is_answered(folder: SharedFolder, name: str, messages: int = 1) -> bool:
     return state.cycle.status == "waiting" and not state.delivery.outbox and state.work.turn is None
 
 
+def _is_done(folder: SharedFolder, name: str) -> bool:
+    state = fold(ConversationId(name), folder.records(name))
+    return state.cycle.status == "ended" and not state.delivery.outbox
+
+
 class Trial:
     """Three workers on one database, each behind a proxy, and one of them with a clock that is an hour ahead."""
 
@@ -407,14 +415,16 @@ class Trial:
         self.server = server
         self.proxies = proxies
         self.folders = [SharedFolder(place / f"worker{number}", relay, server.url) for number in range(len(proxies))]
-        keys = f"\n[paths]\nkeys = {json.dumps(str(self.first.data / 'keys'))}\n"
+        paths = {"keys": str(self.first.data / "keys"), "workspace": str(self.first.workspace)}
+        shared = "\n[paths]\n" + "".join(f"{name} = {json.dumps(path)}\n" for name, path in paths.items())
         settings = self.first.file.read_text()
         for folder, proxy in zip(self.folders, proxies, strict=True):
-            own = keys if folder is not self.first else ""
-            folder.file.write_text(settings.replace(json.dumps(server.url), json.dumps(proxy.url)) + own)
+            folder.file.write_text(settings.replace(json.dumps(server.url), json.dumps(proxy.url)) + shared)
         self.faults: Counter[str] = Counter()
         self.written: dict[str, list[str]] = {}
         """By the conversation the messages of its person, in order."""
+        self.works: list[str] = []
+        """The conversations in which agents work."""
         ring = KeyRing(self.first.data / "keys")
         self.chats = [Chat(self.first.owner, relay, ring.get(name).public) for name in ("project", "planner")]
         self.rooms: dict[str, Chat] = {}
@@ -432,8 +442,10 @@ class Trial:
 
     async def begin(self, conversations: int) -> None:
         for number in range(conversations):
-            name = await self.first.write(f"Hello, this is number {number}")
+            is_work = number % WITH_WORK == 0
+            name = await self.first.write(f"Create n{number}.py that prints {number}" if is_work else f"Hello {number}")
             self.written[name] = [name]
+            self.works += [name] * is_work
         for chat in self.chats:
             name = await chat.write("Hello in private")
             self.written[name] = [name]
@@ -442,7 +454,7 @@ class Trial:
     async def talk(self, until: float) -> None:
         loop = asyncio.get_running_loop()
         while loop.time() < until:
-            name = self.dice.choice(list(self.written))
+            name = self.dice.choice(sorted(self.written.keys() - self.works))
             text = f"And hello again {len(self.written[name])}"
             chat = self.rooms.get(name)
             message = await (self.first.write(text, to=name) if chat is None else chat.write(text))
@@ -526,8 +538,24 @@ class Trial:
             dates = [record.created_at for record in of_kind(self.first.records(name), r.MessageRecorded)]
             where = "in direct messages" if name in self.rooms else "in a thread"
             assert dates == sorted(dates), f"the messages of a person in another order, {where}"
+        self._check_executions()
         count = sum(map(len, recorded.values()))
         print(f"{len(everything)} records, {sent.total()} events, {wraps.total()} wraps, {count} messages")
+
+    def _check_executions(self) -> None:
+        """What may not be repeated ran once at most, and nothing ran again of which it was recorded that it had ended.
+
+        Each worker had the workspace for some time; a file is written where the call that writes it was permitted.
+        """
+        ran = Counter(key for folder in self.folders for key, tool, _ in folder.executions() if tool not in READS)
+        for name in self.works:
+            permitted = {
+                f"{name}:{record.seq}": record.replay for record in of_kind(self.first.records(name), r.ToolCallStarted)
+            }
+            twice = {key for key, replay in permitted.items() if replay is Replay.ONCE and ran[key] > 1}
+            assert not twice, "what may not be repeated ran again"
+            assert {key for key in ran if key.startswith(name)} <= permitted.keys(), "a tool ran without permission"
+        assert len([*self.first.workspace.glob("n*.py")]) == len(self.works)
 
 
 @pytest.mark.soak
@@ -552,7 +580,8 @@ async def test_three_workers_suffer_kills_pauses_cuts_silence_and_a_server_that_
                 for process in (one, two, three):
                     await process.until("runtime.ready")
                 for name, messages in trial.written.items():
-                    await person.until(partial(_is_answered, trial.first, name, messages=len(messages)), 120)
+                    holds = _is_done if name in trial.works else partial(_is_answered, messages=len(messages))
+                    await person.until(partial(holds, trial.first, name), 240)
             await trial.check()
 
 
