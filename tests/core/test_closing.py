@@ -306,6 +306,26 @@ def test_the_last_word_leaves_out_programs_in_arguments() -> None:
     assert checked == f"- Checked: it works ({ran})."
 
 
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("Verified:\n- ran a.py, it printed a\n- read b.", "ran a.py, it printed a; read b"),
+        ("**Verified** by hand.", "**Verified** by hand"),
+        ("Two things:\n\n1. it starts.\n2) it ends", "Two things: it starts; it ends"),
+        ("* it starts\n* it ends", "it starts; it ends"),
+        ("It starts.\nIt ends - 3 times.", "It starts. It ends - 3 times"),
+        ("verified", "verified"),
+        ("Verified it with\n-1 and 2.5", "Verified it with -1 and 2.5"),
+        ("**Verified:** it starts", "it starts"),
+    ],
+)
+def test_the_last_word_says_a_verifiers_list_within_its_line(words: str, shown: str) -> None:
+    said = reply("", ("complete", {"response": words, "verdict": "verified"}))
+    scenario = work(reply("", *run("pytest -q")), said).converse("create hello.py")
+    checked = next(line for line in notes(scenario)[-1].splitlines() if line.startswith("- Checked"))
+    assert checked == f"- Checked: {shown} (`pytest -q` ended without an error)."
+
+
 def test_a_verifiers_words_that_were_an_answer_are_not_said_again() -> None:
     """They came as a message, and in the last word a second later."""
     tries = [

@@ -43,6 +43,11 @@ _SCRIPT: Final = re.compile(
 )
 """A program in an argument, as of `python -c`: no one reads it on a phone, and the verifier says what it showed."""
 
+_ITEM: Final = re.compile(r"[.;,]?[ \t]*\n\s*(?:[-*+•]|\d{1,3}[.)])[ \t]+")
+
+_VERDICT: Final = re.compile(r"(\*\*|__|)verified\s*(?:\1\s*[:.–—\n]+|[:.–—\n]+\s*\1)\s*", re.IGNORECASE)
+"""How verifiers like to begin, which is said already."""
+
 
 def is_published(state: State, run: Run, outcome: Outcome, verdict: WorkVerdict) -> bool:
     """Whether users get an agent's last words as a message; else they are in the conversation's file only.
@@ -205,4 +210,7 @@ def _taken(state: State) -> str:
 
 
 def _line(text: str) -> str:
-    return in_a_line(text, WORDS).rstrip(" .")
+    """An agent's words within a sentence: the name of the verdict only once, and a list as its items."""
+    words = _VERDICT.sub("", text[:LONGEST].strip())
+    listed = _ITEM.sub("; ", f"\n{words}").replace(":; ", ": ").lstrip("; \n")
+    return in_a_line(listed or text, WORDS).rstrip(" .")
