@@ -12,6 +12,9 @@ from tenex.core.ids import EventId
 from tenex.nostr.events import sign, to_wire, unsigned_event
 from tenex.nostr.keys import SecretKey
 
+PAGE = 500
+"""Events a relay answers with at most; nostr-sdk's does, and says nothing of the others."""
+
 Wire = dict[str, Any]
 
 _made: set[EventId] = set()
@@ -45,10 +48,18 @@ async def stored(url: str, **wanted: Any) -> list[Wire]:
     filters = {name.replace("_", "#"): value for name, value in wanted.items()}
     found: list[Wire] = []
     async with asyncio.timeout(60), connect(url, max_size=None, proxy=None) as socket:
-        await socket.send(json.dumps(["REQ", "all", filters]))
-        while (frame := json.loads(await socket.recv()))[0] != "EOSE":
-            if frame[0] == "EVENT":
-                found.append(frame[2])
+        is_whole = False
+        while not is_whole:
+            page: list[Wire] = []
+            await socket.send(json.dumps(["REQ", "all", filters]))
+            while (frame := json.loads(await socket.recv()))[0] != "EOSE":
+                if frame[0] == "EVENT":
+                    page.append(frame[2])
+            earlier = {event["id"] for event in found}
+            more = [event for event in page if event["id"] not in earlier]
+            found += more
+            is_whole = len(page) < PAGE or not more
+            filters["until"] = min((event["created_at"] for event in page), default=0)
     return sorted(found, key=lambda event: (event["created_at"], event["id"]))
 
 
