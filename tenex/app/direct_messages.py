@@ -152,12 +152,20 @@ class DirectMessages:
             log.error("direct_message.failed", event_id=event_id, fault=type(error).__name__)
 
     async def _open(self) -> list[tuple[DirectMessage, str, bool]]:
-        """Open all that waits, also what comes meanwhile; only what those wrote who may."""
+        """Open all that waits, also what comes meanwhile; only what those wrote who may.
+
+        Stored ones come a few at a time (`HistoryBuffer`), so after them a moment is waited for more.
+        """
         loop = asyncio.get_running_loop()
         ends = loop.time() + LONGEST
         opened: list[tuple[DirectMessage, str, bool]] = []
         count = 0
-        while self._waiting and loop.time() < ends:
+        is_new = True
+        while loop.time() < ends:
+            if not self._waiting and not is_new:
+                await asyncio.sleep(PAUSE)
+            if not self._waiting:
+                break
             event, relay, is_new = self._waiting.popleft()
             self._characters -= len(event.content)
             message = read_direct(event, self._keys)
