@@ -68,7 +68,7 @@ class _Between:
     calls: tuple[CallRequest, ...] = ()
     results: list[CallResult] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
-    pictures: dict[str, Picture] = field(default_factory=dict)
+    pictures: dict[str, Picture | None] = field(default_factory=dict)
     """By address, of the users' texts among these words."""
     said: int = 0
     """How many of these words come up to the last message; notes follow."""
@@ -81,7 +81,7 @@ def messages(
     marks_failures: bool,
     is_strict: bool = False,
     marks_cache: bool = False,
-    pictures: Mapping[str, Picture] = MappingProxyType({}),
+    pictures: Mapping[str, Picture | None] = MappingProxyType({}),
 ) -> list[ModelMessage]:
     """The entries as messages.
 
@@ -90,7 +90,7 @@ def messages(
     rules of Mistral: ids of nine letters and digits, and an answer of the model between results and a user's text.
     `marks_cache` is for Anthropic, which caches blocks: each message of the conversation is one, and the last is
     marked, since the notes after it differ in the agent's next run.
-    `pictures` are shown behind the texts that hold their addresses.
+    `pictures` are shown behind the texts that hold their addresses; of one that is None it is said that it is not.
     """
     made: list[ModelMessage] = []
     between = _Between()
@@ -158,7 +158,9 @@ def pictures_of(entries: Sequence[Entry], picture: Callable[[str], Picture | Non
     return chosen
 
 
-def _shown(address: str, picture: Picture) -> tuple[str, BinaryContent]:
+def _shown(address: str, picture: Picture | None) -> tuple[UserContent, ...]:
+    if picture is None:
+        return (f"The picture at {address} cannot be shown to you.",)
     return f"The picture at {address}:", BinaryContent(picture.data, media_type=picture.media_type)
 
 

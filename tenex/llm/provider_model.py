@@ -59,6 +59,9 @@ SMALLER = 0.97
 _REJECTED = (400, 413)
 """Statuses of a request that is invalid or too large."""
 
+REJECTED = 100
+"""Rejected combinations of pictures that are remembered: an agent sends the same ones with each step."""
+
 PARTS_OF_TEXT = 64
 """A text is passed on again once a part of this many is new: a short one each time, a long one some hundred times."""
 
@@ -88,7 +91,8 @@ class _StreamState:
     sent: int = 0
     """The estimated tokens of the request."""
     stream: StreamedResponse | None = None
-    has_pictures: bool = False
+    pictures: frozenset[str] = frozenset()
+    """The addresses of those that were sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ def _without_pictures(way: _Way, state: _StreamState, error: BaseException | Non
 
     Servers reject pictures for many reasons, as too many pixels or a file that is cut off, and name few of them.
     """
-    if not state.has_pictures or not isinstance(error, ModelHTTPError) or error.status_code not in _REJECTED:
+    if not state.pictures or not isinstance(error, ModelHTTPError) or error.status_code not in _REJECTED:
         return None
     return replace(way, pictures=False)
 
@@ -253,6 +257,8 @@ class ProviderModel:
         """Streaming is off until then, on the monotonic clock."""
         self._stream_pause = STREAM_PAUSE
         self._unended = 0
+        self._rejected: dict[frozenset[str], None] = {}
+        """The pictures, by their addresses, that the server rejects together; the oldest first."""
 
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer once; see `core.ports.Model`."""
@@ -291,6 +297,7 @@ class ProviderModel:
         way = self._way if request.output_schema is not None else replace(self._way, form=Form.TEXT)
         spent = NO_USAGE
         sent = request
+        rejected: frozenset[str] = frozenset()
         attempts = 0
         while True:
             attempts += 1
@@ -301,17 +308,27 @@ class ProviderModel:
                 spent = error.usage = spent + error.usage
                 cause = error.__cause__
                 other = way if self._learns(cause) else _other_way(way, sent, cause)
-                other = other or _without_pictures(way, state, cause)
+                if other is None:
+                    other = _without_pictures(way, state, cause)
+                    rejected = state.pictures
                 if other is None or attempts == WAYS:
                     raise
                 way = other
             else:
+                if not way.pictures:
+                    self._reject(rejected)
                 form = way.form if request.output_schema is not None else self._way.form
                 used = replace(way, form=form, pictures=True)  # later requests may have other pictures
                 if used != self._way:
                     log.info("model.request_changed", model=self.name, **asdict(used))
                     self._way = used
                 return replace(step, usage=spent + step.usage)
+
+    def _reject(self, pictures: frozenset[str]) -> None:
+        """Remember that without these pictures the server took a request that it had rejected with them."""
+        self._rejected[pictures] = None
+        if len(self._rejected) > REJECTED:
+            del self._rejected[next(iter(self._rejected))]
 
     def _learns(self, error: BaseException | None) -> bool:
         """Whether an error says what is to be sent otherwise to this server from now on."""
@@ -324,10 +341,14 @@ class ProviderModel:
     async def _bounded(self, request: ModelRequest, way: _Way, on_text: OnText, state: _StreamState) -> ModelStep:
         state.sent = _size(request)
         state.stream = None
-        shown: Mapping[str, Picture] = {}
-        if self.name in self._config.sees and way.pictures:
+        shown: Mapping[str, Picture | None] = {}
+        state.pictures = frozenset()
+        if self.name in self._config.sees:
             shown = await asyncio.to_thread(pictures_of, request.entries, self._config.picture)
-        state.has_pictures = bool(shown)
+            if not way.pictures or frozenset(shown) in self._rejected:
+                shown = dict.fromkeys(shown)
+            else:
+                state.pictures = frozenset(shown)
         sent = messages(
             request.entries,
             self._maker,

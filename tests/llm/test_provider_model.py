@@ -105,16 +105,20 @@ async def test_streamed_text_grows_and_never_holds_a_thought(stream: bool, answe
 
 
 @pytest.mark.parametrize("status", [400, 413])
-async def test_pictures_that_a_server_rejects_are_left_out_of_that_request_alone(status: int) -> None:
+async def test_pictures_that_a_server_rejects_are_left_out_and_others_are_shown(status: int) -> None:
+    """The model is informed, and the next step, which has the same ones, costs no second request."""
     picture = Picture(data=b"\x89PNG\r\n\x1a\n", media_type="image/png")
-    answers = [Fails(status=status, message="Could not process image"), Answer(text="Hi"), Answer(text="Hi")]
+    answers = [Fails(status=status, message="Could not process image"), *[Answer(text="Hi")] * 3]
     request = work(UserText(author="Ada", text="see https://a.example/cat.png"))
+    another = work(UserText(author="Ada", text="and https://a.example/dog.png"))
     steps, server = await asked(
-        answers, request, request, sees=frozenset({NAME}), picture=lambda _: picture, stream=False
+        answers, request, request, another, sees=frozenset({NAME}), picture=lambda _: picture, stream=False
     )
-    assert [step.text for step in steps] == ["Hi", "Hi"]
-    shown = ["image_url" in json.dumps(exchange.request) for exchange in server.exchanges]
-    assert shown == [True, False, True]
+    assert [step.text for step in steps] == ["Hi", "Hi", "Hi"]
+    bodies = [json.dumps(exchange.request) for exchange in server.exchanges]
+    assert ["image_url" in body for body in bodies] == [True, False, False, True]
+    refused = "The picture at https://a.example/cat.png cannot be shown to you."
+    assert [refused in body for body in bodies] == [False, True, True, False]
 
 
 async def test_an_observer_that_fails_costs_nothing() -> None:
