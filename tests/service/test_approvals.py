@@ -136,7 +136,7 @@ async def test_neither_a_stranger_nor_an_agent_nor_another_message_lets_it_run(t
         assert times(folder) == 0
         await answer(folder, wanted, "no: not today", name)
         await person.until(lambda: answers(folder, name))
-        (refused,) = of_kind(folder.records(name), r.ToolCallRejected)
+        refused, *_ = of_kind(folder.records(name), r.ToolCallRejected)  # later ones are the verifier's
         assert "not today" in refused.sentence
 
 
@@ -315,7 +315,7 @@ async def test_each_call_of_a_message_has_its_own_answer_by_its_number(tmp_path:
         assert await ended(folder, name) == "finished"
         assert times(folder) == 1
         assert not (folder.workspace / "other.txt").exists()
-        (refused,) = of_kind(folder.records(name), r.ToolCallRejected)
+        refused, *_ = of_kind(folder.records(name), r.ToolCallRejected)  # later ones are the verifier's
         assert "The operator refused it: not today, please." in refused.sentence
 
 
