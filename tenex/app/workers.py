@@ -1,11 +1,12 @@
 """Several daemons over one store: follows what the others append, and takes over what they leave.
 
-A worker that is drained takes nothing, and leaves to the others what comes to rest. Agents use files at one worker
+A worker that is drained takes nothing, and leaves to the others what comes to rest. A message that only one worker has
+received, for a conversation of another one, makes that one hand the conversation over. Agents use files at one worker
 alone, which has the workspace: the others leave to it every conversation in which an agent is about to.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
 from tenex.core.config import Policy
@@ -27,8 +28,10 @@ FULL: Final = 300
 """Every so many looks all conversations are looked at: what was free when no one could take it is taken then."""
 LEFT: Final = 20.0
 """Seconds for which a conversation is left to the worker with the workspace, before it is looked at again."""
+PATIENT: Final = 3
+"""Looks for which messages wait for the daemon that has their conversation: it has received them too, as a rule."""
 EVERY: Final = 1.0
-"""Seconds between two looks. No one waits for them: each daemon receives messages from the relays by itself."""
+"""Seconds between two looks. Few wait for them: each daemon receives messages from the relays by itself."""
 
 
 class WorkspaceShare:
@@ -115,6 +118,8 @@ class WorkerWatch:
         """Of the last look: the bytes of each conversation that had changed."""
         self._unfinished: set[ConversationId] = set()
         """Of these, those in which work is pending."""
+        self._waiting: dict[ConversationId, int] = {}
+        """Conversations whose messages wait here, and at how many looks they did."""
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
@@ -141,21 +146,30 @@ class WorkerWatch:
         is_full = self._looks >= FULL and not self._store.drains
         changes = await self._store.changes(is_full=is_full)
         self._looks = 0 if is_full else self._looks + 1
+        self._coordinator.hand_over_wanted(change.id for change in changes if change.is_wanted)
         changes = [change for change in changes if change.id not in self._coordinator]
         await self._refresh(changes)
+        undelivered = self._coordinator.undelivered(self._index.has_event)  # others may have recorded what waits here
         if self._store.daemons != self._daemons:
             self._daemons = self._store.daemons
             self._on_daemons(self._daemons)
             log.info("limits.shared", daemons=self._daemons)
         if self._store.drains:
             self._coordinator.hand_over()
-            self._coordinator.take_over([], self._unfinished, self._index.has_event)  # others record what waits here
             self._looks = FULL  # once it takes conversations again
             return
-        free = [change.id for change in changes if change.is_free and not self._workspace.is_left(change.id)]
-        taken = self._coordinator.take_over(free, self._unfinished, self._index.has_event)
-        for conversation in taken:
+        free = [change.id for change in changes if change.is_free]
+        free = [name for name in free if name in undelivered or not self._workspace.is_left(name)]
+        for conversation in self._coordinator.take_over(free, self._unfinished):
             log.info("conversation.taken_over", conversation=conversation)
+        await self._want(undelivered)
+
+    async def _want(self, undelivered: Collection[ConversationId]) -> None:
+        """Ask for conversations of others whose messages have waited here for several looks."""
+        self._waiting = {name: self._waiting.get(name, 0) + 1 for name in undelivered}
+        wanted = [name for name, looks in self._waiting.items() if looks > PATIENT and name not in self._coordinator]
+        for conversation in await self._store.want(wanted) if wanted else ():
+            log.info("conversation.wanted", conversation=conversation)
 
     async def _refresh(self, changes: Sequence[Change]) -> None:
         names = {change.id for change in changes}

@@ -10,7 +10,8 @@ read the journal again.
 
 Where several workers share a store, an actor whose conversation another one may write cancels all work and ends; its
 messages wait in `undeliverable`, for the case that this worker writes the conversation again. One that needs what only
-another worker has starts nothing, ends when what runs has ended, and is opened there.
+another worker has starts nothing, ends when what runs has ended, and is opened there. One for which only another worker
+has received a message asks no model again, and ends likewise: agents read a message before a model is asked.
 """
 
 import asyncio
@@ -138,6 +139,8 @@ class ConversationActor:
         """Signals that are decided in one append at most."""
         self._failures = 0
         """Internal errors in a row."""
+        self.is_leaving = False
+        """Another worker is to go on once nothing runs here."""
         self.is_suspended = False
         self.suspended_since = Millis(0)
         self.suspended_why = ""
@@ -184,6 +187,11 @@ class ConversationActor:
     def drain(self) -> None:
         """Start no more steps; finish running ones and publish."""
         self._reconciler.drain()
+
+    def leave(self) -> None:
+        """Come to rest before a model is asked again: another worker has a message for the conversation."""
+        self.is_leaving = True
+        self._reconciler.ask_no_model()
 
     def stop(self) -> None:
         """Decide the queued signals, append, cancel every task, and end."""

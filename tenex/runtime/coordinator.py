@@ -48,17 +48,22 @@ class ConversationCoordinator:
             for timer in held_timers(state) if state is not None else ():
                 actor.post(TimerFired(key=timer))
 
-    def take_over(
-        self, free: Iterable[ConversationId], unfinished: Container[ConversationId], is_recorded: Callable[[str], bool]
-    ) -> list[ConversationId]:
+    def undelivered(self, is_recorded: Callable[[str], bool]) -> frozenset[ConversationId]:
+        """The conversations whose messages wait here until they can be opened, or another worker has recorded them.
+
+        Args:
+            is_recorded: whether the message of an event is in a journal by now.
+        """
+        self._undeliverable.discard(is_recorded)
+        return frozenset(self._undeliverable)
+
+    def take_over(self, free: Iterable[ConversationId], unfinished: Container[ConversationId]) -> list[ConversationId]:
         """Load those that no other worker writes and in which something is to be done; returns them.
 
         Args:
             free: conversations that can be opened here.
             unfinished: those in which work is pending.
-            is_recorded: whether the message of an event is in a journal by now.
         """
-        self._undeliverable.discard(is_recorded)
         if self._is_draining:
             return []
         wanted = [name for name in free if name in unfinished or name in self._undeliverable]
@@ -68,7 +73,17 @@ class ConversationCoordinator:
 
     def hand_over(self) -> None:
         """End the actors in which no step runs: another worker goes on with them, also with what no relay took yet."""
-        for actor in self:
+        self._end_resting(self)
+
+    def hand_over_wanted(self, wanted: Iterable[ConversationId]) -> None:
+        """The same for those alone for which another worker has a message, and which were named in any call."""
+        for name in wanted:
+            if name in self._actors:
+                self._actors[name].leave()
+        self._end_resting(actor for actor in self if actor.is_leaving)
+
+    def _end_resting(self, actors: Iterable[ConversationActor]) -> None:
+        for actor in actors:
             if actor.is_resting:
                 actor.drain()
                 actor.stop()

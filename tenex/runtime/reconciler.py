@@ -25,7 +25,7 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any
 
-from tenex.core.effects import Effect, Key, KindEffect, Publish, Timer, Work, may_start_early
+from tenex.core.effects import Effect, Key, KindEffect, ModelCall, Publish, Route, Timer, Work, may_start_early
 from tenex.core.ports import KindTask, ToolResult
 from tenex.core.signals import Signal, ToolReturned
 from tenex.core.turns import STEP, Step
@@ -64,6 +64,7 @@ class Reconciler:
         """Tasks that started for records which are not known to be durable."""
         self.is_draining = False
         """While draining, only publishes start; running steps may finish."""
+        self._asks_no_model = False
 
     def drain(self) -> None:
         """Start no more steps; cancel those that have not begun."""
@@ -75,13 +76,22 @@ class Reconciler:
         for node in self._nodes.values():
             node.rest()
 
+    def ask_no_model(self) -> None:
+        """Start no call of a model and no node any more, so that work comes to the next place where messages are read.
+
+        Calls of tools that were begun are carried out: their start is recorded.
+        """
+        self._asks_no_model = True
+        for node in self._nodes.values():
+            node.rest()
+
     def reconcile(self, wanted: Mapping[Key, Effect]) -> None:
         """Start what is missing, cancel what is no longer wanted."""
         for key in [key for key in self._running if key not in wanted]:
             self._discard(key).cancel()
         may_start = self._may_start()
         for key, effect in wanted.items():
-            if key not in self._running and may_start and (not self.is_draining or isinstance(effect, Publish)):
+            if key not in self._running and may_start and self._is_to_start(effect):
                 self._start(effect)
             elif isinstance(effect, KindEffect) and key in self._nodes:
                 self._nodes[key].see(effect)
@@ -91,9 +101,14 @@ class Reconciler:
         if self.is_draining or not self._may_start():
             return
         for key, effect in wanted.items():
-            if key not in self._running and may_start_early(effect):
+            if key not in self._running and may_start_early(effect) and self._is_to_start(effect):
                 self._early.add(key)
                 self._start(effect)
+
+    def _is_to_start(self, effect: Effect) -> bool:
+        if self.is_draining:
+            return isinstance(effect, Publish)
+        return not self._asks_no_model or not isinstance(effect, Route | ModelCall | KindEffect)
 
     def confirm_early(self) -> None:
         """The records are durable: what started early runs on like any other task."""

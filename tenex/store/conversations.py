@@ -3,7 +3,7 @@
 Beside the records a store has a folder, `root`: readable views and the index are files in it, in either case.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -125,7 +125,9 @@ class Change:
     id: ConversationId
     bytes: int
     is_free: bool
-    """No other worker has its lease."""
+    """No other worker has its lease, or was given it just now."""
+    is_wanted: bool = False
+    """This worker has it, and another one has a message for it."""
 
 
 class SharedConversations(Conversations, Protocol):
@@ -193,6 +195,13 @@ class SharedConversations(Conversations, Protocol):
 
     async def take_direct_message(self, event_id: EventId) -> bool:
         """Take a direct message, to answer it; False where another worker has. Raises as `take_event` does."""
+
+    async def want(self, conversations: Collection[ConversationId]) -> Sequence[ConversationId]:
+        """Ask the workers that have these to hand them over; returns those that were asked for now.
+
+        Raises:
+            StoreError: the store cannot be used now.
+        """
 
     async def changes(self, *, is_full: bool = False) -> Sequence[Change]:
         """What has changed since the last call, with what has become free; or every conversation."""

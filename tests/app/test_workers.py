@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tenex.app.workers import EVERY, FULL, LEFT, WorkerWatch, WorkspaceShare, needs_workspace
+from tenex.app.workers import EVERY, FULL, LEFT, PATIENT, WorkerWatch, WorkspaceShare, needs_workspace
 from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.errors import StoreError
 from tenex.core.ids import ConversationId
@@ -35,6 +35,9 @@ class Others:
         self.is_full: list[bool] = []
         self.read: list[ConversationId] = []
         self.handed_over = 0
+        self.wanted_of_us: list[ConversationId] = []
+        self.undelivered_here: set[ConversationId] = set()
+        self.wanted: list[ConversationId] = []
         self.taken: list[ConversationId] = []
         self.offered: list[list[ConversationId]] = []
         self.faults: list[Exception] = []
@@ -72,9 +75,17 @@ class Others:
     def hand_over(self) -> None:
         self.handed_over += 1
 
-    def take_over(
-        self, free: Iterable[ConversationId], unfinished: Collection[ConversationId], _: Callable[[str], bool]
-    ) -> list[ConversationId]:
+    def hand_over_wanted(self, wanted: Iterable[ConversationId]) -> None:
+        self.wanted_of_us += wanted
+
+    def undelivered(self, _: Callable[[str], bool]) -> frozenset[ConversationId]:
+        return frozenset(self.undelivered_here)
+
+    async def want(self, conversations: Iterable[ConversationId]) -> list[ConversationId]:
+        self.wanted += conversations
+        return []
+
+    def take_over(self, free: Iterable[ConversationId], unfinished: Collection[ConversationId]) -> list[ConversationId]:
         self.offered.append(list(free))
         self.taken += [name for name in self.offered[-1] if name in unfinished]
         return []
@@ -98,7 +109,7 @@ async def test_a_drained_daemon_takes_nothing_and_looks_at_everything_when_it_is
     for _ in range(2):
         await watch.look()
     assert (others.handed_over, others.taken, others.is_full) == (2, [], [False, False])
-    assert others.offered == [[], []], "what others have recorded is forgotten here all the same"
+    assert others.offered == []
     others.drains = False
     for _ in range(2):
         await watch.look()
@@ -132,6 +143,40 @@ async def test_the_limits_of_providers_are_shared_again_when_a_daemon_comes_or_g
         others.daemons = daemons
         await watch.look()
     assert others.shared == [3, 2]
+
+
+async def test_a_message_that_waits_for_long_makes_its_conversation_wanted_here() -> None:
+    """The daemon that has it receives the same messages, as a rule: most are recorded before the next look."""
+    others = Others()
+    watch = others.watch()
+    others.undelivered_here = {ONE}
+    await watch.look()
+    others.undelivered_here = {TWO}
+    for _ in range(PATIENT):
+        await watch.look()
+    assert others.wanted == []
+    await watch.look()
+    assert others.wanted == [TWO]
+    others.drains = True
+    await watch.look()
+    assert others.wanted == [TWO], "it would not be opened here"
+
+
+async def test_what_another_daemon_wants_is_handed_over_and_what_it_leaves_is_taken_for_a_message_alone() -> None:
+    others = Others()
+    watch = others.watch()
+    others.changed = [Change(id=ONE, bytes=10, is_free=True, is_wanted=True), Change(id=TWO, bytes=1, is_free=False)]
+    await watch.look()
+    assert others.wanted_of_us == [ONE]
+    working = in_phase(Phase.EXECUTE)
+    others.has_workspace = False
+    assert others.share.is_for_another(working)
+    others.changed = [Change(id=working.id, bytes=10, is_free=True)]
+    await watch.look()
+    assert others.offered[-1] == []
+    others.undelivered_here = {working.id}
+    await watch.look()
+    assert others.offered[-1] == [working.id], "its message is recorded here; then it is left again"
 
 
 async def test_what_needs_files_is_left_to_the_worker_that_has_them_and_looked_at_again_later() -> None:

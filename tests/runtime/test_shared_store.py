@@ -77,6 +77,48 @@ async def test_what_rests_is_handed_over_and_what_works_is_finished_first() -> N
         assert HERE not in coordinator
 
 
+@virtual_time
+async def test_what_another_worker_wants_is_handed_over_before_a_model_is_asked_again() -> None:
+    """There a message reaches an agent that is at work; no call of a tool is cut off, and none is called unknown."""
+    world = World(one_turn("executor", "execute"), worker)
+    world.think, world.work = 5.0, 20.0
+
+    async with asyncio.timeout(1_000), world.daemon() as daemon:
+        daemon.write("hello")
+        while not world.calls:
+            await asyncio.sleep(0.1)
+        asked = len(world.requests)
+        coordinator = daemon.runtime.coordinator
+        coordinator.hand_over_wanted([HERE])
+        assert HERE in coordinator
+        while HERE in coordinator:
+            await asyncio.sleep(1)
+            coordinator.hand_over_wanted([])
+        assert len(world.requests) == asked
+        state = daemon.state()
+        assert [run.agent for run in state.work.runs.values() if run.wants is not None], "its model is to be asked next"
+        daemon.write("one thing more")
+        await daemon.until("waiting")
+    results = [record.content for record in world.records(r.ToolCallCompleted)]
+    assert not [text for text in results if "unknown" in text or "stopped" in text]
+    assert max(world.calls.values()) == 1
+    assert texts(world, HERE) == ["hello", "one thing more"]
+
+
+@virtual_time
+async def test_of_what_rests_only_what_is_wanted_is_handed_over() -> None:
+    world = World(one_turn(), worker)
+
+    async with world.daemon() as daemon:
+        for name in (HERE, ConversationId("d" * 64)):
+            daemon.write("hello", conversation=name)
+            await daemon.until("waiting", conversation=name)
+        coordinator = daemon.runtime.coordinator
+        coordinator.hand_over_wanted([HERE, ConversationId("f" * 64)])
+        await asyncio.sleep(1)
+        assert [actor.id for actor in coordinator] == ["d" * 64]
+
+
 class Away(World):
     """No relay answers."""
 

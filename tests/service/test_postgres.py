@@ -26,6 +26,7 @@ from tenex.core.conversation import fold
 from tenex.core.ids import ConversationId
 from tenex.core.records import Record
 from tenex.nostr.direct import GIFT_WRAP
+from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing
 from tenex.store.format import CONVERSATION
 from tests.fakes import postgres
@@ -357,6 +358,32 @@ async def test_a_chat_in_direct_messages_goes_on_at_the_other_worker(two: tuple[
     assert sorted(event["id"] for event in kept) == sorted(wraps), "each that the journal holds, once"
     assert len(wraps) > 1
     assert len({token for (token,) in first.rows(f"select token from tenex_records where conversation = '{name}'")}) > 1
+
+
+async def test_a_message_that_only_the_other_worker_receives_makes_a_conversation_go_on_there(
+    two: tuple[SharedFolder, SharedFolder],
+) -> None:
+    """An event that one of its relays never takes keeps the conversation; then its person writes at another relay."""
+    first, second = two
+    async with embedded_relay() as elsewhere:
+        for folder, url in ((first, first.url), (second, elsewhere)):
+            folder.edit(json.dumps(first.url), f'{json.dumps(url)}, "ws://127.0.0.1:1"')
+        second.url = elsewhere
+        async with ordered(first, is_shared=True) as one, ordered(second, is_shared=True) as other:
+            name = await first.write("Hello there")
+            await person.until(lambda: of_kind(first.records(name), r.MessageSent))
+            await second.write("And hello again", to=name)
+            await person.until(lambda: len(of_kind(first.records(name), r.MessageSent)) > 1)
+            await person.until(lambda: first.rows(f"select 1 from tenex_conversations where holder ~ '{second.data}'"))
+            assert "conversation.wanted" in other.events()
+            assert "conversation.wanted" not in one.events()
+            assert "lease.lost" not in one.events()
+            assert not [*one.errors, *other.errors], one.stderr + other.stderr
+    records = first.records(name)
+    assert [record.text for record in of_kind(records, r.MessageRecorded)] == ["Hello there", "And hello again"]
+    assert fold(ConversationId(name), records).delivery.outbox, "what the relay that is away has not taken went along"
+    tokens = first.rows(f"select distinct token from tenex_records where conversation = '{name}'")
+    assert len(tokens) == 2, "it has moved once"
 
 
 async def _check_published_once(folder: SharedFolder, name: str) -> None:

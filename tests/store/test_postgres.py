@@ -133,6 +133,39 @@ async def test_a_worker_that_was_away_for_too_long_can_write_nothing_more(worker
     assert workers.rows("select max(token) from tenex_records") == [(1,)]
 
 
+async def test_a_worker_with_a_message_asks_for_a_conversation_and_gets_it_before_others(workers: Workers) -> None:
+    one, two, three = await workers("one", lease=60), await workers("two", lease=60), await workers("three", lease=60)
+    journal, _ = await one.open(CONVERSATION_ID)
+    await journal.append(decisions_of(1))
+    other = ConversationId("d" * 64)
+    await (await two.open(other))[0].append(decisions_of(1))
+
+    async def seen(store: PostgresConversations) -> tuple[bool, bool]:
+        (change,) = [change for change in await store.changes() if change.id == CONVERSATION_ID]
+        return change.is_free, change.is_wanted
+
+    assert await seen(one) == (True, False)
+    assert await two.want([CONVERSATION_ID, other, ConversationId("e" * 64)]) == [CONVERSATION_ID]
+    assert await two.want([CONVERSATION_ID]) == await three.want([CONVERSATION_ID]) == []
+    assert await seen(one) == (True, True)
+    await journal.close()
+    assert [await seen(store) for store in (one, two, three)] == [(False, False), (True, False), (False, False)]
+    await two.open(CONVERSATION_ID)
+    assert await seen(two) == (True, False), "once, for one message"
+
+
+async def test_what_a_worker_wanted_that_is_gone_is_free_for_all_after_a_while(workers: Workers) -> None:
+    one, two = await workers("one"), await workers("two")
+    journal, _ = await one.open(CONVERSATION_ID)
+    await journal.append(decisions_of(1))
+    await two.want([CONVERSATION_ID])
+    await journal.close()
+    until = asyncio.get_running_loop().time() + 30
+    while not [change for change in await one.changes() if change.is_free]:
+        assert asyncio.get_running_loop().time() < until
+        await asyncio.sleep(0.05)
+
+
 @pytest.mark.soak
 async def test_a_lease_that_is_renewed_is_not_taken_over(workers: Workers) -> None:
     lease = 1.5  # a third of it is what a renewal may take on a busy machine

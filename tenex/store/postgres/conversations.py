@@ -5,7 +5,7 @@ such folder for each worker.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -60,8 +60,13 @@ _OF_PART: Final[LiteralString] = (
 _SIZE: Final[LiteralString] = "select bytes from tenex_conversations where id = %s"
 _MARK: Final[LiteralString] = "update tenex_conversations set quarantined = %s where id = %s"
 CHANGES: Final[LiteralString] = """
-select id, bytes, holder is null or holder = %s
-from tenex_conversations where changed > %s and quarantined is null
+select id, bytes,
+    case when holder is null
+        then coalesce(wanted = %(worker)s or expires < clock_timestamp() - %(grace)s::interval, true)
+        else holder = %(worker)s
+    end,
+    coalesce(holder = %(worker)s and wanted is not null, false)
+from tenex_conversations where changed > %(since)s and quarantined is null
 """
 _WORKERS: Final[LiteralString] = """
 select name, version, extract(epoch from clock_timestamp() - started)::bigint,
@@ -448,12 +453,26 @@ class PostgresConversations:
         since = min(now, self._seen_at or now)  # a server that took over may have a clock that is behind
         if is_full:
             since = _ERA
-        rows = await self._database.rows(CHANGES, [self._leases.worker, since - OVERLAP], READING)
+        parameters = {"worker": self._leases.worker, "grace": self._leases.grace, "since": since - OVERLAP}
+        rows = await self._database.rows(CHANGES, parameters, READING)
         self._seen_at = now
         return [
-            Change(id=ConversationId(name), bytes=length, is_free=is_free and name not in self._foreign)
-            for name, length, is_free in rows
+            Change(
+                id=ConversationId(name),
+                bytes=length,
+                is_free=is_free and name not in self._foreign,
+                is_wanted=is_wanted,
+            )
+            for name, length, is_free, is_wanted in rows
         ]
+
+    async def want(self, conversations: Collection[ConversationId]) -> Sequence[ConversationId]:
+        """Ask the workers that have these for them, but not for what this version cannot read.
+
+        Raises:
+            Unavailable: the database cannot be used now.
+        """
+        return await self._leases.want([name for name in conversations if name not in self._foreign])
 
     async def workers(self) -> Sequence[Worker]:
         """The daemons of this database, by name.

@@ -6,7 +6,7 @@ out, on another one, what became of it; the same is so where the connection was 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final, LiteralString, TypeVar
 
@@ -169,7 +169,7 @@ class Database:
         return task.result()
 
     async def rows(
-        self, query: LiteralString, parameters: Sequence[Any] = (), seconds: float = PATIENCE
+        self, query: LiteralString, parameters: Sequence[Any] | Mapping[str, Any] = (), seconds: float = PATIENCE
     ) -> list[tuple[Any, ...]]:
         """What a statement returns."""
 

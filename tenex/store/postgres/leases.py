@@ -1,6 +1,7 @@
 """Leases: which worker writes a conversation, and until when it may be sure of that.
 
     take ──► renewed every third of its time, and by each append ──► given back when the journal is closed
+                    │ another worker has a message: given back, too, and left to that one for the grace
                     │ no answer for half of its time: nothing starts
                     └ no answer for all of it: lost, and what runs is cancelled; a grace later others take it over
 
@@ -17,7 +18,7 @@ import hashlib
 import secrets
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -49,7 +50,7 @@ with before as (
 insert into tenex_conversations as c (id, token, holder, expires)
 values (%(id)s, 1, %(worker)s, clock_timestamp() + %(lease)s)
 on conflict (id) do update
-set token = c.token + 1, holder = excluded.holder, expires = excluded.expires, abandoned = null
+set token = c.token + 1, holder = excluded.holder, expires = excluded.expires, abandoned = null, wanted = null
 where c.holder is null or c.holder = excluded.holder or c.expires < clock_timestamp() - %(grace)s::interval
 returning token, next_seq, bytes, file_bytes, snapshot_bytes, quarantined,
     (select extract(epoch from clock_timestamp() - renewed)::float8 from before)
@@ -62,6 +63,10 @@ where c.id = mine.id and c.token = mine.token and c.holder = %(worker)s returnin
 _GIVE_BACK: Final[LiteralString] = """
 update tenex_conversations set holder = null, expires = clock_timestamp(), changed = clock_timestamp()
 where id = %s and token = %s and holder = %s
+"""
+_WANT: Final[LiteralString] = """
+update tenex_conversations set wanted = %(worker)s, changed = clock_timestamp()
+where id = any(%(ids)s) and holder <> %(worker)s and wanted is null returning id
 """
 _FREE: Final[LiteralString] = """
 update tenex_conversations
@@ -263,6 +268,20 @@ class Leases:
             await self._database.run(give_back)
         except Unavailable as fault:
             log.warning("lease.not_given_back", conversation=lease.id, reason=str(fault))
+
+    async def want(self, conversations: Sequence[str]) -> list[ConversationId]:
+        """Ask the workers that have these for their leases; returns those that were asked for now.
+
+        Raises:
+            Unavailable: the database cannot be used now.
+        """
+        parameters = {"worker": self.worker, "ids": list(conversations)}
+
+        async def want(connection: Connection) -> list[ConversationId]:
+            cursor = await connection.execute(_WANT, parameters)
+            return [ConversationId(row[0]) for row in await cursor.fetchall()]
+
+        return await self._database.run(want)
 
     def drop(self, lease: Lease) -> None:
         """A statement has shown that another worker has taken it."""

@@ -1,7 +1,7 @@
 """The tables of the store, as steps that lead from any earlier version to this one; none is ever changed or undone.
 
     tenex_meta            the version of the tables, and whose project they are
-    tenex_conversations   a row for each: how far its journal is, and who may write it
+    tenex_conversations   a row for each: how far its journal is, who may write it, and who has a message for it
     tenex_records         its lines, each as it would be in a file, without the end of the line
     tenex_snapshots       its continuations: the first line of each file but the first, as a file store would have it
     tenex_events          messages of users, and which conversation, or which worker, has taken each
@@ -62,6 +62,7 @@ STEPS: Final[tuple[LiteralString, ...]] = (
         has_seen_it boolean not null default false
     );
     """,
+    "alter table tenex_conversations add column wanted text",
 )
 """The n-th leads from version n to n + 1."""
 
