@@ -1,6 +1,6 @@
 """Turns: who is served next where calls wait for one another, and which steps wait and so have not begun."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, Generic, TypeVar
@@ -74,10 +74,12 @@ class FairQueue(Generic[T]):
 class Step:
     """An effect that is carried out, as the queues see it in which it waits."""
 
-    __slots__ = ("is_waiting", "work")
+    __slots__ = ("begin", "is_waiting", "work")
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, begin: Callable[[], None] = lambda: None) -> None:
         self.work = work
+        self.begin = begin
+        """Called when its turn has come; raises where it may not begin any more."""
         self.is_waiting = False
         """Whether it waits for its turn and has not begun."""
 
@@ -88,7 +90,10 @@ STEP: Final[ContextVar[Step | None]] = ContextVar("step", default=None)
 
 @contextmanager
 def waiting_for_turn(*works: Work) -> Iterator[None]:
-    """Mark the current step as one that has not begun, if it is one of these: a stop does not wait for it."""
+    """Mark the current step as one that has not begun, if it is one of these: a stop does not wait for it.
+
+    At the end of the block it begins, or is cancelled where it may not any more.
+    """
     step = STEP.get()
     if step is None or step.work not in works:  # a tool that asks a model has begun
         yield
@@ -98,3 +103,4 @@ def waiting_for_turn(*works: Work) -> Iterator[None]:
         yield
     finally:
         step.is_waiting = False
+    step.begin()

@@ -5,7 +5,7 @@ signal or is cancelled because its result is no longer wanted. A mission's node 
 gets the newest value of its effect each time.
 
 A step that waits for its turn in a queue has not begun (`core.turns`): at a stop it is cancelled, and starts in the
-next process.
+next process. When its turn comes while nothing may start, it is cancelled too, and started again later.
 
 Early starts. A flush takes as long as a fast model's answer, so what changes nothing does not wait for it: model calls
 and tools that only read (`may_start_early`). The order of the actor is
@@ -129,7 +129,7 @@ class Reconciler:
         task = self._prepare(effect)
         if isinstance(effect, KindEffect) and isinstance(task, KindTask):
             self._nodes[key] = task
-        step = self._steps[key] = Step(key.work)
+        step = self._steps[key] = Step(key.work, lambda: self._begin(key, step))
         self._running[key] = self._spawn(name, self._run(key, task, step))
 
     async def _run(self, key: Key, task: Task, step: Step) -> None:
@@ -142,6 +142,18 @@ class Reconciler:
         if self._running.get(key) is asyncio.current_task():  # else it was cancelled and discarded
             self._finished.add(key)
         self._post(signal)
+
+    def _begin(self, key: Key, step: Step) -> None:
+        """Let a step begin whose turn has come; one that may not now is started again when it may.
+
+        Raises:
+            asyncio.CancelledError: it may not.
+        """
+        if self._may_start():
+            return
+        if self._steps.get(key) is step:
+            self._discard(key)
+        raise asyncio.CancelledError
 
     def acknowledge(self, signal: Signal) -> None:
         """Discard the task that ended in this signal; if its effect is still wanted it starts again."""

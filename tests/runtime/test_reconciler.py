@@ -165,3 +165,37 @@ async def test_after_a_cancel_everything_is_released_and_may_begin_again() -> No
     harness.wants(ROUTE, PUBLISH)
     assert (harness.counts, harness.begun[3:]) == ((2, 1), [ROUTE.key, PUBLISH.key])
     await harness.reconciler.cancel()
+
+
+async def test_a_step_whose_turn_comes_when_nothing_may_start_is_started_again_later() -> None:
+    """As where a worker was paused meanwhile, and another one may write the conversation."""
+    turns: list[asyncio.Event] = []
+    begun: list[int] = []
+
+    def prepare(effect: Effect) -> Callable[[], Coroutine[Any, Any, Signal]]:
+        turn = asyncio.Event()
+        turns.append(turn)
+
+        async def work() -> Signal:
+            with waiting_for_turn(Work.ROUTE):
+                await turn.wait()
+            begun.append(len(turns))
+            return TimerFired(key=effect.key)
+
+        return work
+
+    here = Harness()
+    reconciler = Reconciler("here", prepare, here.posted.append, here._spawn, lambda: here.may_start)
+    reconciler.reconcile({ROUTE.key: ROUTE})
+    await asyncio.sleep(0)
+    here.may_start = False
+    turns[0].set()
+    await asyncio.wait(here.tasks, timeout=10)
+    assert (begun, here.posted, reconciler.busy) == ([], [], 0)
+    reconciler.reconcile({ROUTE.key: ROUTE})
+    assert len(turns) == 1
+    here.may_start = True
+    reconciler.reconcile({ROUTE.key: ROUTE})
+    turns[1].set()
+    await asyncio.wait(here.tasks, timeout=10)
+    assert (begun, len(here.posted)) == ([2], 1)
