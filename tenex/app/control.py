@@ -1,7 +1,8 @@
 """The requests a running daemon answers over its socket (`service.control`)."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from tenex.core.conversation import Conversation
@@ -42,6 +43,24 @@ class Awaited:
                 waiting = self._waiting.get((conversation.id, record.to))
                 if waiting is not None and not waiting.done():
                     waiting.set_result(record)
+
+    @asynccontextmanager
+    async def hold(self, conversation: ConversationId) -> AsyncIterator[None]:
+        """Have a conversation in memory, where it stays while something happens in it.
+
+        Raises:
+            HeldElsewhere: another daemon writes it.
+            TenexError: it could not be read within `ANSWERED` seconds.
+        """
+        try:
+            async with asyncio.timeout(ANSWERED):
+                await self._coordinator.load(conversation)
+        except TimeoutError as fault:
+            raise TenexError(
+                f"conversation {conversation[:12]} could not be opened within {ANSWERED:g} s, so nothing was changed. "
+                "`tenex status` shows what it waits for."
+            ) from fault
+        yield
 
     async def __call__(self, conversation: ConversationId, order: RollBack) -> RolledBack:
         """Have a conversation carry out the order.
@@ -96,7 +115,8 @@ def orders(
         name, to = _which(asked, "to")
         by = str(asked.get("by") or OPERATOR)[:80]
         reason = str(asked.get("reason") or "")[:REASON_LENGTH]
-        return rollback_json(await rollbacks.roll_back(name, to, by, reason, back, files=asked.get("files") is True))
+        files = asked.get("files") is True
+        return rollback_json(await rollbacks.roll_back(name, to, by, reason, back, files=files, hold=back.hold))
 
     async def fork(asked: Mapping[str, Any]) -> dict[str, Any]:
         """`fork`: `id`, `at`."""

@@ -3,11 +3,13 @@
     journal -> state after a record -> the files, if wanted -> a RollBack signal to the conversation's actor
                                     -> the folder of a new conversation, whole or not at all
 
-The files are restored first: if the conversation then cannot be rolled back, a second attempt does the rest.
+The conversation is opened for writing first, so that nothing is changed where another daemon has it. Then the files are
+restored: if the conversation then cannot be rolled back, a second attempt does the rest.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -16,12 +18,12 @@ from tenex.core import records as r
 from tenex.core.config import Agent, Policy
 from tenex.core.conversation import Conversation, fold
 from tenex.core.dispatch import decide
-from tenex.core.errors import StoreDamaged, TenexError, UsageError
+from tenex.core.errors import HeldElsewhere, StoreDamaged, TenexError, UsageError
 from tenex.core.identity.state import title_of
 from tenex.core.ids import ConversationId, Millis, TurnId
 from tenex.core.memory.reducers import blanked
 from tenex.core.port_values import UndoOutcome
-from tenex.core.ports import Clock, OutgoingMessage
+from tenex.core.ports import Clock, Journal, OutgoingMessage
 from tenex.core.rollback.decide import state_at
 from tenex.core.rollback.whole import ConversationForked, RolledBack, of_fork, undone
 from tenex.core.signals import RollBack
@@ -62,6 +64,9 @@ log = get_logger(__name__)
 
 Apply = Callable[[ConversationId, RollBack], Awaitable[RolledBack]]
 """Handles the signal; returns once the record is durable."""
+
+Hold = Callable[[ConversationId], AbstractAsyncContextManager[None]]
+"""Has a conversation open for writing, at least until it rests; raises `HeldElsewhere` where another daemon has it."""
 
 Closing = Callable[[ConversationId, Sequence[r.Record]], r.ConversationImported | None]
 """Gives the record that is missing where a journal was copied from another folder; see `imports.closing_of`."""
@@ -122,40 +127,86 @@ class RollbackService:
     """Gives None where they are off."""
     closing: Closing = _ours
     _one: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
+    _open: dict[ConversationId, tuple[Journal, list[r.Record]]] = field(init=False, default_factory=dict)
+    """That this process has opened for a rollback; a daemon has its own."""
 
     async def roll_back(
-        self, conversation: ConversationId, to: int, by: str, reason: str, apply: Apply, *, files: bool
+        self,
+        conversation: ConversationId,
+        to: int,
+        by: str,
+        reason: str,
+        apply: Apply,
+        *,
+        files: bool,
+        hold: Hold | None = None,
     ) -> RollbackResult:
         """Return to a record.
+
+        Args:
+            conversation: the one that goes back.
+            to: the record.
+            by: who wants it, as users read it.
+            reason: why, likewise.
+            apply: handles the signal.
+            files: whether the workspace goes back too.
+            hold: of a daemon; None where none runs.
 
         Raises:
             UsageError: there is no such conversation or record, nothing to undo, or no checkpoint of then.
             StoreDamaged: its journal cannot be read.
-            TenexError: a tool changes the workspace, git failed, or the conversation could not be rolled back.
+            TenexError: another daemon has it, a tool changes the workspace, git failed, or it could not be rolled back.
         """
         async with self._one:
             plan = await plan_of(self.folder, conversation, to, self.closing)
             signal = RollBack(to=plan.to, then=plan.then, by=by, reason=reason)
-            if not files:
-                return RollbackResult(plan=plan, record=await apply(conversation, signal), files=None)
-            checkpoints = self.checkpoints()
-            if checkpoints is None:
+            checkpoints = self.checkpoints() if files else None
+            if files and checkpoints is None:
                 raise UsageError("No earlier files are known: `tools.checkpoints` is off, or git is missing.")
-            await self._acquire_workspace()
             try:
-                tree = await run_uncancellable(lambda: tree_after(checkpoints, conversation, plan.records, plan.to))
-                reason_text = f"back to record {plan.to}"
-                done = await run_uncancellable(lambda: put_back(checkpoints, conversation, tree, reason_text))
-                signal = replace(signal, tree=done.tree, was=done.was, files=_restored_text(done))
-                try:
-                    record = await apply(conversation, signal)
-                except TenexError as fault:
-                    raise TenexError(
-                        f"The files were restored, but the conversation was not rolled back: {fault} Try again."
-                    ) from fault
-                return RollbackResult(plan=plan, record=record, files=done)
-            finally:
-                self.workspace.turn.release()
+                async with (hold or self._hold)(conversation):
+                    if checkpoints is not None:
+                        return await self._with_files(plan, signal, checkpoints, apply)
+                    return RollbackResult(plan=plan, record=await apply(conversation, signal), files=None)
+            except HeldElsewhere as fault:
+                raise TenexError(
+                    f"Nothing was changed: another daemon has the conversation {conversation[:12]} now. Run this with "
+                    "the data folder of that one; `tenex status` lists them."
+                ) from fault
+
+    async def _with_files(
+        self, plan: RollbackPlan, signal: RollBack, checkpoints: Checkpoints, apply: Apply
+    ) -> RollbackResult:
+        await self._acquire_workspace()
+        try:
+            tree = await run_uncancellable(lambda: tree_after(checkpoints, plan.id, plan.records, plan.to))
+            reason_text = f"back to record {plan.to}"
+            done = await run_uncancellable(lambda: put_back(checkpoints, plan.id, tree, reason_text))
+            signal = replace(signal, tree=done.tree, was=done.was, files=_restored_text(done))
+            try:
+                record = await apply(plan.id, signal)
+            except TenexError as fault:
+                raise TenexError(
+                    f"The files were restored, but the conversation was not rolled back: {fault} Try again."
+                ) from fault
+            return RollbackResult(plan=plan, record=record, files=done)
+        finally:
+            self.workspace.turn.release()
+
+    @asynccontextmanager
+    async def _hold(self, conversation: ConversationId) -> AsyncIterator[None]:
+        """Have it open for `append`, where no daemon runs.
+
+        Raises:
+            StoreError: the journal is damaged, or cannot be opened now.
+        """
+        journal, records = await self.folder.open(conversation)
+        self._open[conversation] = journal, records
+        try:
+            yield
+        finally:
+            del self._open[conversation]
+            await journal.close()
 
     async def undo(self, conversation: ConversationId, scope: r.UndoScope, to: int) -> UndoOutcome:
         """List what the last work of a conversation changed in the workspace, or with `to` put it back.
@@ -211,7 +262,7 @@ class RollbackService:
         Raises:
             StoreError: the journal is damaged, or the disk did not take it.
         """
-        journal, records = await self.folder.open(conversation)
+        journal, records = self._open.get(conversation) or await self.folder.open(conversation)
         try:
             if (closing := self.closing(conversation, records)) is not None:
                 await journal.append([[closing]])

@@ -139,6 +139,10 @@ class ConversationActor:
         """Signals that are decided in one append at most."""
         self._failures = 0
         """Internal errors in a row."""
+        self.opened = asyncio.Event()
+        """Set once its journal has been read, or it has ended."""
+        self.is_held_elsewhere = False
+        """It has ended because another worker writes the conversation, or is to."""
         self.is_leaving = False
         """Another worker is to go on once nothing runs here."""
         self.is_suspended = False
@@ -220,6 +224,7 @@ class ConversationActor:
                     async with asyncio.timeout(self._reopens_in):
                         await self._stopping.wait()
         except HeldElsewhere as error:
+            self.is_held_elsewhere = True
             log.info("conversation.held_elsewhere", conversation=self.id, reason=str(error))
             self._deps.left(self.id)
         except StoreError as error:
@@ -228,6 +233,7 @@ class ConversationActor:
             failure = DeliveryFailure.OTHER_VERSION if is_foreign else DeliveryFailure.DAMAGED
             self._undeliverable.notify(notices(self.id, failure, self._signals))
         finally:
+            self.opened.set()
             self._undeliverable.store(self.id, self._signals)
             self._retire(self)
             await self._close()
@@ -307,6 +313,7 @@ class ConversationActor:
         self._journal = journal
         self._state = fold(self.id, records)
         self.is_suspended = False
+        self.opened.set()
         self._reconcile_after_failed_append(self._state, records)
         # no effect starts before these are decided: timers would use the time of another clock
         waits = any(isinstance(signal, Opened | ClockJumped) for signal in self._signals)

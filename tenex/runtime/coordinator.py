@@ -5,6 +5,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Key, Work
+from tenex.core.errors import HeldElsewhere
 from tenex.core.ids import ConversationId
 from tenex.core.kind import held_timers
 from tenex.core.signals import InboundMessage, Signal, TimerFired
@@ -33,6 +34,17 @@ class ConversationCoordinator:
     def resume(self, conversations: Iterable[ConversationId]) -> int:
         """Load conversations that the last process left unfinished; returns how many."""
         return len([self._actor(conversation) for conversation in conversations])
+
+    async def load(self, conversation: ConversationId) -> None:
+        """Return once a conversation is in memory, or has turned out to be damaged.
+
+        Raises:
+            HeldElsewhere: another worker writes it.
+        """
+        actor = self._actor(conversation)
+        await actor.opened.wait()
+        if actor.is_held_elsewhere:
+            raise HeldElsewhere(f"another worker writes the conversation {conversation[:12]} now")
 
     def retry_held(self) -> None:
         """Retry now what is on hold for a model or a daily limit, and messages of damaged conversations."""

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.conversation import fold
-from tenex.core.errors import StoreDamaged, TenexError, UsageError
+from tenex.core.errors import HeldElsewhere, StoreDamaged, TenexError, UsageError
 from tenex.core.identity.state import title_of
 from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
 from tenex.core.inbox.message import DELETED
@@ -254,6 +256,33 @@ async def test_a_tool_at_work_keeps_files_from_going_back(
     assert done.record.restored_tree
     assert (await asyncio.to_thread(shadow.commits, ID))[0].call == 4
     assert Millis(done.record.at) > 0
+
+
+async def test_where_another_daemon_has_the_conversation_no_file_is_changed(
+    folder: ConversationFolder, disk: Disk, workspace: Workspace, tmp_path: Path
+) -> None:
+    await written(folder)
+    file = workspace.root / "a.txt"
+    file.write_text("before")
+    shadow = Checkpoints(tmp_path / "shadow", workspace.root)
+    shadow.keep(shadow.take(), ID, f"before x\n\nkey: {ID}:4\n")
+    file.write_text("after")
+    service = RollbackService(folder, disk, StillClock(), NostrSealer([]), agent("x"), workspace, lambda: shadow)
+
+    async def take() -> None:
+        raise HeldElsewhere("another worker writes it")
+
+    @asynccontextmanager
+    async def held_elsewhere(_: ConversationId) -> AsyncIterator[None]:
+        await take()
+        yield
+
+    for files in (True, False):
+        with pytest.raises(TenexError, match="Nothing was changed: another daemon has the conversation"):
+            await service.roll_back(ID, 5, "x", "", service.append, files=files, hold=held_elsewhere)
+    assert file.read_text() == "after"
+    await service.roll_back(ID, 5, "x", "", service.append, files=True)
+    assert file.read_text() == "before", "it would have been"
 
 
 async def test_of_a_journal_that_was_copied_to_here_a_fork_or_rollback_takes_what_an_import_brings(

@@ -3,7 +3,10 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from tenex.core import records as r
+from tenex.core.errors import HeldElsewhere
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.messages import NO_USAGE
 from tenex.core.port_values import PublishOutcome, UnsignedEvent
@@ -267,3 +270,16 @@ async def test_a_room_goes_on_in_the_conversation_that_another_worker_has_begun_
         while texts(world, BRANCH) != ["and there"]:
             await asyncio.sleep(0.1)
     assert texts(world, FIRST) == ["hello", "still here"]
+
+
+@virtual_time
+async def test_a_conversation_is_loaded_or_said_to_be_of_another_worker() -> None:
+    world = World(one_turn(), worker)
+
+    async with world.daemon() as daemon:
+        coordinator = daemon.runtime.coordinator
+        await coordinator.load(HERE)
+        assert coordinator.conversation(HERE) is not None
+        world.is_held_elsewhere = True
+        with pytest.raises(HeldElsewhere, match="another worker writes the conversation"):
+            await coordinator.load(ConversationId("d" * 64))
