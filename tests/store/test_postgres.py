@@ -166,6 +166,53 @@ async def test_what_a_worker_wanted_that_is_gone_is_free_for_all_after_a_while(w
         await asyncio.sleep(0.05)
 
 
+async def test_leases_are_renewed_while_all_connections_are_in_use(workers: Workers) -> None:
+    async with database_module.Database(workers.url).opened() as database:
+        held = leases_module.Leases(database, "one", seconds=3.0)
+        lost: list[ConversationId] = []
+        held.lost = lost.append
+        await held.take(CONVERSATION_ID)
+        is_over = asyncio.Event()
+        until = asyncio.get_running_loop().time() + 30
+
+        async def keep_busy(_: object) -> None:
+            await is_over.wait()
+
+        busy = [asyncio.create_task(database.run(keep_busy, 60)) for _ in range(database_module.CONNECTIONS)]
+        keeping = asyncio.create_task(held.keep())
+        before = workers.rows("select expires from tenex_conversations")
+        while workers.rows("select expires from tenex_conversations") == before:
+            assert asyncio.get_running_loop().time() < until
+            await asyncio.sleep(0.05)
+        assert lost == []
+        is_over.set()
+        await asyncio.gather(*busy)
+        keeping.cancel()
+        await asyncio.wait({keeping}, timeout=30)
+
+
+async def test_a_few_conversations_are_opened_at_once(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else thousands of them would wait so long for a connection that they fail, and appends with them."""
+    most = 0
+    under_way = 0
+    take = leases_module.Leases.take
+
+    async def counted(held: leases_module.Leases, conversation: ConversationId) -> Any:
+        nonlocal most, under_way
+        under_way += 1
+        most = max(most, under_way)
+        try:
+            return await take(held, conversation)
+        finally:
+            under_way -= 1
+
+    monkeypatch.setattr(leases_module.Leases, "take", counted)
+    one = await workers("one", lease=60)
+    names = [ConversationId(f"{number:064x}") for number in range(40)]
+    await asyncio.gather(*(one.open(name) for name in names))
+    assert 1 < most <= database_module.CONNECTIONS // 2
+
+
 @pytest.mark.soak
 async def test_a_lease_that_is_renewed_is_not_taken_over(workers: Workers) -> None:
     lease = 1.5  # a third of it is what a renewal may take on a busy machine

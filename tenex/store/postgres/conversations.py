@@ -36,7 +36,7 @@ from tenex.store.repository import misnamed, path_in, rotate_if_long
 
 from . import leases
 from .daemon_records import PostgresDaemonRecords
-from .database import READING, Connection, Database, Unavailable, faults_of
+from .database import CONNECTIONS, READING, Connection, Database, Unavailable, faults_of
 from .journal import PostgresJournal
 from .leases import Lease, Leases, Taken
 
@@ -99,6 +99,8 @@ _PUT_SNAPSHOT: Final[LiteralString] = (
     "insert into tenex_snapshots (conversation, file, seq, token, line) values (%s, %s, %s, %s, %s)"
 )
 
+OPENERS: Final = CONNECTIONS // 2
+"""Conversations that are opened at once: a start has thousands, and appends need connections meanwhile."""
 CHUNK: Final = 2_000
 """Records of a copy that are sent at once: some MB."""
 _SEQ_LIMIT: Final = 2**63 - 1
@@ -116,6 +118,7 @@ class PostgresConversations:
         self._disk = disk
         self._clock = clock
         self._journals: dict[str, PostgresJournal] = {}
+        self._openers = asyncio.Semaphore(OPENERS)
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._seen_at: datetime | None = None
         self._foreign: set[str] = set()
@@ -277,7 +280,7 @@ class PostgresConversations:
         """
         view = self.path(conversation) / VIEW
         turn = self._opening.setdefault(conversation, asyncio.Lock())
-        async with turn:
+        async with turn, self._openers:
             await self._close(conversation)
             if self._leases.drains:
                 raise HeldElsewhere(

@@ -29,8 +29,8 @@ READING: Final = 60.0
 """Seconds that reading, or making the tables, may take: a conversation of years, from a busy server."""
 CANCELLING: Final = 1.0
 """Seconds to wait for work whose connection was closed; it ends at once."""
-CONNECTIONS: Final = 8
-"""At most, for each process: appends take a millisecond, so few are under way at once."""
+CONNECTIONS: Final = 7
+"""At most, for each process, and one more that is kept: appends take a millisecond, so few are under way at once."""
 OLDEST: Final = 140_000
 """The oldest server that is supported, as `server_version_num`."""
 
@@ -77,15 +77,19 @@ class Database:
         """For messages: without user and password."""
         self._doubtful: set[int] = set()
         """Connections on which the server has warned about the work under way."""
-        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+        self._pool = self._make_pool("tenex", 1, CONNECTIONS)
+        self._kept = self._make_pool("tenex kept", 0, 1)  # made when it is asked for: not every process needs it
+
+    def _make_pool(self, name: str, least: int, most: int) -> AsyncConnectionPool[Connection]:
+        return AsyncConnectionPool(
             self._conninfo,
             kwargs={"autocommit": True},
             configure=self._configure,
-            min_size=1,
-            max_size=CONNECTIONS,
+            min_size=least,
+            max_size=most,
             open=False,
             reconnect_timeout=PATIENCE,
-            name="tenex",
+            name=name,
         )
 
     @asynccontextmanager
@@ -101,12 +105,20 @@ class Database:
                 await self._within(connection, migrate, READING)
         try:
             await self._pool.open()
+            await self._kept.open()
             yield self
         finally:
+            await self._kept.close()
             await self._pool.close()
 
     async def run(
-        self, work: Work[T], seconds: float = PATIENCE, *, is_doubted: bool = False, may_repeat: bool = False
+        self,
+        work: Work[T],
+        seconds: float = PATIENCE,
+        *,
+        is_doubted: bool = False,
+        may_repeat: bool = False,
+        is_urgent: bool = False,
     ) -> T:
         """Do some work on a connection, in which each statement outside a transaction is one of its own.
 
@@ -117,6 +129,7 @@ class Database:
             seconds: after which the connection is closed.
             is_doubted: whether a warning of the server makes the result unknown.
             may_repeat: whether the work is done once more if the connection fails, as all do when a server restarts.
+            is_urgent: whether it has the connection that is kept for work whose time runs out.
 
         Raises:
             Unavailable: there is no connection, or it was lost or closed before the work had ended.
@@ -124,18 +137,19 @@ class Database:
         """
         try:
             with _translated(self.place):
-                return await self._run(work, seconds, is_doubted=is_doubted)
+                return await self._run(work, seconds, is_doubted=is_doubted, is_urgent=is_urgent)
         except Unavailable:
             if not may_repeat:
                 raise
         with _translated(self.place):
-            return await self._run(work, seconds, is_doubted=is_doubted)
+            return await self._run(work, seconds, is_doubted=is_doubted, is_urgent=is_urgent)
 
-    async def _run(self, work: Work[T], seconds: float, *, is_doubted: bool) -> T:
+    async def _run(self, work: Work[T], seconds: float, *, is_doubted: bool, is_urgent: bool) -> T:
         caller = asyncio.current_task()
         assert caller is not None
         cancels = caller.cancelling()
-        async with self._pool.connection(timeout=min(seconds, PATIENCE)) as connection:
+        pool = self._kept if is_urgent else self._pool
+        async with pool.connection(timeout=min(seconds, PATIENCE)) as connection:
             # `wait_for` of Python 3.11, by which the pool waits, drops a cancellation that comes with the connection
             if caller.cancelling() > cancels:
                 raise asyncio.CancelledError
@@ -181,8 +195,9 @@ class Database:
 
     async def _drain(self) -> None:
         """Replace all connections: where one has failed, as after a restart of the server, the others are of no use."""
-        with suppress(psycopg.Error, OSError):
-            await self._pool.drain()
+        for pool in (self._pool, self._kept):
+            with suppress(psycopg.Error, OSError):
+                await pool.drain()
 
     async def _configure(self, connection: Connection) -> None:
         async def configure(connection: Connection) -> None:

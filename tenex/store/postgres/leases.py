@@ -363,7 +363,7 @@ class Leases:
 
         asked_at = self.now()
         had_workspace = self.has_workspace
-        drains, self.others, has_workspace = await self._database.run(report, may_repeat=True)
+        drains, self.others, has_workspace = await self._database.run(report, may_repeat=True, is_urgent=True)
         self._workspace_until = asked_at + self.seconds if has_workspace else _NEVER
         if has_workspace != had_workspace or not self.is_reported:
             log.info("workspace.here" if has_workspace else "workspace.elsewhere", worker=self.worker)
@@ -415,7 +415,9 @@ class Leases:
             return {row[0] for row in await cursor.fetchall()}
 
         try:
-            kept = await self._database.run(renew, self.seconds / PER_LEASE / 2)  # and as long to get a connection
+            kept = await self._database.run(
+                renew, self.seconds / PER_LEASE / 2, is_urgent=True
+            )  # and as long to get a connection
         except Unavailable as fault:
             log.warning("lease.not_renewed", leases=len(leases), reason=str(fault))
             return False
