@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
-from tenex.core.conversation import fold
+from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import StoreError, UsageError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.records import Record
@@ -37,6 +37,9 @@ WAITING_MOST: Final = 5_000
 
 MESSAGES_MOST: Final = 20_000
 """Messages that may wait while the disk takes none, perhaps 10 MB; more are left to a later look at the journals."""
+
+FOLLOWED: Final = 128
+"""States kept of conversations that other processes write, some 15 MB: work appends to one several times a minute."""
 
 PAUSE: Final = 0.05
 """Seconds in which news gather before they are written: a write of its own for each append would cost every append in a
@@ -68,6 +71,8 @@ class Index:
         self._folder: Conversations | None = None
         self._latest: dict[ConversationId, Row] = {}
         """What was noted during a rebuild."""
+        self._followed: OrderedDict[ConversationId, Conversation] = OrderedDict()
+        """What other processes have written, up to what the index knows; the newest last."""
         self._partly: set[ConversationId] = set()
         self._whole: set[ConversationId] | None = None
         """While an empty file is being filled: whose whole journal is in it; None: everybody's."""
@@ -201,7 +206,7 @@ class Index:
     async def refresh(
         self, folder: Conversations, lengths: Mapping[ConversationId, int]
     ) -> tuple[list[Row], set[ConversationId]]:
-        """Read what other processes have appended to these journals.
+        """Read what other processes have appended to these journals, and no more where they were followed just now.
 
         Returns:
             The rows that are new, and which of the conversations are unfinished, or cannot be read.
@@ -210,7 +215,9 @@ class Index:
         rows: list[Row] = []
         unfinished = {name for name, row in indexed.items() if not row.settled}
         for name in [name for name in lengths if name not in indexed or indexed[name].bytes != lengths[name]]:
-            row = await self._read(folder, name, lengths[name], indexed.get(name))
+            row = await self._follow(folder, name, lengths[name], indexed.get(name))
+            if row is None:
+                row = await self._read(folder, name, lengths[name], indexed.get(name), is_followed=True)
             if row is not None:
                 rows.append(row)
             if row is not None and row.settled:
@@ -302,7 +309,38 @@ class Index:
             log.info("index.caught_up", read=len(wanted), of=len(lengths))
         return settled
 
-    async def _read(self, folder: Conversations, name: ConversationId, length: int, known: Known | None) -> Row | None:
+    async def _follow(
+        self, folder: Conversations, name: ConversationId, length: int, known: Known | None
+    ) -> Row | None:
+        """Index what was appended since the state that is kept; None where the journal goes on from none."""
+        state = self._followed.pop(name, None)
+        if state is None or known is None or known.seq != state.next_seq - 1 or self._whole is not None:
+            return None
+        try:
+            last, *new = await folder.tail(name, known.seq - 1).read()
+            if (last.seq, last.at) != (known.seq, known.updated):  # another journal has taken its place
+                return None
+            row, news = await asyncio.to_thread(_applied, state, new, length)
+        except (StoreError, OSError, ValueError, LookupError):
+            return None
+        self._keep_followed(state)
+        self._add(row, news)
+        return row
+
+    def _keep_followed(self, state: Conversation) -> None:
+        self._followed[state.id] = state
+        if len(self._followed) > FOLLOWED:
+            self._followed.popitem(last=False)
+
+    async def _read(
+        self,
+        folder: Conversations,
+        name: ConversationId,
+        length: int,
+        known: Known | None,
+        *,
+        is_followed: bool = False,
+    ) -> Row | None:
         """Index a journal; None where it cannot be read."""
         while True:
             try:
@@ -320,6 +358,8 @@ class Index:
             if self._whole is not None:
                 self._whole.add(name)
         self._add(row, found.news, replaces=found.replaces)
+        if is_followed:
+            self._keep_followed(found.state)
         return row
 
     def _knows_in_part(self, conversation: ConversationId) -> bool:
@@ -408,12 +448,19 @@ class Index:
 class Gathered:
     """What a journal adds to the index."""
 
+    state: Conversation
     row: Row
     news: News
     is_complete: bool
     """The news are all there is."""
     replaces: bool
     """What was known is to be dropped; not where a file of the journal is missing, of which the index may know more."""
+
+
+def _applied(state: Conversation, records: Sequence[Record], length: int) -> tuple[Row, News]:
+    for record in records:
+        state.apply(record)
+    return summarise(state, length), news_of(records)
 
 
 async def gather(
@@ -436,11 +483,12 @@ async def gather(
     """
 
     def gathered(records: Sequence[Record], after: int, *, replaces: bool = False) -> Gathered:
-        row = summarise(fold(conversation, records), length)
+        state = fold(conversation, records)
+        row = summarise(state, length)
         news = news_of(record for record in records if record.seq > after)
         if not after and is_foreign(records):
             row, news = as_import(row, news)
-        return Gathered(row=row, news=news, is_complete=not after, replaces=replaces)
+        return Gathered(state=state, row=row, news=news, is_complete=not after, replaces=replaces)
 
     if known is not None and 0 < known.bytes <= length:
         records = await folder.read(conversation, known.seq)

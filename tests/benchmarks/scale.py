@@ -24,6 +24,7 @@ from tenex.store.index import Index
 from tenex.store.opening import open_shared
 from tenex.store.postgres.conversations import CHANGES
 from tests.cli.journals import worked
+from tests.store.kit import asked
 
 from .postgres import CROWD, Server, Worker
 from .rig import Row
@@ -62,7 +63,9 @@ class Costs:
     scan: float
     """Of the server, to look at one conversation that has not changed."""
     follow: float
-    """Of a daemon's processor, to read again a conversation that another one has changed."""
+    """Of a daemon's processor, to read a conversation that another one has changed, once for a turn."""
+    again: float
+    """The same for what follows in that turn."""
 
 
 @dataclass(slots=True)
@@ -100,7 +103,8 @@ class Simulation:
         at = 0.0
         while (at := at + self.random.expovariate(rate)) < SECONDS:
             self._at(at, self._turn(daemons, database, at))
-        followed = rate * (1 - 1 / self.workers) * self.costs.follow
+        each = self.costs.follow + (STEPS - 1) * self.costs.again
+        followed = rate * (1 - 1 / self.workers) * each
         for daemon in daemons:
             for second in range(SECONDS):
                 self._at(second + self.random.random(), self._look(daemon, database, followed))
@@ -152,8 +156,8 @@ def first_limit(workers: int, daemon: float, database: float, looking: float) ->
     return "looking" if looking > database / 2 else "appends"
 
 
-async def _follow_s(place: Path, url: str) -> float:
-    """Seconds of a processor to read again a conversation that another daemon has changed."""
+async def _follow_s(place: Path, url: str) -> tuple[float, float]:
+    """Seconds of a processor to read a conversation that another daemon has changed, and what it appends next."""
     disk = Disk()
     async with open_shared(url, place / "data", disk, SystemClock()) as store:
         for number in range(FOLLOWED):
@@ -165,10 +169,18 @@ async def _follow_s(place: Path, url: str) -> float:
         lengths = await store.lengths()
         used = time.process_time()
         await index.refresh(store, lengths)
-        took = (time.process_time() - used) / len(lengths)
+        first = (time.process_time() - used) / len(lengths)
+        for name in lengths:
+            journal, _ = await store.open(name)
+            await journal.append([[asked(journal.next_seq)]])
+            await journal.close()
+        lengths = await store.lengths()
+        used = time.process_time()
+        await index.refresh(store, lengths)
+        again = (time.process_time() - used) / len(lengths)
         await index.close()
     disk.close()
-    return took
+    return first, again
 
 
 def _scan_s(url: str) -> float:
@@ -194,16 +206,17 @@ async def measure(place: Path) -> list[Row]:
     place.mkdir()
     with Server() as server:
         url = server.schema()
-        follow = await _follow_s(place, url)
+        follow, again = await _follow_s(place, url)
         worker = await Worker.start(place, server.schema())
         try:
             turn = (await worker.round(*CROWD))["processor"] / (CROWD[0] * CROWD[1])
         finally:
             await worker.stop()
-        costs = Costs(turn=turn, append=APPEND, scan=_scan_s(url), follow=follow)
+        costs = Costs(turn=turn, append=APPEND, scan=_scan_s(url), follow=follow, again=again)
     rows = [
         Row("measured: processor time of a daemon to a turn", costs.turn * 1000, "ms"),
         Row("measured: the same to follow a conversation of another daemon", costs.follow * 1000, "ms"),
+        Row("measured: the same for what it appends next", costs.again * 1000, "ms"),
         Row("measured: the server's look at a million conversations", costs.scan * 1e9, "ms"),
     ]
     for conversations in CONVERSATIONS:

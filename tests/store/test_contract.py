@@ -365,6 +365,39 @@ async def test_a_room_is_read_by_its_people_alone_and_goes_on_where_it_was_begun
         await index.close()
 
 
+async def test_of_a_conversation_that_another_process_goes_on_with_only_what_is_new_is_read(
+    store: Store, here: Conversations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = await store.opened("two")
+    there.root.mkdir(parents=True, exist_ok=True)
+    index = Index(there.root / "index.sqlite")
+    journal, _ = await here.open(CONVERSATION_ID)
+    await journal.append(decisions_of(1))
+    read: list[ConversationId] = []
+    whole = type(there).read
+
+    async def counted(folder: Conversations, name: ConversationId, since: int = 0) -> list[Record]:
+        read.append(name)
+        return await whole(folder, name, since)
+
+    try:
+        await index.refresh(there, {CONVERSATION_ID: await there.size(CONVERSATION_ID)})
+        monkeypatch.setattr(type(there), "read", counted)
+        for seq in (2, 3):
+            await journal.append([[asked(seq)]])
+            rows, unfinished = await index.refresh(there, {CONVERSATION_ID: await there.size(CONVERSATION_ID)})
+            assert ([row.seq for row in rows], unfinished) == ([seq], {CONVERSATION_ID})
+        assert read == []
+        assert (await index.rows())[0].seq == 3
+        other = Index(there.root / "other.sqlite")
+        (fresh,), _ = await other.refresh(there, {CONVERSATION_ID: await there.size(CONVERSATION_ID)})
+        assert rows == [fresh], "as if all had been read"
+        await other.close()
+    finally:
+        await journal.close()
+        await index.close()
+
+
 async def test_what_hides_a_message_is_published_by_the_next_process_as_it_was_finished(
     store: Store, here: Conversations
 ) -> None:
