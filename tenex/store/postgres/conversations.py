@@ -153,7 +153,7 @@ class PostgresConversations:
             ConfigurationError: that is no address, or a newer program made the tables.
         """
         name = worker or await disk.run(leases.worker_name, root, is_daemon=bool(daemon))
-        async with Database(url).opened() as database:
+        async with Database(url, is_daemon=bool(daemon)).opened() as database:
             held = Leases(database, name, lease or leases.LEASE)
             held.version = daemon
             store = cls(database, held, root, disk, clock)

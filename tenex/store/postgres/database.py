@@ -64,8 +64,8 @@ class Unavailable(StoreError):
 class Database:
     """A pool of connections to one database."""
 
-    def __init__(self, url: str) -> None:
-        """Prepare; `opened` connects.
+    def __init__(self, url: str, *, is_daemon: bool = False) -> None:
+        """Prepare; `opened` connects. A daemon has its kept connection from the beginning, as others rarely need it.
 
         Raises:
             ConfigurationError: that is no address of a database.
@@ -78,7 +78,7 @@ class Database:
         self._doubtful: set[int] = set()
         """Connections on which the server has warned about the work under way."""
         self._pool = self._make_pool("tenex", 1, CONNECTIONS)
-        self._kept = self._make_pool("tenex kept", 0, 1)  # made when it is asked for: not every process needs it
+        self._kept = self._make_pool("tenex kept", int(is_daemon), 1)
 
     def _make_pool(self, name: str, least: int, most: int) -> AsyncConnectionPool[Connection]:
         return AsyncConnectionPool(

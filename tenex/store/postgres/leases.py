@@ -363,7 +363,7 @@ class Leases:
 
         asked_at = self.now()
         had_workspace = self.has_workspace
-        drains, self.others, has_workspace = await self._database.run(report, may_repeat=True, is_urgent=True)
+        drains, self.others, has_workspace = await self._database.run(report, may_repeat=True)
         self._workspace_until = asked_at + self.seconds if has_workspace else _NEVER
         if has_workspace != had_workspace or not self.is_reported:
             log.info("workspace.here" if has_workspace else "workspace.elsewhere", worker=self.worker)
