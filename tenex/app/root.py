@@ -151,7 +151,7 @@ class Application:
         self.wrap_model = wrap_model
         self.clock, self.spawn = SystemClock(), TaskFactory()
         self.places = resolve_paths(settings)
-        self.ring = KeyRing(self.places.keys)
+        self.ring = KeyRing(*self.places.key_folders)
         self.pages = PageProcess(command_of(self.places), self.places.data) if settings.web.enabled else None
 
     @property

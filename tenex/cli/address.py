@@ -18,7 +18,7 @@ def address(given: Globals) -> None:
     from .shared.qr_code import project_uri, reachable_relays, show_code
 
     settings = given.settings()
-    key = KeyRing(resolve_paths(settings).keys).read(PROJECT)
+    key = KeyRing(*resolve_paths(settings).key_folders).read(PROJECT)
     signer = list(key.relays) if isinstance(key, RemoteKey) else None
     relays = reachable_relays(settings.relays.urls)
     uri = project_uri(key.public, relays)

@@ -90,10 +90,9 @@ def chat(
     from tenex.telemetry import configure
 
     settings = given.settings()
-    keys = resolve_paths(settings).keys
-    ring = KeyRing(keys)
+    ring = KeyRing(*resolve_paths(settings).key_folders)
     try:
-        user = user_key(ring, keys)
+        user = user_key(ring)
         project = parse_public_key(to) if to else ring.read("project").public
         url = normalise_url(relay or settings.relays.urls[0])
     except ValueError as error:

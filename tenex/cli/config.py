@@ -35,7 +35,7 @@ def check(given: Globals) -> None:
     remarks: list[str] = []
     try:
         settings = given.settings()
-        ring = KeyRing(resolve_paths(settings).keys)
+        ring = KeyRing(*resolve_paths(settings).key_folders)
         is_about_servers = any(SERVER_MARK in rule.tool for rule in settings.approve)
         listed = asyncio.run(listed_tools(resolve_paths(settings))) if is_about_servers else NOTHING_LISTED
         faults, remarks = check_configuration(settings, listed)

@@ -64,7 +64,7 @@ async def _to_database(settings: "Settings", url: str) -> "Copied":
     try:
         with FolderLock(where.conversations):
             async with open_shared(url, where.conversations, disk, clock) as target:
-                await target.claim(KeyRing(where.keys).read(PROJECT).public)
+                await target.claim(KeyRing(*where.key_folders).read(PROJECT).public)
                 return await copy_all(ConversationFolder(where.conversations, disk, clock), target, output.progress)
     finally:
         disk.close()

@@ -184,7 +184,7 @@ def hold(
     settings = given.settings()
     where = resolve_paths(settings)
     make_folder(where.data)
-    ring = KeyRing(where.keys)
+    ring = KeyRing(*where.key_folders)
     user = ring.get_or_create("owner")
     project = ring.read_or_create("project")
     is_chat = message is None and sys.stdin.isatty() and sys.stdout.isatty()

@@ -255,7 +255,7 @@ def prepare(
     here = resolve_paths(settings)
     folders = (data, here.conversations, here.workspace, here.keys, here.agents)
     created = [str(folder) for folder in folders if make_folder(folder)]
-    ring = KeyRing(here.keys)
+    ring = KeyRing(*here.key_folders)
     before = ring.names()
     makes_owner = new_owner or (file is None and owner is None)
     names = [PROJECT, *slugs, *([OWNER] if makes_owner else [])]
@@ -280,7 +280,7 @@ def prepare(
         owners=owners,
         relays=list(settings.relays.urls),
         models=_chain(settings.models.default),
-        owner_key_file=here.keys / f"{OWNER}.nsec" if has_own else None,
+        owner_key_file=ring.file(OWNER) if has_own else None,
         new_owner=own if makes_owner and own not in owners else None,
         agents={slug: keys[slug].npub for slug in slugs},
         created=created,

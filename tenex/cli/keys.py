@@ -44,7 +44,7 @@ PasswordOption = Annotated[
 
 @register(keys, "list")
 def list_(given: Globals) -> None:
-    """List the keys of the data folder, and where each is: in a file here, or at a remote signer."""
+    """List the keys, and where each is: in the keys folder, a credential of the service, or at a remote signer."""
     ring = _ring(given.settings())
     rows: list[dict[str, Any]] = []
     for name in ring.names():
@@ -53,13 +53,17 @@ def list_(given: Globals) -> None:
         except ConfigurationError as error:
             rows.append({"name": name, "fault": str(error)})
             continue
-        row = {"name": name, "npub": key.npub, "file": str(ring.file(name))}
+        given_file = ring.given_file(name)
+        file = given_file or ring.file(name)
+        row = {"name": name, "npub": key.npub, "file": str(file), "credential": given_file is not None}
         rows.append({**row, "signer": list(key.relays)} if isinstance(key, RemoteKey) else row)
     given.show(rows, "\n".join(map(_line, rows)), "" if rows else "There is no key. `tenex init` makes them.")
 
 
 def _line(row: dict[str, Any]) -> str:
     where = f"  at a remote signer, {', '.join(row['signer'])}" if "signer" in row else ""
+    if row.get("credential"):
+        where += f"  in the credential {row['file']}"
     return f"{row['name']:16}{row.get('npub') or row['fault']}{where}"
 
 
@@ -88,6 +92,7 @@ def connect(
     _check_name(name, settings)
     if name == OWNER:
         raise UsageError("The owner's key signs what you write here, and has to be here. Choose project or an agent.")
+    ring.check_replaceable(name)  # before the address is used, most of which work once
     if name in ring.names() and not replace:
         old = ring.file(name)
         raise UsageError(f"{name} has a key, in {old}. Add --replace to use the signer's; the old file is kept.")
@@ -172,7 +177,7 @@ def _next(name: str, key: Key, settings: Settings) -> str:
 
 
 def _ring(settings: Settings) -> KeyRing:
-    return KeyRing(resolve_paths(settings).keys)
+    return KeyRing(*resolve_paths(settings).key_folders)
 
 
 def _check_name(name: str, settings: Settings) -> None:

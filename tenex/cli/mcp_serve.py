@@ -83,13 +83,12 @@ def _sender(given: Globals, relay: str | None) -> "Sender":
     from .shared.sender import Sender
 
     settings = given.settings()
-    keys = resolve_paths(settings).keys
-    ring = KeyRing(keys)
+    ring = KeyRing(*resolve_paths(settings).key_folders)
     try:
         url = normalise_url(relay or settings.relays.urls[0])
     except ValueError as error:
         raise UsageError(str(error)) from error
-    return Sender(user_key(ring, keys), ring.read(PROJECT).public, url)
+    return Sender(user_key(ring), ring.read(PROJECT).public, url)
 
 
 async def _serve_http(given: Globals, access: "ConversationAccess", port: int) -> None:

@@ -88,5 +88,5 @@ def _keys(settings: Settings) -> list[PublicKey]:
 
 
 def _own_key(settings: Settings) -> PublicKey | None:
-    ring = KeyRing(resolve_paths(settings).keys)
+    ring = KeyRing(*resolve_paths(settings).key_folders)
     return ring.read(OWNER).public if OWNER in ring.names() else None

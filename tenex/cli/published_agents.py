@@ -157,7 +157,7 @@ def _new(settings: Settings, wanted: Wanted, agent: PublishedAgent) -> _Change:
         text=definition.text,
         copy=where.data / COPIES / f"{slug}.md",
         definition=definition,
-        has_key=slug in KeyRing(where.keys).names(),
+        has_key=slug in KeyRing(*where.key_folders).names(),
     )
 
 

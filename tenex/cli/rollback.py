@@ -178,7 +178,7 @@ async def _ask_or_run(
         check_paths(settings)
         telemetry = configure("error", "auto")
         try:
-            ring = KeyRing(where.keys)
+            ring = KeyRing(*where.key_folders)
             key = ring.read(PROJECT).public
             keys = former_keys(ring, (), ())
             project = Agent(slug=Slug(PROJECT), name=settings.project.name, pubkey=key, kind=AgentKind.ORCHESTRATOR)

@@ -194,8 +194,7 @@ def _keys(
         if key is None and len(faults) == known:
             faults.append(f"models.providers.{name}.api_key_file: {path} is missing or empty; put the key into it")
         yield str(path), key
-    folders = [places.keys, *(Path(folder) for folder in (os.environ.get("CREDENTIALS_DIRECTORY"),) if folder)]
-    for folder in folders:
+    for folder in places.key_folders:
         path = folder / f"{name}{KEY_SUFFIX}"
         key = _read(path, f"models.providers.{name}", faults, is_private=folder == places.keys)
         yield str(path), key

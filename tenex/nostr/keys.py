@@ -343,47 +343,69 @@ def _npubs(keys: frozenset[PublicKey]) -> dict[str, PublicKey]:
 
 
 class KeyRing:
-    """A folder of keys, 0700: for each a file `<name>.nsec`, or `<name>.bunker` where a remote signer holds it.
+    """The keys: for each a file `<name>.nsec`, or `<name>.bunker` where a remote signer holds it.
 
-    Files are 0600 and written whole or not at all.
+    They are looked for in a folder of our own, 0700, where files are 0600 and written whole or not at all, and then in
+    folders that are only read, such as that of systemd's credentials. Two files of one name have to hold the same key:
+    which of two is used would decide who this is.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *read_only: Path) -> None:
         self.folder = folder
+        self._read_only = read_only
 
     def names(self) -> tuple[str, ...]:
         """The names that have a key, here or at a remote signer, sorted."""
-        if not self.folder.is_dir():
-            return ()
+        folders = [folder for folder in (self.folder, *self._read_only) if folder.is_dir()]
         suffixes = (SUFFIX, REMOTE_SUFFIX)
-        stems = {path.name.removesuffix(suffix) for suffix in suffixes for path in self.folder.glob(f"*{suffix}")}
+        stems = {
+            path.name.removesuffix(suffix)
+            for folder in folders
+            for suffix in suffixes
+            for path in folder.glob(f"*{suffix}")
+        }
         return tuple(sorted(stem for stem in stems if _NAME.fullmatch(stem)))
 
     def file(self, name: str) -> Path:
-        """The file of a key; that of a secret key where there is none.
+        """The file of a key; that of a secret key in our folder where there is none.
 
         Raises:
             ConfigurationError: nothing can have this name.
         """
-        remote = self._path(name, REMOTE_SUFFIX)
-        return remote if remote.exists() else self._path(name)
+        return next(self._files(name), self._path(name))
+
+    def given_file(self, name: str) -> Path | None:
+        """The file of a key in a folder that is only read.
+
+        Raises:
+            ConfigurationError: nothing can have this name.
+        """
+        return next((path for path in self._files(name) if path.parent != self.folder), None)
 
     def read(self, name: str) -> Key:
         """Read a key, or how the remote signer that holds it is reached.
 
         Raises:
-            ConfigurationError: there is none, or its file cannot be read, may be read by others, or holds no key.
+            ConfigurationError: there is none, there are two that differ, or a file cannot be read, may be read by
+                others, or holds no key.
         """
-        path = self.file(name)
-        if path.suffix == SUFFIX:
-            return self._read_secret(name, path)
-        if (secret := self._path(name)).exists():
-            raise ConfigurationError([f"{path}: there is {secret.name} too; move away the one that is not to be used"])
+        path, *others = [*self._files(name)] or [self._path(name)]
+        for other in others:
+            if other.suffix != path.suffix or self._read_file(name, other) != self._read_file(name, path):
+                fix = "move away the one that is not to be used"
+                raise ConfigurationError([f"{path}: there is another key of {name} in {other} too; {fix}"])
+        return self._read_file(name, path)
+
+    def _read_file(self, name: str, path: Path) -> Key:
+        content = _content(path, name, is_private=path.parent == self.folder)
+        is_secret = path.suffix == SUFFIX
         try:
-            return RemoteKey.from_file(decode(_content(path, name)))
+            return SecretKey.from_nsec(decode(content)) if is_secret else RemoteKey.from_file(decode(content))
         except ValueError:
-            fix = f"connect again: `tenex keys connect {name} --replace`"
-            raise ConfigurationError([f"{path}: describes no remote signer; {fix}"]) from None
+            what = "holds no nsec1 key" if is_secret else "describes no remote signer"
+            again = f"connect again: `tenex keys connect {name} --replace`"
+            fix = "put the key back from a copy, or move the file away for a new one" if is_secret else again
+            raise ConfigurationError([f"{path}: {what}; {fix}"]) from None
 
     def get(self, name: str) -> SecretKey:
         """Read a secret key.
@@ -397,14 +419,6 @@ class KeyRing:
         raise ConfigurationError(
             [f"{self.file(name)}: a remote signer holds the key of {name}, and this needs the key itself"]
         )
-
-    def _read_secret(self, name: str, path: Path) -> SecretKey:
-        try:
-            return SecretKey.from_nsec(decode(_content(path, name)))
-        except ValueError:
-            raise ConfigurationError(
-                [f"{path}: holds no nsec1 key; put the key back from a copy, or move the file away for a new one"]
-            ) from None
 
     def get_or_create(self, name: str) -> SecretKey:
         """Read a secret key, or create and store it durably; two processes at once get the same one.
@@ -431,8 +445,8 @@ class KeyRing:
         Raises:
             ConfigurationError: the name already has another one, which is left as it is.
         """
-        path = self._path(name)
-        if not self._path(name, REMOTE_SUFFIX).exists():
+        path = self.file(name)
+        if not path.exists():
             self._create(path, key)
         if self.read(name) != key:
             raise ConfigurationError([f"{path}: there is another key of that name; move it away first"])
@@ -441,8 +455,10 @@ class KeyRing:
         """Store a key in place of another, whose file is kept; returns where, None if there was no file.
 
         Raises:
-            ConfigurationError: it cannot be written; the other one is still in place then.
+            ConfigurationError: it cannot be written, or the other one is in a folder that is only read; it is still
+                in place then.
         """
+        self.check_replaceable(name)
         path = self._path(name, SUFFIX if isinstance(key, SecretKey) else REMOTE_SUFFIX)
         kept = None
         with self._written(path, key) as beside:
@@ -453,6 +469,28 @@ class KeyRing:
             if old != path:
                 old.unlink(missing_ok=True)  # a second name of it is kept
         return kept
+
+    def check_replaceable(self, name: str) -> None:
+        """See that a key is not in a folder that is only read.
+
+        Raises:
+            ConfigurationError: it is.
+        """
+        given = self.given_file(name)
+        if given is not None:
+            raise ConfigurationError([f"{given}: the key of {name} comes from there; change it where that is made"])
+
+    def _files(self, name: str) -> Iterator[Path]:
+        """The files that hold a key, in the order in which they are looked for."""
+        files = [self._path(name, suffix).name for suffix in (REMOTE_SUFFIX, SUFFIX)]
+        for path in (folder / file for folder in (self.folder, *self._read_only) for file in files):
+            try:
+                path.stat()
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as fault:  # not the same as missing: a new key would be another identity
+                raise ConfigurationError([f"{path}: cannot be read ({fault.strerror}); {_FOREIGN}"]) from fault
+            yield path
 
     def _path(self, name: str, suffix: str = SUFFIX) -> Path:
         if not _NAME.fullmatch(name) or name.endswith((SUFFIX, REMOTE_SUFFIX)):
@@ -489,11 +527,14 @@ class KeyRing:
             raise ConfigurationError([f"{path}: cannot be written ({fault.strerror}); {fix}"]) from fault
 
 
-def _content(path: Path, name: str) -> bytes:
+_FOREIGN: Final = "give it to the user who runs tenex"
+
+
+def _content(path: Path, name: str, *, is_private: bool) -> bytes:
     """What a key's file holds.
 
     Raises:
-        ConfigurationError: it is missing, cannot be read, or may be read by others.
+        ConfigurationError: it is missing, cannot be read, or is to be private and may be read by others.
     """
     try:
         # a pipe that took the file's place must not be waited for
@@ -503,11 +544,9 @@ def _content(path: Path, name: str) -> bytes:
     except FileNotFoundError:
         raise ConfigurationError([f"{path}: there is no key for {name}; `tenex init` makes one"]) from None
     except OSError as fault:
-        raise ConfigurationError(
-            [f"{path}: cannot be read ({fault.strerror}); give it to the user who runs tenex"]
-        ) from fault
+        raise ConfigurationError([f"{path}: cannot be read ({fault.strerror}); {_FOREIGN}"]) from fault
     mode = stat.S_IMODE(kind)
-    if stat.S_ISREG(kind) and mode & 0o077:
+    if is_private and stat.S_ISREG(kind) and mode & 0o077:
         raise ConfigurationError([f"{path}: others may read this key (mode {mode:04o}); run `chmod 600 {path}`"])
     return raw
 

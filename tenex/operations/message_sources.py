@@ -105,7 +105,7 @@ def participants_of(settings: Settings, where: ProjectPaths) -> Participants:
     Raises:
         ConfigurationError: the project has no key, or a file cannot be read.
     """
-    ring = KeyRing(where.keys)
+    ring = KeyRing(*where.key_folders)
     keys = {name: ring.read(name).public for name in ring.names() if name != OWNER}
     project = ring.read(PROJECT).public
     library = read_library(where.agents, code_refusal=where.code_refusal)

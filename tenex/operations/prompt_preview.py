@@ -8,7 +8,6 @@ Reads the files only, so it works beside a running daemon; no key is created, no
 import asyncio
 import hashlib
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from tenex.configuration.agents import load_agents
 from tenex.configuration.build import Configuration, StaticContext, configure
@@ -143,7 +142,7 @@ async def load_readonly(
     opened = settings.model_copy(update={"people": settings.people.model_copy(update={"open": True})})
     ground = StaticContext(
         places=where,
-        ring=_ReadOnlyKeyRing(where.keys, library),
+        ring=_ReadOnlyKeyRing(where, library),
         book=await read_lessons(settings.store, where.conversations),
         workspace=Workspace(where.workspace),
         has_sandbox=await asyncio.to_thread(probe_bubblewrap),
@@ -287,8 +286,8 @@ class _NoPublisher:
 class _ReadOnlyKeyRing(KeyRing):
     """The existing keys; an agent without one gets a key that is not stored."""
 
-    def __init__(self, folder: Path, library: PromptLibrary) -> None:
-        super().__init__(folder)
+    def __init__(self, where: ProjectPaths, library: PromptLibrary) -> None:
+        super().__init__(*where.key_folders)
         self._slugs = tuple(str(slug) for slug in library.definitions)
 
     def names(self) -> tuple[str, ...]:

@@ -155,7 +155,7 @@ class Recovery:
                     ) from fault
                 found = RecoveredMessages(source=source, messages=(), lost=[str(fault)])
         known = await self.disk.run(indexed_events, path)
-        ours = await self.disk.run(former_keys, KeyRing(self.where.keys), (), ())
+        ours = await self.disk.run(former_keys, KeyRing(*self.where.key_folders), (), ())
         is_copy = bool(ours) and comes_from_elsewhere(left.records, ours)
         if is_copy or await self.disk.run(is_import, path):
             found = replace(found, is_import=True)
@@ -255,7 +255,7 @@ class Recovery:
 
     async def _from_relays(self, conversation: ConversationId) -> RecoveredMessages:
         cast = participants_of(self.settings, self.where)
-        identity = KeyRing(self.where.keys).read(PROJECT)
+        identity = KeyRing(*self.where.key_folders).read(PROJECT)
         urls = self.settings.relays.urls
         answers = await asyncio.gather(*(_thread_on(url, conversation, cast, identity) for url in urls))
         if all(answer is None for answer in answers):

@@ -46,8 +46,15 @@ class ProjectPaths:
     workflows: Path
     checkpoints: Path
     socket: Path
+    credentials: Path | None = None
+    """The folder of what the service manager gives this process: systemd's `LoadCredential=`, compose's `secrets`."""
     code_refusal: str = ""
     """Why code of this data folder may not be run, and what to do; empty if it may."""
+
+    @property
+    def key_folders(self) -> tuple[Path, ...]:
+        """Where keys are looked for, in this order; only the first is written to."""
+        return (self.keys,) if self.credentials is None else (self.keys, self.credentials)
 
 
 def find_data(explicit: Path | None, env: Mapping[str, str], cwd: Path | None) -> Path:
@@ -196,7 +203,9 @@ def resolve_paths(settings: Settings) -> ProjectPaths:
     refusal = ""
     if any(_real(folders[name]).is_relative_to(workspace) for name in ("agents", "tools", "workflows")):
         refusal = f"no code runs from the workspace {folders['workspace']}. Move it out of there"
-    return ProjectPaths(data=data, config=settings.file, code_refusal=refusal, **folders)
+    given = os.environ.get("CREDENTIALS_DIRECTORY")
+    credentials = Path(given) if given else None
+    return ProjectPaths(data=data, config=settings.file, credentials=credentials, code_refusal=refusal, **folders)
 
 
 def code_paths(settings: Settings, here: ProjectPaths) -> tuple[Path, ...]:

@@ -118,9 +118,10 @@ class Writer:
         Raises:
             ConfigurationError: there is none, or it is no owner's.
         """
-        owner = KeyRing(self.places.keys).get(OWNER)
+        ring = KeyRing(*self.places.key_folders)
+        owner = ring.get(OWNER)
         if owner.public not in self.settings.peer_group(parse_public_key).owners:
-            raise ConfigurationError([f"{self.places.keys / OWNER}.nsec is not the key of an owner in the settings"])
+            raise ConfigurationError([f"{ring.file(OWNER)} is not the key of an owner in the settings"])
         return owner
 
     def _project(self) -> PublicKey:
@@ -129,7 +130,7 @@ class Writer:
         Raises:
             ConfigurationError: there is none.
         """
-        return KeyRing(self.places.keys).read(PROJECT).public
+        return KeyRing(*self.places.key_folders).read(PROJECT).public
 
     def _draft(self, replied: Replied, text: str, author: PublicKey) -> Draft:
         """The answer, with the message it replies to as the threading scheme reads it."""

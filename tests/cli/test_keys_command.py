@@ -114,6 +114,28 @@ def test_what_cannot_be_done_changes_nothing(
     assert {name: ring.get(name) for name in ring.names()} == before
 
 
+def test_a_key_of_a_credential_is_listed_and_exported_and_not_replaced(
+    tenex: Tenex, ring: KeyRing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    credential = tmp_path / "credentials" / "project.nsec"
+    credential.parent.mkdir()
+    key = ring.get("project")
+    (ring.folder / "project.nsec").rename(credential)
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(credential.parent))
+    assert f"project         {key.npub}  in the credential {credential}\n" in tenex("keys list").out
+    rows = {row["name"]: row for row in json.loads(tenex("keys list --json").out)}
+    assert (rows["project"]["file"], rows["project"]["credential"]) == (str(credential), True)
+    assert rows["owner"]["credential"] is False
+    assert SecretKey.from_ncryptsec(tenex("keys export project").out.strip(), PASSWORD) == key
+    assert tenex("address").out.startswith(key.npub)
+    tenex("init")
+    assert not (ring.folder / "project.nsec").exists()
+    (tmp_path / "key").write_text(OTHER.encrypted(PASSWORD))
+    (tmp_path / "address").write_text(f"bunker://{OTHER.public}?relay=ws://127.0.0.1:1")
+    for line in (f"keys import project {tmp_path / 'key'} --replace", f"keys connect project {tmp_path / 'address'}"):
+        assert f"{credential}: the key of project comes from there" in tenex(line, code=3).err
+
+
 def test_an_nsec_is_refused_and_not_repeated(tenex: Tenex, ring: KeyRing, tmp_path: Path) -> None:
     (tmp_path / "key").write_text(OTHER.nsec)
     out, err = tenex(f"keys import owner {tmp_path / 'key'} --replace", code=2)

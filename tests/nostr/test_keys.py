@@ -264,6 +264,65 @@ def test_a_key_that_is_here_and_at_a_signer_is_a_fault(tmp_path: Path) -> None:
         ring.read("project")
 
 
+@pytest.fixture
+def credentials(tmp_path: Path) -> Path:
+    """A folder with the key `project`, as a service manager gives it: of another mode than ours may have."""
+    folder = tmp_path / "credentials"
+    folder.mkdir()
+    (folder / "project.nsec").write_text(f"{NSEC}\n")
+    (folder / "project.nsec").chmod(0o440)
+    (folder / "openai.api-key").write_text("sk")
+    return folder
+
+
+def test_a_credential_gives_a_key_and_what_is_missing_is_made_in_the_folder(tmp_path: Path, credentials: Path) -> None:
+    ring = KeyRing(tmp_path / "keys", credentials)
+    assert ring.names() == ("project",)
+    assert ring.get("project").nsec == ring.get_or_create("project").nsec == NSEC
+    assert ring.file("project") == ring.given_file("project") == credentials / "project.nsec"
+    ring.add("project", SecretKey.from_nsec(NSEC))
+    assert not ring.folder.exists()
+    ring.read_or_create("executor")
+    assert ring.names() == ("executor", "project")
+    assert [path.name for path in ring.folder.iterdir()] == ["executor.nsec"]
+    assert ring.given_file("executor") is None
+
+
+def test_a_key_and_a_credential_of_one_name_must_be_the_same(tmp_path: Path, credentials: Path) -> None:
+    ring = KeyRing(tmp_path / "keys", credentials)
+    KeyRing(tmp_path / "keys").add("project", SecretKey.from_nsec(NSEC))
+    assert ring.read("project") == SecretKey.from_nsec(NSEC)
+    (credentials / "project.nsec").chmod(0o600)
+    (credentials / "project.nsec").write_text(SecretKey.generate().nsec)
+    for reading in (ring.read, ring.get, ring.read_or_create, ring.get_or_create):
+        with pytest.raises(ConfigurationError, match="another key of project") as refused:
+            reading("project")
+        assert str(ring.folder / "project.nsec") in str(refused.value)
+        assert str(credentials / "project.nsec") in str(refused.value)
+    (credentials / "project.nsec").rename(credentials / "project.bunker")
+    (credentials / "project.bunker").write_text(remote().to_file())
+    with pytest.raises(ConfigurationError, match=r"another key of project in .*project\.bunker too"):
+        ring.read("project")
+
+
+def test_a_credential_is_not_replaced(tmp_path: Path, credentials: Path) -> None:
+    ring = KeyRing(tmp_path / "keys", credentials)
+    for key in (SecretKey.generate(), remote()):
+        with pytest.raises(ConfigurationError, match=r"credentials/project\.nsec: the key of project comes from there"):
+            ring.replace("project", key)
+    assert not ring.folder.exists()
+    assert ring.get("project").nsec == NSEC
+
+
+def test_no_key_is_made_while_it_is_not_known_whether_there_is_one(tmp_path: Path) -> None:
+    around = tmp_path / "around"
+    around.symlink_to(around)  # as a folder that may not be entered, which root may
+    ring = KeyRing(tmp_path / "keys", around)
+    with pytest.raises(ConfigurationError, match=r"project\.bunker: cannot be read"):
+        ring.get_or_create("project")
+    assert not ring.folder.exists()
+
+
 def test_the_file_of_a_remote_key_is_read_back_and_repeated_nowhere() -> None:
     key = remote()
     assert RemoteKey.from_file(key.to_file()) == key

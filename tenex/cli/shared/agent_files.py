@@ -56,7 +56,7 @@ def keyed_agents(library: "PromptLibrary") -> tuple[str, ...]:
 
 def npubs_of(settings: Settings, known: "Mapping[Slug, AgentDefinition]") -> dict[str, str]:
     """The npubs of the agents that have a key, by slug."""
-    ring = KeyRing(resolve_paths(settings).keys)
+    ring = KeyRing(*resolve_paths(settings).key_folders)
     names = {str(slug): "project" if agent.kind == "orchestrator" else str(slug) for slug, agent in known.items()}
     return {slug: ring.read(name).npub for slug, name in names.items() if name in ring.names()}
 

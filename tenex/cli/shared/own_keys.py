@@ -1,6 +1,5 @@
 """The keys of a data folder that commands know by name: the project's, and that of the owner whom they write as."""
 
-from pathlib import Path
 from typing import Final
 
 from tenex.core.errors import ConfigurationError
@@ -13,7 +12,7 @@ OWNER: Final = "owner"
 """The name of the key made for an owner who has none yet, by which messages are signed here."""
 
 
-def user_key(ring: KeyRing, folder: Path) -> SecretKey:
+def user_key(ring: KeyRing) -> SecretKey:
     """The key that messages are signed with.
 
     Raises:
@@ -21,8 +20,6 @@ def user_key(ring: KeyRing, folder: Path) -> SecretKey:
     """
     names = ring.names()
     if names and OWNER not in names:  # a folder without any is one that `init` has to make
-        file = folder / f"{OWNER}.nsec"
-        raise ConfigurationError(
-            [f"{file} is missing. Restore it, or put an owner's nsec there; `tenex init --new-owner` makes another."]
-        )
+        fix = "Restore it, or put an owner's nsec there; `tenex init --new-owner` makes another."
+        raise ConfigurationError([f"{ring.file(OWNER)} is missing. {fix}"])
     return ring.get(OWNER)

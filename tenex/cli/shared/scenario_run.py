@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,7 +60,7 @@ async def run_scenario(
         own = _isolated(settings, chosen, data, url, is_trusted=scenario.is_shipped and not is_real)
         places = resolve_paths(own)
         prepare_workspace(scenario, places.workspace)
-        user, project = (KeyRing(places.keys).get_or_create(one) for one in ("owner", "project"))
+        user, project = (KeyRing(*places.key_folders).get_or_create(one) for one in ("owner", "project"))
         scripted = None if is_real else OfflineModel()  # named here it is not trusted, unlike that of the settings
         async with (
             open_application(own, model=scripted, observers=(watch,), wrap_model=watch.wrapped) as app,
@@ -244,7 +245,7 @@ def _isolated(settings: Settings, models: Models, data: Path, url: str, *, is_tr
     own: dict[str, Any] = {
         "paths": paths,
         "relays": Relays(urls=[url], typing_indicators="off"),
-        "people": People(owners=[KeyRing(keys).get_or_create("owner").npub]),
+        "people": People(owners=[KeyRing(*replace(theirs, keys=keys).key_folders).get_or_create("owner").npub]),
         "models": models.model_copy(update={"providers": providers}),
         "metrics": Metrics(),
         "traces": Traces(),

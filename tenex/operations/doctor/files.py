@@ -21,7 +21,6 @@ from .findings import Case, Finding, Level, Repair, count_text, fault, ok, warni
 
 READABLE: Final = 0o077
 WRITABLE: Final = 0o022
-RESTORE: Final = "restore it from a backup; `tenex init` creates a new one only where none was"
 
 
 def folders(case: Case) -> Iterator[Finding]:
@@ -165,7 +164,7 @@ def keys(case: Case) -> Iterator[Finding]:
     folder = case.paths.keys
     if _is_foreign(case) or (os.path.lexists(folder) and not folder.is_dir()):  # the check `folders` reports it
         return
-    ring = KeyRing(folder)
+    ring = KeyRing(*case.paths.key_folders)
     found = list[Finding]()
     names = ring.names()
     known = dict[str, Key]()
@@ -175,7 +174,8 @@ def keys(case: Case) -> Iterator[Finding]:
         except ConfigurationError as error:
             path = ring.file(name)
             if "others may read" not in str(error):  # the check `permissions` reports that
-                found.append(fault(str(error).removeprefix(f"{path}: ").partition("; ")[0], path, RESTORE))
+                message, _, fix = str(error).removeprefix(f"{path}: ").partition("; ")
+                found.append(fault(message, path, fix))
     found += [*_missing(case.paths, names), *_duplicates(case, known), *_other_files(folder, names)]
     yield from found or [ok(f"{len(known)} keys can be read, and no two are the same", folder)]
     if PROJECT in known:
@@ -186,6 +186,8 @@ def _missing(paths: ProjectPaths, names: Iterable[str]) -> Iterator[Finding]:
     if PROJECT not in names:
         message = "the project's key is missing, and with it the address users write to"
         fix = "restore it from a backup; where there never was one, run `tenex init`"
+        if paths.credentials is None:
+            fix += "; a service's credentials are seen only with its $CREDENTIALS_DIRECTORY"
         yield fault(message, paths.keys / f"{PROJECT}{SUFFIX}", fix)
     try:
         library = read_library(paths.agents, code_refusal=paths.code_refusal)
@@ -204,7 +206,7 @@ def _duplicates(case: Case, known: dict[str, Key]) -> Iterator[Finding]:
     # the address users write to and the owner's key are never called the copy: moving one away would lose it
     for name, key in sorted(known.items(), key=lambda item: item[0] not in (PROJECT, OWNER)):
         if (first := seen.setdefault(key.public, name)) != name:
-            ring = KeyRing(case.paths.keys)
+            ring = KeyRing(*case.paths.key_folders)
             message = f"this is the same key as {ring.file(first).name}: no one could distinguish the two"
             fix = "move away the copy, and restore the right one or run `tenex init`"
             yield fault(message, ring.file(name), fix)

@@ -26,7 +26,7 @@ def inboxes(case: Case) -> Iterator[Finding]:
 
     The owner whose key is in the folder writes with `tenex chat`, which has no direct messages.
     """
-    ring = KeyRing(case.paths.keys)
+    ring = KeyRing(*case.paths.key_folders)
     local = _key(ring, OWNER)
     try:
         everybody = case.settings.peer_group(parse_public_key).owners

@@ -43,7 +43,7 @@ _OTHER: Final = "check the address, or name another relay under relays.urls"
 def relays(case: Case) -> Iterator[Finding]:
     """Examine all relays concurrently."""
     try:
-        identity = KeyRing(case.paths.keys).read(PROJECT)
+        identity = KeyRing(*case.paths.key_folders).read(PROJECT)
     except ConfigurationError:
         identity = None  # the check `keys` reports it
 

@@ -18,7 +18,7 @@ NO_DIRECT: Final = "direct messages to this key are not read, because a remote s
 
 def signers(case: Case) -> Iterator[Finding]:
     """Ask each signer for a sign of life, by the client key that the daemon uses; nothing is signed."""
-    ring = KeyRing(case.paths.keys)
+    ring = KeyRing(*case.paths.key_folders)
     keys: dict[str, RemoteKey] = {}
     for name in ring.names():
         try:
