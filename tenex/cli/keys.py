@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from tenex.core.errors import ConfigurationError, UsageError
+from tenex.core.ids import PublicKey
 from tenex.core.text import decode
 from tenex.nostr.keys import Key, KeyRing, RemoteKey, SecretKey, npub, parse_public_key
 from tenex.settings import Settings, resolve_paths
@@ -19,6 +20,7 @@ from .shared.files import write_new
 from .shared.options import Globals
 from .shared.own_keys import OWNER, PROJECT
 from .shared.register import group, register
+from .stop_reload import reload_running
 
 keys = group("List keys, export and import secret ones, connect remote signers.")
 
@@ -83,7 +85,8 @@ def connect(
     """Have a remote signer sign for the project or an agent: its secret key is then not on this machine (NIP-46).
 
     The signer shows an address that begins with bunker://. It is asked for the public key, and may ask you to allow
-    that. Direct messages to such a key are not read.
+    that. Direct messages to such a key are not read. Where the key stays the same, a running daemon uses the new
+    address at once.
     """
     from .shared.remote_signer import connect_signer
 
@@ -97,14 +100,24 @@ def connect(
         old = ring.file(name)
         raise UsageError(f"{name} has a key, in {old}. Add --replace to use the signer's; the old file is kept.")
     key = connect_signer(_text(file, "bunker:// address"))
+    before = _public(ring, name)
     kept = ring.replace(name, key)
-    facts = {"name": name, "npub": key.npub, "relays": list(key.relays), "kept": kept and str(kept)}
+    reloaded = reload_running(resolve_paths(settings)) if key.public == before else ""
+    facts = {"name": name, "npub": key.npub, "relays": list(key.relays), "kept": kept and str(kept), "reload": reloaded}
     lines = [
         f"{name} has the key {key.npub} now, which a remote signer holds.",
         f"The old file: {kept}" if kept else "",
-        _next(name, key, settings),
+        reloaded if key.public == before else _next(name, key, settings),
     ]
     given.show(facts, "", *lines)
+
+
+def _public(ring: KeyRing, name: str) -> PublicKey | None:
+    """The public key of that name, as far as its file can be read."""
+    try:
+        return ring.read(name).public
+    except ConfigurationError:
+        return None
 
 
 @register(keys, "export")

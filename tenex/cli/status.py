@@ -149,7 +149,7 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         yield f"undelivered    {', '.join(f'{number} for {url}' for url, number in report['undelivered'].items())}"
     if "models" in report:
         yield from _models(report["models"], now)
-    yield from _signers(report.get("signers", []))
+    yield from _signers(report.get("signers", []), now)
     if report.get("mcp"):
         yield from _mcp(report["mcp"])
     if report.get("web"):
@@ -236,14 +236,18 @@ def _mcp(servers: list[dict[str, Any]]) -> Iterator[str]:
             yield f"  {_mark(server['state'])}{server['name']}{why}"
 
 
-def _signers(signers: list[dict[str, Any]]) -> Iterator[str]:
+def _signers(signers: list[dict[str, Any]], now: datetime) -> Iterator[str]:
     if signers:
         ready = sum(signer["state"] == "ready" for signer in signers)
         yield f"signers        {ready} of {count(len(signers), 'remote signer')} ready"
     for signer in signers:
         why = f": {'a person is to allow it at ' if signer['state'] == 'asks' else ''}{signer['why']}"
-        waiting = f", {count(signer['waiting'], 'event')} to sign" if signer["waiting"] else ""
-        yield f"  {_mark(signer['state'])}{signer['name']}{waiting}{why if signer['why'] else ''}"
+        silent = f", noticed {_ago(signer['silentSince'], now)}" if signer.get("silentSince") else ""
+        waiting = ""
+        if signer["waiting"]:
+            since = f", the first {_ago(signer['waitingSince'], now)}" if signer.get("waitingSince") else ""
+            waiting = f", {count(signer['waiting'], 'event')} to sign{since}"
+        yield f"  {_mark(signer['state'])}{signer['name']}{silent}{waiting}{why if signer['why'] else ''}"
 
 
 def _pages(pages: dict[str, Any]) -> str:

@@ -375,6 +375,8 @@ class RemoteSigner:
         relay_timeouts: RelayTimeouts | None = None,
     ) -> None:
         self.key = key
+        self.replaced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done once the key is reached in another way: what waits here is asked for there."""
         self._name = name
         self._client = SignerClient(
             key.signer,
@@ -399,7 +401,8 @@ class RemoteSigner:
         """Why signatures were refused, by event."""
         self._late: dict[str, str] = {}
         """Why signatures are late, by event."""
-        self._waiting = 0
+        self._waiting: list[tuple[float, str]] = []
+        """The signatures that are waited for, each with since when, the oldest first; one for each relay's copy."""
 
     async def run(self) -> None:
         """Stay connected until cancelled, and ask a silent signer whether it is there."""
@@ -426,7 +429,8 @@ class RemoteSigner:
         if event_id(event.pubkey, event.created_at, event.kind, event.tags, event.content) != event.id:
             raise ValueError(f"event {event.id} does not have the id of its content")
         lock = self._locks.setdefault(event.id, asyncio.Lock())
-        self._waiting += 1
+        waiting = (time.time(), event.id)
+        self._waiting.append(waiting)
         try:
             async with lock:  # each relay's copy wants the same signature
                 signed = self._signed.get(event.id)
@@ -436,7 +440,7 @@ class RemoteSigner:
                         self._signed.popitem(last=False)
                 return signed
         finally:
-            self._waiting -= 1
+            self._waiting.remove(waiting)
 
     async def _signature(self, event: UnsignedEvent) -> Event:
         text = _template(event)
@@ -513,7 +517,9 @@ class RemoteSigner:
             "relays": list(self.key.relays),
             "state": state,
             "why": why,
-            "waiting": self._waiting,
+            "silentSince": self._silent_since,
+            "waiting": len({event for _, event in self._waiting}),
+            "waitingSince": self._waiting[0][0] if self._waiting else None,
         }
 
 
@@ -561,7 +567,7 @@ class Signers:
         """Prepare.
 
         Args:
-            keys: ours; may grow, and `changed` is called then.
+            keys: ours; `changed` is called after a change.
             name_of: the name of a key.
             timeouts: the durations.
             relay_timeouts: those of the signers' relays.
@@ -571,22 +577,28 @@ class Signers:
         self._timeouts = timeouts
         self._relay_timeouts = relay_timeouts
         self._remote: dict[PublicKey, RemoteSigner] = {}
-        self._running: set[PublicKey] = set()
         self._has_changed = asyncio.Event()
 
     async def run(self) -> None:
         """Keep the remote signers connected until cancelled."""
+        running: dict[RemoteSigner, asyncio.Task[None]] = {}
         async with asyncio.TaskGroup() as group:
             while True:
                 self._has_changed.clear()
-                for key in list(self._keys.values()):
-                    if isinstance(key, RemoteKey) and key.public not in self._running:
-                        self._running.add(key.public)
-                        group.create_task(self._signer(key).run(), name=f"signer of {self._name_of(key.public)}")
+                for signer in [signer for signer in running if signer.replaced.done()]:
+                    running.pop(signer).cancel()
+                for signer in [self._signer(key) for key in self._keys.values() if isinstance(key, RemoteKey)]:
+                    if signer not in running:
+                        name = f"signer of {self._name_of(signer.key.public)}"
+                        running[signer] = group.create_task(signer.run(), name=name)
                 await self._has_changed.wait()
 
     def changed(self) -> None:
-        """Connect to the signers of keys that are new."""
+        """Connect to the signers of keys that are new, and ask for what waits where a key is reached now."""
+        for public, signer in list(self._remote.items()):
+            if self._keys.get(public) != signer.key:
+                del self._remote[public]
+                signer.replaced.set_result(None)
         self._has_changed.set()
 
     async def sign(self, event: UnsignedEvent, key: Key) -> Event:
@@ -595,7 +607,19 @@ class Signers:
         Raises:
             ValueError: the key is not the author's, the id is not the event's, or it is too long for a remote signer.
         """
-        return sign(event, key) if isinstance(key, SecretKey) else await self._signer(key).sign(event)
+        while True:
+            current = self._keys.get(key.public, key)  # it may be reached in another way since
+            if isinstance(current, SecretKey):
+                return sign(event, current)
+            signer = self._signer(current)
+            signing = asyncio.create_task(signer.sign(event), name=f"signature of {event.id}")
+            try:
+                waits: list[asyncio.Future[Any]] = [signing, signer.replaced]
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                if signing.done():
+                    return signing.result()
+            finally:
+                signing.cancel()
 
     def is_remote(self, pubkey: PublicKey) -> bool:
         """Whether signatures of a key may take long."""

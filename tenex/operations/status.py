@@ -3,7 +3,8 @@
     {"state", "at", "process": {...}, "configuration": {...}, "disk": {...}, "clock": {"aheadSeconds"} or {},
      "relays": [...], "models": {...}, "refusals": [...], "background": [{"id", "conversation", "agent", ...}],
      "today": {"endsAt", "who", "state", "tokens", "costUsd", "limits", "people": [...]},
-     "signers": [{"name", "npub", "relays", "state", "why", "waiting"}], of keys that remote signers hold,
+     "signers": [{"name", "npub", "relays", "state", "why", "silentSince", "waiting", "waitingSince"}], of keys that
+                remote signers hold,
      "mcp": [{"name", "state", "why", "tools", "protocol", "starts", "losses", "calls", "failures"}],
      "web": {"state", "address", "why", "starts", "losses"}, only with `web.enabled`,
      "workers": [{"name", "state", "version", "seconds", "unseen", "conversations", "isOwn",
@@ -107,7 +108,7 @@ class Reporter:
     mcp: Callable[[], Sequence[Mapping[str, Any]]] = tuple
     """The MCP servers, each with its state."""
     signers: Callable[[], Sequence[Mapping[str, Any]]] = tuple
-    """The remote signers, each with its state."""
+    """The remote signers, each with its state; times in seconds since 1970."""
     web: Callable[[], Mapping[str, Any] | None] = lambda: None
     """The process of the pages; None where the daemon starts none."""
 
@@ -174,7 +175,7 @@ class Reporter:
             "today": spending(self.today(), now),
             "background": [dict(command) for command in self.background()],
             "mcp": [dict(server) for server in self.mcp()],
-            "signers": [dict(signer) for signer in self.signers()],
+            "signers": [_signer(signer) for signer in self.signers()],
             **({"web": dict(pages)} if pages is not None else {}),
             **_workers(await self._disk.read("workers", self.folder.workers, ())),
             "conversations": conversations,
@@ -381,16 +382,21 @@ def disk(folder: Path) -> dict[str, Any]:
     return {"freeBytes": usage.free, "totalBytes": usage.total, "isLow": is_low}
 
 
-def _relay(status: RelayStatus, undelivered_to: Mapping[str, int]) -> dict[str, Any]:
-    def at(seconds: float | None) -> str | None:
-        return None if seconds is None else iso(Millis(int(seconds * 1000)))
+def _signer(status: Mapping[str, Any]) -> dict[str, Any]:
+    return {**status, **{name: _at(status[name]) for name in ("silentSince", "waitingSince")}}
 
+
+def _at(seconds: float | None) -> str | None:
+    return None if seconds is None else iso(Millis(int(seconds * 1000)))
+
+
+def _relay(status: RelayStatus, undelivered_to: Mapping[str, int]) -> dict[str, Any]:
     return {
         "url": status.url,
         "state": "connected" if status.serves else "unresponsive" if status.connected else "away",
         "connected": status.connected,
-        "unresponsiveSince": at(status.unresponsive_since),
-        "lastReceived": at(status.last_received),
+        "unresponsiveSince": _at(status.unresponsive_since),
+        "lastReceived": _at(status.last_received),
         "fault": status.fault,
         "refused": list(status.refused),
         "strikes": status.strikes,

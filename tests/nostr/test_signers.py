@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -10,10 +11,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import event_id, is_genuine, parse_event, unsigned_event
-from tenex.nostr.keys import RemoteKey, SecretKey
+from tenex.nostr.keys import Key, RemoteKey, SecretKey
 from tenex.nostr.signers import Signers, SignerTimeouts, parse_bunker
 from tests.fakes import bunker as fake
 from tests.fakes.bunker import Bunker, bunker, on_signing
@@ -276,3 +278,36 @@ def test_what_is_no_address_is_refused_without_its_secret(text: str) -> None:
         parse_bunker(text)
     assert "xyz" not in str(error.value)
     assert SIGNER.nsec not in str(error.value)
+
+
+@pytest.mark.parametrize("is_local", [False, True])
+async def test_a_key_that_is_reached_in_another_way_is_asked_there_for_what_waits(relay: str, is_local: bool) -> None:
+    """The relay of the old address is gone; no connection to it is kept, and nothing is sent to it again."""
+    away = key_at("ws://127.0.0.1:1")
+    ours: dict[PublicKey, Key] = {ALICE.public: away}
+    slow = SignerTimeouts(answer=600, ping=600, again_first=600, again_most=600)
+    signers = Signers(ours, lambda _: "project", slow, FAST)
+    running = asyncio.create_task(signers.run())
+    other = SecretKey(bytes([78]) * 32)
+    try:
+        async with bunker(relay, ALICE, signer=other) as there, asyncio.timeout(30):
+            waiting = [asyncio.create_task(signers.sign(event, away)) for event in (word(), word(), word("again"))]
+            await until(lambda: signers.status()[0]["waiting"] == 2)
+            assert signers.status()[0]["waitingSince"] <= time.time()
+            ours[ALICE.public] = ALICE if is_local else key_at(relay, signer=other)
+            signers.changed()
+            events = await asyncio.gather(*waiting)
+            assert [event.id for event in events] == [word().id, word().id, word("again").id]
+            assert all(map(is_genuine, events))
+            if is_local:
+                assert signers.status() == []
+                assert not there.requests
+                return
+            (status,) = signers.status()
+            assert (status["relays"], status["waiting"], status["waitingSince"]) == ([relay], 0, None)
+            assert (await signers.sign(word("later"), away)).id == word("later").id
+            relays = f"relays of the signer of {ALICE.npub}"
+            await until(lambda: [task.get_name() for task in asyncio.all_tasks()].count(relays) == 1)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

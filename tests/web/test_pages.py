@@ -160,14 +160,21 @@ async def test_the_daemon_s_page_says_that_none_runs(pages: Served) -> None:
     assert "parked" in page.all("dl")[0].text
 
 
-async def test_the_daemon_s_page_shows_mcp_servers_and_commands_in_the_background(
+async def test_the_daemon_s_page_shows_mcp_servers_signers_and_commands_in_the_background(
     pages: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report = await pages.site.source.status()
     served = {"name": "files", "state": "ready", "tools": 3, "calls": 7, "failures": 1, "starts": 2}
     refused = {"name": "<b>", "state": "refused", "why": "no <program>"}
     command = {"id": "shell-1", "conversation": ONE, "agent": "executor", "seconds": 61.0, "command": "make <watch>"}
-    report |= {"mcp": [served, refused], "background": [command]}
+    at = "2026-01-02T03:04:05.000Z"
+    silent = {"name": "project", "npub": "npub1", "relays": ["wss://relay.example"], "state": "silent", "why": "<i>"}
+    asks = {**silent, "name": "planner", "state": "asks", "why": "https://signer.example/<allow>"}
+    late = [
+        {**silent, "silentSince": at, "waiting": 3, "waitingSince": at},
+        {**asks, "silentSince": None, "waiting": 0, "waitingSince": None},
+    ]
+    report |= {"mcp": [served, refused], "background": [command], "signers": late}
 
     async def status() -> dict[str, Any]:
         return report
@@ -178,6 +185,9 @@ async def test_the_daemon_s_page_shows_mcp_servers_and_commands_in_the_backgroun
     assert any("files" in row and "ready" in row for row in rows)
     assert any("<b>" in row and "no <program>" in row for row in rows)
     assert any("make <watch>" in element.text for element in page.all("li"))
+    assert any("project" in row and "silent" in row and "3" in row and "<i>" in row for row in rows)
+    assert any("planner" in row and "allow it at https://signer.example/<allow>" in row for row in rows)
+    assert "https://signer.example/<allow>" in [element.attributes.get("href") for element in page.all("a")]
 
 
 async def test_the_doctor_is_asked_by_a_form(pages: Served) -> None:
