@@ -16,7 +16,7 @@ from tenex.nostr.keys import find_events
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.subscriptions import KINDS
 from tenex.nostr.thread_history import before, filters_of
-from tenex.nostr.threading.base import expiration_of, group_of
+from tenex.nostr.threading.base import element, expiration_of, group_of, tags_named
 from tenex.store.index import Index
 from tenex.store.past_messages import QUOTED, PastMessages
 
@@ -24,6 +24,8 @@ log = get_logger(__name__)
 
 ARTICLE: Final = 30023
 """Long texts (NIP-23), which users quote too."""
+POLL: Final = 1068
+"""A question with its answers in tags (NIP-88), on which users comment."""
 
 TIMEOUT: Final = 2.0
 """Seconds for the relays: the message waits for them, and what comes after it in the conversation."""
@@ -89,7 +91,7 @@ class QuotationFinder:
         return tuple(note for note in notes if note.text)
 
     async def _fetched(self, events: Sequence[EventId]) -> tuple[Quotation, ...]:
-        wanted = {"ids": list(events), "kinds": [*KINDS, ARTICLE]}
+        wanted = {"ids": list(events), "kinds": [*KINDS, ARTICLE, POLL]}
         stored = await self._pool.fetch([wanted], TIMEOUT)
         return tuple(self._public(event) for event in stored if event.id in events)
 
@@ -100,7 +102,13 @@ class QuotationFinder:
         if has_expired or group_of(event) or event.pubkey in self._own_keys:
             return Quotation(event_id=event.id)
         name = self._names.get(event.pubkey) or placeholder(event.pubkey)
-        return Quotation(event_id=event.id, name=name, text=event.content[:QUOTED])
+        return Quotation(event_id=event.id, name=name, text=_words(event)[:QUOTED])
+
+
+def _words(event: Event) -> str:
+    """The text of a note; of a poll the answers too."""
+    options = [element(tag, 2) for tag in tags_named(event, "option")] if event.kind == POLL else []
+    return "\n".join([event.content, *(f"[ ] {label}" for label in options if label)])
 
 
 def named_in_public(message: InboundMessage) -> frozenset[EventId]:

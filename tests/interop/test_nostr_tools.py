@@ -2,11 +2,20 @@
 
 from pathlib import Path
 
+import nostr_sdk as sdk
 import pytest
+
+from tenex.core import records as r
+from tests.fakes.modelscripts import Team
+from tests.service.kit import of_kind
+from tests.service.loopback import at_work
+from tests.service.person import until
+from tests.service.test_approvals import COMMAND, UNCONFINED, runs
+from tests.service.test_direct_messages import listening
 
 from .answers import CYCLE, check_order, check_transitions, closed, is_confirmation, notified, phases, value
 from .daemons import Opening, in_process
-from .scripts import Output, owned
+from .scripts import Output, owned, script
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("javascript")]
 
@@ -123,7 +132,7 @@ async def test_a_comment_on_a_note_is_answered_by_comments_and_a_note_in_between
             assert (output["nip10"]["root"]["id"], output["nip10"]["reply"]["id"]) == (root, note["id"])
 
 
-async def test_comments_on_a_page_and_on_an_article_are_answered_under_the_same_root(
+async def test_comments_on_a_page_an_article_and_a_poll_are_answered_under_the_same_root(
     relay: str, tmp_path: Path
 ) -> None:
     async with owned(in_process, relay, tmp_path / "data", CLIENT) as (daemon, alice):
@@ -136,10 +145,17 @@ async def test_comments_on_a_page_and_on_an_article_are_answered_under_the_same_
         scope = (["A", address, relay], ["K", "30023"], ["P", alice.pubkey])
         on_article = await alice.write("Hello there", *scope, ["a", address], ["k", "30023"], to_us, kind=1111)
         await alice.until(lambda received: len(received) == 2)
-        page, article = (output["nip22"] for output in alice.outputs)
+        poll = await alice.write("Which bird?", ["option", "a", "Heron"], kind=1068)
+        on = (["E", poll["id"], relay, alice.pubkey], ["K", "1068"], ["P", alice.pubkey])
+        link = (["e", poll["id"], relay, alice.pubkey], ["k", "1068"])
+        on_poll = await alice.write("Hello there", *on, *link, to_us, kind=1111)
+        await alice.until(lambda received: len(received) == 3)
+        page, article, third = (output["nip22"] for output in alice.outputs)
+        assert third["root"] == {"id": poll["id"], "relays": [relay], "author": alice.pubkey}
+        assert third["rootKind"] == 1068
         assert page["root"]["value"] == url
         assert (article["root"]["kind"], article["root"]["identifier"]) == (30023, "herons")
-        for parsed, asked in ((page, on_page), (article, on_article)):
+        for parsed, asked in ((page, on_page), (article, on_article), (third, on_poll)):
             assert parsed["reply"] == {"id": asked["id"], "relays": [relay], "author": alice.pubkey}
             assert parsed["replyKind"] == 1111
         assert all(output["verified"] for output in alice.outputs)
@@ -157,6 +173,37 @@ async def test_a_conversation_in_direct_messages(kind: int, inner: int, relay: s
             assert (opened["kind"], opened["pubkey"]) == (inner, daemon.project)
             assert ["p", alice.pubkey] in opened["tags"]
     assert (daemon.workspace / "hello.py").read_text() == 'print("hello")\n'
+
+
+async def test_a_reaction_and_a_deletion_in_wraps(relay: str, tmp_path: Path) -> None:
+    """A message is taken back, work goes on by a thumb, and ends when its request is deleted."""
+    async with at_work(tmp_path, relay, Team(worker=runs(f"{COMMAND}; sleep 60")), UNCONFINED) as (folder, _):
+        secret = sdk.SecretKey.parse(folder.owner.nsec).to_hex()
+        project = folder.project.public
+        await listening(folder)
+        async with script(CLIENT, relay, secret) as alice:
+            await alice.listen(kinds=[1059], _p=[alice.pubkey])
+
+            async def write(text: str, *tags: list[str], kind: int = 14) -> str:
+                rumor = await alice.do("write_wrapped", kind=kind, to=project, content=text, tags=list(tags))
+                return str(rumor["id"])
+
+            name = await write("Publish it")
+            await alice.until(len)
+            asks = alice.outputs[0]["opened"]
+            assert "Allow " in asks["content"]
+            mistaken = await write("A mistake")
+            await until(lambda: len(of_kind(folder.records(name), r.MessageRecorded)) == 2)
+            await write("", ["e", mistaken], ["k", "14"], kind=5)
+            (gone,) = await until(lambda: of_kind(folder.records(name), r.MessageWithdrawn))
+            assert gone.message == of_kind(folder.records(name), r.MessageRecorded)[1].seq
+            await write("👍", ["e", asks["id"]], ["k", "14"], kind=7)
+            (given,) = await until(lambda: of_kind(folder.records(name), r.ApprovalAnswered))
+            assert (given.outcome, given.by) == ("yes", alice.pubkey)
+            await until((folder.workspace / "ran.txt").exists)
+            await write("", ["e", name], ["k", "14"], kind=5)
+            await alice.until(lambda _: any("You deleted" in output["opened"]["content"] for output in alice.outputs))
+            assert of_kind(folder.records(name), r.Stopped)
 
 
 def _is_a_child_of_the_root(output: Output, root: str, person: str, relay: str) -> None:

@@ -166,6 +166,28 @@ async def test_a_thread_that_calls_us_in_is_shown_with_its_authors(tmp_path: Pat
         assert f"Before it in the thread, the oldest first: {ben}: “Some are white.”" in context
 
 
+async def test_a_comment_on_a_poll_is_shown_with_its_answers_and_answered_below_it(tmp_path: Path, relay: str) -> None:
+    folder = Folder(tmp_path / "data", relay)
+    options = (["option", "a", "Grey herons"], ["option", "b", "White ones"], ["option"], ["option", "c"])
+    poll = person.note(STRANGER, "Which bird?", *options, ["polltype", "singlechoice"], kind=1068)
+    tags = (["E", poll["id"], relay, STRANGER.public], ["K", "1068"], ["P", STRANGER.public])
+    link = (["e", poll["id"], relay, STRANGER.public], ["k", "1068"], ["p", STRANGER.public])
+    asked = person.note(folder.owner, f"What do you think, {mention(folder)}?", *tags, *link, kind=1111)
+    async with daemon(folder):
+        await person.publish(relay, poll, asked)
+        (wrote,) = await person.until(lambda: of_kind(folder.records(str(asked["id"])), r.MessageRecorded))
+        stranger = f"person-{STRANGER.public[:8]}"
+        assert wrote.context == (
+            f"It replies to a public note of {stranger}: “Which bird? [ ] Grey herons [ ] White ones”"
+        )
+        (answer,) = await answered(folder, kinds=[1111])
+    assert [tag for tag in answer["tags"] if tag[0] in "EKPek"] == [
+        *tags,
+        ["e", asked["id"], relay, folder.owner.public],
+        ["k", "1111"],
+    ]
+
+
 MARKDOWN = "## Done\n\n- **one**: see [the file](a.md)\n\n```py\n# **code**\n```"
 PLAIN = "Done\n\n- one: see the file (a.md)\n\n```py\n# **code**\n```"
 

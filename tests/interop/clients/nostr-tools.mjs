@@ -5,6 +5,7 @@ import * as nip04 from "nostr-tools/nip04";
 import { parse as nip10 } from "nostr-tools/nip10";
 import * as nip17 from "nostr-tools/nip17";
 import { parse as nip22 } from "nostr-tools/nip22";
+import * as nip59 from "nostr-tools/nip59";
 import { SimplePool, useWebSocketImplementation } from "nostr-tools/pool";
 import { finalizeEvent, getPublicKey, verifyEvent } from "nostr-tools/pure";
 import WebSocket from "ws";
@@ -52,6 +53,11 @@ await obey({
   },
   say({ kind, content, tags }) {
     return publish(finalizeEvent({ kind, content, tags, created_at: Math.floor(Date.now() / 1000) }, secret));
+  },
+  async write_wrapped({ kind, to, content, tags }) {
+    const rumor = nip59.createRumor({ kind, content, tags: [["p", to], ...tags] }, secret);
+    await publish(nip59.createWrap(nip59.createSeal(rumor, secret, to), to));
+    return rumor;
   },
   write_to({ kind, to, content }) {
     if (kind === 1059) return publish(nip17.wrapEvent(secret, { publicKey: to }, content));
