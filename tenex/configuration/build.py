@@ -314,6 +314,9 @@ def reconfigure(known: Configuration, ground: StaticContext) -> tuple[Configurat
         for name in changed_since(known.own_tools.own.plugins.references())
     ]
     found = configure(settings, ground)
+    if found.project.public != known.project.public:  # people write to the old address, and relays know it
+        npub_now = found.project.npub
+        raise ConfigurationError([f"the project's key is another one now, {npub_now}; restart the daemon to use it"])
     usable = {*rules_of(known.policy).workflows, *missions_of(known.policy)}
     lost = [fault for slug, faults in found.policy.disabled.items() if slug in usable for fault in faults]
     if lost := [fault for fault in lost if TAKES_PART not in fault]:  # of a faulty agent only what needs it is disabled

@@ -60,6 +60,11 @@ async def test_what_is_new_holds_from_the_next_message_on(tmp_path: Path) -> Non
         async with asyncio.timeout(60):
             while not await person.stored(url, kinds=[0], authors=[key.public]):
                 await asyncio.sleep(0.05)
+        address = app.project.public
+        KeyRing(data / "keys").replace("project", SecretKey.generate())
+        with pytest.raises(ConfigurationError, match="the project's key is another one now"):
+            await app.reload()
+        assert app.project.public == address
 
 
 async def test_a_changed_package_is_reported_and_stays_as_it_was(
