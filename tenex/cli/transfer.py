@@ -1,11 +1,10 @@
 """`tenex conversations export`, `import` and `rebuild`: one file for a conversation, and repair of a damaged one."""
 
-import asyncio
 import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
@@ -18,18 +17,18 @@ from tenex.runtime.clock import SystemClock
 from tenex.settings import Settings, resolve_paths
 from tenex.store.archive import Carried, is_packed, packed, plain, unpacked
 from tenex.store.atomic import replace
-from tenex.store.atomic_folder import as_one_decision, create
-from tenex.store.conversations import Conversations
+from tenex.store.atomic_folder import as_one_decision
+from tenex.store.conversations import Conversations, SharedConversations
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import VIEW
 from tenex.store.lock import FolderLock
-from tenex.store.repository import ConversationFolder
 from tenex.store.view import Views
 from tenex.store.view_reader import read_view
 
 from .shared import output
-from .shared.lookup import NewestIdArgument, find, find_named, on_files, read_records, refuse_database
+from .shared.lookup import NewestIdArgument, find, find_named, on_folder, read_records
 from .shared.options import Globals
+from .shared.own_keys import PROJECT
 
 if TYPE_CHECKING:
     from tenex.operations.recovery import RebuildResult, Recovery
@@ -89,36 +88,38 @@ def _as_page(name: ConversationId, records: list[Record]) -> bytes:
 def import_(given: Globals, file: FileArgument) -> None:
     """Import a conversation from a file, completely or not at all. Stop the daemon of this folder first."""
     settings = given.settings()
-    folder = _conversations_of(settings)
+    root = _conversations_of(settings)
     try:
         content = file.read_bytes()
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
     lost: list[str] = []
-    with FolderLock(folder):
+    with FolderLock(root):
         if is_packed(content):
             try:
                 carried = unpacked(content)
             except StoreDamaged as error:
                 raise StoreDamaged(f"{file}: {error} Nothing was changed.") from error
 
-            async def import_carried(folder: ConversationFolder, disk: Disk) -> bool:
+            async def import_carried(folder: Conversations, disk: Disk) -> bool:
                 folder.path(carried.id)  # raises where it is not an id
+                await _claim(folder, settings)
                 await _recovery(folder, disk, settings).refuse_message_id(carried.id)
                 return await _import(folder, disk, carried, Slug(settings.conversations.agent))
 
-            is_new = on_files(given, import_carried)
+            is_new = on_folder(given, import_carried)
             name = carried.id
             records = len(carried.records)
             what = "imported" if is_new else "already here, unchanged"
         else:
             name = ConversationId(str(read_view(file).get("id") or file.stem))
 
-            async def import_file(folder: ConversationFolder, disk: Disk) -> "RebuildResult":
+            async def import_file(folder: Conversations, disk: Disk) -> "RebuildResult":
                 folder.path(name)  # raises where it is not an id
+                await _claim(folder, settings)
                 return await _recovery(folder, disk, settings).import_file(file, name)
 
-            imported = on_files(given, import_file)
+            imported = on_folder(given, import_file)
             records = imported.records
             what = "imported"
             lost = list(imported.lost)
@@ -129,14 +130,13 @@ def import_(given: Globals, file: FileArgument) -> None:
         output.message("Unfinished work in it was closed: nothing runs and nothing is sent until someone writes in it.")
 
 
-async def _import(folder: ConversationFolder, disk: Disk, carried: Carried, agent: Slug) -> bool:
+async def _import(folder: Conversations, disk: Disk, carried: Carried, agent: Slug) -> bool:
     """Whether it was new here; of what the file brings only the messages count (`core.rebuild.reducers`).
 
     Raises:
         StoreError: another state of that conversation is here.
     """
-    path = folder.path(carried.id)
-    if path.exists():
+    if await folder.remains(carried.id):
         known = plain((await folder.read_left(carried.id))[0])
         is_import = known[:-1] == list(carried.records) and isinstance(known[-1], ConversationImported)
         if is_import or known == list(carried.records):
@@ -145,18 +145,19 @@ async def _import(folder: ConversationFolder, disk: Disk, carried: Carried, agen
         differs = next((number for number, (here, there) in pairs if here != there), None)
         where = f"they differ from record {differs} on" if differs else "one continues where the other ends"
         raise StoreError(
-            f"{path} exists with {len(known)} records; the file has {len(carried.records)}, and {where}. "
-            "Nothing was changed. Move the folder away to import the file."
+            f"{carried.id} is in {folder.place} with {len(known)} records; the file has {len(carried.records)}, and "
+            f"{where}. Nothing was changed. Import it into another data folder, with --data."
         )
     from tenex.operations.imports import import_record
 
     closing = import_record(fold(carried.id, carried.records), agent, SystemClock().now())
     records = [*carried.records, closing]
-    await asyncio.to_thread(create, path, as_one_decision(records))
+    await folder.create(carried.id, as_one_decision(records))
     try:
         await Views(folder, disk).show(fold(carried.id, records))
     except OSError as error:  # the records are stored; a view can be written again at any time
-        output.message(f"{path / VIEW} could not be written: {error.strerror}. The daemon's next start writes it.")
+        view = folder.path(carried.id) / VIEW
+        output.message(f"{view} could not be written: {error.strerror}. The daemon's next start writes it.")
     return True
 
 
@@ -174,7 +175,8 @@ def rebuild(
     settings = given.settings()
     conversations = _conversations_of(settings)
 
-    async def work(folder: ConversationFolder, disk: Disk) -> Any:
+    async def work(folder: Conversations, disk: Disk) -> Any:
+        await _claim(folder, settings)
         is_whole_id = _ID.fullmatch(id.lower()) is not None
         name = ConversationId(id.lower()) if is_whole_id else await find_named(folder, id)
         kind: Any = source
@@ -183,7 +185,7 @@ def rebuild(
     telemetry = configure("error", "auto")  # relays that fail are reported in what is lost
     try:
         with FolderLock(conversations):
-            made = on_files(given, work)
+            made = on_folder(given, work)
     finally:
         telemetry.close()
     go_on = "Write in the conversation to continue it."
@@ -207,16 +209,29 @@ def _conversations_of(settings: Settings) -> Path:
     """The folder of conversations.
 
     Raises:
-        UsageError: they are in a database; or there is no data folder, and taking the lock would make it.
+        UsageError: there is no data folder, and taking the lock would make it.
     """
-    refuse_database(settings)
     where = resolve_paths(settings)
     if not where.data.is_dir():
         raise UsageError(f"{where.data}: no such folder. `tenex init` makes it; --data names another.")
     return where.conversations
 
 
-def _recovery(folder: ConversationFolder, disk: Disk, settings: Settings) -> "Recovery":
+async def _claim(folder: Conversations, settings: Settings) -> None:
+    """Refuse a database of another project, or one that would lose what is written to it.
+
+    Raises:
+        ConfigurationError: it is.
+    """
+    if not settings.store:
+        return
+    from tenex.nostr.keys import KeyRing
+
+    project = KeyRing(resolve_paths(settings).keys).read(PROJECT).public
+    await cast("SharedConversations", folder).claim(project)
+
+
+def _recovery(folder: Conversations, disk: Disk, settings: Settings) -> "Recovery":
     from tenex.operations.recovery import Recovery
 
     return Recovery(settings, resolve_paths(settings), folder, disk, SystemClock())

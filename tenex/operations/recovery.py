@@ -1,8 +1,9 @@
 """Rebuilds a conversation's journal from what is left of it and a source of messages, or imports an older file.
 
-    good records + messages of later lines, conversation.json, a file or relays -> records -> store.atomic_folder
+    good records + messages of later lines, conversation.json, a file or relays -> records -> the store
 
-Needs the folder's lock; no model is asked, and nothing is published. (ADR 12 and 29.)
+Needs the folder's lock; no model is asked, and nothing is published. In a database a conversation that another worker
+writes is refused. (ADR 12 and 29.)
 """
 
 import asyncio
@@ -36,12 +37,12 @@ from tenex.nostr.profiles import METADATA, name_in
 from tenex.nostr.subscriptions import KINDS
 from tenex.nostr.threading import read_event
 from tenex.settings import ProjectPaths, Settings
-from tenex.store.atomic import stamp
-from tenex.store.atomic_folder import as_one_decision, create, put_back, renew
+from tenex.store.atomic_folder import as_one_decision
+from tenex.store.conversations import Conversations
 from tenex.store.disk import Disk
 from tenex.store.index_reader import indexed_events, is_import, is_private, open_catalogue
 from tenex.store.journal_reader import VIEW
-from tenex.store.repository import NEWEST, ConversationFolder
+from tenex.store.repository import NEWEST
 from tenex.store.salvage import MessageRecord, Salvaged, salvage
 from tenex.store.verify import contradictions
 from tenex.store.view import Views
@@ -100,11 +101,11 @@ class RebuildResult:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Rebuilds journals from what a folder, its keys and its relays still have."""
+    """Rebuilds journals from what a store, the keys of its folder and its relays still have."""
 
     settings: Settings
     where: ProjectPaths
-    folder: ConversationFolder
+    folder: Conversations
     disk: Disk
     clock: Clock
 
@@ -118,13 +119,14 @@ class Recovery:
                 conversation, or the id is that of another event in its thread.
             StoreDamaged: neither the journal nor the readable file can be read.
             RelayUnavailable: no relay answered.
-            StoreError: the disk did not take it.
+            StoreError: the store did not take it.
+            HeldElsewhere: another worker writes it.
         """
         path = self.folder.path(conversation)
-        await self.disk.run(put_back, path)
+        remains = await self.folder.remains(conversation)
         if not force and (why := await self._why_not(conversation)):
             raise UsageError(f"{why} `--force` replaces it all the same; it is kept beside.")
-        left = await self.disk.run(salvage, path)
+        left = await self.disk.run(salvage, conversation, remains)
         if source == "relay":
             if await self._is_private(conversation, left):
                 raise UsageError(
@@ -140,9 +142,9 @@ class Recovery:
                     "here. The id is that of the event that began it, in full."
                 )
         else:
-            if not path.exists():
+            if not remains and not path.exists():
                 raise UsageError(
-                    f"There is no conversation {conversation} in {self.folder.root}. `tenex conversations list` shows "
+                    f"There is no conversation {conversation} in {self.folder.place}. `tenex conversations list` shows "
                     "them; where its whole folder is lost, `--from relay` recovers what the relays keep."
                 )
             try:
@@ -163,7 +165,7 @@ class Recovery:
         records, lost = rebuilt_records(conversation, left, found, known, self.clock.now(), found.agent)
         whole = left.records and not any(isinstance(record, ConversationImported) for record in records)
         decisions = [[record] for record in records] if whole else as_one_decision(records)
-        aside = await self.disk.run(renew, path, decisions, stamp(self.clock.now()))
+        aside = await self.folder.renew(conversation, remains, decisions)
         return _result(conversation, records, lost, aside)
 
     async def import_file(self, file: Path, conversation: ConversationId) -> RebuildResult:
@@ -171,7 +173,7 @@ class Recovery:
 
         Raises:
             StoreDamaged: it holds no conversation, or another one.
-            StoreError: the conversation is here already, its id is that of a message here, or the disk did not take
+            StoreError: the conversation is here already, its id is that of a message here, or the store did not take
                 it.
         """
         await self.refuse_message_id(conversation)
@@ -182,14 +184,14 @@ class Recovery:
         agent = Slug(self.settings.conversations.agent)
         records, lost = rebuilt_records(conversation, Salvaged(), found, (), self.clock.now(), agent)
         path = self.folder.path(conversation)
-        await self.disk.run(create, path, as_one_decision(records))
-        if file.parent.resolve() == path.parent.resolve():
-            with suppress(OSError):  # a file that is left there is not read again
-                await asyncio.to_thread(file.rename, path / file.name)
+        await self.folder.create(conversation, as_one_decision(records))
         try:
             await Views(self.folder, self.disk).show(fold(conversation, records))
         except OSError as fault:  # the next start writes it
             log.warning("view.failed", conversation=conversation, reason=str(fault))
+        if file.parent.resolve() == path.parent.resolve():
+            with suppress(OSError):  # a file that is left there is not read again
+                await asyncio.to_thread(file.rename, path / file.name)
         return _result(conversation, records, lost, None)
 
     async def refuse_message_id(self, conversation: ConversationId) -> None:

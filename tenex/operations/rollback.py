@@ -31,7 +31,6 @@ from tenex.log import get_logger
 from tenex.nostr.compose import NostrSealer
 from tenex.runtime.seal import sealed
 from tenex.store.archive import plain
-from tenex.store.atomic_folder import create
 from tenex.store.conversations import Conversations
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import mark_of
@@ -241,20 +240,9 @@ class RollbackService:
         taken: Container[ConversationId] = () if is_in_files else await self.folder.lengths()
         records = self._records_of_fork(then, self.clock.now(), taken)
         state = fold(records[0].id, records)
-        await self._create(state.id, records)
+        await self.folder.create(state.id, [records])
         await self._show(state)
         return ForkResult(state=state, records=records, at=then.next_seq - 1, origin=conversation)
-
-    async def _create(self, conversation: ConversationId, records: Sequence[r.Record]) -> None:
-        """Store a new conversation, whole or not at all."""
-        if isinstance(self.folder, ConversationFolder):
-            await self.disk.run(create, self.folder.path(conversation), [records])
-            return
-        journal, _ = await self.folder.open(conversation)
-        try:
-            await journal.append([records])
-        finally:
-            await journal.close()
 
     async def append(self, conversation: ConversationId, signal: RollBack) -> RolledBack:
         """Handle the signal where no daemon runs; its message is published by the next one.

@@ -26,12 +26,14 @@ from tenex.core.records import Record
 from tenex.core.snapshot import StateSnapshot
 
 from . import atomic, segments
+from .contents import Remains
 from .format import CONVERSATION
 from .journal_reader import JOURNAL, MARK, VIEW
 from .view import write_view
 from .view_json import LISTS, SEGMENT, file_name
 
-_REPLACED: Final = ("journal*.jsonl", VIEW, *(f"{name}-*.json" for name in LISTS))
+_VIEWS: Final = (VIEW, *(f"{name}-*.json" for name in LISTS))
+_REPLACED: Final = ("journal*.jsonl", *_VIEWS)
 WAS: Final = "was"
 """What a folder is called between two renames, where the disk cannot exchange names."""
 _HERE: Final = -100
@@ -75,6 +77,48 @@ def renew(folder: Path, decisions: Sequence[Sequence[Record]], when: str) -> Pat
         raise StoreError(f"{folder} cannot be rebuilt now: {what}. Nothing is lost; try again.") from fault
     shutil.rmtree(beside, ignore_errors=True)  # all that was in it has a second name in the new one
     return folder / aside.name
+
+
+def set_aside(folder: Path, remains: Remains, when: str) -> Path:
+    """Keep a journal that is in no files, and the view, in a folder of their own within that of the view.
+
+    Returns:
+        That folder, which is durable.
+
+    Raises:
+        StoreError: the disk did not take it; nothing was changed.
+    """
+    aside: Path | None = None
+    try:
+        atomic.make_folder(folder)
+        aside = atomic.take_name(folder / JOURNAL, f"damaged-{when}", lambda free: free.mkdir(atomic.FOLDER_MODE))
+        for number, content in remains.items():
+            if isinstance(content, bytes):
+                atomic.replace(aside / segments.name_of(number), content)
+        for old in _views_in(folder):
+            os.link(old, aside / old.name, follow_symlinks=False)
+        atomic.sync_folder(aside)
+    except OSError as fault:
+        if aside is not None:
+            shutil.rmtree(aside, ignore_errors=True)
+        raise StoreError(f"{folder} cannot be written: {fault.strerror}. Nothing was changed; try again.") from fault
+    return aside
+
+
+def remove_views(folder: Path, state: Conversation, decisions: Sequence[Sequence[Record]]) -> None:
+    """Remove the view in a folder whose journal was replaced, but for what nothing else has.
+
+    Raises:
+        OSError: the disk did not take it.
+    """
+    kept = _still_valid(state) if isinstance(decisions[0][0], StateSnapshot) else set()
+    for old in _views_in(folder):
+        if old.name not in kept:
+            old.unlink()
+
+
+def _views_in(folder: Path) -> list[Path]:
+    return [path for pattern in _VIEWS for path in sorted(folder.glob(pattern))]
 
 
 def _still_valid(state: Conversation) -> set[str]:

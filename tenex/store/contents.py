@@ -4,7 +4,8 @@ A database holds the lines of the same files; so what was copied to it and back 
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import stat
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -16,6 +17,9 @@ from .format import CONVERSATION, as_written
 
 Contents = Sequence[bytes]
 """The content of each file of a journal, the oldest first; none where there is no journal."""
+
+Remains = Mapping[int, bytes | str]
+"""What there is of each file of a journal, by its number, the oldest first: its content, or why it cannot be read."""
 
 Comparison = Literal["same", "behind", "ahead", "other"]
 """How a journal compares with another: it holds a part of it, all of it and more, or something else."""
@@ -68,6 +72,19 @@ def lines_of(contents: Contents) -> Iterator[Line]:
             raise StoreDamaged(f"file {number} of the journal cannot be read")
         for record, text in zip(records, content.decode().split("\n")[:-1], strict=True):
             yield Line(record.seq, number if isinstance(record, SnapshotRecord) else 0, text)
+
+
+def read_remains(folder: Path) -> Remains:
+    """The journal in a folder, whatever its state; blocks."""
+    remains: dict[int, bytes | str] = {}
+    for number in segments.numbers(folder):
+        path = folder / segments.name_of(number)
+        try:
+            is_file = stat.S_ISREG(path.stat().st_mode)  # a pipe would block
+            remains[number] = path.read_bytes() if is_file else b""
+        except OSError as fault:
+            remains[number] = fault.strerror or type(fault).__name__
+    return remains
 
 
 def read_contents(folder: Path) -> Contents:

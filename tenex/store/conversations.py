@@ -13,7 +13,7 @@ from tenex.core.ids import ConversationId, EventId
 from tenex.core.ports import Journal
 from tenex.core.records import Record
 
-from .contents import Contents
+from .contents import Contents, Remains
 from .daemon_journal import DaemonRecords
 
 
@@ -110,6 +110,15 @@ class Conversations(Protocol):
 
     async def put(self, conversation: ConversationId, there: Contents, wanted: Contents) -> None:
         """Continue a journal that is not open from what is there to what is wanted."""
+
+    async def remains(self, conversation: ConversationId) -> Remains:
+        """What there is of a journal, whatever its state; nothing where there is none."""
+
+    async def create(self, conversation: ConversationId, decisions: Sequence[Sequence[Record]]) -> None:
+        """Store a conversation that is not here yet, whole or not at all; its view is not written."""
+
+    async def renew(self, conversation: ConversationId, there: Remains, decisions: Sequence[Sequence[Record]]) -> Path:
+        """Put another journal, and its view, in the place of what there is; returns the folder where that is kept."""
 
     def daemon_records(self) -> DaemonRecords:
         """What belongs to no conversation: lessons, profiles, notices of failures."""

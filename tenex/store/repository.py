@@ -20,8 +20,8 @@ from tenex.core.snapshot import SnapshotRecord, StateSnapshot
 from tenex.core.state import State
 from tenex.log import get_logger
 
-from . import atomic, segments
-from .contents import Contents, read_contents, write_contents
+from . import atomic, atomic_folder, segments
+from .contents import Contents, Remains, read_contents, read_remains, write_contents
 from .conversations import Worker
 from .daemon_journal import DaemonFolder
 from .disk import Disk
@@ -235,6 +235,38 @@ class ConversationFolder:
         if loss:
             raise StoreDamaged(loss)
         return await self._disk.run(read_contents, path)
+
+    async def remains(self, conversation: ConversationId) -> Remains:
+        """What there is of a journal, whatever its state, after a `renew` that was cut short: what was before it.
+
+        Raises:
+            StoreError: the folder that was before cannot be put back now.
+        """
+        path = self.path(conversation)
+        await self._disk.run(atomic_folder.put_back, path)
+        return await self._disk.run(read_remains, path)
+
+    async def create(self, conversation: ConversationId, decisions: Sequence[Sequence[Record]]) -> None:
+        """Store a conversation that is not here yet, whole or not at all; its view is not written.
+
+        Raises:
+            StoreError: something is there already, or the disk did not take it; nothing was changed.
+        """
+        await self._disk.run(atomic_folder.create, self.path(conversation), decisions)
+
+    async def renew(
+        self,
+        conversation: ConversationId,
+        there: Remains,  # noqa: ARG002 - no other process changes it: we hold the lock
+        decisions: Sequence[Sequence[Record]],
+    ) -> Path:
+        """Put another journal, and its view, in the place of what there is; returns the folder where that is kept.
+
+        Raises:
+            StoreError: the disk did not take it; everything is where it was.
+        """
+        when = atomic.stamp(self._clock.now())
+        return await self._disk.run(atomic_folder.renew, self.path(conversation), decisions, when)
 
     async def put(self, conversation: ConversationId, there: Contents, wanted: Contents) -> None:
         """Continue a journal that is not open from what is there to what is wanted.

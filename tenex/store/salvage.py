@@ -1,9 +1,7 @@
 """What is good in a damaged journal: the records up to the damage, and the messages in intact lines after it."""
 
-import stat
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tenex.core.delivery.records import MessageSent
 from tenex.core.ids import ConversationId
@@ -13,6 +11,7 @@ from tenex.core.snapshot import StateSnapshot
 from tenex.core.work.records import TurnOpened
 
 from . import segments
+from .contents import Remains
 from .format import CONVERSATION, as_written
 from .verify import contradictions
 
@@ -39,21 +38,19 @@ class Salvaged:
     """What cannot be used, in sentences; empty where the journal is whole."""
 
 
-def salvage(folder: Path) -> Salvaged:
-    """Read a conversation's journal as far as it can be read, whatever its state; blocks.
+def salvage(conversation: ConversationId, remains: Remains) -> Salvaged:
+    """Read a conversation's journal as far as it can be read, whatever its state.
 
     A file that begins with an intact snapshot needs none of those before it.
     """
     found = Salvaged()
     later: list[Record] = []
     is_broken = False
-    for number in segments.numbers(folder):
-        path = folder / segments.name_of(number)
-        try:
-            data = as_written(path.read_bytes()) if stat.S_ISREG(path.stat().st_mode) else b""  # a pipe would block
-        except OSError as error:
-            data = b""
-            found.damage.append(f"{path.name}: {error.strerror}")
+    for number, content in remains.items():
+        file = segments.name_of(number)
+        if isinstance(content, str):
+            found.damage.append(f"{file}: {content}")
+        data = b"" if isinstance(content, str) else as_written(content)
         records, length, fault = CONVERSATION.decode_lines(data)
         first = records[0] if records else None
         if isinstance(first, StateSnapshot):
@@ -73,12 +70,13 @@ def salvage(folder: Path) -> Salvaged:
             is_broken = True
             line = fault.line if fault is not None else 1
             whose = ", which another version of tenex wrote" if fault is not None and fault.kind == "foreign" else ""
-            found.damage.append(f"{path.name} from line {line} on{whose}, except for the messages in it")
+            found.damage.append(f"{file} from line {line} on{whose}, except for the messages in it")
             later += CONVERSATION.decode_intact(data[length:])
-    name = ConversationId(folder.name)
     whole = found.records
-    if any(contradictions(name, whole)):
-        good = bisect_left(range(len(whole)), True, key=lambda last: any(contradictions(name, whole[: last + 1])))
+    if any(contradictions(conversation, whole)):
+        good = bisect_left(
+            range(len(whole)), True, key=lambda last: any(contradictions(conversation, whole[: last + 1]))
+        )
         found.damage.append(f"the records from {whole[good].seq} on, which contradict those before them")
         found.records = whole[:good]
         later = [*whole[good:], *later]

@@ -65,13 +65,6 @@ def test_show_hides_the_password_of_a_database(tenex: Tenex, data: Path, store: 
         assert shown in out
 
 
-def test_what_works_on_files_alone_refuses_a_database_and_says_so(tenex: Tenex, data: Path, tmp_path: Path) -> None:
-    file = write(data)
-    file.write_text(f"store = 'postgresql:///nowhere'\n{file.read_text()}")
-    for command in (f"conversations import {tmp_path}/one.jsonl", f"conversations rebuild {'c' * 64}"):
-        assert "This works on files, and the setting `store` names a database." in tenex(command, code=2).err
-
-
 def test_check_accepts_a_good_folder_and_remarks_on_settings_without_effect(tenex: Tenex, data: Path) -> None:
     file = write(data)
     KeyRing(data / "keys").get_or_create("project")

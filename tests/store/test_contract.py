@@ -1,6 +1,7 @@
 """What every store of conversations does, whatever holds the records: one set of tests, run over each."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -11,11 +12,12 @@ import pytest
 
 from tenex.core.conversation import fold, new_conversation
 from tenex.core.delivery.records import MessageSent
-from tenex.core.errors import AppendFailed, InternalError, StoreDamaged, UsageError
+from tenex.core.errors import AppendFailed, InternalError, StoreDamaged, StoreError, UsageError
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
 from tenex.core.phases import Phase
 from tenex.core.port_values import UnsignedEvent, Wrap
 from tenex.core.records import Record
+from tenex.core.router.records import RouteRequested
 from tenex.core.snapshot import StateSnapshot
 from tenex.store import segments
 from tenex.store.conversations import Conversations
@@ -25,6 +27,7 @@ from tenex.store.index import Index
 from tenex.store.past_messages import PastMessages
 from tenex.store.postgres.conversations import PostgresConversations
 from tenex.store.repository import NEWEST, ConversationFolder
+from tenex.store.salvage import salvage
 from tenex.store.verify import verify
 from tenex.store.view import Views
 from tests.fakes.scenario import ID, Scenario
@@ -315,6 +318,92 @@ async def test_contents_of_one_store_are_put_into_another_to_the_byte(
     assert fold(ID, records) == state
     assert opened.next_seq == state.next_seq
     assert (await here.lengths())[ID] == sum(map(len, wanted))
+
+
+async def test_a_conversation_is_created_whole_or_not_at_all(store: Store, here: Conversations) -> None:
+    assert not await here.remains(CONVERSATION_ID)
+    decisions = decisions_of(2, 1)
+    await here.create(CONVERSATION_ID, decisions)
+    assert await here.contents(CONVERSATION_ID) == [CONVERSATION.encode_decisions(decisions)]
+    assert await here.remains(CONVERSATION_ID) == {1: CONVERSATION.encode_decisions(decisions)}
+    with pytest.raises(StoreError, match="Nothing was changed"):
+        await here.create(CONVERSATION_ID, decisions_of(1))
+    journal, records = await (await store.opened("two")).open(CONVERSATION_ID)
+    assert (journal.next_seq, len(records)) == (4, 3)
+
+
+async def test_a_damaged_journal_is_replaced_by_another_one_and_kept_beside_it(
+    store: Store, here: Conversations, scenario: Scenario
+) -> None:
+    """With its view, and however it was read: what is appended later follows on the new one."""
+    journal, _ = await here.open(ID)
+    for decision in scenario.journal:
+        await journal.append([decision])
+    flat = [record for decision in scenario.journal for record in decision]
+    await journal.close()
+    await Views(here, store.disk).show(fold(ID, flat))
+    old_view = (here.path(ID) / "conversation.json").read_bytes()
+    (number, damaged), *_ = [
+        (number, record.seq)
+        for number, decision in enumerate(scenario.journal[1:], 1)
+        for record in decision
+        if isinstance(record, RouteRequested)
+    ]
+    good = [record for decision in scenario.journal[:number] for record in decision]
+    store.damage(ID, damaged)
+    with pytest.raises(StoreDamaged):
+        await here.open(ID)
+    assert list(await here.quarantined()) == [ID]
+    there = await here.remains(ID)
+    left = salvage(ID, there)
+    assert left.records == good
+    aside = await here.renew(ID, there, [good])
+    assert aside.parent == here.path(ID)
+    kept = {path.name: path.read_bytes() for path in aside.iterdir()}
+    assert kept.pop("conversation.json") == old_view
+    assert kept.pop(segments.FIRST) == there[1]
+    assert await here.contents(ID) == [CONVERSATION.encode_decisions([good])]
+    assert not (await verify(here, ID)).faults
+    assert json.loads((here.path(ID) / "conversation.json").read_bytes())["seq"] == len(good)
+    journal, records = await (await store.opened("two")).open(ID)
+    assert records == good
+    await journal.append([[asked(len(good) + 1)]])
+    assert await here.quarantined() == {}
+    assert (await here.lengths())[ID] == sum(map(len, await here.contents(ID)))
+
+
+async def test_a_journal_of_whose_past_a_snapshot_is_left_goes_on_after_it(
+    store: Store, here: Conversations, scenario: Scenario
+) -> None:
+    """It is read with the sentence that says so, and cannot be copied."""
+    first, *others = scenario.journal
+    state = fold(ID, list(first))
+    for decision in others[:-1]:
+        for record in decision:
+            state.apply(record)
+    snapshot, last = StateSnapshot.of(state), others[-1]
+    await here.create(ID, [first])
+    await here.renew(ID, await here.remains(ID), [[snapshot], last])
+    records, loss = await here.read_left(ID)
+    assert records == [snapshot, *last]
+    assert f"nothing is known of what was before record {snapshot.seq + 1}" in loss
+    assert await here.read(ID, NEWEST) == await here.read(ID, snapshot.seq) == records
+    assert await here.read_file(ID, NEWEST) == await here.read_file(ID, 1) == records
+    for use in (here.read, here.contents):
+        with pytest.raises(StoreDamaged, match="nothing is known"):
+            await use(ID)
+    assert list(await here.remains(ID)) == [2]
+    assert salvage(ID, await here.remains(ID)).records == records
+    there = await store.opened("two")
+    journal, opened = await there.open(ID)
+    assert opened == records
+    await journal.append([[asked(last[-1].seq + 1)]])
+    for record in last:
+        state.apply(record)
+    state.apply(asked(last[-1].seq + 1))
+    assert await journal.rotate(StateSnapshot.of(state))  # type: ignore[attr-defined]
+    assert list(await here.remains(ID)) == [2, 3]
+    assert fold(ID, await there.read(ID, NEWEST)) == state
 
 
 ADA = PublicKey("a" * 64)

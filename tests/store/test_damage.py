@@ -23,11 +23,12 @@ from tenex.core.inbox.records import MessageRecorded
 from tenex.core.records import Record
 from tenex.core.snapshot import StateSnapshot
 from tenex.store import segments
+from tenex.store.contents import read_remains
 from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
 from tenex.store.journal_reader import JOURNAL, MARK, VIEW, load
 from tenex.store.repository import ConversationFolder
-from tenex.store.salvage import salvage
+from tenex.store.salvage import Salvaged, salvage
 from tenex.store.view import render
 from tests.fakes.scenario import ID, Scenario
 
@@ -247,6 +248,11 @@ def one_file(tmp_path: Path) -> Path:
     return one_file
 
 
+def left(folder: Path) -> Salvaged:
+    """What can be read of the journal in a folder."""
+    return salvage(CONVERSATION_ID, read_remains(folder))
+
+
 def second_file(one_file: Path, *records: Record) -> Path:
     path = one_file / segments.name_of(2)
     path.write_bytes(encoded(StateSnapshot.of(fold(CONVERSATION_ID, RECORDS)), *records))
@@ -255,7 +261,7 @@ def second_file(one_file: Path, *records: Record) -> Path:
 
 def test_a_whole_journal_is_read_whole(one_file: Path) -> None:
     second_file(one_file, message(13))
-    found = salvage(one_file)
+    found = left(one_file)
     assert found.records == [*RECORDS, message(13)]
     assert (found.messages, found.damage) == ([], [])
 
@@ -265,7 +271,7 @@ def test_of_a_journal_copied_in_text_mode_all_is_left(one_file: Path, form: str)
     second = second_file(one_file, message(13))
     for path in (one_file / JOURNAL, second):
         path.write_bytes(FORMS[form](path.read_bytes()))
-    found = salvage(one_file)
+    found = left(one_file)
     assert found.records == [*RECORDS, message(13)]
     assert (found.messages, found.damage) == ([], [])
 
@@ -275,7 +281,7 @@ def test_all_before_a_damaged_line_is_used_and_of_what_follows_the_messages(one_
     kept = encoded(*RECORDS).splitlines(keepends=True)
     kept[damaged] = kept[damaged][:-9] + b"?" + kept[damaged][-8:]
     (one_file / JOURNAL).write_bytes(b"".join(kept))
-    found = salvage(one_file)
+    found = left(one_file)
     assert found.records == RECORDS[:damaged]
     after = RECORDS[damaged + 1 :]
     assert found.messages == [record for record in after if isinstance(record, MessageRecorded)]
@@ -291,7 +297,7 @@ def test_a_later_snapshot_makes_up_for_damage_before_it(one_file: Path) -> None:
     data = (one_file / JOURNAL).read_bytes()
     for content in (b"?" + data, None):
         (one_file / JOURNAL).write_bytes(content) if content else (one_file / JOURNAL).unlink()
-        found = salvage(one_file)
+        found = left(one_file)
         assert [record.seq for record in found.records] == [12, 13]
         assert any("the records before 13" in sentence for sentence in found.damage)
 
@@ -299,7 +305,7 @@ def test_a_later_snapshot_makes_up_for_damage_before_it(one_file: Path) -> None:
 def test_a_file_without_its_snapshot_adds_its_messages(one_file: Path) -> None:
     path = second_file(one_file, message(13), message(14))
     path.write_bytes(path.read_bytes()[5:])
-    found = salvage(one_file)
+    found = left(one_file)
     assert (found.records, found.messages) == (RECORDS, [message(13), message(14)])
 
 
@@ -307,7 +313,7 @@ def test_records_that_contradict_those_before_them_are_left_out(one_file: Path) 
     other = replace(started(ConversationId("d" * 64)), seq=5)
     records = [*RECORDS[:4], other, message(6)]
     (one_file / JOURNAL).write_bytes(encoded(*records))
-    found = salvage(one_file)
+    found = left(one_file)
     assert (found.records, found.messages) == (RECORDS[:4], [message(6)])
     assert found.damage == ["the records from 5 on, which contradict those before them"]
 
@@ -315,7 +321,7 @@ def test_records_that_contradict_those_before_them_are_left_out(one_file: Path) 
 def test_without_a_readable_file_there_is_nothing(one_file: Path) -> None:
     journal = one_file / JOURNAL
     journal.unlink()
-    assert salvage(one_file).damage == []
+    assert left(one_file).damage == []
     for make, remove in (
         (Path.mkdir, Path.rmdir),
         (os.mkfifo, Path.unlink),
@@ -323,7 +329,7 @@ def test_without_a_readable_file_there_is_nothing(one_file: Path) -> None:
         (Path.touch, Path.unlink),
     ):
         make(journal)
-        found = salvage(one_file)
+        found = left(one_file)
         assert (found.records, found.messages, bool(found.damage)) == ([], [], True)
         remove(journal)
 

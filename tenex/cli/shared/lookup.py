@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Annotated, TypeVar
 
 import typer
@@ -13,18 +12,16 @@ from tenex.core.ids import ConversationId
 from tenex.core.records import Record
 from tenex.operations.short_ids import conversation_of
 from tenex.runtime.clock import SystemClock
-from tenex.settings import ProjectPaths, Settings, resolve_paths
+from tenex.settings import resolve_paths
 from tenex.store.conversations import Conversations
 from tenex.store.disk import Disk
 from tenex.store.opening import open_conversations
-from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 
 from . import output
 from .list_search import rows
 from .options import Globals
 
-S = TypeVar("S")
 T = TypeVar("T")
 
 NewestIdArgument = Annotated[
@@ -44,39 +41,12 @@ def on_folder(given: Globals, work: Callable[[Conversations, Disk], Awaitable[T]
     """
     settings = given.readable_settings()
     where = resolve_paths(settings)
-    return _run(where, lambda disk: open_conversations(settings.store, where.conversations, disk, SystemClock()), work)
-
-
-def on_files(given: Globals, work: Callable[[ConversationFolder, Disk], Awaitable[T]]) -> T:
-    """The same for what is done to files alone (`refuse_database`)."""
-    where = resolve_paths(given.readable_settings())
-    return _run(where, lambda disk: nullcontext(ConversationFolder(where.conversations, disk, SystemClock())), work)
-
-
-def refuse_database(settings: Settings) -> None:
-    """Refuse what is done to files alone where there are none.
-
-    Raises:
-        UsageError: the settings name a database.
-    """
-    if settings.store:
-        raise UsageError(
-            "This works on files, and the setting `store` names a database. `tenex conversations copy` copies from one "
-            "to the other."
-        )
-
-
-def _run(
-    where: ProjectPaths,
-    opened: Callable[[Disk], AbstractAsyncContextManager[S]],
-    work: Callable[[S, Disk], Awaitable[T]],
-) -> T:
     disk = Disk()
     if not where.data.is_dir():
         output.message(f"tenex: {where.data}: no such folder. `tenex init` makes it; --data names another.")
 
     async def main() -> T:
-        async with opened(disk) as folder:
+        async with open_conversations(settings.store, where.conversations, disk, SystemClock()) as folder:
             return await work(folder, disk)
 
     try:

@@ -5,16 +5,15 @@ such folder for each worker.
 """
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, LiteralString, Self
+from typing import Any, Final, LiteralString, NamedTuple, Self
 from weakref import WeakValueDictionary
 
-import psycopg
-
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import (
     AppendFailed,
     ConfigurationError,
@@ -27,12 +26,16 @@ from tenex.core.errors import (
 from tenex.core.ids import ConversationId, EventId
 from tenex.core.ports import Clock
 from tenex.core.records import Record
-from tenex.store.contents import Contents, lines_of
+from tenex.core.snapshot import StateSnapshot
+from tenex.log import get_logger
+from tenex.store import atomic, atomic_folder
+from tenex.store.contents import Contents, Remains, lines_of
 from tenex.store.conversations import Change, Worker
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import NEWEST, UPGRADE, VIEW, covered_by, note_lost_end
 from tenex.store.repository import misnamed, path_in, rotate_if_long
+from tenex.store.view import Views
 
 from . import leases
 from .daemon_records import PostgresDaemonRecords
@@ -42,16 +45,24 @@ from .leases import Lease, Leases, Taken
 
 OVERLAP: Final = timedelta(seconds=20)
 """A change is seen by its time, which is set before it is committed; no statement takes longer."""
-REMEDY: Final = "Restore the database from a backup; other conversations go on meanwhile."
-
-_SNAPSHOT: Final[LiteralString] = (
-    "select seq, line from tenex_snapshots where conversation = %s and seq <= %s order by file desc limit 1"
+REMEDY: Final = (
+    "Restore the database from a backup; or stop the daemon of this folder and make a new journal of what can be "
+    "recovered, with `tenex conversations rebuild ID --from conversation.json` or `--from relay`. The damaged one is "
+    "kept."
 )
+
+_SNAPSHOT: Final[LiteralString] = """
+select seq, line from tenex_snapshots where conversation = %(id)s and seq <= greatest(
+    %(since)s, (select min(seq) - 1 from tenex_records where conversation = %(id)s)
+) order by file desc limit 1
+"""
 _RECORDS: Final[LiteralString] = "select line from tenex_records where conversation = %s and seq > %s order by seq"
 _KNOWN: Final[LiteralString] = "select 1 from tenex_conversations where id = %s and next_seq > 1"
 _PART: Final[LiteralString] = """
 select seq, line, (select min(n.seq) from tenex_snapshots n where n.conversation = s.conversation and n.seq > s.seq)
-from tenex_snapshots s where conversation = %s and seq < %s order by file desc limit 1
+from tenex_snapshots s where conversation = %(id)s and seq < greatest(
+    %(holding)s, (select min(seq) from tenex_records where conversation = %(id)s)
+) order by file desc limit 1
 """
 _FIRST_PART: Final[LiteralString] = "select min(seq) from tenex_snapshots where conversation = %s"
 _OF_PART: Final[LiteralString] = (
@@ -84,13 +95,15 @@ _TAKE_EVENT: Final[LiteralString] = """
 insert into tenex_events as e (id, owner) values (%s, %s) on conflict (id) do update set owner = e.owner returning owner
 """
 _LINES: Final[LiteralString] = "select seq, line from tenex_records where conversation = %s order by seq"
-_SNAPSHOTS: Final[LiteralString] = "select seq, line from tenex_snapshots where conversation = %s order by file"
+_SNAPSHOTS: Final[LiteralString] = "select seq, line, file from tenex_snapshots where conversation = %s order by file"
 _PUT: Final[LiteralString] = """
 update tenex_conversations
 set next_seq = %(next)s, bytes = %(bytes)s, file_bytes = %(file_bytes)s, snapshot_bytes = %(snapshot_bytes)s,
-    files = %(files)s, changed = clock_timestamp()
-where id = %(id)s and token = %(token)s and next_seq = %(first)s
+    files = %(files)s, changed = clock_timestamp(), quarantined = null
+where id = %(id)s and token = %(token)s and holder = %(worker)s
 """
+_CUT_RECORDS: Final[LiteralString] = "delete from tenex_records where conversation = %s and seq > %s"
+_CUT_SNAPSHOTS: Final[LiteralString] = "delete from tenex_snapshots where conversation = %s and file > %s"
 _PUT_RECORDS: Final[LiteralString] = """
 insert into tenex_records (conversation, token, seq, line)
 select %s::text, %s::bigint, new.seq, new.line from unnest(%s::bigint[], %s::text[]) as new (seq, line)
@@ -106,6 +119,8 @@ CHUNK: Final = 2_000
 _SEQ_LIMIT: Final = 2**63 - 1
 _ERA: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """Before all changes."""
+
+log = get_logger(__name__)
 
 
 class PostgresConversations:
@@ -324,10 +339,10 @@ class PostgresConversations:
         last = records[-1].seq if records else 0
         if taken.next_seq != last + 1:
             what = f"it ends with record {last}, though {taken.next_seq - 1} were stored"
-            raise StoreDamaged(f"{self._place(conversation)}: {what}. Nothing was changed. {REMEDY}")
+            raise self._damaged(conversation, what)
         view = self.path(conversation) / VIEW
         if not records and await asyncio.to_thread(view.exists):
-            raise StoreDamaged(f"{self._place(conversation)} is missing, though {view} is there. {REMEDY}")
+            raise self._damaged(conversation, f"it is missing, though {view} is there")
         if taken.quarantined is not None:
             await self._mark(conversation, None)
         return records
@@ -340,7 +355,10 @@ class PostgresConversations:
             UsageError: there is no such conversation.
             Unavailable: the database cannot be used now.
         """
-        return await self._known(conversation, await self._read(conversation, since))
+        records, loss = await self.read_left(conversation, since)
+        if loss:
+            raise StoreDamaged(f"{loss} Nothing was changed.")
+        return records
 
     async def _known(self, conversation: ConversationId, records: list[Record]) -> list[Record]:
         """The records of a conversation that exists.
@@ -355,13 +373,20 @@ class PostgresConversations:
         return records
 
     async def read_left(self, conversation: ConversationId, since: int = 0) -> tuple[list[Record], str]:
-        """The same: a database does not lose a part of the past alone."""
-        return await self.read(conversation, since), ""
+        """The same where only a snapshot is left of the past, as a rebuild leaves it; and the sentence that says so."""
+        records = await self._known(conversation, await self._read(conversation, since))
+        first = records[0] if records else None
+        is_cut = isinstance(first, StateSnapshot) and first.seq > since
+        return records, self._lost_past(conversation, records) if is_cut else ""
+
+    def _lost_past(self, conversation: ConversationId, records: Sequence[Record]) -> str:
+        what = f"nothing is known of what was before record {records[0].seq + 1}"
+        return f"{self._place(conversation)}: {what}. The daemon goes on from the state after it."
 
     async def read_file(self, conversation: ConversationId, holding: int) -> list[Record]:
         """The records from one snapshot to the next, between which the record `holding` is; raises as `read` does."""
         last = min(holding, _SEQ_LIMIT)
-        snapshots = await self._database.rows(_PART, [conversation, last], READING)
+        snapshots = await self._database.rows(_PART, {"id": conversation, "holding": last}, READING)
         lines = [line for _, line, _ in snapshots]
         after = snapshots[0][0] if snapshots else 0
         if snapshots:
@@ -374,7 +399,8 @@ class PostgresConversations:
 
     def tail(self, conversation: ConversationId, seq: int) -> "PostgresTail":
         """Follows a journal after the record `seq`."""
-        return PostgresTail(self._database, self._disk, conversation, seq, self._place(conversation))
+        place, remedy = self._place(conversation), self._remedy(conversation)
+        return PostgresTail(self._database, self._disk, conversation, seq, place, remedy)
 
     async def rotate(self, conversation: Conversation) -> bool:
         """Have a journal that is open here, and long, go on after a snapshot; else do nothing."""
@@ -521,61 +547,124 @@ class PostgresConversations:
             StoreDamaged: it holds what we did not write.
             Unavailable: the database cannot be used now.
         """
-        self.path(conversation)
-        records = await self._database.rows(_LINES, [conversation], READING)
-        snapshots = await self._database.rows(_SNAPSHOTS, [conversation], READING)
-        contents = await self._disk.run(_as_files, records, snapshots)
-        await self._disk.run(_check, self._place(conversation), contents)
+        stored = await self._stored(conversation)
+        contents = await self._disk.run(_as_files, stored)
+        if stored.is_cut:
+            raise StoreDamaged(f"{self._place(conversation)}: nothing is known of what was before its first record.")
+        await self._disk.run(self._check, conversation, contents)
         return contents
 
+    async def _stored(self, conversation: ConversationId) -> "Stored":
+        self.path(conversation)
+        records = await self._database.rows(_LINES, [conversation], READING)
+        return Stored(records, await self._database.rows(_SNAPSHOTS, [conversation], READING))
+
     async def put(self, conversation: ConversationId, there: Contents, wanted: Contents) -> None:
-        """Continue a journal from what is there to what is wanted, in one transaction.
+        """Make a journal the wanted one, in one transaction; what it has in common with what is there stays.
+
+        Where the wanted one begins with a snapshot, as a rebuild may leave it, that is of the second file.
 
         Raises:
             HeldElsewhere: a worker writes it.
             StoreError: it has changed since, or the database cannot be used now.
         """
         lines = await self._disk.run(lambda: list(lines_of(wanted)))
-        stored = await self._disk.run(lambda: list(lines_of(there)))
-        next_seq = stored[-1].seq + 1 if stored else 1
-        records = [line for line in lines if not line.file and line.seq >= next_seq]
-        snapshots = [line for line in lines if line.file > len(there)]
-        newest = [line for line in lines if line.file == len(wanted)]
-        lease, _ = await self._leases.take(conversation)
-
-        async def put(connection: Connection) -> int:
-            async with connection.transaction():
-                cursor = await connection.execute(
-                    _PUT,
-                    {
-                        "id": conversation,
-                        "token": lease.token,
-                        "first": next_seq,
-                        "next": lines[-1].seq + 1,
-                        "bytes": sum(map(len, wanted)),
-                        "file_bytes": len(wanted[-1]),
-                        "snapshot_bytes": len(newest[0].text.encode()) + 1 if newest else 0,
-                        "files": len(wanted),
-                    },
-                )
-                if not cursor.rowcount:
-                    return 0
-                for start in range(0, len(records), CHUNK):
-                    chunk = records[start : start + CHUNK]
-                    seqs, texts = [line.seq for line in chunk], [line.text for line in chunk]
-                    await connection.execute(_PUT_RECORDS, [conversation, lease.token, seqs, texts])
-                for line in snapshots:
-                    await connection.execute(_PUT_SNAPSHOT, [conversation, line.file, line.seq, lease.token, line.text])
-                return cursor.rowcount
-
+        first_file = 2 if lines[0].file else 1
+        records = [(line.seq, line.text) for line in lines if not line.file]
+        snapshots = [(line.seq, line.text, line.file + first_file - 1) for line in lines if line.file]
         try:
+            lease, _ = await self._leases.take(conversation)
+        except HeldElsewhere as fault:
+            raise HeldElsewhere(f"{fault}. Nothing was changed. Wait until it rests, or drain that daemon.") from fault
+        try:
+            stored = await self._stored(conversation)
+            if await self._disk.run(_as_files, stored) != list(there):
+                raise StoreError(f"{self._place(conversation)} has changed since; try again.")
+            same = _count_same(stored.records, records)
+            same_snapshots = _count_same(stored.snapshots, snapshots)
+            newest = snapshots[-1] if snapshots and snapshots[-1][2] == len(wanted) + first_file - 1 else None
+            values = {
+                "id": conversation,
+                "token": lease.token,
+                "worker": self._leases.worker,
+                "next": lines[-1].seq + 1,
+                "bytes": sum(map(len, wanted)),
+                "file_bytes": len(wanted[-1]),
+                "snapshot_bytes": len(newest[1].encode()) + 1 if newest is not None else 0,
+                "files": len(wanted) + first_file - 1,
+            }
+
+            async def put(connection: Connection) -> bool:
+                async with connection.transaction():
+                    cursor = await connection.execute(_PUT, values)
+                    if not cursor.rowcount:
+                        return False
+                    last = records[same - 1][0] if same else 0
+                    await connection.execute(_CUT_RECORDS, [conversation, last])
+                    last = snapshots[same_snapshots - 1][2] if same_snapshots else 0
+                    await connection.execute(_CUT_SNAPSHOTS, [conversation, last])
+                    for start in range(same, len(records), CHUNK):
+                        seqs, texts = zip(*records[start : start + CHUNK], strict=True)
+                        await connection.execute(_PUT_RECORDS, [conversation, lease.token, list(seqs), list(texts)])
+                    for seq, text, file in snapshots[same_snapshots:]:
+                        await connection.execute(_PUT_SNAPSHOT, [conversation, file, seq, lease.token, text])
+                return True
+
             if not await self._database.run(put, READING, is_doubted=True):
                 raise StoreError(f"{self._place(conversation)} has changed since; try again.")
-        except psycopg.IntegrityError as fault:
-            what = "holds records of which its row does not know"
-            raise StoreDamaged(f"{self._place(conversation)} {what}. Nothing was changed. {REMEDY}") from fault
         finally:
             await self._leases.give_back(lease)
+
+    async def remains(self, conversation: ConversationId) -> Remains:
+        """What there is of a journal, whatever its state, as files would hold it; nothing where there is none.
+
+        Raises:
+            Unavailable: the database cannot be used now.
+        """
+        stored = await self._stored(conversation)
+        return dict(enumerate(await self._disk.run(_as_files, stored), start=2 if stored.is_cut else 1))
+
+    async def create(self, conversation: ConversationId, decisions: Sequence[Sequence[Record]]) -> None:
+        """Store a conversation that is not here yet, whole or not at all; its view is not written.
+
+        Raises:
+            HeldElsewhere: a worker writes it.
+            StoreError: it is there already, or the database cannot be used now; nothing was changed.
+        """
+        folder = self.path(conversation)
+        if await asyncio.to_thread((folder / VIEW).exists):
+            raise StoreError(f"{folder} exists. Nothing was changed. Move it away first.")
+        if await self.remains(conversation):
+            raise StoreError(f"{self._place(conversation)} is there already. Nothing was changed.")
+        await self.put(conversation, [], [CONVERSATION.encode_decisions(decisions)])
+
+    async def renew(self, conversation: ConversationId, there: Remains, decisions: Sequence[Sequence[Record]]) -> Path:
+        """Put another journal in the place of what there is, which is kept as files in the folder of the view.
+
+        Returns:
+            The folder in which it is kept.
+
+        Raises:
+            HeldElsewhere: a worker writes it.
+            StoreError: it has changed since, the disk did not take what is there, or the database cannot be used now;
+                nothing was changed.
+        """
+        state = fold(conversation, [record for decision in decisions for record in decision])
+        folder = self.path(conversation)
+        when = atomic.stamp(self._clock.now())
+        aside = await self._disk.run(atomic_folder.set_aside, folder, there, when)
+        contents = [content for content in there.values() if isinstance(content, bytes)]
+        try:
+            await self.put(conversation, contents, [CONVERSATION.encode_decisions(decisions)])
+        except BaseException:
+            await self._disk.run(shutil.rmtree, aside, ignore_errors=True)
+            raise
+        try:
+            await self._disk.run(atomic_folder.remove_views, folder, state, decisions)
+            await Views(self, self._disk).show(state)
+        except OSError as fault:  # the journal is there, and who goes on with it writes the view
+            log.warning("view.failed", conversation=conversation, reason=str(fault))
+        return aside
 
     def daemon_records(self) -> PostgresDaemonRecords:
         """What belongs to no conversation: lessons, profiles, notices of failures. All daemons share it."""
@@ -598,20 +687,32 @@ class PostgresConversations:
         """The records of a conversation that may not exist."""
         lines: list[str] = []
         after = 0
-        for seq, line in await self._database.rows(_SNAPSHOT, [conversation, min(since, _SEQ_LIMIT)], READING):
+        parameters = {"id": conversation, "since": min(since, _SEQ_LIMIT)}
+        for seq, line in await self._database.rows(_SNAPSHOT, parameters, READING):
             lines = [line]
             after = seq
         lines += [line for (line,) in await self._database.rows(_RECORDS, [conversation, after], READING)]
         return await self._records_of(conversation, lines)
 
     async def _records_of(self, conversation: ConversationId, lines: Sequence[str]) -> list[Record]:
-        records = await self._disk.run(_decoded, self._place(conversation), lines)
+        records = await self._disk.run(_decoded, self._place(conversation), self._remedy(conversation), lines)
         if what := misnamed(conversation, records):
-            raise StoreDamaged(f"{self._place(conversation)}: {what}. Nothing was changed. {REMEDY}")
+            raise self._damaged(conversation, what)
         return records
+
+    def _check(self, conversation: ConversationId, contents: Contents) -> None:
+        for content in contents:
+            lines = content.decode().split("\n")[:-1]
+            _decoded(self._place(conversation), self._remedy(conversation), lines)
+
+    def _damaged(self, conversation: ConversationId, what: str) -> StoreDamaged:
+        return StoreDamaged(f"{self._place(conversation)}: {what}. Nothing was changed. {self._remedy(conversation)}")
 
     def _place(self, conversation: str) -> str:
         return f"conversation {conversation[:12]} in {self._database.place}"
+
+    def _remedy(self, conversation: str) -> str:
+        return REMEDY.replace("ID", conversation[:12])
 
     async def _is_left_to_another_version(self) -> bool:
         """Whether a daemon of another version runs, as during an upgrade of one after the other."""
@@ -635,12 +736,15 @@ class PostgresConversations:
 class PostgresTail:
     """Follows a journal that a worker writes (`store.conversations.Tail`)."""
 
-    def __init__(self, database: Database, disk: Disk, conversation: ConversationId, seq: int, place: str) -> None:
+    def __init__(
+        self, database: Database, disk: Disk, conversation: ConversationId, seq: int, place: str, remedy: str
+    ) -> None:
         self._database = database
         self._disk = disk
         self._conversation = conversation
         self._seq = seq
         self._place = place
+        self._remedy = remedy
 
     async def read(self) -> list[Record]:
         """See `Tail`."""
@@ -648,12 +752,26 @@ class PostgresTail:
         if not rows:
             return []
         lines = [line for (line,) in rows]
-        records = await self._disk.run(_decoded, self._place, lines, self._seq + 1)
+        records = await self._disk.run(_decoded, self._place, self._remedy, lines, self._seq + 1)
         self._seq = records[-1].seq
         return records
 
 
-def _decoded(place: str, lines: Sequence[str], first: int = 1) -> list[Record]:
+class Stored(NamedTuple):
+    """The rows of a journal, in order."""
+
+    records: Sequence[tuple[Any, ...]]
+    """Of each the seq and the line."""
+    snapshots: Sequence[tuple[Any, ...]]
+    """Of each the same, and the number of the file that it begins."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a snapshot is all that is left of the past."""
+        return bool(self.records and self.snapshots) and self.snapshots[0][0] < self.records[0][0]
+
+
+def _decoded(place: str, remedy: str, lines: Sequence[str], first: int = 1) -> list[Record]:
     """The records of lines, of which the first has this seq or is a snapshot.
 
     Raises:
@@ -663,24 +781,28 @@ def _decoded(place: str, lines: Sequence[str], first: int = 1) -> list[Record]:
     if fault is not None and fault.kind == "foreign":
         raise StoreOtherVersion(f"{place}: {fault.place}. Nothing was changed. {UPGRADE}")
     if fault is not None:
-        raise StoreDamaged(f"{place}: {fault.place}. Nothing was changed. {REMEDY}")
+        raise StoreDamaged(f"{place}: {fault.place}. Nothing was changed. {remedy}")
     return records
 
 
-def _as_files(records: Sequence[tuple[Any, ...]], snapshots: Sequence[tuple[Any, ...]]) -> Contents:
+def _as_files(stored: Stored) -> Contents:
     """What the files would hold: each but the first begins with its snapshot, and goes on to the next one."""
-    contents: list[list[str]] = [[]] if records else []
-    left = list(reversed(snapshots))
-    for seq, line in records:
-        contents[-1].append(line)
-        while left and left[-1][0] == seq:
+    contents: list[list[str]] = []
+    left = list(reversed(stored.snapshots))
+    for seq, line in stored.records:
+        while left and left[-1][0] < seq:
             contents.append([left.pop()[1]])
+        if not contents:
+            contents.append([])
+        contents[-1].append(line)
+    contents += [[snapshot[1]] for snapshot in reversed(left)]
     return ["".join(f"{line}\n" for line in lines).encode() for lines in contents]
 
 
-def _check(place: str, contents: Contents) -> None:
-    for content in contents:
-        _decoded(place, content.decode().split("\n")[:-1])
+def _count_same(stored: Sequence[tuple[Any, ...]], wanted: Sequence[tuple[Any, ...]]) -> int:
+    """How many rows at the beginning are in both."""
+    pairs = zip(stored, wanted, strict=False)
+    return next((number for number, (row, other) in enumerate(pairs) if row != other), min(len(stored), len(wanted)))
 
 
 def _behind(root: Path, rows: Sequence[tuple[Any, ...]]) -> list[ConversationId]:
