@@ -74,6 +74,16 @@ def _decisions(data: bytes, records: list[Record]) -> list[list[Record]]:
     return [[record for _, record in group] for _, group in itertools.groupby(numbered, key=lambda pair: pair[0])]
 
 
+def check_replay(name: ConversationId, facts: list[Record]) -> None:
+    """It can be shown after each of its records."""
+    state = new_conversation(name)
+    for record in facts:
+        state.apply(record)
+        json.dumps(inspecting._state(state, record, facts[-1].seq))
+        assert record.seq == state.next_seq - 1
+    assert [record.seq for record in facts] == list(range(1, len(facts) + 1))
+
+
 @each
 async def test_it_is_whole_and_can_be_replayed_to_any_record(history: Path, tmp_path: Path) -> None:
     name, _ = whole(history)
@@ -86,21 +96,21 @@ async def test_it_is_whole_and_can_be_replayed_to_any_record(history: Path, tmp_
         facts = plain(await folder.read(name))
     finally:
         disk.close()
-    state = new_conversation(ConversationId(name))
-    for record in facts:
-        state.apply(record)
-        stood = inspecting._state(state, record, facts[-1].seq)
-        json.dumps(stood)
-        assert record.seq == state.next_seq - 1
-    assert [record.seq for record in facts] == list(range(1, len(facts) + 1))
+    check_replay(name, facts)
 
 
-@pytest.mark.soak
-@each
+IN_A_DATABASE = [
+    path if path.name == "rotated" else pytest.param(path, marks=pytest.mark.soak, id=path.name) for path in HISTORIES
+]
+"""All of them in a sweep; the one of several files always."""
+
+
+@pytest.mark.parametrize("history", IN_A_DATABASE, ids=lambda path: path.name)
 async def test_a_database_holds_it_to_the_byte(history: Path, tmp_path: Path) -> None:
-    """Copied there, folded there, and copied back."""
-    name, _ = whole(history)
+    """Copied there it keeps all that is said of files above, and copied back it is the same."""
+    name, records = whole(history)
     shutil.copytree(history, tmp_path / "files" / name)
+    shutil.copytree(history, tmp_path / "worker" / name, ignore=shutil.ignore_patterns("journal*"))
     disk = Disk()
     try:
         with postgres.schema() as url:
@@ -110,8 +120,16 @@ async def test_a_database_holds_it_to_the_byte(history: Path, tmp_path: Path) ->
             async with opened as store:
                 assert await copy_one(files, store, name) == "copied"
                 assert await copy_one(files, store, name) == "same"
-                assert await store.read(name) == await files.read(name)
-                assert await store.read(name, NEWEST) == await files.read(name, NEWEST)
+                stored = await store.read(name)
+                assert stored == await files.read(name) == records
+                assert shown(name, stored) == (history / VIEW).read_text(encoding="utf-8")
+                assert sums(name, stored) == (history / STATS).read_text(encoding="utf-8")
+                newest = await store.read(name, NEWEST)
+                assert newest == await files.read(name, NEWEST)
+                assert fold(name, newest) == fold(name, records)
+                assert pending(fold(name, newest)) == pending(fold(name, records))
+                assert not (await verify(store, name)).faults
+                check_replay(name, plain(stored))
                 assert (await store.lengths())[name] == (await files.lengths())[name]
                 assert await copy_one(store, back, name) == "copied"
     finally:
