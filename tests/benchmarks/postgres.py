@@ -28,6 +28,7 @@ from tenex.core.ports import OnText, ignore_text
 from tenex.runtime.clock import SystemClock
 from tenex.store.disk import Disk
 from tenex.store.opening import open_conversations
+from tenex.store.postgres import leases
 from tests.fakes import postgres
 from tests.store.kit import decisions_of
 
@@ -44,6 +45,9 @@ ROUNDS: Final = 2
 """Each is measured so many times, in turns; the best counts, since others use the machine too."""
 APPENDS: Final = 300
 PATIENCE: Final = 300.0
+LONG: Final = PATIENCE
+"""Seconds of a lease where turns are counted: more daemons than processors would lose usual ones, and then wait for
+conversations that another one goes on with."""
 DEATH: Final = 120.0
 """Seconds within which a dead daemon has been replaced: several times as long as it takes, for a busy machine."""
 
@@ -86,9 +90,9 @@ class Worker:
         self._process = process
 
     @classmethod
-    async def start(cls, place: Path, url: str, *, holds: bool = False) -> Self:
+    async def start(cls, place: Path, url: str, *, holds: bool = False, lease: float = leases.LEASE) -> Self:
         data = Path(tempfile.mkdtemp(dir=place))
-        words = [str(data), url, str(place / "keys"), "holds" if holds else ""]
+        words = [str(data), url, str(place / "keys"), "holds" if holds else "", str(lease)]
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.benchmarks.postgres", *words),
             stdin=asyncio.subprocess.PIPE,
@@ -186,7 +190,7 @@ class Server:
 
 async def _together(place: Path, url: str, daemons: int) -> tuple[float, float]:
     """Turns in a second of so many daemons together, and ms of a processor for each turn in them."""
-    workers = [await Worker.start(place, url) for _ in range(daemons)]
+    workers = [await Worker.start(place, url, lease=LONG) for _ in range(daemons)]
     try:
         began = time.perf_counter()
         figures = await asyncio.gather(*(worker.round(*CROWD) for worker in workers))
@@ -241,4 +245,5 @@ if __name__ == "__main__":
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
     arguments: list[Any] = sys.argv[1:]
+    leases.LEASE = float(arguments[4])  # type: ignore[misc]
     asyncio.run(_worker(Path(arguments[0]), arguments[1], Path(arguments[2]), holds=arguments[3] == "holds"))
