@@ -227,7 +227,7 @@ async def _claim(folder: Conversations, settings: Settings) -> None:
         return
     from tenex.nostr.keys import KeyRing
 
-    project = KeyRing(resolve_paths(settings).keys).read(PROJECT).public
+    project = KeyRing(*resolve_paths(settings).key_folders).read(PROJECT).public
     await cast("SharedConversations", folder).claim(project)
 
 
