@@ -69,10 +69,11 @@ def shell_start_tool(programs: Programs, commands: BackgroundCommands, checkpoin
             return await run_uncancellable(lambda: _changes(checkpoints, before, context))
 
         command = commands.start(context, line, work, changes)
-        has_ended = await command.wait_for_end(FIRST_LOOK)
+        await command.wait_for_end(FIRST_LOOK)
         if command.refusal:
             raise Refusal(command.refusal)
-        if has_ended:
+        if not command.is_running:
+            await command.wait_for_end(ENDS_WITHIN)
             return replace(_result(commands, command, context, 0), has_outside_effect=True)
         content = f"{_situation(command)} Read on with `shell_read`, end it with `shell_stop`.\n{_output(command, 0)}"
         return ToolResult(ok=True, content=content, has_outside_effect=True, background=commands.of_run(context))
