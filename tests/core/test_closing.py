@@ -317,6 +317,7 @@ def test_the_last_word_leaves_out_programs_in_arguments() -> None:
         ("verified", "verified"),
         ("Verified it with\n-1 and 2.5", "Verified it with -1 and 2.5"),
         ("**Verified:** it starts", "it starts"),
+        ("All was verified: it starts", "All was verified: it starts"),
     ],
 )
 def test_the_last_word_says_a_verifiers_list_within_its_line(words: str, shown: str) -> None:

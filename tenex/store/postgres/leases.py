@@ -415,9 +415,8 @@ class Leases:
             return {row[0] for row in await cursor.fetchall()}
 
         try:
-            kept = await self._database.run(
-                renew, self.seconds / PER_LEASE / 2, is_urgent=True
-            )  # and as long to get a connection
+            # the connection may take as long again
+            kept = await self._database.run(renew, self.seconds / PER_LEASE / 2, is_urgent=True)
         except Unavailable as fault:
             log.warning("lease.not_renewed", leases=len(leases), reason=str(fault))
             return False

@@ -43,9 +43,9 @@ _SCRIPT: Final = re.compile(
 )
 """A program in an argument, as of `python -c`: no one reads it on a phone, and the verifier says what it showed."""
 
-_ITEM: Final = re.compile(r"[.;,]?[ \t]*\n\s*(?:[-*+•]|\d{1,3}[.)])[ \t]+")
+_ITEM: Final = re.compile(r"[.;,]?\n(?:[-*+•]|\d{1,3}[.)])[ \t]+")
 
-_VERDICT: Final = re.compile(r"(\*\*|__|)verified\s*(?:\1\s*[:.–—\n]+|[:.–—\n]+\s*\1)\s*", re.IGNORECASE)
+_VERDICT: Final = re.compile(r"\A(\*\*|__|)verified\s*(?:\1\s*[:.–—\n]+|[:.–—\n]+\s*\1)\s*", re.IGNORECASE)
 """How verifiers like to begin, which is said already."""
 
 
@@ -212,5 +212,6 @@ def _taken(state: State) -> str:
 def _line(text: str) -> str:
     """An agent's words within a sentence: the name of the verdict only once, and a list as its items."""
     words = _VERDICT.sub("", text[:LONGEST].strip())
-    listed = _ITEM.sub("; ", f"\n{words}").replace(":; ", ": ").lstrip("; \n")
+    lines = "".join(f"\n{line.strip()}" for line in words.splitlines() if line.strip())
+    listed = _ITEM.sub("; ", lines).replace(":; ", ": ").lstrip("; \n")
     return in_a_line(listed or text, WORDS).rstrip(" .")
