@@ -34,6 +34,7 @@ from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
 from tenex.store.journal_reader import JOURNAL, VIEW
+from tenex.store.postgres.conversations import PostgresConversations
 from tenex.store.repository import NEWEST, ConversationFolder
 from tenex.store.salvage import MessageRecord, Salvaged
 from tenex.store.verify import contradictions, verify
@@ -42,6 +43,7 @@ from tenex.store.view_json import render
 from tenex.store.view_reader import read_view
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import phases_of
+from tests.fakes import postgres
 from tests.fakes.faultrelay import FaultRelay, Peer
 from tests.fakes.scenario import ID, Scenario, diligent, longest_way, policy
 from tests.histories.record import ROOT, whole
@@ -742,22 +744,45 @@ async def test_a_damaged_import_stays_an_import(home: Home, harm: str, proof: st
     assert (bool(state.identity.imported), phases_of(state).waivers) == (True, ())
 
 
-async def test_a_rebuild_from_relays_takes_the_messages_of_the_thread_and_not_those_that_mention_it(
-    tmp_path: Path, relay: str
-) -> None:
+@pytest.fixture(params=["files", "database"])
+async def either(request: pytest.FixtureRequest, tmp_path: Path, relay: str) -> AsyncIterator[Home]:
+    """A data folder that holds no conversation, with its store in files and in a database."""
     home = Home(tmp_path / "data", relay)
-    root, first = thread(home, relay, 1)
-    other, *_ = thread(home, relay, text="another thread")
+    if request.param == "files":
+        yield home
+        return
+    with postgres.schema() as url:
+        async with PostgresConversations.connected(url, home.root, home.disk, StillClock(), worker="one") as store:
+            home.recovery = replace(home.recovery, folder=store)
+            yield home
+
+
+async def test_a_rebuild_from_relays_takes_the_messages_of_the_thread_and_not_those_that_mention_it(
+    either: Home, relay: str
+) -> None:
+    """Also where the whole store is lost; a second one changes nothing, but by force, which keeps what was there."""
+    root, first = thread(either, relay, 1)
+    other, *_ = thread(either, relay, text="another thread")
     mentions = [["e", other["id"], relay, "root"], ["e", root["id"], relay, "mention"]]
-    elsewhere = person.note(home.ring.get("owner"), "as we said there", *mentions, at=BEGAN + 3)
+    elsewhere = person.note(either.ring.get("owner"), "as we said there", *mentions, at=BEGAN + 3)
     await person.publish(relay, root, first, other, elsewhere)
-    made = await home.recovery.rebuild(ConversationId(root["id"]), "relay")
-    state = fold(made.id, await home.folder.read(made.id))
+    store = either.recovery.folder
+    made = await either.recovery.rebuild(ConversationId(root["id"]), "relay")
+    state = fold(made.id, await store.read(made.id))
     assert [one.signal.message.text for one in state.work.undecided if isinstance(one.signal, MessageReceived)] == [
         "begin",
         "and 1",
     ]
     assert not state.identity.imported, "relays have the signatures of those who wrote"
+    assert (store.path(made.id) / VIEW).read_bytes() == render(state).encode()
+    before = await store.contents(made.id)
+    with pytest.raises(UsageError, match="is whole"):
+        await either.recovery.rebuild(made.id, "relay")
+    again = await either.recovery.rebuild(made.id, "relay", force=True)
+    assert again.messages == 2
+    assert again.aside
+    assert [(again.aside / JOURNAL).read_bytes()] == before
+    assert fold(made.id, await store.read(made.id)).work.undecided == state.work.undecided
 
 
 @pytest.mark.parametrize("is_indexed", [False, True], ids=["by its journal", "by the index alone"])
