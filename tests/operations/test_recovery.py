@@ -760,7 +760,7 @@ async def either(request: pytest.FixtureRequest, tmp_path: Path, relay: str) -> 
 async def test_a_rebuild_from_relays_takes_the_messages_of_the_thread_and_not_those_that_mention_it(
     either: Home, relay: str
 ) -> None:
-    """Also where the whole store is lost; a second one changes nothing, but by force, which keeps what was there."""
+    """Where the whole store is lost; a second rebuild is refused, unless forced, and then the first is kept beside."""
     root, first = thread(either, relay, 1)
     other, *_ = thread(either, relay, text="another thread")
     mentions = [["e", other["id"], relay, "root"], ["e", root["id"], relay, "mention"]]
