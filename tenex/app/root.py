@@ -72,6 +72,7 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 from tenex.store.view import Views
 from tenex.tools.sandbox import probe_bubblewrap
+from tenex.tools.umask import make_folders, process_umask
 from tenex.tools.workspace import Workspace
 
 from .agent_calls import Asker
@@ -106,6 +107,7 @@ async def open_application(
     lines_dropped: Callable[[], int] = int,
     shown: Shown = iter,
     wrap_model: Callable[[Model], Model] = lambda model: model,
+    umask: int | None = None,
 ) -> AsyncIterator["Application"]:
     """Put a daemon together; on leaving, every file is closed and the folder's lock is released.
 
@@ -117,13 +119,14 @@ async def open_application(
         lines_dropped: how many lines of the log were dropped.
         shown: shows how far the reading of journals is, where the index has to be rebuilt.
         wrap_model: wraps the model that is asked, to record or replace what it answers.
+        umask: of what is made in the workspace; this process's unless given.
 
     Raises:
         ConfigurationError: with all faults of settings, prompts, agents, models and keys.
         StoreLocked: another daemon holds the folder.
     """
     async with AsyncExitStack() as stack:
-        app = Application(settings, stack, model, wrap_model)
+        app = Application(settings, stack, model, wrap_model, process_umask() if umask is None else umask)
         app._make_folders()
         await app._open_store(lines_dropped)
         await app._configure(pace)
@@ -144,11 +147,13 @@ class Application:
         stack: AsyncExitStack,
         model: Model | None,
         wrap_model: Callable[[Model], Model],
+        umask: int,
     ) -> None:
         self.settings = settings
         self.stack = stack
         self.model = model
         self.wrap_model = wrap_model
+        self.umask = umask
         self.clock, self.spawn = SystemClock(), TaskFactory()
         self.places = resolve_paths(settings)
         self.ring = KeyRing(*self.places.key_folders)
@@ -218,6 +223,8 @@ class Application:
             raise ConfigurationError(faults)
         for path in (self.places.conversations, self.places.workspace, self.places.keys):
             try:
+                if path == self.places.workspace and not path.is_relative_to(self.places.data):
+                    make_folders(path, self.umask)  # a person's project, not ours
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:
                 faults.append(f"{path}: cannot be made ({error.strerror}); choose a data folder you own with --data")
@@ -259,8 +266,8 @@ class Application:
         """Build what a reload replaces: users, agents, tools, prompts, models."""
         self.watch_stream = WatchStream(self.clock)
         has_sandbox = await asyncio.to_thread(probe_bubblewrap)
-        workspace = Workspace(self.places.workspace)
-        self.mcp = McpServers(Launcher(workspace.root, self.places.data.resolve(), has_sandbox))
+        workspace = Workspace(self.places.workspace, umask=self.umask)
+        self.mcp = McpServers(Launcher(workspace.root, self.places.data.resolve(), has_sandbox, self.umask))
         self.stack.push_async_callback(self.mcp.close)
         self.mcp.apply(await asyncio.to_thread(read_mcp, self.settings))
         self.mcp_tools = McpTools(

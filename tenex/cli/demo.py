@@ -136,7 +136,7 @@ def _workspace(given: Globals, folder: Path) -> dict[str, Any]:
         )
     if (folder / "keys" / "project.nsec").exists():
         raise UsageError(f"{folder} holds keys of tenex, which agents could read. Name another with --workspace.")
-    make_folder(folder)
+    make_folder(folder, 0o777)  # less the umask: it is a person's project, not ours
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass

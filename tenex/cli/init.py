@@ -253,8 +253,11 @@ def prepare(
     slugs = keyed_agents(load_agents(settings))
 
     here = resolve_paths(settings)
-    folders = (data, here.conversations, here.workspace, here.keys, here.agents)
-    created = [str(folder) for folder in folders if make_folder(folder)]
+    created = [str(folder) for folder in (data, here.conversations) if make_folder(folder)]
+    # less the umask where it is a person's project, and not a part of the data folder
+    mode = 0o700 if here.workspace.is_relative_to(here.data) else 0o777
+    created += [str(here.workspace)] if make_folder(here.workspace, mode) else []
+    created += [str(folder) for folder in (here.keys, here.agents) if make_folder(folder)]
     ring = KeyRing(*here.key_folders)
     before = ring.names()
     makes_owner = new_owner or (file is None and owner is None)

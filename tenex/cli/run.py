@@ -48,7 +48,7 @@ CLOSING: Final = 10.0
 DEFERRED: Final = (signal.SIGHUP, signal.SIGTERM)
 """Blocked until the loop handles them: SIGHUP would kill the process, and process 1 of a container ignore SIGTERM."""
 PRIVATE: Final = 0o077
-"""The umask: no other user may read what we or a library create."""
+"""The umask: no other user may read what we or a library create. In the workspace that of the start holds."""
 
 
 def run(
@@ -75,17 +75,19 @@ def serve(settings: "Settings", *, model: "Model | None" = None) -> bool:
     """
     from tenex.telemetry import configure
 
-    os.umask(PRIVATE)
+    umask = os.umask(PRIVATE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # it would hold the keys
     faulthandler.enable()  # a watchdog kills a blocked loop by SIGABRT: then the log shows where it was
     telemetry = configure(settings.log.level, settings.log.format)
     try:
-        return asyncio.run(_serve(settings, model, lambda: telemetry.dropped))
+        return asyncio.run(_serve(settings, model, lambda: telemetry.dropped, umask))
     finally:
         telemetry.close()
 
 
-async def _serve(settings: "Settings", model: "Model | None", lines_dropped: Callable[[], int]) -> bool:
+async def _serve(
+    settings: "Settings", model: "Model | None", lines_dropped: Callable[[], int], umask: int | None = None
+) -> bool:
     from tenex.app import open_application
     from tenex.operations.status import service_status
     from tenex.service.notify import Notifier
@@ -95,7 +97,10 @@ async def _serve(settings: "Settings", model: "Model | None", lines_dropped: Cal
     signals.listen()
     background: list[asyncio.Task[None]] = []
     try:
-        async with open_application(settings, model=model, lines_dropped=lines_dropped, shown=output.progress) as app:
+        opening = open_application(
+            settings, model=model, lines_dropped=lines_dropped, shown=output.progress, umask=umask
+        )
+        async with opening as app:
             signals.app = app
 
             def line() -> str:

@@ -33,6 +33,8 @@ class Launcher:
     data: Path
     """The data folder, which no server sees."""
     has_sandbox: bool
+    umask: int = -1
+    """Of the files that servers make; this process's unless given."""
 
     def __call__(self, config: ServerConfig) -> Program:
         """What is started.
@@ -46,7 +48,12 @@ class Launcher:
         if not config.cwd:
             folder.mkdir(mode=0o700, exist_ok=True)
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
-        return Program(command=(str(program), *config.args), environment={**inherited, **config.env}, folder=folder)
+        return Program(
+            command=(str(program), *config.args),
+            environment={**inherited, **config.env},
+            folder=folder,
+            umask=self.umask,
+        )
 
     def why_not(self, config: ServerConfig) -> str:
         """Why a server cannot be started, as far as that shows before; "" for nothing."""
@@ -136,7 +143,7 @@ class Launcher:
             folders=places,
             protected=[self.root / os.fsdecode(path) for path in before.protected()],
         )
-        return Program(command=tuple(line), environment=environment, folder=self.root)
+        return Program(command=tuple(line), environment=environment, folder=self.root, umask=self.umask)
 
     def _configured(self, config: ServerConfig) -> Iterator[Path]:
         for index, name in enumerate(config.folders):

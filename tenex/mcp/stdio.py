@@ -38,6 +38,8 @@ class Program:
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
     folder: Path
+    umask: int = -1
+    """Of the files it makes; this process's unless given."""
 
 
 class ErrorOutput:
@@ -87,6 +89,7 @@ async def stdio_transport(
         start_new_session=True,
         env=dict(program.environment),
         cwd=program.folder,
+        umask=program.umask,
     )
     pipes = _Pipes(process, errors, rate, on_end)
     try:

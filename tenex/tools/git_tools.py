@@ -159,7 +159,14 @@ async def run_git(
     elsewhere = await asyncio.to_thread(folders_elsewhere, workspace.root)
     variables = {**_environment(), **more}
     line = sandbox.wrapped(workspace.root, command, variables, folders=elsewhere, can_write=can_write)
-    outcome = await process.run(line, cwd=workspace.root, environment={}, deadline=DEADLINE, most_output=MOST_OUTPUT)
+    outcome = await process.run(
+        line,
+        cwd=workspace.root,
+        environment={},
+        deadline=DEADLINE,
+        most_output=MOST_OUTPUT,
+        umask=workspace.umask,
+    )
     if outcome.status is None:
         raise Refusal(f"git took longer than {DEADLINE:g} s; name a `path` to make it less.")
     if outcome.status != 0:

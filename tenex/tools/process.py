@@ -167,6 +167,7 @@ async def run(
     most_output: int,
     limits: ProcessLimits = ProcessLimits(),
     reserve: DiskReserve | None = None,
+    umask: int = -1,
     on_output: Callable[[bytes], None] = drop,
 ) -> Outcome:
     """Run a program to its end, or to the deadline.
@@ -182,6 +183,7 @@ async def run(
         most_output: bytes kept of what it prints; the rest is read and dropped, so that it never blocks.
         limits: what each of its processes may have.
         reserve: what has to stay free on disk while it runs; nothing unless given.
+        umask: of the files it makes; this process's unless given.
         on_output: receives all that it prints, as it comes.
     """
     reading, writing = os.pipe()
@@ -204,6 +206,7 @@ async def run(
                 cwd=cwd,
                 env=dict(environment),
                 start_new_session=True,
+                umask=umask,
             )
         finally:
             os.close(writing)

@@ -126,7 +126,12 @@ def check_tool(
                 inside = {**sandbox.clean_environment(sandbox.HOME), **project.variables()}
                 command = sandbox.wrapped(workspace.root, command, inside, folders=project.mounts())
             return await process.run(
-                command, cwd=workspace.root, environment=environment, deadline=seconds, most_output=MOST_OUTPUT
+                command,
+                cwd=workspace.root,
+                environment=environment,
+                deadline=seconds,
+                most_output=MOST_OUTPUT,
+                umask=workspace.umask,
             )
 
     async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:

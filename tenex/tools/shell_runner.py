@@ -207,6 +207,7 @@ class Programs:
                     most_output=most_output,
                     limits=LIMITS,
                     reserve=self.rules.reserve,
+                    umask=self.workspace.umask,
                     on_output=on_output,
                 )
             finally:

@@ -21,6 +21,7 @@ from typing import Final, TypeVar
 from .git_config import read_by_git, repositories_around
 from .tool import Refusal
 from .turn_queue import TurnQueue
+from .umask import NEW_FILE, NEW_FOLDER, give_rights, process_umask
 
 LONGEST_PATH: Final = 1_000
 """Characters: deep enough for any project, and it bounds the folders one call can make."""
@@ -91,10 +92,12 @@ def is_bare_repository(folder: Path, also: str = "") -> bool:
 class Workspace:
     """A folder that paths of a model cannot leave. All methods block; call them off the loop."""
 
-    def __init__(self, root: Path) -> None:
-        """Take a folder that the settings' check has passed."""
+    def __init__(self, root: Path, *, umask: int | None = None) -> None:
+        """Take a folder that the settings' check has passed; the umask is the process's unless given."""
         self._given = root.absolute()
         self.root: Final = root.resolve()
+        self.umask: Final = process_umask() if umask is None else umask
+        """For all that is made in it, also by the programs that run in it."""
         self.turn: Final = TurnQueue()
         """Held by a call that changes or runs, for as long as it does; the methods here do not ask for it."""
         prefixes = {Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)}
@@ -199,7 +202,8 @@ class Workspace:
         """Change a file as a whole: `make` gets its content, or None where there is no file, and gives the new one.
 
         The file is replaced by rename, keeps its permissions, and is durable on return. Updates wait for one
-        another. `make` may refuse by raising; then nothing has changed. Missing folders are made.
+        another. `make` may refuse by raising; then nothing has changed. Missing folders are made. What is new has the
+        rights that `umask` leaves.
 
         Raises:
             Refusal: as `read`, or the disk does not take it; the file is as it was.
@@ -212,7 +216,7 @@ class Workspace:
             if content != current:
                 with self._folder(real, create=True) as folder:
                     assert folder is not None
-                    _replace(folder, real.name, content)
+                    _replace(folder, real.name, content, self.umask)
             return content
 
     def move(self, real: Path, target: Path) -> None:
@@ -348,11 +352,16 @@ class Workspace:
         """The open folder a path lies in; None if it is missing and not to be made."""
 
         def enter(name: str, inside: int) -> int | None:
+            is_new = False
             with suppress(FileNotFoundError):
                 if create:
                     with suppress(FileExistsError):
-                        os.mkdir(name, dir_fd=inside)
-                return os.open(name, FOLDER, dir_fd=inside)
+                        os.mkdir(name, NEW_FOLDER, dir_fd=inside)
+                        is_new = True
+                opened = os.open(name, FOLDER, dir_fd=inside)
+                if is_new:
+                    give_rights(opened, inside, NEW_FOLDER, self.umask)
+                return opened
             return None
 
         with open_below(self.root, real.relative_to(self.root).parts[:-1], enter) as opened:
@@ -436,9 +445,12 @@ def _about(folder: int | None, name: str | bytes) -> os.stat_result | None:
     return None
 
 
-def _replace(folder: int, name: str, content: bytes) -> None:
-    with replacing(name, folder) as beside, os.fdopen(os.open(beside, NEW, 0o666, dir_fd=folder), "wb") as file:
-        if (old := _about(folder, name)) is not None:
+def _replace(folder: int, name: str, content: bytes, umask: int) -> None:
+    old = _about(folder, name)
+    with replacing(name, folder) as beside, os.fdopen(os.open(beside, NEW, NEW_FILE, dir_fd=folder), "wb") as file:
+        if old is None:
+            give_rights(file.fileno(), folder, NEW_FILE, umask)
+        else:
             with suppress(OSError):  # only root may give a file away, and others only to a group of theirs
                 os.fchown(file.fileno(), old.st_uid, old.st_gid)
             os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode) & 0o777)  # never setuid: the content is a model's

@@ -169,3 +169,13 @@ def test_the_relay_of_the_next_steps_is_the_one_of_the_settings(
     tenex("relay")
     tenex("relay --port 9001")
     assert listening == [port or 7447, 9001]
+
+
+def test_a_missing_workspace_elsewhere_is_made_as_mkdir_makes_it(tenex: Tenex, tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        tenex(f"init --dir {tmp_path / 'data'} --workspace {tmp_path / 'project'}")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "project").stat().st_mode) == 0o755
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700

@@ -85,7 +85,8 @@ def test_it_agrees_with_the_program() -> None:
     permanent = {error.exit_code for error in (UsageError, ConfigurationError, StoreError)}
     assert {int(code) for code in unit["RestartPreventExitStatus"][0].split()} == permanent
     assert unit["KillMode"] == ["mixed"], "programs under way are not to get the daemon's signal"
-    assert unit["UMask"] == ["0077"]
+    assert unit["UMask"] == ["0022"], "the workspace has it; what the daemon keeps is private whatever it is"
+    assert directives(RELAY)["UMask"] == ["0077"]
     assert all(unit[name] == ["tenex"] for name in ("User", "Group", "StateDirectory"))
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from tenex.core.errors import ConfigurationError
 
 
-def make_folder(folder: Path) -> bool:
-    """Make a folder that only its owner may enter; returns whether it was missing.
+def make_folder(folder: Path, mode: int = 0o700) -> bool:
+    """Make a folder that only its owner may enter, unless `mode` is given; returns whether it was missing.
 
     Raises:
         ConfigurationError: it cannot be made.
@@ -18,7 +18,7 @@ def make_folder(folder: Path) -> bool:
     if folder.is_dir():
         return False
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=mode, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError([f"{folder}: cannot be made ({error.strerror}). Choose a folder you own"]) from error
     return True
