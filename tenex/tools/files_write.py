@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
+from pathlib import Path
 from typing import Any, Final
 
 from tenex.core.config import Replay
@@ -18,7 +19,7 @@ from tenex.core.ports import ExecutionContext, ToolResult
 
 from .dependencies import ToolTable
 from .files_read import LARGEST_FILE, as_text, lines_of, numbered, shortened
-from .tool import Refusal, Tool, array, blocking_body, boolean, object_schema, string
+from .tool import Refusal, Tool, array, blocking_body, boolean, object_schema, string, with_remarks
 from .workspace import Workspace, digest
 from .write_policy import check_chores
 
@@ -66,9 +67,24 @@ def _as_bytes(content: str, path: str) -> bytes:
     return encoded
 
 
-def _changed(path: str, content: bytes, sentence: str) -> ToolResult:
+def _changed(names: tuple[str, ...], content: bytes, sentence: str) -> ToolResult:
+    """The result of a call that has changed a file with these names."""
     # the writer has seen it: with `read` it may go on, and notices if another agent changes the file in between
-    return ToolResult(ok=True, content=sentence, read={path: digest(content)}, touched=(path,))
+    read = dict.fromkeys(names, digest(content))
+    more = [f"The same file (a hard link): {', '.join(names[1:])}."] if names[1:] else []
+    return ToolResult(ok=True, content=with_remarks(sentence, more), read=read, touched=names)
+
+
+def _names_to_change(workspace: Workspace, real: Path, context: ExecutionContext) -> tuple[str, ...]:
+    """The names of a file that a call may change, its own first.
+
+    Raises:
+        Refusal: the phase leaves one of them alone.
+    """
+    names = workspace.names_of(real)
+    for name in names:
+        check_chores(name, context)
+    return names
 
 
 def write_file_tool(workspace: Workspace) -> Tool:
@@ -77,7 +93,7 @@ def write_file_tool(workspace: Workspace) -> Tool:
     def write(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         real = workspace.resolve(arguments["path"])
         shown = workspace.relative(real)
-        check_chores(shown, context)
+        names = _names_to_change(workspace, real, context)
         wanted = _as_bytes(arguments["content"], shown)
         was_there = False
 
@@ -91,7 +107,7 @@ def write_file_tool(workspace: Workspace) -> Tool:
             return wanted
 
         workspace.update(real, make, LARGEST_FILE)
-        return _changed(shown, wanted, f"{'Replaced' if was_there else 'Created'} {shown} ({len(wanted)} bytes).")
+        return _changed(names, wanted, f"{'Replaced' if was_there else 'Created'} {shown} ({len(wanted)} bytes).")
 
     return Tool(
         name="write_file",
@@ -211,7 +227,7 @@ def edit_file_tool(workspace: Workspace) -> Tool:
     def edit(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         real = workspace.resolve(arguments["path"])
         shown = workspace.relative(real)
-        check_chores(shown, context)
+        names = _names_to_change(workspace, real, context)
         edited = _Text("")
 
         def make(current: bytes | None) -> bytes:
@@ -225,7 +241,7 @@ def edit_file_tool(workspace: Workspace) -> Tool:
         content = workspace.update(real, make, LARGEST_FILE)
         count = len(edited.places)
         now = f"Changed {shown} in {count} place{'s' if count > 1 else ''}. It is now:\n{_around(edited)}"
-        return _changed(shown, content, now if edited.text else f"Changed {shown}: it is empty now.")
+        return _changed(names, content, now if edited.text else f"Changed {shown}: it is empty now.")
 
     passage = object_schema(
         {"old": string("The passage, letter for letter.", min_length=1), "new": string()},

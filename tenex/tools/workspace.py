@@ -201,12 +201,15 @@ class Workspace:
     def update(self, real: Path, make: Callable[[bytes | None], bytes], most: int) -> bytes:
         """Change a file as a whole: `make` gets its content, or None where there is no file, and gives the new one.
 
-        The file is replaced by rename, keeps its permissions, and is durable on return. Updates wait for one
+        The file is replaced by rename, keeps its permissions, and is durable on return. One with further names (hard
+        links) in the workspace is written in place, so that all have the new content; should the machine stop in
+        between, what it held is beside it, in a file whose name begins with `HALF_WRITTEN`. Updates wait for one
         another. `make` may refuse by raising; then nothing has changed. Missing folders are made. What is new has the
         rights that `umask` leaves.
 
         Raises:
-            Refusal: as `read`, or the disk does not take it; the file is as it was.
+            Refusal: as `read`, or the disk does not take it; the file is as it was, or the refusal names the copy of
+                what it held.
         """
         shown = self._file(real, to_change=True)
         with self._changing, _refusing(shown):
@@ -214,10 +217,46 @@ class Workspace:
                 current = _content(folder, real.name, shown, most) if folder is not None else None
             content = make(current)
             if content != current:
+                names = self.names_of(real)
                 with self._folder(real, create=True) as folder:
                     assert folder is not None
-                    _replace(folder, real.name, content, self.umask)
+                    if current is not None and len(names) > 1:
+                        _overwrite(folder, real.name, shown, current, content)
+                    else:
+                        _replace(folder, real.name, content, self.umask)
             return content
+
+    def names_of(self, real: Path) -> tuple[str, ...]:
+        """The paths of all names of a file (hard links), its own first.
+
+        It is the only one where another lies outside the workspace, in `.git`, or in what no tool may change: then an
+        update leaves that one alone.
+        """
+        shown = self.relative(real)
+        about = None
+        with suppress(OSError):
+            about = real.lstat()
+        if about is None or not stat.S_ISREG(about.st_mode) or about.st_nlink < 2:
+            return (shown,)
+
+        shut = [*self._ours, *read_by_git(self.root, {*repositories_around(self.root), *self._repositories()})]
+        others: list[str] = []
+        waiting = [self.root]
+        while waiting:
+            folder = waiting.pop()
+            with suppress(OSError), os.scandir(folder) as opened:
+                entries = list(opened)
+                is_shut = any(folder.is_relative_to(place) for place in shut)
+                if is_shut or makes_repository({entry.name for entry in entries}):
+                    continue
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting += [folder / entry.name] if entry.name.lower() != ".git" else []
+                    elif entry.inode() == about.st_ino:
+                        place = folder / entry.name
+                        if place not in (real, *shut) and place.samefile(real):
+                            others.append(self.relative(place))
+        return (shown, *sorted(others)) if len(others) + 1 == about.st_nlink else (shown,)
 
     def move(self, real: Path, target: Path) -> None:
         """Give a file or link another name, with the folders that needs; both are what `entry` gave.
@@ -443,6 +482,60 @@ def _about(folder: int | None, name: str | bytes) -> os.stat_result | None:
     with suppress(FileNotFoundError):
         return os.stat(name, dir_fd=folder, follow_symlinks=False) if folder is not None else None
     return None
+
+
+def _overwrite(folder: int, name: str, shown: str, current: bytes, content: bytes) -> None:
+    """Write into a file as it is open, so that each of its names has the new content.
+
+    A copy of what it holds is on disk before it is touched. After an error the file has its content back; where even
+    that fails, the copy stays.
+
+    Raises:
+        Refusal: the content could not be put back; it names the copy.
+    """
+    beside = f"{HALF_WRITTEN}{secrets.token_hex(8)}"
+    opened = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    is_needed = False
+    try:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise Refusal(f"{shown} is neither a file nor a folder (a device, pipe or socket); leave it alone.")
+        copy = os.open(beside, NEW, 0o600, dir_fd=folder)
+        try:
+            _write_whole(copy, current)
+        finally:
+            os.close(copy)
+        os.fsync(folder)
+        try:
+            _write_whole(opened, content)
+        except OSError as error:
+            try:
+                _write_whole(opened, current)
+            except OSError:
+                is_needed = True
+                copied = str(PurePosixPath(shown).with_name(beside))
+                raise Refusal(
+                    f"{shown} is damaged: the disk failed while it was written ({error.strerror}). What it held is in "
+                    f"{copied}; somebody has to copy that back."
+                ) from error
+            raise
+    finally:
+        os.close(opened)
+        if not is_needed:
+            with suppress(OSError):
+                os.unlink(beside, dir_fd=folder)
+
+
+def _write_whole(opened: int, content: bytes) -> None:
+    mode = os.fstat(opened).st_mode
+    if mode & (stat.S_ISUID | stat.S_ISGID):  # never setuid: the content is a model's
+        with suppress(PermissionError):  # another's file, from which the kernel takes it as we write
+            os.fchmod(opened, stat.S_IMODE(mode) & 0o777)
+    os.lseek(opened, 0, os.SEEK_SET)
+    left = memoryview(content)
+    while left:
+        left = left[os.write(opened, left) :]
+    os.ftruncate(opened, len(content))
+    os.fsync(opened)
 
 
 def _replace(folder: int, name: str, content: bytes, umask: int) -> None:
