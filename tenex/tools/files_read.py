@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
+from unicodedata import normalize
 
 import regex
 
@@ -94,11 +95,13 @@ def _files(workspace: Workspace, start: Path, pattern: str) -> _Found:
     left_out: list[str] = []
     walk = workspace.walk(start, ignored_below(workspace.root, start), left_out)
     visited = list(islice(walk, VISITED + 1))
-    forms = {pattern, pattern.replace("**/", "")}  # `**/` also matches no folder at all
+    wanted = normalize("NFC", pattern)  # `é` may be one character or two, there and in names
+    forms = {wanted, wanted.replace("**/", "")}  # `**/` also matches no folder at all
 
     def fits(path: str) -> bool:
-        name = PurePosixPath(path).name
-        return not pattern or any(fnmatchcase(path, form) or fnmatchcase(name, form) for form in forms)
+        whole = normalize("NFC", path)
+        name = PurePosixPath(whole).name
+        return not pattern or any(fnmatchcase(whole, form) or fnmatchcase(name, form) for form in forms)
 
     return _Found(sorted(filter(fits, visited[:VISITED])), len(visited), left_out)
 

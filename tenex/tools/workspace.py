@@ -6,6 +6,7 @@ folder from the root without following any link, so one that is slipped in betwe
 
 import errno
 import hashlib
+import json
 import os
 import re
 import secrets
@@ -161,8 +162,28 @@ class Workspace:
             if inside is None:
                 raise Refusal(f"{shown} lies outside the workspace; name a file relative to it, {self.root}.")
             pure = pure.relative_to(inside)
-        self._refuse_other_notations(pure.parts, shown)
-        return pure.parts
+        names = self._as_on_disk(pure.parts, shown)
+        self._refuse_other_notations(names, shown)
+        return names
+
+    def _as_on_disk(self, names: tuple[str, ...], shown: str) -> tuple[str, ...]:
+        """The names as their folders spell them: `é` may be one character or two, and nobody sees which.
+
+        Raises:
+            Refusal: there are several spellings, and none is that of the path.
+        """
+        place = self.root
+        spelled: list[str] = []
+        for name in names:
+            alike = [name]
+            if not os.path.lexists(place / name) and Path(os.path.realpath(place)).is_relative_to(self.root):
+                alike = _spellings(name, place)
+            if len(alike) > 1:
+                both = ", ".join(map(json.dumps, alike))
+                raise Refusal(f"{shown} could be any of {both}, which look the same; write it as one of these.")
+            spelled += alike or [name]
+            place = place / spelled[-1]
+        return tuple(spelled)
 
     def _refuse_other_notations(self, names: tuple[str, ...], shown: str) -> None:
         """Refuse what a shell, a browser or another system would take for something else, unless it is there."""
@@ -405,6 +426,15 @@ class Workspace:
 
         with open_below(self.root, real.relative_to(self.root).parts[:-1], enter) as opened:
             yield opened
+
+
+def _spellings(name: str, folder: Path) -> list[str]:
+    """The entries of a folder that Unicode takes for the same as a name, sorted."""
+    wanted = unicodedata.normalize("NFC", name)
+    entries: list[str] = []
+    with suppress(OSError):  # no folder, or not to be read
+        entries = os.listdir(folder)  # noqa: PTH208 - names are all that is asked
+    return sorted(entry for entry in entries if unicodedata.normalize("NFC", entry) == wanted)
 
 
 @contextmanager

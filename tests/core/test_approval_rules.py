@@ -153,6 +153,8 @@ def test_a_rule_counts_only_where_it_says(condition: dict[str, Any], other: dict
         ("refuse", {"path": "infra/*"}, {"path": "x/../infra/a.tf"}, True),
         ("refuse", {"path": "infra/*"}, {"source": "a", "target": "infra/b"}, True),
         ("refuse", {"path": "infra/*"}, {"path": "src/a"}, False),
+        ("refuse", {"path": "café/*"}, {"path": "cafe\u0301/a"}, True),
+        ("refuse", {"path": "cafe\u0301/*"}, {"path": "café/a"}, True),
         ("allow", {"path": "docs/*"}, {"path": "docs/a.md"}, True),
         ("allow", {"path": "docs/*"}, {"path": "docs/../src/a"}, False),
         ("allow", {"path": "docs/*"}, {"source": "docs/a", "target": "src/b"}, False),

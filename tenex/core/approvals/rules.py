@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Final
+from unicodedata import normalize
 
 from tenex.core.phases import Phase
 from tenex.core.programs import words_of
@@ -294,7 +295,12 @@ def _normal(path: str) -> str:
 
 
 def _fits_path(pattern: str, path: str) -> bool:
-    """Whether a path may be one of the pattern; of an absolute one the workspace's folder is not known here."""
+    """Whether a path may be one of the pattern; of an absolute one the workspace's folder is not known here.
+
+    Tools take `é` as one character or as two for the same name, so it is the same here.
+    """
+    pattern = normalize("NFC", pattern)
+    path = normalize("NFC", path)
     normal = _normal(path)
     parts = normal.strip("/").split("/")
     inner = ["/".join(parts[start:]) for start in range(len(parts))] if path.startswith("/") else []
