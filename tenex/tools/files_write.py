@@ -2,7 +2,8 @@
 
 A change is refused if it would overwrite or delete content the agent has not seen: another agent of the same turn, or a
 user with an editor, may have changed the file. Moving loses nothing and needs no reading, but never replaces a file. A
-link is moved or deleted itself, never its target.
+link is moved or deleted itself, never its target. A file with further names (hard links) in the workspace is written in
+place, so that all of them have the new text.
 """
 
 import re
@@ -19,6 +20,7 @@ from tenex.core.ports import ExecutionContext, ToolResult
 
 from .dependencies import ToolTable
 from .files_read import LARGEST_FILE, as_text, lines_of, numbered, shortened
+from .line_ends import as_models_write, passages, with_line_ends
 from .tool import Refusal, Tool, array, blocking_body, boolean, object_schema, string, with_remarks
 from .workspace import Workspace, digest
 from .write_policy import check_chores
@@ -119,17 +121,6 @@ def write_file_tool(workspace: Workspace) -> Tool:
     )
 
 
-def _has_only_crlf(whole: str) -> bool:
-    return whole.count("\r\n") == whole.count("\r") == whole.count("\n") > 0
-
-
-def _with_its_line_ends(whole: str, *texts: str) -> list[str]:
-    """Texts with the line ends of a file, if that has CRLF only and they have none; models write only LF."""
-    if any("\r" in text for text in texts) or not _has_only_crlf(whole):
-        return list(texts)
-    return [text.replace("\n", "\r\n") for text in texts]
-
-
 def _in_form_of(current: bytes | None, wanted: bytes) -> bytes:
     """The new content of a file in the form it has: its byte order mark, line ends and final line end.
 
@@ -144,9 +135,10 @@ def _in_form_of(current: bytes | None, wanted: bytes) -> bytes:
         return wanted
     if whole.endswith("\n") and not text.endswith("\n"):
         text += "\n"
-    (text,) = _with_its_line_ends(whole, text)
     if whole.startswith(_BOM) and not text.startswith(_BOM):
         text = _BOM + text
+    if "\r" not in text:  # else it says itself which line ends it has
+        text = with_line_ends(text, whole, 0, len(whole))
     return text.encode("utf-8")
 
 
@@ -158,17 +150,24 @@ class _Text:
     places: list[tuple[int, int]] = field(default_factory=list)
     """Where what is new begins and ends; characters."""
 
-    def replace(self, old: str, new: str) -> None:
-        """Replace every occurrence; the places that were changed before move with the text."""
-        starts = [match.start() for match in re.finditer(re.escape(old), self.text)]
-        growth = len(new) - len(old)
-        moved = [
-            (first + growth * (before := bisect_left(starts, first)), last + growth * before)
-            for first, last in self.places
-        ]
-        added = [(start + growth * before, start + growth * before + len(new)) for before, start in enumerate(starts)]
+    def replace(self, passages: Sequence[tuple[int, int]], texts: Sequence[str]) -> None:
+        """Replace passages, in order, by one text each; the places that were changed before move with the text."""
+        pieces: list[str] = []
+        added: list[tuple[int, int]] = []
+        shifts = [0]  # by how far a place moves that so many passages precede
+        position = 0
+        for (start, end), new in zip(passages, texts, strict=True):
+            pieces += [self.text[position:start], new]
+            position = end
+            added.append((start + shifts[-1], start + shifts[-1] + len(new)))
+            shifts.append(shifts[-1] + len(new) - (end - start))
+        pieces.append(self.text[position:])
+
+        starts = [start for start, _ in passages]
+        moves = [shifts[bisect_left(starts, first)] for first, _ in self.places]
+        moved = [(first + move, last + move) for (first, last), move in zip(self.places, moves, strict=True)]
         self.places = sorted([*moved, *added])
-        self.text = self.text.replace(old, new)
+        self.text = "".join(pieces)
 
 
 def _edited(whole: str, edits: Sequence[Mapping[str, Any]], shown: str) -> _Text:
@@ -180,8 +179,14 @@ def _edited(whole: str, edits: Sequence[Mapping[str, Any]], shown: str) -> _Text
     text = _Text(whole)
     for number, edit in enumerate(edits, 1):
         which = "" if len(edits) == 1 else f" of edit {number}"
-        old, new = _with_its_line_ends(whole, edit["old"], edit["new"])
-        times = text.text.count(old)
+        old = edit["old"]
+        new = edit["new"]
+        # a model that writes CR itself means these line ends, unless they are not there
+        is_literal = "\r" in old + new and old in text.text
+        if not is_literal:
+            old = as_models_write(old)
+            new = as_models_write(new)
+        times = text.text.count(old) if is_literal else sum(1 for _ in passages(text.text, old))
         fault = ""
         if old == new:
             fault = f"`old` and `new`{which} are the same."
@@ -191,7 +196,12 @@ def _edited(whole: str, edits: Sequence[Mapping[str, Any]], shown: str) -> _Text
             fault = f"it contains `old`{which} {times} times; give more of the lines around it, or set `all`."
         if fault:
             raise Refusal(f"{shown} was not changed: {fault}")
-        text.replace(old, new)
+        if is_literal:
+            spans = [match.span() for match in re.finditer(re.escape(old), text.text)]
+            text.replace(spans, [new] * times)
+        else:
+            spans = list(passages(text.text, old))
+            text.replace(spans, [with_line_ends(new, text.text, start, end) for start, end in spans])
     return text
 
 
