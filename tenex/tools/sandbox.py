@@ -28,6 +28,9 @@ HOME: Final = "/tmp/home"  # noqa: S108 - inside the sandbox, where /tmp is its 
 PROBE_DEADLINE: Final = 10.0
 """Seconds: starting it takes about 20 ms; a machine that needs longer cannot be used this way."""
 
+_INIT: Final = "/.init"
+"""Where the sandbox has the file of `sandbox_init`."""
+
 _FILES: Final = ("/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives")
 _NETWORK_FILES: Final = ("/etc/resolv.conf", "/etc/ssl", "/etc/ca-certificates", "/etc/pki")
 _KEY_FILES: Final = ("/proc/keys", "/proc/key-users")
@@ -80,6 +83,9 @@ def wrapped(
     files: Mapping[str, Path] | None = None,
     folders: Iterable[Path] = (),
     protected: Iterable[Path] = (),
+    scratch: Path | None = None,
+    mount: Sequence[str] = (),
+    witness: int = -1,
 ) -> list[str]:
     """The command that runs `command` in the sandbox.
 
@@ -94,6 +100,9 @@ def wrapped(
         files: further files it sees, read-only, by where it sees them.
         folders: further folders it sees, read-only, in their own places.
         protected: what is in the workspace and may not be written to all the same; no links.
+        scratch: the folder that it has as /tmp; an empty one that vanishes with it unless given.
+        mount: the options of the workspace in its place (`workspace_view`); the workspace itself unless given.
+        witness: the descriptor to which `sandbox_init` writes what it changes in the workspace; -1 for none.
 
     Raises:
         SandboxMissing: there is no bubblewrap.
@@ -101,7 +110,8 @@ def wrapped(
     bubblewrap = find_program("bwrap", root)
     if bubblewrap is None:
         raise SandboxMissing("Nothing can be run: the sandbox (bubblewrap) is gone. The operator has to fix that.")
-    line = [bubblewrap, "--die-with-parent", "--unshare-all", "--new-session", "--cap-drop", "ALL"]
+    line = [bubblewrap, "--die-with-parent", "--unshare-all", "--unshare-user", "--new-session", "--as-pid-1"]
+    line += ["--cap-drop", "ALL", *(["--disable-userns"] if _can_forbid_namespaces(bubblewrap) else [])]
     line += [*(["--share-net"] if network else []), *_variables(environment)]
     for folder in SYSTEM:
         if Path(folder).is_symlink():
@@ -110,23 +120,27 @@ def wrapped(
             line += ["--ro-bind-try", folder, folder]
     for file in (*_FILES, *(_NETWORK_FILES if network else ())):
         line += ["--ro-bind-try", file, file]
-    for place, file in (files or {}).items():
+    own_init = Path(__file__).with_name("sandbox_init.py")
+    for place, file in {**(files or {}), _INIT: own_init}.items():
         line += ["--ro-bind", str(file), place]
-    line += [*_machinery(bubblewrap), "--dir", HOME]
+    line += [*_machinery(bubblewrap, scratch), "--dir", HOME]
     mounts = {str(folder): "--ro-bind" for folder in folders}
     mounts[str(root)] = "--bind" if can_write else "--ro-bind"
     init, needed = _init_interpreter()
     mounts |= dict.fromkeys(needed, "--ro-bind")
     for prefix in (Path(sys.base_prefix), Path(sys.prefix)):
         mounts |= _our_python(prefix, root, can_write=can_write)
+    if scratch is not None:
+        for place in (HOME, *mounts):
+            _clear_place(scratch, place)
     # a folder within another comes after it, or it would not be seen
     for place, kind in sorted(mounts.items()):
-        line += [kind, place, place]
+        line += mount if mount and place == str(root) else [kind, place, place]
     if can_write:
         for path in protected:
             line += ["--ro-bind-try", str(path), str(path)]
     line += ["--remount-ro", "/", "--chdir", str(cwd or root), "--"]
-    return [*line, init, "-I", "-S", "-B", "-c", _init(), str(MOST_PROCESSES), *command]
+    return [*line, init, "-I", "-S", "-B", _INIT, str(MOST_PROCESSES), str(witness), str(root), *command]
 
 
 def _variables(environment: Mapping[str, str] | None) -> Iterator[str]:
@@ -137,15 +151,22 @@ def _variables(environment: Mapping[str, str] | None) -> Iterator[str]:
             yield from ("--setenv", name, value)
 
 
-@cache
-def _init() -> str:
-    return Path(__file__).with_name("sandbox_init.py").read_text("utf-8")
+def _clear_place(scratch: Path, place: str) -> None:
+    """Remove what a program has put where something is mounted next: bubblewrap would follow a link."""
+    if not Path(place).is_relative_to("/tmp"):  # noqa: S108 - in the sandbox
+        return
+    folder = scratch
+    for name in Path(place).parts[2:]:
+        folder = folder / name
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            folder.unlink()
 
 
-def _machinery(bubblewrap: str) -> list[str]:
+def _machinery(bubblewrap: str, scratch: Path | None) -> list[str]:
     """/proc, /dev and /tmp."""
     size = ["--size", str(LARGEST_SCRATCH)] if _can_size(bubblewrap) else []
-    line = ["--proc", "/proc", "--dev", "/dev", *size, "--tmpfs", "/dev/shm", *size, "--tmpfs", "/tmp"]  # noqa: S108
+    line = ["--proc", "/proc", "--dev", "/dev", *size, "--tmpfs", "/dev/shm"]  # noqa: S108
+    line += [*size, "--tmpfs", "/tmp"] if scratch is None else ["--bind", str(scratch), "/tmp"]  # noqa: S108
     if os.geteuid() == 0:  # root owns the machine's settings inside too, and an owner needs no privilege to write
         line += ["--ro-bind", "/proc/sys", "/proc/sys"]
     for file in _KEY_FILES:
@@ -193,6 +214,19 @@ def _can_size(bubblewrap: str) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return b"--size" in done.stdout + done.stderr
+
+
+@cache
+def _can_forbid_namespaces(bubblewrap: str) -> bool:
+    """Whether bubblewrap can forbid user namespaces in the sandbox (since 0.8), which a masked /proc prevents."""
+    options = ["--unshare-all", "--unshare-user", "--disable-userns", "--ro-bind", "/", "/", "--proc", "/proc"]
+    try:
+        done = subprocess.run(
+            [bubblewrap, *options, "/bin/true"], capture_output=True, timeout=PROBE_DEADLINE, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
 
 
 def probe_bubblewrap() -> bool:

@@ -79,9 +79,10 @@ print("no keys")
 @needs_bubblewrap
 async def test_a_command_neither_sees_nor_uses_keys_of_the_kernel(sandboxed: Bench, root: Path) -> None:
     """By its number another process of the user can link the user's keyring and read all that is in it."""
-    calls = next(iter(sandbox_init.SYSTEM_CALLS.get(os.uname().machine, {}).values()), None)
-    if calls is None:
+    known = next(iter(sandbox_init.SYSTEM_CALLS.get(os.uname().machine, {}).values()), None)
+    if known is None:
         pytest.skip("the numbers of these system calls are not known for this machine")
+    calls = [known[name] for name in ("add_key", "request_key", "keyctl")]
     system, user_keyring = ctypes.CDLL(None), ctypes.c_long(-4)
     key = system.syscall(calls[0], b"user", b"tenex-test", b"the secret", 10, user_keyring)
     if key < 0:
@@ -98,28 +99,85 @@ async def test_a_command_neither_sees_nor_uses_keys_of_the_kernel(sandboxed: Ben
     assert "_uid" not in result.content
 
 
-def passes(architecture: int, number: int) -> bool:
-    """Whether the filter lets a call pass, as the kernel reads it."""
-    lines = sandbox_init.key_filter(sandbox_init.SYSTEM_CALLS["x86_64"])
+def passes(architecture: int, number: int, argument: int = 0) -> bool:
+    """Whether the filter lets a call pass, as the kernel reads it; `argument` is the first one."""
+    lines = sandbox_init.refusing_filter(sandbox_init.SYSTEM_CALLS["x86_64"])
     at, value = 0, 0
     while True:
         operation, jump_true, jump_false, constant = lines[at]
         at += 1
         match operation:
             case sandbox_init.LOAD:
-                value = number if constant == sandbox_init.NUMBER else architecture
+                places = {sandbox_init.NUMBER: number, sandbox_init.ARCHITECTURE: architecture}
+                value = places.get(constant, argument)
             case sandbox_init.IF_EQUAL:
                 at += jump_true if value == constant else jump_false
             case sandbox_init.IF_AT_LEAST:
                 at += jump_true if value >= constant else jump_false
+            case sandbox_init.IF_ANY_BIT:
+                at += jump_true if value & constant else jump_false
             case _:
-                return constant == sandbox_init.SECCOMP_RET_ALLOW
+                return bool(constant == sandbox_init.SECCOMP_RET_ALLOW)
 
 
-def test_no_other_way_to_call_the_kernel_leads_to_its_keys() -> None:
+@pytest.mark.parametrize("architecture", sandbox_init.SYSTEM_CALLS["x86_64"])
+def test_no_other_way_to_call_the_kernel_leads_to_what_is_refused(architecture: int) -> None:
     """Programs of 32 bits and those with short pointers have numbers of their own."""
-    for architecture, calls in sandbox_init.SYSTEM_CALLS["x86_64"].items():
-        assert not any(passes(architecture, number) for number in calls)
-        assert all(passes(architecture, number) for number in (0, 1, 59, calls[0] - 1, calls[-1] + 1))
-        assert not passes(architecture, sandbox_init.X32 + calls[0])
+    known = sandbox_init.SYSTEM_CALLS["x86_64"][architecture]
+    refused = [known[name] for name in ("add_key", "request_key", "keyctl", "socketcall") if name in known]
+    assert not any(passes(architecture, number) for number in [*refused, 425, 426, 427, 435])
+    assert all(passes(architecture, number) for number in (0, 1, 59, min(refused) - 1, 424, 428, 434, 436))
+    assert not passes(architecture, sandbox_init.X32 + refused[0])
+    for name, wrong, right in (("unshare", 0x10000000, 0x20000), ("clone", 0x10000011, 0x11), ("socket", 40, 2)):
+        assert not passes(architecture, known[name], wrong)
+        assert passes(architecture, known[name], right)
     assert not passes(0xDEAD, 1)
+
+
+ESCAPES = """
+import ctypes, errno, os, socket, sys
+system = ctypes.CDLL(None, use_errno=True)
+tried = {
+    "unshare": lambda: system.unshare(0x10000000),
+    "clone": lambda: system.syscall(CLONE, 0x10000000 | 17, 0, 0, 0, 0),
+    "clone3": lambda: system.syscall(435, 0, 0),
+    "io_uring": lambda: system.syscall(425, 1, ctypes.create_string_buffer(200)),
+    "ptrace": lambda: system.ptrace(16, 1, 0, 0),
+    "seize": lambda: system.ptrace(0x4206, 1, 0, 0),
+}
+for name, call in tried.items():
+    assert call() == -1, name
+for name in ("mem", "maps", "environ", "fd/0", "cwd"):
+    try:
+        path = f"/proc/1/{name}"
+        os.readlink(path) if name in ("fd/0", "cwd") else open(path, "rb").read()
+    except OSError:
+        continue
+    raise SystemExit(f"{path} can be read")
+try:
+    socket.socket(40, socket.SOCK_STREAM)
+    raise SystemExit("a vsock socket")
+except OSError:
+    print("no way out")
+"""
+
+
+@needs_bubblewrap
+async def test_a_program_takes_no_user_namespace_and_does_not_trace_its_init(sandboxed: Bench, root: Path) -> None:
+    """Nor an io_uring, whose calls pass no filter, or a socket to the host of a virtual machine."""
+    known = next(iter(sandbox_init.SYSTEM_CALLS.get(os.uname().machine, {}).values()), None)
+    if known is None:
+        pytest.skip("the numbers of these system calls are not known for this machine")
+    put(root, {"escape.py": ESCAPES.replace("CLONE", str(known["clone"]))})
+    result = await sandboxed.run("python3 escape.py; kill -9 1; sh -c 'exit 3' & wait $!; echo $?; kill -TERM $$")
+    assert "no way out\n3" in result.content
+    assert result.exit_status == 128 + 15
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("is_forbidden", [True, False])
+async def test_the_filter_is_enough_where_bubblewrap_cannot_forbid_namespaces(
+    sandboxed: Bench, monkeypatch: pytest.MonkeyPatch, is_forbidden: bool
+) -> None:
+    monkeypatch.setattr(sandbox, "_can_forbid_namespaces", lambda _: is_forbidden)
+    assert "not permitted" in (await sandboxed.run("unshare --user true")).content
