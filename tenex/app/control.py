@@ -8,10 +8,12 @@ from typing import Any, Final
 from tenex.core.conversation import Conversation
 from tenex.core.errors import TenexError, UsageError
 from tenex.core.ids import ConversationId
+from tenex.core.port_values import UndoOutcome
 from tenex.core.projection import phase_of
 from tenex.core.records import Record
 from tenex.core.rollback.whole import RolledBack
 from tenex.core.signals import RollBack
+from tenex.core.undo import sentences
 from tenex.operations.lessons import edit_lesson, remove_lesson
 from tenex.operations.rollback import ForkResult, RollbackResult, RollbackService
 from tenex.operations.status import Reporter
@@ -111,12 +113,19 @@ def orders(
         return {}
 
     async def roll_back(asked: Mapping[str, Any]) -> dict[str, Any]:
-        """`rollback`: `id`, `to`, and if wanted `by`, `reason`, `files`."""
+        """`rollback`: `id`, `to`, and if wanted `by`, `reason`, `files`, `all_files`."""
         name, to = _which(asked, "to")
         by = str(asked.get("by") or OPERATOR)[:80]
         reason = str(asked.get("reason") or "")[:REASON_LENGTH]
         files = asked.get("files") is True
-        return rollback_json(await rollbacks.roll_back(name, to, by, reason, back, files=files, hold=back.hold))
+        all_files = asked.get("all_files") is True
+        done = await rollbacks.roll_back(name, to, by, reason, back, files=files, all_files=all_files, hold=back.hold)
+        return rollback_json(done)
+
+    async def rollback_files(asked: Mapping[str, Any]) -> dict[str, Any]:
+        """`rollback_files`: `id`, `to`, and if wanted `all_files`; lists what `rollback` would put back."""
+        name, to = _which(asked, "to")
+        return files_json(await rollbacks.files_of(name, to, all_files=asked.get("all_files") is True))
 
     async def fork(asked: Mapping[str, Any]) -> dict[str, Any]:
         """`fork`: `id`, `at`."""
@@ -138,6 +147,7 @@ def orders(
         "reload": reload_configuration,
         "stop": stop,
         "rollback": roll_back,
+        "rollback_files": rollback_files,
         "fork": fork,
         "watch": watch_stream.watch,
         "remove_lesson": forget,
@@ -163,10 +173,22 @@ def rollback_json(done: RollbackResult) -> dict[str, Any]:
         "status": record.state.cycle.status,
         "phase": phase_of(record.state),
         "cycle": record.state.cycle.number,
-        "files": None
-        if files is None
-        else {"changed": list(files.changed), "left": list(files.left), "why": dict(files.left)},
+        "files": None if files is None else files_json(files),
         "undo": record.seq - 1,
+    }
+
+
+def files_json(files: UndoOutcome) -> dict[str, Any]:
+    """The files that went back or would, and those that stay, with the sentences for users."""
+    moment = f"after {files.since}"
+    text = sentences.done(files, moment) if files.restored_tree else sentences.listed(files, moment)
+    return {
+        "changed": list(files.files),
+        "left": list(files.left),
+        "why": dict(files.left),
+        "unclear": list(files.unclear),
+        "isAsBefore": files.is_as_before,
+        "text": text,
     }
 
 

@@ -2,6 +2,14 @@
 
 A server that is not trusted is believed nothing: its tools run programs, a call is never repeated, and a person is
 asked. Of a trusted one the annotations count: what only reads may be used where reading may, and asks no one.
+
+A call of a program in the sandbox that may change files is made, by phase,
+
+    where changes are permitted: by the server, which writes to the workspace; what it wrote is seen (`tools.witness`)
+    else: by one of its own in the view of the turn (`mcp_views`)
+
+A server protects the repositories that were there when it was started. So it is started again before a call if there is
+one that it does not protect; one that comes during a call is renamed after it (`tools.workspace_scan`).
 """
 
 import asyncio
@@ -12,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from tenex.configuration.mcp_launch import SandboxedProgram
 from tenex.core.config import Replay
 from tenex.core.conversation import Conversation
 from tenex.core.messages import cut, is_too_deep
@@ -23,7 +32,16 @@ from tenex.core.rollback.whole import RolledBack
 from tenex.core.text import well_formed
 from tenex.core.tool_names import server_of
 from tenex.mcp.config import ServerConfig
-from tenex.mcp.connection import READY, Answer, CallFailed, CallTimedOut, ServerLost, ServerUnavailable
+from tenex.mcp.connection import (
+    READY,
+    START,
+    Answer,
+    CallFailed,
+    CallTimedOut,
+    ServerConnection,
+    ServerLost,
+    ServerUnavailable,
+)
 from tenex.mcp.questions import NoAnswer, ServerQuestion, needs_input, question_in
 from tenex.mcp.results import File, read_result
 from tenex.mcp.servers import McpServers, NamedTool
@@ -31,7 +49,11 @@ from tenex.tools import workspace_scan
 from tenex.tools.process import decoded, plain_text
 from tenex.tools.process import named as taken
 from tenex.tools.tool import Refusal, Tool, run_uncancellable, with_remarks
+from tenex.tools.turn_views import TOO_LARGE
+from tenex.tools.witness import with_witness
 from tenex.tools.write_policy import is_confined
+
+from .mcp_views import McpViews
 
 MOST_TEXT: Final = 32 * 1024
 """Characters of a result, as of a command: its beginning and its end."""
@@ -41,6 +63,9 @@ MOST_SCHEMA: Final = 16 * 1024
 """Characters of a schema, likewise."""
 MOST_QUESTIONS: Final = 3
 """Questions of one call to a person: a form asks for several values at once."""
+
+MOST_RESTARTS: Final = 3
+"""Of a server before a call: one is enough unless repositories come at that very moment."""
 
 _NO_ANSWER: Final = "That was no answer."
 _LAST: Final = f"\nThis is question {MOST_QUESTIONS} of this call, and the last: another one is refused."
@@ -88,14 +113,12 @@ def traits_of(named: NamedTool) -> Traits:
 class McpTools:
     """The tools of all servers: a `tools.changing.ToolSource`."""
 
-    def __init__(
-        self, servers: McpServers, keep: Keep, root: Path, may_write: Callable[[ExecutionContext], bool]
-    ) -> None:
-        """Take the servers, what keeps files, the workspace, and whether it may be written to in a call."""
+    def __init__(self, servers: McpServers, views: McpViews, keep: Keep, root: Path) -> None:
+        """Take the servers, those in views, what keeps files, and the workspace."""
         self._servers = servers
+        self._views = views
         self._keep = keep
         self._root = root
-        self._may_write = may_write
         self._seen: Mapping[str, NamedTool] | None = None
         self._tools: dict[str, Tool] = {}
 
@@ -122,9 +145,10 @@ class McpTools:
         ended = [f"{conversation.id} {record.run} " for record in records if isinstance(record, RunEnded)]
         if any(isinstance(record, RolledBack) for record in records):
             ended.append(f"{conversation.id} ")
-        for connection in self._servers.connections:
-            for holder in ended:
+        for holder in ended:
+            for connection in self._servers.connections:
                 connection.give_up_all(holder)
+            self._views.give_up_all(holder)
 
     async def wait_for(self, name: str) -> None:
         """Return once a tool is there; at once where its server has a list of tools or is not configured."""
@@ -141,11 +165,14 @@ class McpTools:
         tool = named.tool
         config = named.config
         changes = traits.access is Access.RUN
+        is_sandboxed = config.is_program and config.sandbox
 
-        async def answered(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        async def answered(
+            connection: ServerConnection, arguments: Mapping[str, Any], context: ExecutionContext
+        ) -> ToolResult:
+            call = _Call(connection, tool.name, arguments, context)
             try:
-                result = await self._call(named, traits.replay, arguments, context)
-                result = await self._answered(named, arguments, context, result)
+                result = await call.answered(traits.replay)
             except _OutcomeUnknown as unknown:
                 return ToolResult(ok=False, content=str(unknown), has_outside_effect=changes)
             except _Asks as asks:
@@ -154,9 +181,17 @@ class McpTools:
             return replace(shown, has_outside_effect=changes)
 
         async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-            if changes and config.is_program and config.sandbox:
-                return await self._guarded(lambda: answered(arguments, context), context)
-            return await answered(arguments, context)
+            connection = named.connection
+            if is_sandboxed and is_confined(context.phase) and (changes or self._views.has_other_files(context)):
+                async with self._views.server(connection, context) as (view, connection):
+                    result = await answered(connection, arguments, context)
+                if changes and not view.can_write:
+                    remark = f"The workspace was read-only to it: {TOO_LARGE}."
+                    result = replace(result, content=with_remarks(result.content, [remark]))
+                return result
+            if is_sandboxed and changes:
+                return await self._guarded(connection, lambda: answered(connection, arguments, context))
+            return await answered(connection, arguments, context)
 
         return Tool(
             name=named.name,
@@ -165,22 +200,25 @@ class McpTools:
             access=traits.access,
             replay=traits.replay,
             body=body,
-            time_cap=2 * (config.timeout + READY) + 10,  # its own deadlines come first, with a better message
+            # its own deadlines come first, with a better message
+            time_cap=2 * (config.timeout + READY) + START + 10,
             leaves_changes=config.is_program,
+            is_contained=is_sandboxed and changes,
             asks=traits.asks,
         )
 
-    async def _guarded(self, call: Callable[[], Awaitable[ToolResult]], context: ExecutionContext) -> ToolResult:
-        """The result of a call whose program may write to the workspace; what git would run of it is taken away."""
-        confined = is_confined(context.phase)
-        if confined and not self._may_write(context):
-            raise Refusal("It cannot be called in this phase: nothing here could undo what it changes.")
-        before = await asyncio.to_thread(workspace_scan.take, self._root)
+    async def _guarded(self, connection: ServerConnection, call: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+        """The result of a call whose program may write to the workspace, with what it wrote.
+
+        What git would run of it is taken away.
+        """
+        before, program = await self._protecting(connection)
+        program.witness.begin()
         settled = workspace_scan.Settled()
         try:
             result = await call()
         finally:
-            settled = await run_uncancellable(partial(workspace_scan.settle, self._root, before, confined=confined))
+            settled = await run_uncancellable(partial(workspace_scan.settle, self._root, before))
         remarks = []
         if settled.removed:
             remarks.append(
@@ -190,60 +228,32 @@ class McpTools:
         if settled.lost:
             lost = taken(decoded(settled.lost))
             remarks.append(f"Lost, and cannot be restored: {lost}; name this in your response.")
-        return replace(result, content=with_remarks(result.content, remarks))
+        result = replace(result, content=with_remarks(result.content, remarks))
+        if connection.program is not program:  # another one may have done a part of it
+            return result
+        program.witness.look()
+        return with_witness(result, program.witness)
 
-    async def _call(
-        self,
-        named: NamedTool,
-        replay: Replay,
-        arguments: Mapping[str, Any],
-        context: ExecutionContext,
-        answer: Answer | None = None,
-    ) -> Any:
-        """The answer of the server; a call that was lost is made once more where that does no harm."""
-        connection = named.connection
-        tool = named.tool.name
-        holder = _holder(context)
-        try:
-            return await connection.call(tool, arguments, answer, holder=holder, goes_on=bool(context.answers))
-        except ServerLost as lost:
-            if replay is Replay.ONCE:
-                raise _OutcomeUnknown(f"unknown: {lost}; check before repeating") from lost
-        except CallTimedOut as late:
-            raise _OutcomeUnknown(f"unknown: {late}; check before repeating") from late
-        except (ServerUnavailable, CallFailed) as error:
-            raise Refusal(f"{str(error).rstrip('.')}.") from error
-        try:
-            return await connection.call(tool, arguments, holder=holder)
-        except (ServerLost, CallTimedOut) as error:
-            raise _OutcomeUnknown(f"unknown: {error}, and before that too; check before repeating") from error
-        except (ServerUnavailable, CallFailed) as error:
-            raise Refusal(f"{str(error).rstrip('.')}.") from error
-
-    async def _answered(
-        self, named: NamedTool, arguments: Mapping[str, Any], context: ExecutionContext, result: Any
-    ) -> Any:
-        """The result once the server has the answers that it asks for; each answers the question it was given to.
+    async def _protecting(self, connection: ServerConnection) -> tuple[workspace_scan.Survey, SandboxedProgram]:
+        """What is in the workspace, and the running program of a server, which cannot write to the repositories there.
 
         Raises:
-            _Asks: a person has to answer first.
-            _OutcomeUnknown: it asks too often.
-            Refusal: it asks what no person can answer.
+            Refusal: the server does not run, or repositories come all the time.
         """
-        server = named.config.name
-        replies = iter(context.answers)
-        while needs_input(result):
-            question = question_in(result)
-            if question is None:
-                raise Refusal(f"{server} asks for something that cannot be given here; nothing was done.")
-            try:
-                values = _values_for(question, named.config, replies, _number(context.answers))
-            except _OutcomeUnknown:
-                named.connection.give_up(named.tool.name, arguments, _holder(context))
-                raise
-            answer = Answer(key=question.key, values=values, state=result.request_state)
-            result = await self._call(named, Replay.ONCE, arguments, context, answer)
-        return result
+        try:
+            for _ in range(MOST_RESTARTS):
+                await connection.wait()
+                before = await asyncio.to_thread(workspace_scan.take, self._root)
+                program = connection.program  # it may have ended meanwhile
+                if isinstance(program, SandboxedProgram) and program.protects(before):
+                    return before, program
+                await connection.restart()
+        except ServerUnavailable as error:
+            raise _refusal(error) from error
+        raise Refusal(
+            f"{connection.config.name} was not called: repositories appear in the workspace again and again, and it is "
+            "started again for each. Try again later."
+        )
 
     async def _shown(self, named: NamedTool, result: Any, context: ExecutionContext) -> ToolResult:
         reply = read_result(result)
@@ -261,6 +271,69 @@ class McpTools:
         return ToolResult(ok=reply.ok, content=cut(text, MOST_TEXT) or "(It answered nothing.)")
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of a tool, made by one server."""
+
+    connection: ServerConnection
+    tool: str
+    arguments: Mapping[str, Any]
+    context: ExecutionContext
+
+    async def answered(self, replay: Replay) -> Any:
+        """The result once the server has the answers that it asks for; each answers the question it was given to.
+
+        Raises:
+            _Asks: a person has to answer first.
+            _OutcomeUnknown: it asks too often, or does not answer.
+            Refusal: it asks what no person can answer, or does not run.
+        """
+        config = self.connection.config
+        result = await self._made(replay)
+        replies = iter(self.context.answers)
+        while needs_input(result):
+            question = question_in(result)
+            if question is None:
+                raise Refusal(f"{config.name} asks for something that cannot be given here; nothing was done.")
+            try:
+                values = _values_for(question, config, replies, _number(self.context.answers))
+            except _OutcomeUnknown:
+                self.connection.give_up(self.tool, self.arguments, self._holder)
+                raise
+            answer = Answer(key=question.key, values=values, state=result.request_state)
+            result = await self._made(Replay.ONCE, answer)
+        return result
+
+    async def _made(self, replay: Replay, answer: Answer | None = None) -> Any:
+        """The answer of the server; a call that was lost is made once more where that does no harm."""
+        call = partial(self.connection.call, self.tool, self.arguments, holder=self._holder)
+        try:
+            return await call(answer, goes_on=bool(self.context.answers))
+        except ServerLost as lost:
+            if replay is Replay.ONCE:
+                raise _OutcomeUnknown(f"unknown: {lost}; check before repeating") from lost
+        except CallTimedOut as late:
+            raise _OutcomeUnknown(f"unknown: {late}; check before repeating") from late
+        except (ServerUnavailable, CallFailed) as error:
+            raise _refusal(error) from error
+        try:
+            return await call()
+        except (ServerLost, CallTimedOut) as error:
+            raise _OutcomeUnknown(f"unknown: {error}, and before that too; check before repeating") from error
+        except (ServerUnavailable, CallFailed) as error:
+            raise _refusal(error) from error
+
+    @property
+    def _holder(self) -> str:
+        """For whom it is made."""
+        return f"{self.context.conversation_id} {self.context.run} {self.context.agent}"
+
+
+def _refusal(error: ServerUnavailable | CallFailed) -> Refusal:
+    """What a server refuses, or why it cannot be asked, as a sentence for the model."""
+    return Refusal(f"{str(error).rstrip('.')}.")
+
+
 def _listed(tool: Tool) -> dict[str, Any]:
     return {
         "name": tool.name,
@@ -270,11 +343,6 @@ def _listed(tool: Tool) -> dict[str, Any]:
         "replay": tool.replay.value,
         "asks": tool.asks,
     }
-
-
-def _holder(context: ExecutionContext) -> str:
-    """For whom a call is made."""
-    return f"{context.conversation_id} {context.run} {context.agent}"
 
 
 def _number(answers: Sequence[QuestionReply]) -> int:

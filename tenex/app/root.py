@@ -17,8 +17,10 @@ from tenex.configuration.mcp_launch import Launcher
 from tenex.core.amounts import count
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
+from tenex.core.effects import Undo
 from tenex.core.errors import ConfigurationError, StoreDamaged
 from tenex.core.ids import ConversationId, Millis, PublicKey
+from tenex.core.port_values import UndoOutcome
 from tenex.core.ports import ExecutionContext, Journal, Model, Observer
 from tenex.core.records import Record
 from tenex.core.signals import MessageReceived
@@ -72,6 +74,7 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 from tenex.store.view import Views
 from tenex.tools.sandbox import probe_bubblewrap
+from tenex.tools.turn_views import TurnViews
 from tenex.tools.umask import make_folders, process_umask
 from tenex.tools.workspace import Workspace
 
@@ -82,6 +85,7 @@ from .direct_messages import DirectMessages, take_all
 from .index_updater import IndexUpdater, keep_cursors, oldest_cursor, oldest_new
 from .live_configuration import LiveConfiguration, Reloading
 from .mcp_tools import McpTools
+from .mcp_views import McpViews
 from .model_choices import ModelChoices
 from .page_process import PageProcess, command_of
 from .pictures import PictureLoader
@@ -267,15 +271,15 @@ class Application:
         self.watch_stream = WatchStream(self.clock)
         has_sandbox = await asyncio.to_thread(probe_bubblewrap)
         workspace = Workspace(self.places.workspace, umask=self.umask)
-        self.mcp = McpServers(Launcher(workspace.root, self.places.data.resolve(), has_sandbox, self.umask))
+        launcher = Launcher(workspace.root, self.places.data.resolve(), has_sandbox, self.umask)
+        self.mcp = McpServers(launcher)
         self.stack.push_async_callback(self.mcp.close)
         self.mcp.apply(await asyncio.to_thread(read_mcp, self.settings))
-        self.mcp_tools = McpTools(
-            self.mcp,
-            self._keep_file,
-            workspace.root,
-            lambda context: self.current.now.tools.may_write(context),  # noqa: PLW0108 - a reload replaces them
-        )
+        self.views = TurnViews(self.places.views, workspace)
+        views = McpViews(self.mcp, self.views, launcher.in_view)
+        self.mcp_tools = McpTools(self.mcp, views, self._keep_file, workspace.root)
+        await asyncio.to_thread(self.views.clear)
+        self.stack.push_async_callback(self.views.close)
         self.static = StaticContext(
             places=self.places,
             ring=self.ring,
@@ -287,6 +291,7 @@ class Application:
             on_progress=self.watch_stream.on_output,
             has_sandbox=has_sandbox,
             mcp_tools=self.mcp_tools,
+            views=self.views,
             ask=lambda question: self.asker(question),  # noqa: PLW0108 it is made in a later step
         )
         self.stack.push_async_callback(self.static.background.close)
@@ -422,10 +427,10 @@ class Application:
             on_text=self.indicators.on_text,
             budget=lambda: current.now.settings.models.context_tokens,
             daily=self.daily,
-            undo=lambda effect: self.rollbacks.undo(effect.conversation, effect.scope, effect.to),
+            undo=self._undo,
         )
         self.observers: list[Observer] = [self.daily, self.indicators, self.watch_stream, *observers]
-        self.observers += [self.static.background, self.mcp_tools]
+        self.observers += [self.static.background, self.views, self.mcp_tools]
         self.observers += [*([self.meter] if self.meter else []), *open_spans(self.stack, self.settings)]
         self.coordinator = ConversationCoordinator(
             ActorDependencies(
@@ -473,6 +478,9 @@ class Application:
         )
         self.observers.append(self.index_updater)
 
+    async def _undo(self, effect: Undo) -> UndoOutcome:
+        return await self.rollbacks.undo(effect)
+
     async def _take_message(self, signal: MessageReceived, conversation: ConversationId) -> bool:
         """Take a message for a conversation, unless another worker has taken it for another one."""
         assert self.shared is not None
@@ -484,6 +492,7 @@ class Application:
     def _leave(self, conversation: ConversationId) -> None:
         """End what goes on here by itself for a conversation with which another worker goes on."""
         self.static.background.end(conversation)
+        self.views.end(conversation)
         self.indicators.forget(conversation)
 
     def _watch_workers(self, shared: SharedConversations) -> WorkerWatch:

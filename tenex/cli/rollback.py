@@ -33,7 +33,10 @@ MOST_TURNS: Final = 12
 
 ToOption = Annotated[int, typer.Option("--to", metavar="SEQ", help="The last record that stays in effect.")]
 AtOption = Annotated[int, typer.Option("--at", metavar="SEQ", help="The last record that is copied.")]
-FilesOption = Annotated[bool, typer.Option("--files", help="Also restore the files of the workspace to that moment.")]
+FilesOption = Annotated[bool, typer.Option("--files", help="Also put back the files that the work since has changed.")]
+AllFilesOption = Annotated[
+    bool, typer.Option("--all-files", help="As --files, also those that a command or somebody else changed at a time.")
+]
 ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why; it is published in the conversation.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
@@ -43,6 +46,7 @@ def rollback(
     id: IdArgument,  # noqa: A002
     to: ToOption,
     files: FilesOption = False,
+    all_files: AllFilesOption = False,
     reason: ReasonOption = "",
     yes: YesOption = False,
 ) -> None:
@@ -59,15 +63,31 @@ def rollback(
         return await plan_of(folder, await find_named(folder, id), to)
 
     plan = on_folder(given, make_plan)
+    files = files or all_files
     if not yes:
-        _confirm(plan, files=files, may_ask=not given.as_json and sys.stdin.isatty())
+        listing = None
+        if files:
+
+            async def list_here(service: "RollbackService") -> dict[str, Any]:
+                from tenex.app.control import files_json
+
+                return files_json(await service.files_of(plan.id, plan.to, all_files=all_files))
+
+            wanted = {"id": plan.id, "to": plan.to, "all_files": all_files}
+            listing = on_folder(
+                given, lambda folder, disk: _ask_or_run(folder, disk, settings, "rollback_files", wanted, list_here)
+            )
+        _confirm(plan, listing, may_ask=not given.as_json and sys.stdin.isatty())
 
     async def here(service: "RollbackService") -> dict[str, Any]:
         from tenex.app.control import OPERATOR, rollback_json
 
-        return rollback_json(await service.roll_back(plan.id, plan.to, OPERATOR, reason, service.append, files=files))
+        done = await service.roll_back(
+            plan.id, plan.to, OPERATOR, reason, service.append, files=files, all_files=all_files
+        )
+        return rollback_json(done)
 
-    request = {"id": plan.id, "to": plan.to, "reason": reason, "files": files}
+    request = {"id": plan.id, "to": plan.to, "reason": reason, "files": files, "all_files": all_files}
     done = on_folder(given, lambda folder, disk: _ask_or_run(folder, disk, settings, "rollback", request, here))
     given.show(done, output.sentences(_result_lines(done, wanted=to)))
 
@@ -98,7 +118,7 @@ def fork(given: Globals, id: IdArgument, at: AtOption) -> None:  # noqa: A002
     )
 
 
-def _confirm(plan: "RollbackPlan", *, files: bool, may_ask: bool) -> None:
+def _confirm(plan: "RollbackPlan", files: dict[str, Any] | None, *, may_ask: bool) -> None:
     """Ask the user.
 
     Raises:
@@ -108,9 +128,11 @@ def _confirm(plan: "RollbackPlan", *, files: bool, may_ask: bool) -> None:
     output.message(f"  back to record {plan.to} of {plan.last}: {plan.then.position}")
     since = local_time(plan.since, seconds=True)
     output.message(f"  undone: {_turns(plan.undone)}, {count(plan.messages, 'message')} of users, all since {since}")
-    output.message(
-        "  files are restored, for every conversation in this workspace" if files else "  files are not changed"
-    )
+    if files is None:
+        output.message("  files are not changed")
+    else:
+        for line in _file_lines(files, "would be put back"):
+            output.message(f"  {line}")
     if not may_ask:
         raise UsageError("Nothing was done. Add `--yes` to do it without a question.")
     try:
@@ -129,12 +151,22 @@ def _result_lines(done: dict[str, Any], *, wanted: int) -> Iterator[str]:
     yield f"  undone: {_turns(done['undone'])}"
     files = done["files"]
     if files is not None:
-        yield from (f"  changed back: {output.one_line(path)}" for path in files["changed"])
-        yield from (f"  left alone: {output.one_line(path)}, {files['why'][path]}" for path in files["left"])
-        if not files["changed"] and not files["left"]:
-            yield "  no file had changed"
+        yield from (f"  {line}" for line in _file_lines(files, "put back"))
+        if files["isAsBefore"]:
+            yield f"  files are as after record {done['to']}"
     undo = f"conversations rollback {done['id'][:12]} --to {done['undo']}{'' if files is None else ' --files'}"
     yield f"  undo: {output.command(undo)}"
+
+
+def _file_lines(files: dict[str, Any], word: str) -> Iterator[str]:
+    from tenex.core.undo.sentences import reasons
+
+    yield from (f"{word}: {output.one_line(path)}" for path in files["changed"])
+    yield from (f"left as they are: {output.one_line(reason)}" for reason in reasons(files["why"]))
+    if files["unclear"]:
+        yield "`--all-files` also puts back what a command changed, or somebody else at that time"
+    if not files["changed"] and not files["left"]:
+        yield "no file had changed"
 
 
 def _moved(wanted: int, used: int) -> Iterator[str]:

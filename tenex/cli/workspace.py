@@ -64,7 +64,7 @@ def _run(given: Globals, name: str) -> None:
 def show(given: Globals) -> None:
     """Show interpreter, commands and last runs, what is missing, and what to write into `tenex.toml`."""
     from tenex.configuration.build import commands_of
-    from tenex.operations.workspace_commands import environment_of, lacks
+    from tenex.operations.workspace_commands import containment_of, environment_of, lacks
     from tenex.settings import check_paths, resolve_paths
     from tenex.tools.project_commands import NAMES, line_of, propose
     from tenex.tools.project_runs import ProjectRuns
@@ -77,6 +77,7 @@ def show(given: Globals) -> None:
     proposed = propose(where.workspace)
     runs = ProjectRuns(where.data)
     missing = list(lacks(settings, where))
+    contained = containment_of(settings, where)
     facts = {
         "workspace": str(project.root),
         "python": project.python(),
@@ -85,6 +86,7 @@ def show(given: Globals) -> None:
         "commands": {name: [list(step) for step in commands.steps(name)] for name in NAMES},
         "proposed": {name: [list(step) for step in proposed.steps(name)] for name in NAMES if not commands.steps(name)},
         "missing": [lack.message for lack in missing],
+        "contained": None if contained is None else {"way": contained.way, "faults": list(contained.faults)},
     }
     lines = [
         f"workspace  {project.root}",
@@ -95,6 +97,8 @@ def show(given: Globals) -> None:
         last = runs.last(name, steps or proposed.steps(name))
         ran = f"; last run {last}" if last is not None else ""
         lines.append(f"{name:<10} {output.one_line(line_of(steps)) if steps else 'not set'}{ran}")
+    if contained is not None:
+        lines.append(f"contained  {contained.sentence}{f'; {contained.fix}' if contained.fix else ''}")
     lines += [output.with_options(f"missing    {lack.message}; {lack.fix}") for lack in missing]
     given.show(facts, "\n".join(lines))
     if not given.as_json and (text := proposal(commands, proposed)):

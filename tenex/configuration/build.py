@@ -38,6 +38,7 @@ from tenex.tools.shell_runner import ShellRules
 from tenex.tools.standard import standard_tools
 from tenex.tools.stores import PastMessages
 from tenex.tools.tool import Tool
+from tenex.tools.turn_views import TurnViews
 from tenex.tools.workspace import Workspace
 from tenex.workflows.loading import changed_since
 from tenex.workflows.missions import config as missions_config
@@ -83,6 +84,8 @@ class StaticContext:
     """Asks an agent or a workflow by its name, for nodes of missions."""
     background: BackgroundCommands = field(default_factory=BackgroundCommands)
     """Programs of agents that go on after their calls."""
+    views: TurnViews | None = None
+    """What programs of agents write to in phases that permit no changes; None in a preview."""
     mcp_tools: ToolSource | None = None
     """The tools of MCP servers; None in a preview, which starts none."""
 
@@ -361,7 +364,7 @@ def _tools(
     is_offline: bool,
 ) -> tuple[ToolRegistry, Loaded]:
     given = settings.tools
-    turns = Transactions(ground.workspace, shadow, ground.background)
+    turns = Transactions(ground.workspace, shadow, ground.background, ground.views)
     where = ground.places
     reserve = disk_reserve(settings, where)
     shell = ShellRules(
@@ -381,6 +384,7 @@ def _tools(
         shell=shell,
         has_sandbox=ground.has_sandbox,
         transactions=turns,
+        views=ground.views,
         runs=ProjectRuns(where.data),
         commits=settings.workspace.commit != "never",
         commit_asks=settings.workspace.commit == "ask",
@@ -407,7 +411,7 @@ def _changes_of_turn(shadow: Checkpoints | None, conversation: Conversation, tur
 def shadow_of(settings: Settings, where: ProjectPaths, workspace: Workspace) -> Checkpoints | None:
     """The checkpoints of the workspace; None where they are off, or git is missing."""
     return (
-        Checkpoints(where.checkpoints, workspace.root)
+        Checkpoints(where.checkpoints, workspace.root, workspace.umask)
         if settings.tools.checkpoints and has_git(workspace.root)
         else None
     )

@@ -2,12 +2,15 @@
 
 In the sandbox it may write to the workspace, but to no git repository in it, and sees besides only the system, its own
 installation and the folders that are configured: a virtual environment or a folder of Node's packages, an
-interpreter, a script that is an argument. None of our variables reach it but those that are configured.
+interpreter, a script that is an argument. None of our variables reach it but those that are configured. In a phase that
+changes no files it is started in the view of a turn (`tools.turn_views`) in place of the workspace.
+
+It runs under the supervisor of commands, with their limits.
 """
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,10 +21,36 @@ from tenex.mcp.stdio import Program
 from tenex.settings import ProjectPaths
 from tenex.tools import sandbox, workspace_scan
 from tenex.tools.git_config import folders_elsewhere
+from tenex.tools.process import supervised
 from tenex.tools.project_environment import PARTS, SYSTEM, SYSTEM_PATH
+from tenex.tools.shell_runner import LIMITS
+from tenex.tools.supervisor import TOO_MANY
+from tenex.tools.witness import Witness
+from tenex.tools.workspace_scan import Mark
+from tenex.tools.workspace_view import WorkspaceView
 
 INHERITED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 """Variables that a program gets without a sandbox, besides those that are configured."""
+
+EXCEEDED: Final[Mapping[int, str]] = {-TOO_MANY: f"it had more than {LIMITS.processes:,} processes and threads at once"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxedProgram(Program):
+    """A program that may write to the workspace."""
+
+    protected: Mapping[bytes, Mark | None]
+    """What it may not write to there, as `workspace_scan.Survey.protections` has it."""
+    witness: Witness
+    """Sees which files it writes there."""
+
+    def protects(self, survey: workspace_scan.Survey) -> bool:
+        """Whether it cannot write to any repository of a survey."""
+        return survey.protections().items() <= self.protected.items()
+
+    def release(self) -> None:
+        """Close the descriptor of its witness."""
+        self.witness.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +78,39 @@ class Launcher:
             folder.mkdir(mode=0o700, exist_ok=True)
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         return Program(
-            command=(str(program), *config.args),
+            command=_supervised([str(program), *config.args]),
             environment={**inherited, **config.env},
             folder=folder,
             umask=self.umask,
+            exceeded=EXCEEDED,
+        )
+
+    def in_view(self, config: ServerConfig, view: WorkspaceView) -> Program:
+        """What is started in a view of the workspace, where a server may write to repositories too.
+
+        Raises:
+            ConfigurationError: it may not be started, or there is no such program.
+            OSError: the view cannot be mounted.
+        """
+        folder, program = self.check(config)
+        prefix, mount = view.launch()
+        line = sandbox.wrapped(
+            self.root,
+            [str(program), *config.args],
+            None,
+            cwd=folder,
+            can_write=True,
+            network=config.network,
+            folders=self._places(config, program, folder),
+            scratch=view.tmp,
+            mount=mount,
+        )
+        return Program(
+            command=_supervised([*prefix, *line]),
+            environment=_environment(config, program),
+            folder=self.root,
+            umask=self.umask,
+            exceeded=EXCEEDED,
         )
 
     def why_not(self, config: ServerConfig) -> str:
@@ -117,7 +175,37 @@ class Launcher:
             )
         return Path(os.path.abspath(program))  # noqa: PTH100 - links are kept: by its name it finds its installation
 
-    def _sandboxed(self, config: ServerConfig, program: Path, folder: Path) -> Program:
+    def _sandboxed(self, config: ServerConfig, program: Path, folder: Path) -> SandboxedProgram:
+        before = workspace_scan.take(self.root)
+        witness = Witness(self.root)
+        try:
+            line = sandbox.wrapped(
+                self.root,
+                [str(program), *config.args],
+                None,
+                cwd=folder,
+                can_write=True,
+                network=config.network,
+                folders=self._places(config, program, folder),
+                protected=[self.root / os.fsdecode(path) for path in before.protected()],
+                witness=witness.descriptor,
+            )
+        except BaseException:
+            witness.close()
+            raise
+        return SandboxedProgram(
+            command=_supervised(line),
+            environment=_environment(config, program),
+            folder=self.root,
+            descriptors=(witness.descriptor,),
+            umask=self.umask,
+            exceeded=EXCEEDED,
+            protected=before.protections(),
+            witness=witness,
+        )
+
+    def _places(self, config: ServerConfig, program: Path, folder: Path) -> list[Path]:
+        """The folders that it sees besides the workspace and the system's."""
         shown = [*self._configured(config), *_installation(program), *folders_elsewhere(self.root)]
         if not folder.is_relative_to(self.root):
             shown.append(folder)
@@ -126,24 +214,7 @@ class Launcher:
                 continue
             modules = next((above for above in place.parents if above.name == "node_modules"), None)
             shown.append(modules or place)
-        places = [place for place in _outermost(shown) if place.exists() and not self._is_seen(place)]
-        before = workspace_scan.take(self.root)
-        environment = {
-            **sandbox.clean_environment(sandbox.HOME),
-            "PATH": os.pathsep.join([str(program.parent), *SYSTEM_PATH]),
-            **config.env,
-        }
-        line = sandbox.wrapped(
-            self.root,
-            [str(program), *config.args],
-            None,
-            cwd=folder,
-            can_write=True,
-            network=config.network,
-            folders=places,
-            protected=[self.root / os.fsdecode(path) for path in before.protected()],
-        )
-        return Program(command=tuple(line), environment=environment, folder=self.root, umask=self.umask)
+        return [place for place in _outermost(shown) if place.exists() and not self._is_seen(place)]
 
     def _configured(self, config: ServerConfig) -> Iterator[Path]:
         for index, name in enumerate(config.folders):
@@ -159,6 +230,20 @@ class Launcher:
         is_inside = place.is_relative_to(self.root) or real.is_relative_to(self.root)
         holds_keys = self.data.is_relative_to(real)
         return is_inside or holds_keys or any(place.is_relative_to(folder) for folder in SYSTEM)
+
+
+def _supervised(command: Sequence[str]) -> tuple[str, ...]:
+    """The command line under the supervisor, which ends all that it starts with it."""
+    return tuple(supervised(command, LIMITS))
+
+
+def _environment(config: ServerConfig, program: Path) -> dict[str, str]:
+    """All variables of a program in the sandbox."""
+    return {
+        **sandbox.clean_environment(sandbox.HOME),
+        "PATH": os.pathsep.join([str(program.parent), *SYSTEM_PATH]),
+        **config.env,
+    }
 
 
 def _outermost(places: Iterable[Path]) -> list[Path]:

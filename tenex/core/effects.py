@@ -107,12 +107,14 @@ class Evaluate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
-    """List or put back what the conversation's last work changed in the workspace; `to` as in `UndoRequested`."""
+    """List or put back what the conversation's last work changed in the workspace; the rest as in `UndoRequested`."""
 
     key: Key
     conversation: ConversationId
     scope: UndoScope
     to: int = 0
+    paths: tuple[str, ...] = ()
+    is_all: bool = False
 
 
 Effect = Route | ModelCall | ToolCall | Publish | Timer | KindEffect | Evaluate | Undo

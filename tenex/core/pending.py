@@ -51,7 +51,16 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
     undo = conversation.work.undo
     if undo is not None and undo.is_open:
         key = Key(Work.UNDO, undo.seq)
-        effects.append(Undo(key=key, conversation=conversation.id, scope=undo.scope, to=undo.to))
+        effects.append(
+            Undo(
+                key=key,
+                conversation=conversation.id,
+                scope=undo.scope,
+                to=undo.to,
+                paths=undo.paths,
+                is_all=undo.is_all,
+            )
+        )
     if conversation.work.undecided:
         effects = _beside_undecided(conversation, effects)
     return {effect.key: effect for effect in effects}

@@ -62,6 +62,9 @@ class UndoOutcome:
     fault: str = ""
     restored_tree: str = ""
     previous_tree: str = ""
+    unclear: tuple[str, ...] = ()
+    by_name: tuple[str, ...] = ()
+    is_as_before: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +184,7 @@ class ToolResult:
     lesson: str = ""
     """The lesson recorded, if that is what the call did."""
     reverted: tuple[str, ...] = ()
-    """Paths changed beyond what the phase permits, and put back."""
+    """Paths that a program wrote beyond what the phase permits: the workspace does not have that."""
     values: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the agent's own state that were changed, as JSON values."""
     moves: tuple[tuple[str, str], ...] = ()

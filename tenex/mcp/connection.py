@@ -91,6 +91,7 @@ _LIST_CHANGED: Final = "notifications/tools/list_changed"
 _ADDRESS: Final = re.compile(r"https?://[^\s'\"]+")
 _VALUE: Final = re.compile(r", input_value=.*?, input_type=\w+")
 """What pydantic shows of what it refuses, cut in its middle, so that a secret in it would not be recognised."""
+_RESTARTED: Final = "it is started again"
 _SILENT: Final = "it did not answer any more"
 _QUESTION: Final = "question"
 """The key of a question that has none."""
@@ -193,12 +194,17 @@ class ServerConnection:
         self._patience = ready
         self._again = again
         self._client: Any = None
+        self._program: Program | None = None
+        self._exceeded = EXCEEDED
+        """The reasons for which this generation is ended by us."""
         self._generation = 0
         self._is_ready = asyncio.Event()
         self._attention = asyncio.Event()
         """Set where the owner has something to do: the connection is lost, or the list has changed."""
         self._lost_why = ""
         self._is_lost = asyncio.Event()
+        self._is_restarting = False
+        """Whether this generation is ended so that the next one begins at once."""
         self._is_stopping = False
         self._is_ended = False
         """Whether the owner was cancelled by who started it."""
@@ -220,6 +226,10 @@ class ServerConnection:
                 self.state = "starting"
                 self._generation += 1
                 why = await self._live()
+                if self._is_restarting:
+                    self._is_restarting = False
+                    log.info("mcp.server_restarted", server=self.config.name)
+                    continue
                 if why != self.why:  # one that cannot start is named once, and not at each try
                     log.warning("mcp.server_lost", server=self.config.name, reason=why)
                 self.why = why
@@ -294,8 +304,11 @@ class ServerConnection:
         sdk = await asyncio.to_thread(import_module, "mcp.client")
         types = await asyncio.to_thread(import_module, "mcp_types")
         _silence_sdk()
+        program = None
         if config.is_program:
-            program = await asyncio.to_thread(self._launch, config)
+            program = await self._launched()
+            stack.callback(program.release)
+            self._exceeded = EXCEEDED.union(program.exceeded.values())
             transport: Any = stdio_transport(program, errors, rate, on_end)
         else:
             from .http import http_transport  # with the SDK, which is there now
@@ -312,7 +325,23 @@ class ServerConnection:
         entered = await stack.enter_async_context(client)
         # a model needs no check by the schema of a server, whose expressions may take for ever
         entered.session.validate_tool_result = _take_as_it_is
+        self._program = program
+        stack.callback(self._forget_program)  # before it is ended
         return entered
+
+    async def _launched(self) -> Program:
+        """What is started; it is released where nobody waits for it any more."""
+        launching = asyncio.create_task(
+            asyncio.to_thread(self._launch, self.config), name=f"launch of the MCP server {self.config.name}"
+        )
+        try:
+            return await asyncio.shield(launching)
+        except asyncio.CancelledError:
+            launching.add_done_callback(_release)
+            raise
+
+    def _forget_program(self) -> None:
+        self._program = None
 
     def _publish(self, client: Any, tools: tuple[ServerTool, ...]) -> None:
         self._client = client
@@ -447,6 +476,22 @@ class ServerConnection:
             self._attention.set()
 
     # ---- callers ----
+
+    @property
+    def program(self) -> Program | None:
+        """The program that answers calls now; None where there is none, or the server is at an address."""
+        return self._program if self._client is not None else None
+
+    async def restart(self) -> None:
+        """End the server and start it again without a pause; return once it is ready.
+
+        Raises:
+            ServerUnavailable: it is not within some seconds.
+        """
+        if self._client is not None:
+            self._is_restarting = True
+            self._lose(self._generation, _RESTARTED)
+        await self.wait()
 
     async def wait(self) -> Any:
         """The client, once the server is ready.
@@ -602,7 +647,7 @@ class ServerConnection:
     def _lost(self, generation: int, why: str) -> ServerLost:
         self.counters.failures += 1
         self._lose(generation, why)
-        if self._lost_why in EXCEEDED:
+        if self._lost_why in self._exceeded:
             return ServerLost(f"{self.config.name} was ended while this ran: {self._lost_why}")
         return ServerLost(f"{self.config.name} ended while this ran")
 
@@ -623,6 +668,11 @@ class ServerConnection:
         except Exception as error:  # noqa: BLE001 - an error is an answer, unless it is that there is none
             return isinstance(getattr(error, "code", None), int) and not _is_of_connection(error)
         return True
+
+
+def _release(launching: asyncio.Task[Program]) -> None:
+    if not launching.cancelled() and launching.exception() is None:
+        launching.result().release()
 
 
 async def _end(task: asyncio.Task[None]) -> None:

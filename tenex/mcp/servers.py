@@ -98,6 +98,15 @@ class McpServers:
         self._connections[server.name] = connection
         self._tasks[server.name] = asyncio.create_task(connection.run(), name=f"MCP server {server.name}")
 
+    def connect_too(self, connection: ServerConnection, launch: Launch) -> ServerConnection:
+        """Connect to the same server once more, started in another way; its calls are counted with those of the first.
+
+        The caller runs it. Its list of tools is not used.
+        """
+        other = self._connect(connection.config, launch, lambda: None)
+        other.counters = connection.counters
+        return other
+
     def _stop(self, name: str) -> None:
         task = self._tasks.pop(name)
         self._connections.pop(name).stop(task)

@@ -1,8 +1,8 @@
 """The stdio transport: a server as a child process, with one JSON-RPC message a line.
 
 It is ours and not the SDK's for three reasons. A line is read in linear time and has a bound: the SDK's needs a core
-for a minute to read one of 20 MB, and takes any. A server has one second to end once its input is closed, then its
-whole process group is killed: the SDK's takes up to six. And the end of the server is reported at once, with a reason.
+for a minute to read one of 20 MB, and takes any. A server has one second to end once its input is closed, then it is
+ended with all it has started: the SDK's takes up to six. And the end of the server is reported at once, with a reason.
 """
 
 import asyncio
@@ -21,10 +21,14 @@ GRACE: Final = 1.0
 """Seconds a server has to end after its input was closed."""
 READ_WITHIN: Final = 20.0
 """Seconds a server may leave unread what was sent to it, once that fills the pipe: a frozen one does."""
+SWEPT_WITHIN: Final = 3.0
+"""Seconds the supervisor has to kill all that a server has started; it takes milliseconds."""
 KILLED_WITHIN: Final = 2.0
 """Seconds after a kill; only a process that hangs in the kernel takes longer, and it is left alone."""
 LAST_WORDS: Final = 0.5
-"""Seconds to read what it wrote before its end; only a process that left its group keeps the pipe open."""
+"""Seconds to read what it wrote before its end; only a process that hangs in the kernel keeps the pipe open."""
+REPORTED_WITHIN: Final = 1.0
+"""Seconds from the end of its output to its exit status, which says why it ended."""
 _LOOK_EVERY: Final = 0.01
 _KEPT: Final = 2_000
 """Bytes of what a server writes to its error output, the newest: they say why it ended."""
@@ -33,13 +37,20 @@ _CHUNK: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What is started for a server."""
+    """What is started for a server, once: a supervisor, which kills all below it at SIGTERM and when it ends."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
     folder: Path
     umask: int = -1
     """Of the files it makes; this process's unless given."""
+    descriptors: tuple[int, ...] = ()
+    """Further open files that it gets, by the same numbers."""
+    exceeded: Mapping[int, str] = field(default_factory=dict)
+    """The exit statuses by which a limit ends it, each with the sentence on what was exceeded."""
+
+    def release(self) -> None:
+        """Free what was opened for it, once it has ended or could not be started."""
 
 
 class ErrorOutput:
@@ -71,7 +82,7 @@ class ErrorOutput:
 async def stdio_transport(
     program: Program, errors: ErrorOutput, rate: Rate, on_end: Callable[[str], None]
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Start a server and give the streams of its messages; on leaving it has ended, with all it started in its group.
+    """Start a server and give the streams of its messages; on leaving it has ended, with all it has started.
 
     `on_end` gets the reason where the server ends, breaks the protocol or sends too much before that.
 
@@ -90,8 +101,9 @@ async def stdio_transport(
         env=dict(program.environment),
         cwd=program.folder,
         umask=program.umask,
+        pass_fds=program.descriptors,
     )
-    pipes = _Pipes(process, errors, rate, on_end)
+    pipes = _Pipes(process, program.exceeded, errors, rate, on_end)
     try:
         async with anyio.create_task_group() as group:
             for work in (pipes.read, pipes.write, pipes.listen):
@@ -116,6 +128,7 @@ class _Pipes:
     def __init__(
         self,
         process: asyncio.subprocess.Process,
+        exceeded: Mapping[int, str],
         errors: ErrorOutput,
         rate: Rate,
         on_end: Callable[[str], None],
@@ -123,6 +136,7 @@ class _Pipes:
         import anyio
 
         self._process = process
+        self._exceeded = exceeded
         self._errors = errors
         self._rate = rate
         self._on_end = on_end
@@ -135,6 +149,11 @@ class _Pipes:
     def close(self) -> None:
         for stream in (self._to_session, self.from_server, self.to_server, self._from_session):
             stream.close()
+
+    async def _limit(self) -> str:
+        """The limit by which it was ended, once its exit status is known; "" for none."""
+        await _has_ended(self._process, REPORTED_WITHIN)
+        return self._exceeded.get(self._process.returncode or 0, "")
 
     def _ended(self, why: str) -> None:
         if not self.is_leaving:
@@ -166,7 +185,7 @@ class _Pipes:
                 self._ended(TOO_LARGE)
                 return None
             if not line:
-                self._ended("it ended")
+                self._ended(await self._limit() or "it ended")
                 return None
             try:
                 message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
@@ -188,7 +207,7 @@ class _Pipes:
                     async with asyncio.timeout(READ_WITHIN):
                         await entrance.drain()
                 except (OSError, RuntimeError):  # a TimeoutError is an OSError; calls would wait for ever
-                    self._ended("it does not read any more")
+                    self._ended(await self._limit() or "it does not read any more")
                     self._to_session.close()
                     return
 
@@ -203,13 +222,19 @@ class _Pipes:
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
+    """End a server by closing its input, or else by its supervisor."""
     if process.stdin is not None:
         process.stdin.close()
     try:
-        await _has_ended(process, GRACE)
-    finally:  # also where it has ended: what it started may still run
+        if await _has_ended(process, GRACE):
+            return
+    finally:  # also where this is cancelled: the supervisor does the rest without us
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+            process.terminate()
+    if await _has_ended(process, SWEPT_WITHIN):
+        return
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
     await _has_ended(process, KILLED_WITHIN)
 
 

@@ -18,6 +18,7 @@ from tenex.core import records as r
 from tenex.core.config import Agent, Policy
 from tenex.core.conversation import Conversation, fold
 from tenex.core.dispatch import decide
+from tenex.core.effects import Undo
 from tenex.core.errors import HeldElsewhere, StoreDamaged, TenexError, UsageError
 from tenex.core.identity.state import title_of
 from tenex.core.ids import ConversationId, Millis, TurnId
@@ -27,6 +28,7 @@ from tenex.core.ports import Clock, Journal, OutgoingMessage
 from tenex.core.rollback.decide import state_at
 from tenex.core.rollback.whole import ConversationForked, RolledBack, of_fork, undone
 from tenex.core.signals import RollBack
+from tenex.core.undo import sentences
 from tenex.log import get_logger
 from tenex.nostr.compose import NostrSealer
 from tenex.runtime.seal import sealed
@@ -36,13 +38,15 @@ from tenex.store.disk import Disk
 from tenex.store.journal_reader import mark_of
 from tenex.store.repository import ConversationFolder
 from tenex.store.view import Views
+from tenex.tools import rollback as work
 from tenex.tools.checkpoints import Checkpoints
-from tenex.tools.rollback import Returned, put_back, tree_after, undo
 from tenex.tools.tool import run_uncancellable
 from tenex.tools.workspace import Workspace
 
 TOOL_TIMEOUT: Final = 20.0
 """Seconds to wait until no tool changes the workspace: most take less, and the caller waits for an answer."""
+LIST_TIMEOUT: Final = 5.0
+"""The same before files are only listed, which a page waits for."""
 NAMED: Final = 8
 """Files named in the message to users; the result for the operator names all."""
 _FORK: Final = "Fork of "
@@ -99,7 +103,7 @@ class RollbackResult:
 
     plan: RollbackPlan
     record: RolledBack
-    files: Returned | None
+    files: UndoOutcome | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +142,7 @@ class RollbackService:
         apply: Apply,
         *,
         files: bool,
+        all_files: bool = False,
         hold: Hold | None = None,
     ) -> RollbackResult:
         """Return to a record.
@@ -149,6 +154,7 @@ class RollbackService:
             reason: why, likewise.
             apply: handles the signal.
             files: whether the workspace goes back too.
+            all_files: whether with it also goes back what a command or somebody else may have changed.
             hold: of a daemon; None where none runs.
 
         Raises:
@@ -159,13 +165,11 @@ class RollbackService:
         async with self._one:
             plan = await plan_of(self.folder, conversation, to, self.closing)
             signal = RollBack(to=plan.to, then=plan.then, by=by, reason=reason)
-            checkpoints = self.checkpoints() if files else None
-            if files and checkpoints is None:
-                raise UsageError("No earlier files are known: `tools.checkpoints` is off, or git is missing.")
+            checkpoints = self._known_checkpoints() if files else None
             try:
                 async with (hold or self._hold)(conversation):
                     if checkpoints is not None:
-                        return await self._with_files(plan, signal, checkpoints, apply)
+                        return await self._with_files(plan, signal, checkpoints, apply, is_all=all_files)
                     return RollbackResult(plan=plan, record=await apply(conversation, signal), files=None)
             except HeldElsewhere as fault:
                 raise TenexError(
@@ -174,14 +178,15 @@ class RollbackService:
                 ) from fault
 
     async def _with_files(
-        self, plan: RollbackPlan, signal: RollBack, checkpoints: Checkpoints, apply: Apply
+        self, plan: RollbackPlan, signal: RollBack, checkpoints: Checkpoints, apply: Apply, *, is_all: bool
     ) -> RollbackResult:
         await self._acquire_workspace()
         try:
-            tree = await run_uncancellable(lambda: tree_after(checkpoints, plan.id, plan.records, plan.to))
-            reason_text = f"back to record {plan.to}"
-            done = await run_uncancellable(lambda: put_back(checkpoints, plan.id, tree, reason_text))
-            signal = replace(signal, tree=done.tree, was=done.was, files=_restored_text(done))
+            done = await run_uncancellable(
+                lambda: work.roll_back(checkpoints, plan.id, plan.records, plan.to, is_all=is_all)
+            )
+            text = sentences.done(done, f"after {done.since}", shown=NAMED)
+            signal = replace(signal, tree=done.restored_tree, was=done.previous_tree, files=text)
             try:
                 record = await apply(plan.id, signal)
             except TenexError as fault:
@@ -207,23 +212,50 @@ class RollbackService:
             del self._open[conversation]
             await journal.close()
 
-    async def undo(self, conversation: ConversationId, scope: r.UndoScope, to: int) -> UndoOutcome:
-        """List what the last work of a conversation changed in the workspace, or with `to` put it back.
+    async def files_of(self, conversation: ConversationId, to: int, *, all_files: bool = False) -> UndoOutcome:
+        """List the files that a rollback to a record would put back, and those that would stay.
+
+        Raises:
+            UsageError: there is no such conversation, record or checkpoint.
+            TenexError: a tool changes the workspace, or git failed.
+        """
+        async with self._one:
+            plan = await plan_of(self.folder, conversation, to, self.closing)
+            checkpoints = self._known_checkpoints()
+            await self._acquire_workspace(LIST_TIMEOUT)
+            try:
+                return await run_uncancellable(
+                    lambda: work.list_rollback(checkpoints, conversation, plan.records, plan.to, is_all=all_files)
+                )
+            finally:
+                self.workspace.turn.release()
+
+    async def undo(self, asked: Undo) -> UndoOutcome:
+        """List what the last work of a conversation changed in the workspace, or put it back.
 
         Raises:
             UsageError: no earlier files are known.
             TenexError: a tool changes the workspace, or git failed.
         """
         async with self._one:
-            checkpoints = self.checkpoints()
-            if checkpoints is None:
-                raise UsageError("No earlier files are known: `tools.checkpoints` is off, or git is missing.")
+            checkpoints = self._known_checkpoints()
+            conversation = asked.conversation
             records = plain(await self.folder.read(conversation))
             await self._acquire_workspace()
             try:
-                return await run_uncancellable(lambda: undo(checkpoints, conversation, records, scope, to))
+                return await run_uncancellable(
+                    lambda: work.undo(
+                        checkpoints, conversation, records, asked.scope, asked.to, asked.paths, asked.is_all
+                    )
+                )
             finally:
                 self.workspace.turn.release()
+
+    def _known_checkpoints(self) -> Checkpoints:
+        checkpoints = self.checkpoints()
+        if checkpoints is None:
+            raise UsageError("No earlier files are known: `tools.checkpoints` is off, or git is missing.")
+        return checkpoints
 
     async def fork(self, conversation: ConversationId, at: int) -> ForkResult:
         """Begin a conversation from the state after a record; it is on disk, and its first event is undelivered.
@@ -274,13 +306,14 @@ class RollbackService:
         except OSError as fault:  # it is done all the same, and the next start writes the view
             log.warning("view.failed", conversation=state.id, reason=str(fault))
 
-    async def _acquire_workspace(self) -> None:
+    async def _acquire_workspace(self, patience: float | None = None) -> None:
+        seconds = TOOL_TIMEOUT if patience is None else patience
         try:
-            async with asyncio.timeout(TOOL_TIMEOUT):
+            async with asyncio.timeout(seconds):
                 await self.workspace.turn.acquire()
         except TimeoutError as fault:
             raise TenexError(
-                f"A tool has used the workspace for {TOOL_TIMEOUT:g} s, so no file was changed. Write `/stop` in its "
+                f"A tool has used the workspace for {seconds:g} s, so no file was changed. Write `/stop` in its "
                 "conversation, or try again when it has ended."
             ) from fault
 
@@ -385,21 +418,3 @@ async def _state_of(
             then.cycle = then.cycle.blanked(record.message)
             then.identity = replace(then.identity, title="" if record.was_title else then.identity.title)
     return records, then
-
-
-def _restored_text(done: Returned) -> str:
-    if not done.changed and not done.left:
-        return "No file differs from that time."
-    parts = []
-    if done.changed:
-        parts.append(f"Files changed back: {_listed(done.changed)}.")
-    else:
-        parts.append("No file was restored.")
-    if done.left:
-        parts.append(f"Left alone: {_listed([f'{path} ({why})' for path, why in done.left.items()])}.")
-    return " ".join(parts)
-
-
-def _listed(items: Sequence[str]) -> str:
-    more = f" and {len(items) - NAMED} more" if len(items) > NAMED else ""
-    return ", ".join(items[:NAMED]) + more

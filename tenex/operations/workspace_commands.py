@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,7 +26,9 @@ from tenex.tools.project_environment import VENVS, ProjectEnvironment
 from tenex.tools.project_runs import ProjectRuns
 from tenex.tools.sandbox import RunPolicy, probe_bubblewrap
 from tenex.tools.shell_runner import Programs, ShellRules
+from tenex.tools.turn_views import TurnViews
 from tenex.tools.workspace import Workspace
+from tenex.tools.workspace_view import Way
 
 LARGEST_LOG: Final = 8 * 1024**2
 """Bytes kept of what one step prints: the beginning and the end."""
@@ -96,8 +99,6 @@ async def _run_steps(
             line,
             programs.workspace.root,
             programs.rules.timeout,
-            can_write=True,
-            confined=False,
             most_output=LARGEST_LOG,
         )
         output = plain_text(outcome.output)
@@ -123,6 +124,53 @@ def _program(project: ProjectEnvironment, name: str) -> str:
             "folder to workspace.path."
         )
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Containment:
+    """How what programs write in phases that permit no changes is kept apart from the workspace."""
+
+    way: Way
+    faults: tuple[str, ...]
+    """Why better ways cannot be used."""
+
+    @property
+    def sentence(self) -> str:
+        """What it means."""
+        return _CONTAINED[self.way]
+
+    @property
+    def fix(self) -> str:
+        """What to do for an overlay; "" where there is one."""
+        if self.way in (Way.OVERLAY, Way.BUBBLEWRAP):
+            return ""
+        if self.faults and self.faults[0].startswith("the owner"):
+            return "give all files of the workspace to the user and the group of the daemon"
+        return "put the data folder on a disk or volume of its own, and mount nothing within the workspace"
+
+
+_CONTAINED: Final = {
+    Way.OVERLAY: "an overlay for each turn",
+    Way.BUBBLEWRAP: "an overlay of bubblewrap for each turn",
+    Way.COPY: "a copy of the workspace for each turn, because there is no overlay here",
+    Way.READ_ONLY: "the workspace is read-only, because there is no overlay here and it is too large to be copied",
+}
+
+
+def containment_of(settings: Settings, where: ProjectPaths) -> Containment | None:
+    """How programs are kept apart, found by running one; None where agents run no programs, or there is no workspace.
+
+    Raises:
+        OSError: the data folder cannot be written to.
+    """
+    policy = shell_policy(settings, has_sandbox=probe_bubblewrap())
+    if policy is RunPolicy.OFF or not where.workspace.is_dir():
+        return None
+    views = TurnViews(where.views, Workspace(where.workspace))
+    way, faults = views.way(is_sandboxed=policy is RunPolicy.SANDBOXED)
+    with suppress(OSError):  # a daemon has views there
+        where.views.rmdir()
+    return Containment(way=way, faults=faults)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,11 @@ class ProjectPaths:
     """Why code of this data folder may not be run, and what to do; empty if it may."""
 
     @property
+    def views(self) -> Path:
+        """Where programs write what does not stay; emptied at each start."""
+        return self.data / "views"
+
+    @property
     def key_folders(self) -> tuple[Path, ...]:
         """Where keys are looked for, in this order; only the first is written to."""
         return (self.keys,) if self.credentials is None else (self.keys, self.credentials)

@@ -1,9 +1,8 @@
 """`shell_start`, `shell_read` and `shell_stop`: a command line that goes on in the background, as `shell` runs one.
 
-Only execute has them. There a program may write to the workspace between calls, so what it changes cannot be
-distinguished from what others change meanwhile: all that differs between its beginning and its end is noted as changed
-in the cycle, and its start counts as an effect, which opens the gates. In the phases that put changes back it could not
-be known what to put back. What it prints is no evidence: a verdict needs a call that has ended. (ADR 62.)
+Only execute has them. There a program writes to the workspace between calls; what it has changed is noted at its end,
+and its start counts as an effect, which opens the gates. In a view one program runs at a time. What it prints is no
+evidence: a verdict needs a call that has ended. (ADR 62.)
 """
 
 import asyncio
@@ -27,6 +26,7 @@ from .shell import checked, shell_line
 from .shell_runner import MOST_OUTPUT, Programs
 from .snapshots import Snapshot
 from .tool import LARGEST, Refusal, Tool, log_fields, object_schema, run_uncancellable, string
+from .witness import Witness
 from .write_policy import is_confined
 
 LONGEST: Final = 3_600.0
@@ -61,12 +61,13 @@ def shell_start_tool(programs: Programs, commands: BackgroundCommands, checkpoin
             raise Refusal("Nothing was started: background commands are for owners and members. Use `shell`.")
         folder = await asyncio.to_thread(programs.folder, arguments.get("cwd"))
         before = await run_uncancellable(lambda: _snapshot(checkpoints, context))
+        witness = Witness(programs.workspace.root)
 
         async def work(on_output: Callable[[bytes], None]) -> str:
-            return await _run(programs, line, folder, on_output)
+            return await _run(programs, line, folder, on_output, witness)
 
         async def changes() -> tuple[str, ...]:
-            return await run_uncancellable(lambda: _changes(checkpoints, before, context))
+            return await run_uncancellable(lambda: _changes(checkpoints, before, context, witness))
 
         command = commands.start(context, line, work, changes)
         await command.wait_for_end(FIRST_LOOK)
@@ -154,15 +155,11 @@ def shell_stop_tool(commands: BackgroundCommands) -> Tool:
     )
 
 
-async def _run(programs: Programs, line: str, folder: Path, on_output: Callable[[bytes], None]) -> str:
+async def _run(
+    programs: Programs, line: str, folder: Path, on_output: Callable[[bytes], None], witness: Witness
+) -> str:
     outcome, settled = await programs.execute(
-        shell_line(line),
-        folder,
-        LONGEST,
-        can_write=True,
-        confined=False,
-        most_output=0,
-        on_output=on_output,
+        shell_line(line), folder, LONGEST, witness=witness, most_output=0, on_output=on_output
     )
     ended = outcome.ended("It", LONGEST).removeprefix("It ")
     return f"{ended}{programs.remarks(settled)}"
@@ -176,8 +173,12 @@ def _snapshot(checkpoints: Checkpoints | None, context: ExecutionContext) -> Sna
         return None
 
 
-def _changes(checkpoints: Checkpoints | None, before: Snapshot | None, context: ExecutionContext) -> tuple[str, ...]:
-    """What differs since a snapshot; nothing where that is not known."""
+def _changes(
+    checkpoints: Checkpoints | None, before: Snapshot | None, context: ExecutionContext, witness: Witness
+) -> tuple[str, ...]:
+    """What a program has changed since a snapshot; nothing where that is not known."""
+    witness.look()
+    witness.close()
     if checkpoints is None or before is None:
         return ()
     try:
@@ -185,7 +186,8 @@ def _changes(checkpoints: Checkpoints | None, before: Snapshot | None, context: 
     except (CheckpointFailed, OSError) as error:
         _log.error("checkpoint.failed", moment="after", error=str(error), **log_fields(context))
         return ()
-    return tuple(decoded(change.path for change in changes))[:MOST_TOUCHED]
+    own = [change.path for change in changes if witness.fault or witness.wrote(change.path)]
+    return tuple(decoded(own))[:MOST_TOUCHED]
 
 
 def _result(

@@ -5,23 +5,23 @@ under one ref for each conversation, `refs/tenex/<id>`; their messages name the 
 before a call is the parent of the commit that names it.
 """
 
+import json
 import os
 import re
 import stat
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tenex.core.phases import Access
 from tenex.log import get_logger
 
 from . import restore, workspace_scan
-from .pending_revert import PendingReverts
-from .restore import Stamp
 from .shadow_git import DEADLINE, PATIENCE, CheckpointFailed, GitTooSlow, ShadowGit
-from .snapshots import NEVER_KEPT, NOT_KEPT, Snapshot, Snapshots, reason
+from .snapshots import NEVER_KEPT, NOT_KEPT, UMASK, Snapshot, Snapshots, folders_of, reason, usual_permissions
 
 MOST_COUNTED: Final = 100
 """Files of one call whose lines are counted: users are shown fewer."""
@@ -33,9 +33,15 @@ _TEXT_AT_MOST: Final = "core.bigFileThreshold=2m"
 """Larger files count as no text: to compare two of 10 MiB can take git many seconds."""
 
 _AT_ONCE: Final = 32  # files put back with one command: two contents of 10 MiB each at most, and all in memory
+_NAMED_AT_ONCE: Final = 200  # paths in one command line, of at most 4096 bytes each
 _MOST_KNOWN: Final = 256  # conversations whose last tree is remembered; another one costs one command
 
 _UNREADABLE: Final = "its copy cannot be read"
+
+_ACCESS: Final = re.compile(r"^access: (change|run)$", re.MULTILINE)
+_WITNESSED: Final = re.compile(r"^witnessed: yes$", re.MULTILINE)
+_OTHER: Final = re.compile(r'^other: (".*")$', re.MULTILINE)
+"""The lines of `call_lines`."""
 
 _log = get_logger(__name__)
 
@@ -68,19 +74,10 @@ class Change:
         """Whether it had a content of which there is no copy."""
         return not self.is_new and self.was is None and self.permissions is None
 
-
-@dataclass(frozen=True, slots=True)
-class PutBack:
-    """What came of changes that were to be undone."""
-
-    left: dict[bytes, str] = field(default_factory=dict)
-    """Paths that were left as they are, with the reasons."""
-    renamed: dict[bytes, bytes] = field(default_factory=dict)
-    """Paths that were put back, with the new path of what was there and has no copy."""
-
-    def __or__(self, other: "PutBack") -> "PutBack":
-        """Both together."""
-        return PutBack(self.left | other.left, self.renamed | other.renamed)
+    @property
+    def is_of_permissions(self) -> bool:
+        """Whether its content is what it was."""
+        return not self.is_new and self.was is None and self.permissions is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +89,31 @@ class Commit:
     """Its first word: `before`, `after`, or `put` where something was put back."""
     call: int
     """The seq of the record that permitted the call it was made for; 0 where it was made for none."""
+    access: Access | None = None
+    """What the call could do to the workspace; None where that is not known."""
+    is_witnessed: bool = False
+    """Whether every write of its program was seen."""
+    others: frozenset[bytes] = frozenset()
+    """Paths that differ and that the call did not write: somebody else changed them meanwhile."""
+
+
+def call_lines(access: Access, *, witnessed: bool, others: Iterable[bytes]) -> str:
+    """The lines in the message of the commit after a call by which it is known who changed what."""
+    lines = [f"access: {access}"]
+    if witnessed:
+        lines.append("witnessed: yes")
+    lines += [f"other: {json.dumps(os.fsdecode(path))}" for path in sorted(others)]
+    return "".join(f"{line}\n" for line in lines)
 
 
 class Checkpoints:
     """The checkpoints of one workspace. All methods block; call them off the loop."""
 
-    def __init__(self, folder: Path, root: Path) -> None:
-        """Take where the repository lies or shall lie, and the workspace's real path; nothing is made yet."""
+    def __init__(self, folder: Path, root: Path, umask: int = UMASK) -> None:
+        """Take where the repository lies or shall lie, the workspace's real path and its user's umask."""
         self._git = ShadowGit(folder, root, NEVER_KEPT)
-        self._snapshots = Snapshots(self._git)
+        self._snapshots = Snapshots(self._git, umask)
+        self._umask = umask
         self._root = root
         self._one = threading.Lock()
         self._trees: dict[str, str] = {}
@@ -108,8 +121,13 @@ class Checkpoints:
         """The tree before the first call of a conversation's cycle."""
         self._count = 0
 
-    def take(self, *, exact: bool = False) -> Snapshot:
-        """Take a snapshot; `exact` is dearer, and misses neither permissions nor what a new ignore file would hide.
+    @property
+    def root(self) -> Path:
+        """The workspace."""
+        return self._root
+
+    def take(self) -> Snapshot:
+        """Take a snapshot.
 
         Raises:
             CheckpointFailed: there is none.
@@ -117,14 +135,14 @@ class Checkpoints:
         with self._one:
             try:
                 with self._git.within(PATIENCE):
-                    return self._snapshots.take(exact=exact)
+                    return self._snapshots.take()
             except GitTooSlow:  # a large workspace, or a pipe that git tries to read
                 _log.warning("checkpoint.slow", pipes_removed=workspace_scan.remove_pipes(self._root))
             except CheckpointFailed as error:
                 _log.warning("checkpoint.index_rebuilt", error=str(error))
                 self._git.unlock()
                 self._git.forget_index()
-            return self._snapshots.take(exact=exact)
+            return self._snapshots.take()
 
     def replace(self, reason: str) -> None:
         """Begin a new repository; the one that git cannot read any more is renamed.
@@ -137,11 +155,6 @@ class Checkpoints:
             self._trees.clear()
             self._cycles.clear()
         _log.error("checkpoint.repository_replaced", folder=str(old), reason=reason)
-
-    @property
-    def pending(self) -> PendingReverts:
-        """The journal of calls whose changes must be reverted."""
-        return PendingReverts(self._git.folder)
 
     def changes(self, before: Snapshot, after: Snapshot) -> list[Change]:
         """What differs between two snapshots, sorted by path.
@@ -156,7 +169,7 @@ class Checkpoints:
                 is_new=was is None and path not in before.unkept,
                 was=was,
                 now=now,
-                permissions=before.permissions.get(path) if was else None,
+                permissions=before.permissions_of(path, was.mode) if was else None,
                 is_there=now is not None or path in after.unkept,
             )
         for path in (before.unkept.keys() | after.unkept.keys()) - found.keys():
@@ -171,10 +184,38 @@ class Checkpoints:
                     is_there=new is not None,
                     permissions=stat.S_IMODE(old[0]) if old is not None and is_mode_only else None,
                 )
-        for path, mode in before.permissions.items():
-            if path not in found and after.permissions.get(path, mode) != mode:
+        for path, mode in self._changed_permissions(before, after):
+            if path not in found:
                 found[path] = Change(path=path, is_new=False, was=None, permissions=mode, is_there=True)
         return [found[path] for path in sorted(found)]
+
+    def _changed_permissions(self, before: Snapshot, after: Snapshot) -> Iterator[tuple[bytes, int]]:
+        """Paths in both snapshots whose permissions differ, with those they had."""
+        if before.umask is None or after.umask is None:
+            return
+        here = before.permissions
+        there = after.permissions
+        differing = [path for path in here.keys() | there.keys() if here.get(path) != there.get(path)]
+        # what is named on one side only has the usual ones on the other, if it is there at all
+        were = self._modes(before.tree, [path for path in differing if path not in here])
+        are = self._modes(after.tree, [path for path in differing if path not in there])
+        for path in differing:
+            was = here[path] if path in here else usual_permissions(were[path], before.umask) if path in were else None
+            now = there[path] if path in there else usual_permissions(are[path], after.umask) if path in are else None
+            if was is not None and now is not None and was != now:
+                yield path, was
+
+    def _modes(self, tree: str, paths: Sequence[bytes]) -> dict[bytes, int]:
+        """The modes by which git knows these paths, of those that are in a tree."""
+        modes = {}
+        for start in range(0, len(paths), _NAMED_AT_ONCE):
+            names = [os.fsdecode(path) for path in paths[start : start + _NAMED_AT_ONCE]]
+            with self._one:
+                raw = self._git.run("ls-tree", "-z", tree, "--", *names)
+            for line in filter(None, raw.split(b"\0")):
+                about, _, path = line.partition(b"\t")
+                modes[path] = int(about.split()[0], 8)
+        return modes
 
     def diff_of(
         self, conversation: str, belongs: Mapping[str, str], paths: Iterable[str], *, patience: float = -1
@@ -244,82 +285,114 @@ class Checkpoints:
         first = own[0] if entries[own[0]][2].startswith("before") else max(0, own[0] - 1)
         return entries[first][0], entries[own[-1]][0]
 
-    def differing(self, before: str, after: str) -> set[bytes]:
-        """The paths whose content or kind differs between two trees.
-
-        Raises:
-            CheckpointFailed: git failed.
-        """
-        return {path for path, _, _ in self._differences(before, after)}
-
     def put_back(
-        self, changes: Iterable[Change], before: Snapshot, after: Snapshot, *, rename: bool = False
-    ) -> PutBack:
-        """Undo changes between two snapshots in the workspace.
+        self, changes: Iterable[Change], before: Snapshot, after: Snapshot, written: Container[bytes] = ()
+    ) -> dict[bytes, str]:
+        """Undo changes between two snapshots in the workspace; returns the paths that stay as they are, and why.
 
-        What a path holds is removed or overwritten only if it is what `after` holds of it: that copy is read and
-        compared. `after` must be kept. With `rename`, what has no copy and is in the way of a file is renamed.
+        What a path holds is removed or overwritten only if it is what the later snapshot holds of it, which must be
+        kept: that copy is read and compared. What is new is removed last, and only if all else could be put back: what
+        could not may be there under a new name, unless it is `written`: its bytes come from no other file. What is in
+        the way of something goes before.
         """
         wanted = list(changes)
-        done = PutBack()
-        # first, because a new file may be where a folder was
-        steps = [change for change in wanted if change.is_new] + [change for change in wanted if not change.is_new]
-        for start in range(0, len(steps), _AT_ONCE):
-            part = steps[start : start + _AT_ONCE]
+        left: dict[bytes, str] = {}
+        opened: set[bytes] = set()
+        old = [change for change in wanted if not change.is_new]
+        new = [change for change in wanted if change.is_new]
+
+        self._undo_all(old, before, left, opened)
+        blocked = [change for change in old if change.path in left and left[change.path] != _UNREADABLE]
+        in_way = [change for change in new if any(self._is_in_way(change.path, other.path, new) for other in blocked)]
+        self._undo_all(in_way, before, left, opened)
+        for change in blocked:
+            del left[change.path]
+        self._undo_all(blocked, before, left, opened)
+
+        rest = [change for change in new if change not in in_way]
+        lost = sorted(left)
+        if lost:
+            left |= {change.path: f"new; {may_hold(lost[0])}" for change in rest if change.path not in written}
+            rest = [change for change in rest if change.path not in left]
+        self._undo_all(rest, before, left, opened)
+        for change in new:
+            if change.path not in left:
+                restore.remove_empty_folders(self._root, change.path.rpartition(b"/")[0], before.empty)
+
+        folders = {folder for change in old if change.path not in left for folder in folders_of(change.path)}
+        opened |= folders & after.empty  # nothing was known of the permissions of those
+        for folder in sorted(opened, reverse=True):  # from the inside, as one that is shut is opened to work in it
+            mode = before.permissions_of(folder, stat.S_IFDIR)
+            with suppress(OSError):
+                usual = usual_permissions(stat.S_IFDIR, self._umask)
+                restore.permit(self._root, folder, usual if mode is None else mode)
+        return left
+
+    def _is_in_way(self, path: bytes, wanted: bytes, new: Sequence[Change]) -> bool:
+        """Whether a new file is where a folder has to be, or in a folder of new files where a file has to be."""
+        if wanted.startswith(path + b"/"):
+            return True
+        if not path.startswith(wanted + b"/"):
+            return False
+        known = {change.path for change in new}
+        root = os.fsencode(self._root) + b"/"
+        return all(
+            (folder + b"/" + name).removeprefix(root) in known
+            for folder, _, names in os.walk(root + wanted)
+            for name in names
+        )
+
+    def _undo_all(
+        self,
+        changes: Sequence[Change],
+        before: Snapshot,
+        left: dict[bytes, str],
+        opened: set[bytes],
+    ) -> None:
+        for start in range(0, len(changes), _AT_ONCE):
+            part = changes[start : start + _AT_ONCE]
             blobs = list({kept.blob for change in part for kept in (change.was, change.now) if kept is not None})
             with self._one:
                 contents = dict(zip(blobs, self._readable(blobs), strict=True))
             for change in part:
-                seen = after.unkept.get(change.path) if rename else None
+                closed = [] if change.is_new else self._closed_folders(change.path)
                 try:
-                    renamed = self._undo(change, contents, rename=rename, seen=seen)
+                    self._undo(change, contents)
                 except restore.NotKept:
                     is_lost = change.now is not None and contents[change.now.blob] is None
-                    why = _UNREADABLE if is_lost else "changed since the checkpoint"
-                    done.left[change.path] = _not_kept(change.path, after) or why
+                    left[change.path] = _UNREADABLE if is_lost else "changed since the checkpoint"
                 except _NoCopy:
-                    was = _not_kept(change.path, before)
-                    done.left[change.path] = f"was {was}" if was else _UNREADABLE
+                    left[change.path] = was_not_kept(change.path, before) or _UNREADABLE
                 except OSError as error:
-                    done.left[change.path] = (error.strerror or "unknown error").lower()
-                else:
-                    if renamed is not None:
-                        done.renamed[change.path] = renamed
-        for change in wanted:
-            folder = change.path.rpartition(b"/")[0]
-            if change.path in done.left:
-                continue
-            if change.is_new:
-                restore.remove_empty_folders(self._root, folder, before.empty)
-            else:
-                self._restore_folders(folder, before)
-        return done
+                    left[change.path] = (error.strerror or "unknown error").lower()
+                opened.update(closed)
 
-    def _restore_folders(self, folder: bytes, before: Snapshot) -> None:
-        """Give a folder and those it lies in their permissions, where a command has removed and we have made them."""
-        while folder in before.permissions:
-            with suppress(OSError):
-                mode = stat.S_IMODE(os.lstat(os.fsencode(self._root) + b"/" + folder).st_mode)
-                if mode != before.permissions[folder]:
-                    restore.permit(self._root, folder, before.permissions[folder])
-            folder = folder.rpartition(b"/")[0]
+    def _closed_folders(self, path: bytes) -> list[bytes]:
+        """The folders a path lies in that have to be made or opened to write there."""
+        closed = []
+        for folder in folders_of(path):
+            try:
+                mode = os.lstat(os.fsencode(self._root) + b"/" + folder).st_mode
+            except OSError:
+                mode = 0
+            if mode & 0o300 != 0o300:
+                closed.append(folder)
+        return closed
 
-    def _undo(
-        self, change: Change, contents: Mapping[str, bytes | None], *, rename: bool, seen: Stamp | None
-    ) -> bytes | None:
+    def _undo(self, change: Change, contents: Mapping[str, bytes | None]) -> None:
         there = self._copy(change.now, contents, None, change.path)
         if change.is_new:
             restore.remove(self._root, change.path, there)
-            return None
+            return
         if change.was is None:
             if change.permissions is None:
                 raise _NoCopy
             restore.permit(self._root, change.path, change.permissions)
-            return None
+            return
         wanted = self._copy(change.was, contents, change.permissions, change.path)
         if wanted is None:
             raise _NoCopy
-        return restore.replace(self._root, change.path, wanted, there, rename=rename, seen=seen)
+        restore.replace(self._root, change.path, wanted, there)
 
     def _copy(
         self, kept: Kept | None, contents: Mapping[str, bytes | None], permissions: int | None, path: bytes
@@ -332,34 +405,33 @@ class Checkpoints:
         return restore.Copy(self._permissions(path, kept) if permissions is None else permissions, content)
 
     def _permissions(self, path: bytes, kept: Kept) -> int:
-        """Those a file has, of which git knows only whether it can be executed; git's where there is no file."""
-        mode = kept.mode & 0o777
+        """Those a file has, of which only is known whether it can be executed; the usual ones where there is none."""
         with suppress(OSError):
             about = os.lstat(os.fsencode(self._root) + b"/" + path)
             if stat.S_ISREG(about.st_mode):
                 present = stat.S_IMODE(about.st_mode) & 0o666
-                return present | ((present & 0o444) >> 2 & mode)
-        return mode
+                return present | ((present & 0o444) >> 2 & kept.mode)
+        return usual_permissions(kept.mode, self._umask)
 
-    def drop_ignored(self, changes: Iterable[Change]) -> list[Change]:
-        """The changes without new files that are ignored now and were not when the last snapshot was taken.
-
-        Raises:
-            CheckpointFailed: git failed.
-        """
-        known = list(changes)
-        with self._one:
-            ignored = self._snapshots.drop_ignored(change.path for change in known if change.is_new)
-        return [change for change in known if change.path not in ignored]
-
-    def read(self, tree: str) -> Snapshot:
-        """The snapshot of a tree that was kept.
+    def forget_ignored(self, changes: Iterable[Change]) -> None:
+        """Have later snapshots leave out again what is ignored now, of files that were new in the last one.
 
         Raises:
             CheckpointFailed: git failed.
         """
+        new = [change.path for change in changes if change.is_new]
+        if new:
+            with self._one:
+                self._snapshots.drop_ignored(new)
+
+    def read(self, *trees: str) -> list[Snapshot]:
+        """The snapshots of trees that were kept.
+
+        Raises:
+            CheckpointFailed: git failed.
+        """
         with self._one:
-            return self._snapshots.read(tree)
+            return self._snapshots.read(trees)
 
     def keep(self, snapshot: Snapshot, conversation: str, message: str) -> None:
         """Keep a snapshot under a conversation, unless it is what was kept last.
@@ -396,8 +468,7 @@ class Checkpoints:
             raw = self._git.run("log", "-z", "--reverse", "--format=%T%n%B", _ref(conversation))
         entries = (entry.partition("\n") for entry in raw.decode("utf-8", "replace").split("\0") if entry)
         key = re.compile(rf"^key: {re.escape(conversation)}:(\d{{1,18}})$", re.MULTILINE)
-        named = ((tree, message, key.search(message)) for tree, _, message in entries)
-        return [Commit(tree, message.partition(" ")[0], int(call[1]) if call else 0) for tree, message, call in named]
+        return [_commit(tree, message, key.search(message)) for tree, _, message in entries]
 
     def _differences(self, before: str, after: str) -> Iterator[tuple[bytes, Kept | None, Kept | None]]:
         """Paths whose content or kind differs between two trees, what was there, and what is."""
@@ -461,11 +532,28 @@ def _ref(conversation: str) -> str:
     return f"refs/tenex/{re.sub(r'[^0-9A-Za-z_-]', '-', conversation) or '-'}"
 
 
+def _commit(tree: str, message: str, call: re.Match[str] | None) -> Commit:
+    access = _ACCESS.search(message)
+    return Commit(
+        tree,
+        message.partition(" ")[0],
+        int(call[1]) if call else 0,
+        access=Access(access[1]) if access else None,
+        is_witnessed=_WITNESSED.search(message) is not None,
+        others=frozenset(os.fsencode(json.loads(path)) for path in _OTHER.findall(message)),
+    )
+
+
 class _NoCopy(Exception):
     """There is no copy of what a path held, or it cannot be read."""
 
 
-def _not_kept(path: bytes, snapshot: Snapshot) -> str:
-    """Why a snapshot has no copy of a path; empty where it should have one."""
+def was_not_kept(path: bytes, snapshot: Snapshot) -> str:
+    """Why a snapshot has no copy of what a path held; empty where it should have one."""
     stamp = snapshot.unkept.get(path)
-    return f"{reason(path, stamp)}, not in the checkpoint" if stamp is not None else ""
+    return f"was {reason(path, stamp)} and is not in the checkpoints" if stamp is not None else ""
+
+
+def may_hold(path: bytes) -> str:
+    """Why a file is not removed: what had this path is lost otherwise."""
+    return f"may hold what was {path.decode('utf-8', 'replace')}"

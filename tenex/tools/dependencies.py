@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tenex.core.ports import ExecutionContext
+
 from .background import BackgroundCommands
 from .checkpoints import Checkpoints
 from .project_runs import ProjectRuns
@@ -13,6 +15,7 @@ from .shell_runner import Programs, ShellRules
 from .skills import Skills
 from .stores import Lessons, PastMessages
 from .tool import Tool
+from .turn_views import TurnViews
 from .workspace import Workspace
 
 
@@ -27,7 +30,8 @@ class ToolDependencies:
         check: how `check` may run programs.
         shell: how `shell` may; not at all unless given.
         has_sandbox: bubblewrap works here, so git may be run on the workspace's own repository.
-        transactions: those of the registry; without, programs may not write to the workspace in every phase.
+        transactions: those of the registry.
+        views: what programs write to in phases that permit no changes; without, the workspace is read-only there.
         scratch: where programs get empty folders; the system's unless given.
         commits: agents may commit in the workspace's repository.
         commit_asks: a person allows each commit.
@@ -44,6 +48,7 @@ class ToolDependencies:
     shell: ShellRules = ShellRules()
     has_sandbox: bool = False
     transactions: Transactions | None = None
+    views: TurnViews | None = None
     scratch: Path | None = None
     runs: ProjectRuns | None = None
     commits: bool = False
@@ -57,13 +62,16 @@ class ToolDependencies:
         """Those of the workspace; None where there are none."""
         return self.transactions.checkpoints if self.transactions is not None else None
 
+    def seen(self, context: ExecutionContext) -> Workspace:
+        """The workspace as a call that reads sees it: as the programs of its turn do."""
+        return self.views.seen(context) if self.views is not None else self.workspace
+
     @property
     def programs(self) -> Programs | None:
         """How `shell` and `python` run programs; None where they are switched off."""
         if self.shell.policy is RunPolicy.OFF:
             return None
-        may_write = (self.transactions or Transactions(self.workspace)).may_write
-        return Programs(self.workspace, self.shell, may_write, self.scratch, self.runs)
+        return Programs(self.workspace, self.shell, self.views, self.scratch, self.runs)
 
 
 ToolTable = Mapping[str, Callable[[ToolDependencies], Tool | None]]

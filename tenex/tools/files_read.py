@@ -64,6 +64,10 @@ DEADLINE: Final = 10.0
 """Seconds for an expression; 16 MiB take a reasonable one about a second."""
 
 
+WorkspaceOf = Callable[[ExecutionContext], Workspace]
+"""Gives the workspace as a call sees it."""
+
+
 def as_text(content: bytes, shown: str) -> str:
     """A file's content as text, line ends untouched.
 
@@ -145,10 +149,11 @@ def _left_out(paths: Sequence[str]) -> str:
     return f"Left out, as ignored or made by programs: {', '.join(paths[:NAMED])}{more}; name one in `path` to see it."
 
 
-def read_file_tool(workspace: Workspace) -> Tool:
+def read_file_tool(workspace_of: WorkspaceOf) -> Tool:
     """The tool `read_file`."""
 
-    def read(arguments: Mapping[str, Any], _: ExecutionContext) -> ToolResult:
+    def read(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        workspace = workspace_of(context)
         offset = int(arguments.get("offset", 1))
         limit = int(arguments.get("limit", LINES_AT_ONCE))
         real = workspace.resolve(arguments["path"])
@@ -214,10 +219,11 @@ def lines_of(whole: str) -> list[str]:
     return lines
 
 
-def list_files_tool(workspace: Workspace) -> Tool:
+def list_files_tool(workspace_of: WorkspaceOf) -> Tool:
     """The tool `list_files`."""
 
-    def listing(arguments: Mapping[str, Any], _: ExecutionContext) -> ToolResult:
+    def listing(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        workspace = workspace_of(context)
         pattern = arguments.get("pattern", "")
         start = workspace.resolve(arguments.get("path") or ".")
         found = _files(workspace, start, pattern)
@@ -253,10 +259,11 @@ def list_files_tool(workspace: Workspace) -> Tool:
     )
 
 
-def search_files_tool(workspace: Workspace, *, deadline: float = DEADLINE) -> Tool:
+def search_files_tool(workspace_of: WorkspaceOf, *, deadline: float = DEADLINE) -> Tool:
     """The tool `search_files`; `deadline` is the seconds for a regular expression."""
 
-    def search(arguments: Mapping[str, Any], _: ExecutionContext) -> ToolResult:
+    def search(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        workspace = workspace_of(context)
         matches = _matcher(arguments["pattern"], arguments, time.monotonic() + deadline)
         start = workspace.resolve(arguments.get("path") or ".")
         among = _Found([workspace.relative(start)], 1, [])
@@ -344,7 +351,7 @@ def shortened(line: str) -> str:
 
 
 TOOLS: Final[ToolTable] = {
-    "read_file": lambda parts: read_file_tool(parts.workspace),
-    "list_files": lambda parts: list_files_tool(parts.workspace),
-    "search_files": lambda parts: search_files_tool(parts.workspace),
+    "read_file": lambda parts: read_file_tool(parts.seen),
+    "list_files": lambda parts: list_files_tool(parts.seen),
+    "search_files": lambda parts: search_files_tool(parts.seen),
 }

@@ -8,7 +8,7 @@ place, so that all of them have the new text.
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from pathlib import Path
@@ -200,7 +200,7 @@ def _edited(whole: str, edits: Sequence[Mapping[str, Any]], shown: str) -> _Text
             spans = [match.span() for match in re.finditer(re.escape(old), text.text)]
             text.replace(spans, [new] * times)
         else:
-            spans = list(passages(text.text, old))
+            spans = _apart(passages(text.text, old))
             text.replace(spans, [with_line_ends(new, text.text, start, end) for start, end in spans])
     return text
 
@@ -209,6 +209,15 @@ def _why_not_contained(old: str) -> str:
     if all(_NUMBERED.match(line) for line in old.splitlines()):
         return "Leave out the line numbers and tabs: `read_file` adds them."
     return "Copy it letter for letter, with its spaces; or read the file again."
+
+
+def _apart(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The spans that do not overlap one before them."""
+    apart: list[tuple[int, int]] = []
+    for start, end in spans:
+        if not apart or start >= apart[-1][1]:
+            apart.append((start, end))
+    return apart
 
 
 def _around(edited: _Text) -> str:

@@ -23,13 +23,16 @@ def as_models_write(text: str) -> str:
 
 
 def passages(text: str, wanted: str) -> Iterator[tuple[int, int]]:
-    """Where a passage stands in a text, whatever line ends it has there: each beginning and end.
+    """Where a passage stands in a text, whatever line ends it has there: each beginning and end, overlapping ones too.
 
     `wanted` has LF only.
     """
     pattern = re.compile("\r?\n".join(map(re.escape, wanted.split(LF))))
-    for match in pattern.finditer(text):
-        yield match.span()
+    found = pattern.search(text)
+    while found is not None:
+        yield found.span()
+        start = found.start()
+        found = pattern.search(text, start + (2 if text.startswith(CRLF, start) else 1))
 
 
 def with_line_ends(new: str, text: str, start: int, end: int) -> str:

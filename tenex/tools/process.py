@@ -5,6 +5,7 @@ import math
 import os
 import re
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -22,6 +23,9 @@ SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
 
 GRACE: Final = 3.0
 """Seconds the supervisor has to clean up; it takes milliseconds, unless processes hang in the kernel."""
+
+PROBE_DEADLINE: Final = 10.0
+"""Seconds: starting the sandbox takes about 20 ms; a machine that needs longer cannot be used this way."""
 
 LOOK_EVERY: Final = 0.2
 """Seconds between two looks at the disk: a fast one takes 3 GB a second, and 1 GB is kept free by default."""
@@ -158,6 +162,32 @@ class _Output:
         return Outcome(status=status, output=head + middle + tail, cut=self._cut)
 
 
+def supervised(command: Sequence[str], limits: ProcessLimits) -> list[str]:
+    """The command that runs a program under the supervisor, as a child of this process."""
+    bounds = f"{limits.file},{limits.address_space},{limits.data},{limits.processes}"
+    return [sys.executable, "-I", "-S", "-B", str(SUPERVISOR), str(os.getpid()), bounds, *command]
+
+
+def probe(command: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+    """Run a short program that shows what works here, and return how it ended and what it printed; blocks.
+
+    As with `run`, nothing of it outlives the daemon: bubblewrap alone can, where it is killed as it starts.
+
+    Raises:
+        OSError: it cannot be started.
+        subprocess.TimeoutExpired: it took too long.
+    """
+    return subprocess.run(
+        supervised(command, ProcessLimits()),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=PROBE_DEADLINE,
+        check=False,
+        cwd=cwd,
+        env=dict(environment),
+    )
+
+
 async def run(
     command: Sequence[str],
     *,
@@ -169,6 +199,7 @@ async def run(
     reserve: DiskReserve | None = None,
     umask: int = -1,
     on_output: Callable[[bytes], None] = drop,
+    descriptors: Sequence[int] = (),
 ) -> Outcome:
     """Run a program to its end, or to the deadline.
 
@@ -185,6 +216,7 @@ async def run(
         reserve: what has to stay free on disk while it runs; nothing unless given.
         umask: of the files it makes; this process's unless given.
         on_output: receives all that it prints, as it comes.
+        descriptors: further open files that it gets, by the same numbers.
     """
     reading, writing = os.pipe()
     output = _Output(most_output)
@@ -192,20 +224,14 @@ async def run(
     try:
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I",
-                "-S",
-                "-B",
-                str(SUPERVISOR),
-                str(os.getpid()),
-                f"{limits.file},{limits.address_space},{limits.data},{limits.processes}",
-                *command,
+                *supervised(command, limits),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=writing,
                 stderr=writing,
                 cwd=cwd,
                 env=dict(environment),
                 start_new_session=True,
+                pass_fds=descriptors,
                 umask=umask,
             )
         finally:

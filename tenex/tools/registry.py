@@ -32,6 +32,7 @@ from .changing import RuleView, ToolSource
 from .find_tools import find_tools_tool, spec_naming
 from .serialized_calls import Transactions
 from .tool import Refusal, Tool, log_fields
+from .witness import plain
 
 TIME_CAP: Final = 30.0
 """Seconds a call may take by default: file work takes milliseconds, a dead mount takes for ever."""
@@ -123,17 +124,13 @@ class ToolRegistry:
             self._specs[known.slug, phase] = known, specs
         return specs
 
-    def may_write(self, context: ExecutionContext) -> bool:
-        """Whether the program of the current call may write to the workspace."""
-        return self._transactions is None or self._transactions.may_write(context)
-
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         """Check the gate and the arguments, then carry the call out under the caps.
 
         Cancelling ends the work: a program dies with its task, a file is changed whole or not at all.
         """
         started = time.monotonic()
-        result = self._cut(await self._carry_out(name, arguments, context))
+        result = self._cut(plain(await self._carry_out(name, arguments, context)))
         _log.info(
             "tool.returned",
             tool=name if self._tool(name, context.agent) else "unknown",

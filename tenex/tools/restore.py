@@ -11,7 +11,7 @@ the same moment, and what a checkpoint has seen may be an older state. So the or
                                              └── not the same: it stays                   └── another file: renamed back
 
 A file that an editor replaces at any moment keeps its name or gets it back. Only what is written through a handle that
-was opened before, after the comparison, goes with the old file. What has no copy stays, or is renamed if that is asked.
+was opened before, after the comparison, goes with the old file. What has no copy stays.
 """
 
 import errno
@@ -67,9 +67,7 @@ def remove(root: Path, path: bytes, there: Copy | None) -> None:
             pass
 
 
-def replace(
-    root: Path, path: bytes, wanted: Copy, there: Copy | None, *, rename: bool = False, seen: Stamp | None = None
-) -> bytes | None:
+def replace(root: Path, path: bytes, wanted: Copy, there: Copy | None) -> None:
     """Put a file or link where something may be; folders without files are removed.
 
     Args:
@@ -77,11 +75,6 @@ def replace(
         path: relative to it.
         wanted: what is to be there.
         there: the copy of what is there now, if there is one.
-        rename: whether to rename what has no copy: a folder, or the file that was `seen`.
-        seen: a file of which there is no copy.
-
-    Returns:
-        The new path of what was renamed.
 
     Raises:
         NotKept: something else than its copy is there; it stays.
@@ -90,15 +83,11 @@ def replace(
     name = _name(path)
     with _parent(root, path, create=True) as folder:
         if not _holds(name, folder, wanted):
-            with (
-                _written(folder, wanted) as beside,
-                _taken_away(name, folder, there, seen=seen if rename else None, folders=rename) as renamed,
-            ):
+            with _written(folder, wanted) as beside, _taken_away(name, folder, there):
                 rename_to_free(beside, name, folder, folder)
-            return path[: -len(name)] + renamed if renamed else None
+            return
     if wanted.mode != LINK:
         permit(root, path, wanted.mode)
-    return None
 
 
 def rename_away(root: Path, path: bytes) -> bytes:
@@ -219,44 +208,30 @@ def _written(folder: int, copy: Copy) -> Iterator[bytes]:
 
 
 @contextmanager
-def _taken_away(
-    name: bytes, folder: int, copy: Copy | None, *, seen: Stamp | None = None, folders: bool = False
-) -> Iterator[bytes | None]:
-    """Have a name free within the block; after an error what had it has it again.
-
-    Afterwards that is removed. What has no copy is not: a file with the stamp `seen`, and with `folders` a folder that
-    holds files, has the name that is yielded.
-    """
+def _taken_away(name: bytes, folder: int, copy: Copy | None) -> Iterator[None]:
+    """Have a name free within the block, and remove what had it; after an error that has it again."""
     about = _about(name, folder)
     if about is None:
-        yield None
+        yield
         return
     if stat.S_ISDIR(about.st_mode):
-        try:
-            _remove_empty(name, folder)
-        except OSError:
-            if not folders:
-                raise
-        else:
-            yield None
-            return
+        _remove_empty(name, folder)
+        yield
+        return
 
     has_bytes = stat.S_IFMT(about.st_mode) in (stat.S_IFREG, stat.S_IFLNK)
-    is_kept = not stat.S_ISDIR(about.st_mode) and (not has_bytes or _holds(name, folder, copy))
-    is_seen = stat.S_ISDIR(about.st_mode) or (about.st_mode, about.st_size, about.st_mtime_ns) == seen
-    if not is_kept and not is_seen:
+    if has_bytes and not _holds(name, folder, copy):
         raise NotKept
 
-    aside = _own_name() if is_kept else _replaced(name)
+    aside = _own_name()
     os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
     try:
         _expect(about, aside, folder)
-        yield None if is_kept else aside
+        yield
     except BaseException:
         rename_to_free(aside, name, folder, folder)
         raise
-    if is_kept:
-        os.unlink(aside, dir_fd=folder)
+    os.unlink(aside, dir_fd=folder)
 
 
 def _holds(name: bytes, folder: int, copy: Copy | None) -> bool:

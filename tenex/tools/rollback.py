@@ -1,15 +1,14 @@
-"""Restores the workspace to what it was after a record of a conversation's journal, from its checkpoints.
+"""Puts files of the workspace back to what they were before the work of a conversation, from its checkpoints.
 
 The commits of a conversation name the calls they were made for, and the journal records when each call began and ended;
 so the newest commit that was made at or before a record is what the workspace held then. A conversation that was
-rolled back before, with its files, has a record of it.
+rolled back before, with its files, has a record of it. `undo_plan` decides which files go back.
 
 Nothing is lost by it: what there is now is kept first, and what has no copy is left alone and named.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from tenex.core.cycle.records import CycleStarted
@@ -21,24 +20,11 @@ from tenex.core.records import FilesUndone, ToolCallCompleted, ToolCallStarted, 
 from tenex.core.rollback.whole import RolledBack
 from tenex.core.work.records import TurnOpened
 
-from .checkpoints import Change, Checkpoints, Commit
-from .snapshots import IGNORE_FILE, Snapshot
+from .attribution import Pair, pairs_of, undone_stretches
+from .checkpoints import Checkpoints, Commit
+from .undo_plan import Plan, Planner, Wanted, as_word
 
 _BEFORE: Final = "before"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Returned:
-    """The workspace was put back."""
-
-    tree: str
-    """What it holds now, of that which is kept."""
-    was: str
-    """What it held before."""
-    changed: tuple[str, ...]
-    """Paths that were removed, written or overwritten."""
-    left: Mapping[str, str]
-    """Paths that were left as they are, with the reasons: most have no copy."""
 
 
 def tree_after(checkpoints: Checkpoints, conversation: ConversationId, records: Sequence[Record], to: int) -> str:
@@ -49,7 +35,7 @@ def tree_after(checkpoints: Checkpoints, conversation: ConversationId, records: 
         CheckpointFailed: git failed.
     """
     following = next((record for record in records if record.seq == to + 1), None)
-    if isinstance(following, RolledBack) and following.previous_tree:  # it is going back that is to be undone
+    if isinstance(following, RolledBack | FilesUndone) and following.previous_tree:  # going back is to be undone
         return following.previous_tree
     commits = list(checkpoints.commits(conversation))
     known = [*_of_calls(commits, records), *_of_going_back(records)]
@@ -64,150 +50,151 @@ def tree_after(checkpoints: Checkpoints, conversation: ConversationId, records: 
     )
 
 
-def put_back(checkpoints: Checkpoints, conversation: ConversationId, tree: str, why: str) -> Returned:
-    """Make the workspace hold what a tree holds; what it held is kept first. Blocks.
+def list_rollback(
+    checkpoints: Checkpoints, conversation: ConversationId, records: Sequence[Record], to: int, *, is_all: bool
+) -> UndoOutcome:
+    """List what of the work after a record would go back. Blocks.
 
     Raises:
-        CheckpointFailed: what there is cannot be kept; nothing was changed.
+        UsageError: there is no checkpoint of then.
+        CheckpointFailed: git failed.
     """
-    now = checkpoints.take(exact=True)
-    checkpoints.keep(now, conversation, f"before going back\n\nconversation: {conversation}\nwhy: {why}\n")
-    then = checkpoints.read(tree)
-    changes = checkpoints.changes(then, now)
-    wanted, left = _restore(checkpoints, changes, then, now)
-    after = checkpoints.take()
-    checkpoints.keep(after, conversation, f"after going back\n\nconversation: {conversation}\nwhy: {why}\n")
-    return Returned(
-        tree=after.tree,
-        was=now.tree,
-        changed=tuple(_text(path) for path in sorted(wanted - left.keys())),
-        left={_text(path): left[path] for path in sorted(left)},
-    )
+    plan = _rollback_plan(checkpoints, conversation, records, to, is_all=is_all)[1]
+    return _outcome(plan, to, f"record {to}")
 
 
-def _restore(
-    checkpoints: Checkpoints, changes: Sequence[Change], then: Snapshot, now: Snapshot
-) -> tuple[set[bytes], dict[bytes, str]]:
-    """Undo changes: the paths that were to be put back, and of them those that were left, with the reasons."""
-    ignoring = [change for change in changes if change.path.rpartition(b"/")[2] == IGNORE_FILE]
-    done = checkpoints.put_back(ignoring, then, now)
-    # of what was ignored then, nothing is known
-    rest = checkpoints.drop_ignored(change for change in changes if change not in ignoring)
-    left = (done | checkpoints.put_back(rest, then, now)).left
-    return {change.path for change in [*ignoring, *rest]}, left
+def roll_back(
+    checkpoints: Checkpoints, conversation: ConversationId, records: Sequence[Record], to: int, *, is_all: bool
+) -> UndoOutcome:
+    """Put back what the work after a record changed; what the workspace held is kept first. Blocks.
+
+    Args:
+        checkpoints: of the workspace.
+        conversation: whose work.
+        records: all of its journal.
+        to: the record.
+        is_all: whether also what a command or somebody else may have changed goes back.
+
+    Raises:
+        UsageError: there is no checkpoint of then.
+        CheckpointFailed: git failed, or what there is cannot be kept; nothing was changed.
+    """
+    planner, plan = _rollback_plan(checkpoints, conversation, records, to, is_all=is_all)
+    why = f"going back\n\nconversation: {conversation}\nwhy: back to record {to}\n"
+    return _carried_out(checkpoints, conversation, planner, plan, why, to, f"record {to}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """What one call changed: the trees around it."""
-
-    call: int
-    """The seq of the record that permitted it."""
-    before: str
-    after: str
+def _rollback_plan(
+    checkpoints: Checkpoints, conversation: ConversationId, records: Sequence[Record], to: int, *, is_all: bool
+) -> tuple[Planner, Plan]:
+    tree = tree_after(checkpoints, conversation, records, to)
+    now = checkpoints.take()
+    pairs = [pair for pair in pairs_of(checkpoints.commits(conversation), records) if pair.end > to]
+    planner = Planner(checkpoints, now)
+    return planner, planner.plan(tree, pairs, Wanted(is_all=is_all, names_others=True))
 
 
 def undo(
-    checkpoints: Checkpoints, conversation: ConversationId, records: Sequence[Record], scope: UndoScope, to: int
-) -> UndoOutcome:
-    """List what the last work of a conversation changed, or with `to` put it back. Blocks.
-
-    The work is that of the calls after the beginning of the last turn, or cycle, in which one changed a file. Only
-    what its calls changed goes back; what somebody else has changed too, in between or since, is left.
-
-    Raises:
-        CheckpointFailed: git failed, or what there is cannot be kept; nothing was changed.
-    """
-    now = checkpoints.take(exact=True)
-    work = list(_work(checkpoints.commits(conversation), records))
-    if to:
-        return _undo(checkpoints, conversation, records, scope, to, [one for one in work if one.call > to], now)
-    while work:  # of work that is undone already, by whatever way, nothing is listed
-        to = max(1, _begin_of(records, scope, work[-1].call).seq - 1)
-        chosen = [one for one in work if one.call > to]
-        found = _listed(checkpoints, records, scope, to, chosen, now)
-        if found.files or found.left:
-            return found
-        work = work[: -len(chosen)]
-    return UndoOutcome()
-
-
-def _own_changes(
-    checkpoints: Checkpoints, chosen: Sequence[_Work], now: Snapshot
-) -> tuple[list[Change], dict[bytes, str]]:
-    """What only calls changed, and the paths that somebody else changed too, with the reason."""
-    then = checkpoints.read(chosen[0].before)
-    paths = {path for one in chosen for path in checkpoints.differing(one.before, one.after)}
-    others = checkpoints.differing(chosen[-1].after, now.tree)
-    for one, following in pairwise(chosen):
-        others |= checkpoints.differing(one.after, following.before)
-    changes = [change for change in checkpoints.changes(then, now) if change.path in paths]
-    own = [change for change in changes if change.path not in others]
-    return own, {change.path: "changed by somebody else too" for change in changes if change.path in others}
-
-
-def _listed(
-    checkpoints: Checkpoints,
-    records: Sequence[Record],
-    scope: UndoScope,
-    to: int,
-    chosen: Sequence[_Work],
-    now: Snapshot,
-) -> UndoOutcome:
-    own, left = _own_changes(checkpoints, chosen, now)
-    since = _named(_begin_of(records, scope, chosen[0].call))
-    return UndoOutcome(to=to, since=since, files=_described(own), left=_texts(left))
-
-
-def _undo(
     checkpoints: Checkpoints,
     conversation: ConversationId,
     records: Sequence[Record],
     scope: UndoScope,
-    to: int,
-    chosen: Sequence[_Work],
-    now: Snapshot,
+    to: int = 0,
+    paths: tuple[str, ...] = (),
+    is_all: bool = False,
 ) -> UndoOutcome:
+    """List what the last work of a conversation changed, or with `to` or `paths` put it back. Blocks.
+
+    The work is that of the calls after the beginning of the last turn, or cycle, in which one changed a file; where
+    paths are named, one of these. Of what was undone already nothing is listed. The rest as in `UndoRequested`.
+
+    Raises:
+        CheckpointFailed: git failed, or what there is cannot be kept; nothing was changed.
+    """
+    pairs = list(pairs_of(checkpoints.commits(conversation), records))
+    if not any(pair.writer != "back" for pair in pairs):
+        return UndoOutcome()
+    planner = Planner(checkpoints, checkpoints.take())
+    if not to and not paths:
+        return _listed(planner, records, scope, pairs)
+
+    if not to:
+        wanted = {as_word(path) for path in paths}
+        changing = [pair for pair in pairs if pair.writer != "back" and planner.changed(pair) & wanted]
+        to = _beginning(records, scope, (changing or pairs)[-1].call)
+    chosen = [pair for pair in pairs if pair.end > to]
     if not chosen:
         return UndoOutcome()
-    own, left = _own_changes(checkpoints, chosen, now)
-    since = _named(_begin_of(records, scope, chosen[0].call))
-    checkpoints.keep(now, conversation, f"before undoing\n\nconversation: {conversation}\n")
-    _, failed = _restore(checkpoints, own, checkpoints.read(chosen[0].before), now)
+    plan = planner.plan(chosen[0].before, chosen, Wanted(paths=paths, is_all=is_all, to=to))
+    if plan.unknown:
+        return UndoOutcome(to=to, fault=f"no work here changed {plan.unknown[0]}. `/undo` lists what did change.")
+    why = f"undoing\n\nconversation: {conversation}\n"
+    return _carried_out(checkpoints, conversation, planner, plan, why, to, _since(records, scope, chosen))
+
+
+def _listed(planner: Planner, records: Sequence[Record], scope: UndoScope, pairs: Sequence[Pair]) -> UndoOutcome:
+    stretches = undone_stretches(records)
+    work = [pair for pair in pairs if pair.writer != "back"]
+    gone = [pair for pair in work if any(first < pair.call < last for first, last in stretches)]
+    # the newest first, and last what an undo has left
+    beginnings = [
+        _beginning(records, scope, pair.call)
+        for pair in [*reversed([pair for pair in work if pair not in gone]), *reversed(gone)]
+    ]
+    for to in dict.fromkeys(beginnings):
+        chosen = [pair for pair in pairs if pair.end > to]
+        plan = planner.plan(chosen[0].before, chosen, Wanted(to=to))
+        if plan.changes or plan.left:
+            return _outcome(plan, to, _since(records, scope, chosen))
+    return UndoOutcome()
+
+
+def _carried_out(
+    checkpoints: Checkpoints,
+    conversation: ConversationId,
+    planner: Planner,
+    plan: Plan,
+    why: str,
+    to: int,
+    since: str,
+) -> UndoOutcome:
+    checkpoints.keep(plan.now, conversation, f"before {why}")
+    failed = checkpoints.put_back(plan.changes, plan.then, plan.now, plan.written)
+    checkpoints.forget_ignored(checkpoints.changes(plan.then, plan.now))
     after = checkpoints.take()
-    checkpoints.keep(after, conversation, f"after undoing\n\nconversation: {conversation}\n")
-    done = [change for change in own if change.path not in failed]
-    return UndoOutcome(
-        to=to,
-        since=since,
-        files=_described(done),
-        left=_texts(left | failed),
+    checkpoints.keep(after, conversation, f"after {why}")
+
+    remaining = planner.remaining(plan, after)
+    hidden = {path for path in remaining if plan.now.was_ignored(path) and path not in plan.left}
+    plan.left |= failed | dict.fromkeys(hidden, "was ignored by git until now")
+    plan.changes = [change for change in plan.changes if change.path not in failed]
+    return replace(
+        _outcome(plan, to, since),
         restored_tree=after.tree,
-        previous_tree=now.tree,
+        previous_tree=plan.now.tree,
+        is_as_before=not plan.left and not remaining and not plan.then.is_cut,
     )
 
 
-def _work(commits: Sequence[Commit], records: Sequence[Record]) -> Iterator[_Work]:
-    """The calls that changed something which was not undone since, oldest first.
-
-    Of a call that is not on record, as after a rebuild, no one knows the turn: it is somebody else's change.
-    """
-    gone = _gone(records)
-    started = {record.seq for record in records if isinstance(record, ToolCallStarted)}
-    for previous, commit in pairwise(commits):
-        is_gone = any(first < commit.call < last for first, last in gone)
-        is_own = commit.call in started and commit.moment != _BEFORE
-        if is_own and commit.tree != previous.tree and not is_gone:
-            yield _Work(commit.call, previous.tree, commit.tree)
+def _outcome(plan: Plan, to: int, since: str) -> UndoOutcome:
+    return UndoOutcome(
+        to=to,
+        since=since,
+        files=_texts(change.path for change in plan.changes),
+        left={_text(path): plan.left[path] for path in sorted(plan.left)},
+        unclear=_texts(plan.unclear),
+        by_name=_texts(plan.by_name),
+    )
 
 
-def _gone(records: Iterable[Record]) -> list[tuple[int, int]]:
-    """The stretches of records whose work was undone, each from the last record before it."""
-    return [
-        (record.to, record.seq)
-        for record in records
-        if isinstance(record, RolledBack | FilesUndone) and record.restored_tree
-    ]
+def _beginning(records: Sequence[Record], scope: UndoScope, call: int) -> int:
+    """The last record before the turn or cycle of a call."""
+    return max(1, _begin_of(records, scope, call).seq - 1)
+
+
+def _since(records: Sequence[Record], scope: UndoScope, chosen: Sequence[Pair]) -> str:
+    first = next((pair for pair in chosen if pair.writer != "back"), chosen[0])
+    return _named(_begin_of(records, scope, first.call))
 
 
 def _begin_of(records: Sequence[Record], scope: UndoScope, call: int) -> Record:
@@ -224,14 +211,6 @@ def _named(record: Record) -> str:
         case CycleStarted():
             return f"cycle {record.cycle}"
     return "its beginning"
-
-
-def _described(changes: Iterable[Change]) -> tuple[str, ...]:
-    return tuple(_text(change.path) for change in changes)
-
-
-def _texts(paths: Mapping[bytes, str]) -> dict[str, str]:
-    return {_text(path): paths[path] for path in sorted(paths)}
 
 
 def _of_calls(commits: Iterable[Commit], records: Iterable[Record]) -> Iterator[tuple[int, str]]:
@@ -252,6 +231,10 @@ def _of_going_back(records: Iterable[Record]) -> Iterator[tuple[int, str]]:
     for record in records:
         if isinstance(record, RolledBack | FilesUndone) and record.restored_tree:
             yield record.seq, record.restored_tree
+
+
+def _texts(paths: Iterable[bytes]) -> tuple[str, ...]:
+    return tuple(_text(path) for path in paths)
 
 
 def _text(path: bytes) -> str:

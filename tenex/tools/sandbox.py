@@ -21,13 +21,11 @@ from tenex.log import get_logger
 
 from . import restore
 from .daemon_programs import find_program
+from .process import PROBE_DEADLINE, probe
 from .project_environment import PARTS, SYSTEM, SYSTEM_PATH
 from .tool import Refusal
 
 HOME: Final = "/tmp/home"  # noqa: S108 - inside the sandbox, where /tmp is its own
-PROBE_DEADLINE: Final = 10.0
-"""Seconds: starting it takes about 20 ms; a machine that needs longer cannot be used this way."""
-
 _INIT: Final = "/.init"
 """Where the sandbox has the file of `sandbox_init`."""
 
@@ -221,9 +219,7 @@ def _can_forbid_namespaces(bubblewrap: str) -> bool:
     """Whether bubblewrap can forbid user namespaces in the sandbox (since 0.8), which a masked /proc prevents."""
     options = ["--unshare-all", "--unshare-user", "--disable-userns", "--ro-bind", "/", "/", "--proc", "/proc"]
     try:
-        done = subprocess.run(
-            [bubblewrap, *options, "/bin/true"], capture_output=True, timeout=PROBE_DEADLINE, check=False
-        )
+        done = probe([bubblewrap, *options, "/bin/true"], cwd=Path("/"), environment={})
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
@@ -246,14 +242,7 @@ def probe_bubblewrap() -> bool:
         command = ["/bin/sh", "-c", 'echo x > x || echo confined "$0"', root.name]
         try:
             line = wrapped(root, command, clean_environment(HOME))
-            done = subprocess.run(
-                line,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=PROBE_DEADLINE,
-                check=False,
-                env=clean_environment(HOME),
-            )
+            done = probe(line, cwd=root, environment=clean_environment(HOME))
         except SandboxMissing:
             _log.info("sandbox.absent", program="bwrap")
             return False

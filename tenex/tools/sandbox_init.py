@@ -140,6 +140,12 @@ MOST_SEEN = 500_000
 
 LONGEST_PATH = 4096
 
+LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG)
+"""Why a folder cannot be opened, here as in the program, which has the same rights."""
+
+THREADS = 4
+"""That receive calls: signals interrupt a call until it is received, so it does not wait until others are looked at."""
+
 
 def main(arguments: list[str]) -> int:
     """Run the command and return how it ended, as a shell does; a filter that the kernel does not take ends it."""
@@ -294,7 +300,13 @@ def _listen(channel: "_socket.socket", machine: str, witness: int, root: bytes) 
     except OSError:
         pass
     os.write(witness, b"+\0")
-    _thread.start_new_thread(Witness(machine, witness, root).serve, (listener,))
+    seen = Witness(machine, witness, root)
+    for _ in range(THREADS):
+        _thread.start_new_thread(seen.serve, (listener,))
+
+
+class CallFails(Exception):
+    """A call that is looked at can change nothing."""
 
 
 class Witness:
@@ -323,8 +335,8 @@ class Witness:
             number, process, _, system_call, architecture, _, *values = struct.unpack("QIIiIQ6Q", call)
             try:
                 self._look(process, system_call, architecture, values)
-            except (FileNotFoundError, ProcessLookupError):  # the folder is missing, so the call fails; or nobody calls
-                pass
+            except (FileNotFoundError, ProcessLookupError, CallFails):
+                pass  # it changes nothing, or the process was killed meanwhile
             except Exception as error:  # noqa: BLE001 - the process waits, whatever is wrong here
                 self._write(b"!" + repr(error).encode())
             try:
@@ -352,14 +364,14 @@ class Witness:
             while b"\0" not in text and len(text) < LONGEST_PATH:
                 at = address + len(text)
                 try:
-                    read = os.pread(memory, 4096 - at % 4096, at)
+                    page = os.pread(memory, 4096 - at % 4096, at)
                 except OSError as error:
-                    if error.errno != errno.EIO:
-                        raise
-                    read = b""
-                if not read:  # the address is wrong and the call fails, or the process was killed meanwhile
-                    raise ProcessLookupError
-                text += read
+                    if error.errno == errno.EIO:  # no memory is there
+                        raise CallFails from error
+                    raise
+                if not page:
+                    raise ProcessLookupError  # it was killed meanwhile, and its memory is gone
+                text += page
         finally:
             os.close(memory)
         return text.partition(b"\0")[0]
@@ -375,8 +387,10 @@ class Witness:
             return [os.path.realpath(path)]
         try:
             opened = os.open(folder or b"/", os.O_PATH | os.O_CLOEXEC)
-        except OSError:  # nor can the program open it, so its call fails
-            return []
+        except OSError as error:
+            if error.errno in LEADS_NOWHERE:
+                raise CallFails from error
+            raise
         try:
             real = os.readlink(b"/proc/self/fd/%d" % opened).rstrip(b"/") + b"/" + name  # noqa: PTH115
         finally:
@@ -392,8 +406,8 @@ class Witness:
             entry = b"!too many files"
         if len(self._seen) > MOST_SEEN:
             return
-        self._seen.add(entry)
         os.write(self._output, entry + b"\0")
+        self._seen.add(entry)  # only then: another thread lets its call go on for what is in there
 
 
 if __name__ == "__main__":

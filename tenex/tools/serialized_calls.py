@@ -1,13 +1,15 @@
-"""Transactions: calls that change or run are serialized in the workspace, each between two checkpoints.
+"""Transactions: calls that change or run are serialized in the workspace, and it is known what each of them changed.
 
-    wait for the turn ─► snapshot ─► the call ─► snapshot ─► put back what the phase does not permit ─► keep
+    a phase that permits changes        wait for the turn ─► snapshot ─► the call ─► snapshot ─► what it wrote
+    a phase that does not, for a        wait for the turn ─► the call, in the view of its turn
+    program that can be contained                              └─► in chores: what is permitted is applied, file by file
 
-So it is known what a command changed, in verification and chores nothing else remains of it, and what was put back can
-still be found: the state a call left is kept before anything is undone, and what cannot be kept stays and is named. A
-call that is cancelled is tidied up after like any other. Calls that read do not wait.
+Both snapshots are kept as checkpoints, also where the call is cancelled. Of what differs between them, the sandbox has
+seen what the program wrote (`witness`); the rest was changed by somebody else meanwhile. Calls that read do not wait.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -16,23 +18,28 @@ from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.log import get_logger
 
 from .background import BackgroundCommands
-from .checkpoints import Change, Checkpoints, PutBack
-from .pending_revert import PendingRevert
+from .checkpoints import Change, Checkpoints, call_lines
 from .process import decoded, named
 from .shadow_git import CheckpointFailed, ShadowDamaged
-from .snapshots import IGNORE_FILE, Snapshot
-from .tool import Tool, log_fields, run_uncancellable, with_remarks
-from .workspace import Workspace
+from .snapshots import Snapshot
+from .tool import Refusal, Tool, log_fields, run_uncancellable, with_remarks
+from .turn_views import TurnViews
+from .witness import Witness, WitnessedResult
+from .workspace import HIDDEN, Workspace
+from .workspace_view import WorkspaceView, Written, is_changed_since
 from .write_policy import is_confined, may_change
 
 MOST_TOUCHED: Final = 1_000
 """Changed paths recorded for one call: they are recorded, and a command may unpack a whole archive."""
 
-_LONGEST: Final = 60.0  # seconds; tools that run have limits of their own
+LARGEST_APPLIED: Final = 64 * 1024**2
+"""Bytes of a file that is applied from a view: it is held in memory, and documents and sources are smaller."""
 
 _UNKNOWN: Final = "[What this changed in the workspace could not be determined; look before you go on.]"
 
 _NO_CHECKPOINT: Final = "[There is no checkpoint of what was there before: what this changed cannot be brought back.]"
+
+_CHANGED_MEANWHILE: Final = "somebody changed it meanwhile"
 
 _log = get_logger(__name__)
 
@@ -42,55 +49,40 @@ class _Outcome:
     """What a call did to the workspace."""
 
     touched: tuple[Change, ...] = ()
-    reverted: tuple[Change, ...] = ()
+    others: tuple[bytes, ...] = ()
+    """What somebody else changed meanwhile."""
     lines: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Lines added and removed in what was changed, since the cycle began."""
-    left: Mapping[bytes, str] = field(default_factory=dict)
-    """What should have been reverted and was left as it is, with the reasons."""
-    renamed: tuple[bytes, ...] = ()
-    """The new paths of what has no copy and was in the place of what was reverted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Begun:
-    """How a call began."""
-
-    before: Snapshot | None = None
-    """What there was; None if unknown, and then nothing can be reverted."""
-    unsettled: PendingRevert | None = None
-    earlier: _Outcome | None = None
-    """Of a call that was cut off, if nothing has reported it yet."""
 
 
 class Transactions:
     """The turns of one workspace; `checkpoints` is None where they are switched off or git is missing.
 
-    `background` are the programs that may write to it without a turn.
+    `background` are the programs that may write to it without a turn, `views` what contained programs write to.
     """
 
     def __init__(
-        self, workspace: Workspace, checkpoints: Checkpoints | None = None, background: BackgroundCommands | None = None
+        self,
+        workspace: Workspace,
+        checkpoints: Checkpoints | None = None,
+        background: BackgroundCommands | None = None,
+        views: TurnViews | None = None,
     ) -> None:
         self._turn = workspace.turn
-        self._root = workspace.root
+        self._workspace = workspace
         self._checkpoints = checkpoints
         self._background = background or BackgroundCommands()
-        self._can_put_back = False
-        self._unreported: _Outcome | None = None
+        self._views = views
 
     @property
     def checkpoints(self) -> Checkpoints | None:
         """Those of the workspace; None where there are none."""
         return self._checkpoints
 
-    def may_write(self, context: ExecutionContext) -> bool:
-        """Whether the program of the current call may write to the workspace."""
-        return self._can_put_back or not is_confined(context.phase)
-
     async def run(self, tool: Tool, context: ExecutionContext, call: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
         """Carry a call out when it is its turn; cancelling gives the turn back once the workspace is in order.
 
-        The result also has what a program has changed, and what of that was reverted.
+        The result also has what a program has changed.
         """
         if tool.access not in (Access.CHANGE, Access.RUN):
             return await call()
@@ -99,79 +91,197 @@ class Transactions:
         async with self._turn.turn_of(context):
             await self._background.settled()
             call = self._turn.bounded(call, context)
-            checkpoints = self._checkpoints
-            # what else writes meanwhile would be put back too, so where that may be necessary the program only reads
-            is_shared = _is_confined(tool, context) and self._background.is_any_running
-            if not tool.leaves_changes or checkpoints is None or is_shared:
+            if tool.is_contained and is_confined(context.phase):
+                return await self._contained(tool, context, call)
+            if not tool.leaves_changes or self._checkpoints is None:
                 result = await call()
-                is_unknown = tool.access is Access.RUN and tool.leaves_changes and self.may_write(context)
+                is_unknown = tool.access is Access.RUN and tool.leaves_changes
                 return replace(result, has_outside_effect=result.has_outside_effect or is_unknown)
-            begun = await run_uncancellable(lambda: self._begin(checkpoints, tool, context))
-            before = begun.before
-            if before is None:
-                result = await call()
-                if result.ok if tool.access is Access.CHANGE else self.may_write(context):
-                    result = replace(result, content=f"{result.content}\n{_NO_CHECKPOINT}", has_outside_effect=True)
-                return _reminded(result, begun)
-            self._can_put_back = True
-            try:
-                result = await call()
-            except BaseException:
-                outcome = await run_uncancellable(lambda: _end(checkpoints, tool, context, before, begun.unsettled))
-                if outcome is not None and (outcome.left or outcome.renamed):
-                    self._unreported = outcome
-                raise
-            finally:
-                self._can_put_back = False
-            if tool.access is Access.CHANGE and not result.ok:
-                return _reminded(result, begun)  # a refusal has changed nothing
-            done = result
-            outcome = await run_uncancellable(
-                lambda: _end(checkpoints, tool, context, before, begun.unsettled, done.touched)
-            )
-            if outcome is not None:
-                result = replace(result, lines=outcome.lines)
-            return _reminded(_with_changes(result, outcome, context) if tool.access is Access.RUN else result, begun)
+            return await self._between_checkpoints(self._checkpoints, tool, context, call)
 
-    def _begin(self, checkpoints: Checkpoints, tool: Tool, context: ExecutionContext) -> _Begun:
-        earlier = self._unreported
-        self._unreported = None
+    async def _between_checkpoints(
+        self,
+        checkpoints: Checkpoints,
+        tool: Tool,
+        context: ExecutionContext,
+        call: Callable[[], Awaitable[ToolResult]],
+    ) -> ToolResult:
+        before = await run_uncancellable(lambda: _kept_before(checkpoints, tool, context))
+        if before is None:
+            result = await call()
+            if result.ok or tool.access is Access.RUN:
+                result = replace(result, content=f"{result.content}\n{_NO_CHECKPOINT}", has_outside_effect=True)
+            return result
         try:
-            earlier = self._settle(checkpoints) or earlier
-            try:
-                before = _kept_before(checkpoints, tool, context)
-            except ShadowDamaged as error:
-                checkpoints.replace(str(error))
-                before = _kept_before(checkpoints, tool, context)
-            unsettled = None
-            if _is_confined(tool, context):
-                unsettled = checkpoints.pending.open(tool.name, context, before, tool.time_cap or _LONGEST)
-        except (CheckpointFailed, OSError) as error:
-            _log.error("checkpoint.failed", moment="before", error=str(error), **log_fields(context))
-            return _Begun(earlier=earlier)
-        return _Begun(before=before, unsettled=unsettled, earlier=earlier)
+            result = await call()
+        except BaseException:
+            await run_uncancellable(lambda: _end(checkpoints, tool, context, before, None))
+            raise
+        if tool.access is Access.CHANGE and not result.ok:
+            return result  # a refusal has changed nothing
+        done = result
+        witness = result.witness if isinstance(result, WitnessedResult) else None
+        outcome = await run_uncancellable(lambda: _end(checkpoints, tool, context, before, witness, done.touched))
+        await self._show_in_view(context, done.touched)
+        if outcome is not None:
+            result = replace(result, lines=outcome.lines)
+        return _with_changes(result, outcome) if tool.access is Access.RUN else result
 
-    def _settle(self, checkpoints: Checkpoints) -> _Outcome | None:
-        """Put back what a call changed whose end was never seen."""
-        left = checkpoints.pending.unfinished()
-        if left is None:
-            return None
-        _log.warning("checkpoint.revert_pending", tool=left.tool, **log_fields(left.context))
+    async def _contained(
+        self, tool: Tool, context: ExecutionContext, call: Callable[[], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        """Carry out a call in its view; where the phase permits some changes, these are applied once it has ended."""
         try:
-            outcome = _confine(
-                checkpoints, left.tool, left.context, left.before, lambda path: left.may_have_changed(self._root, path)
+            result = await call()
+        except BaseException:
+            await run_uncancellable(lambda: self._drop_permitted(context))
+            raise
+        view = self._views.opened(context) if self._views is not None else None
+        if self._views is None or view is None or not PHASES[context.phase].changes_only_own or result.question:
+            return result
+        written = await run_uncancellable(lambda: list(view.written()))
+        if any(_is_permitted(one, context) for one in written):
+            await self._views.end_resident(context)
+            written = await run_uncancellable(lambda: list(view.written()))
+        return await run_uncancellable(lambda: self._applied(view, written, tool, context, result))
+
+    def _applied(
+        self,
+        view: WorkspaceView,
+        written: Sequence[Written],
+        tool: Tool,
+        context: ExecutionContext,
+        result: ToolResult,
+    ) -> ToolResult:
+        permitted = [one for one in written if _is_permitted(one, context)]
+        left: dict[bytes, str] = {}
+        applied: list[bytes] = []
+        lines: Mapping[str, tuple[int, int]] = {}
+        if permitted:
+            before = self._checkpoints and _kept_before(self._checkpoints, tool, context)
+            # all are looked at first: to apply one changes its folder
+            left = {one.path: why for one in permitted if (why := self._why_left(view, one, context))}
+            for one in permitted:
+                if one.path in left:
+                    continue
+                try:
+                    self._apply(view, one)
+                except (OSError, Refusal) as error:
+                    left[one.path] = str(error)
+                else:
+                    applied.append(one.path)
+            if self._checkpoints is not None and before:
+                witness = _Applied(frozenset(applied))
+                outcome = _end(self._checkpoints, tool, context, before, witness)
+                lines = outcome.lines if outcome is not None else {}
+            view.forget([one.path for one in permitted])  # from now on the workspace shows them
+        kept_out = [one.path for one in written if one not in permitted]
+        remarks = []
+        if applied:
+            remarks.append(f"Changed: {named(decoded(applied))}.")
+        if left:
+            reasons = [f"{decoded([path])[0]} ({why})" for path, why in sorted(left.items())]
+            remarks.append(f"Not applied: {named(reasons)}.")
+        if fresh := view.not_named(_summed_up(view, kept_out)):
+            remarks.append(
+                f"Not applied, because {context.phase} change only documentation and what this cycle has changed: "
+                f"{named(decoded(fresh))}. Only your commands of this turn see that."
             )
-        except ShadowDamaged as error:  # it cannot be done, and must not block later calls
-            _log.error("checkpoint.revert_failed", error=str(error), **log_fields(left.context))
-            outcome = _Outcome()
-        checkpoints.pending.close()
-        return outcome
+        return replace(
+            result,
+            content=with_remarks(result.content, remarks),
+            touched=tuple(dict.fromkeys([*result.touched, *decoded(applied)[:MOST_TOUCHED]])),
+            reverted=tuple(decoded(fresh)[:MOST_TOUCHED]),
+            lines=lines,
+        )
+
+    def _apply(self, view: WorkspaceView, one: Written) -> None:
+        """Put one file of a view into the workspace as a whole, or remove it there.
+
+        Raises:
+            Refusal: somebody changed it meanwhile, or it may not be changed; it is as it was.
+            OSError: the disk does not take it, or it has become another kind of file.
+        """
+        real = self._workspace.root / _text(one.path)
+
+        def check() -> None:
+            if is_changed_since(self._workspace.root, one.path, view.began):
+                raise Refusal(_CHANGED_MEANWHILE)
+
+        if not one.is_there:
+            self._workspace.remove(real, lambda _: check(), 0)
+            return
+        content, mode = view.read(one.path, LARGEST_APPLIED)
+
+        def make(_: bytes | None) -> bytes:
+            check()
+            return content
+
+        self._workspace.update(real, make, LARGEST_APPLIED)
+        with suppress(OSError):
+            if real.stat().st_mode & 0o111 != mode & 0o111:
+                real.chmod(mode)
+
+    def _why_left(self, view: WorkspaceView, one: Written, context: ExecutionContext) -> str:
+        """Why a file of a view is not applied; "" where it can be."""
+        root = self._workspace.root
+        is_gone = not view.has_below(one.path)
+        if is_changed_since(root, one.path, view.began) or (is_gone and not one.is_new):
+            return _CHANGED_MEANWHILE
+        if is_gone and is_changed_since(root, view.folder_below(one.path), view.began):
+            return "somebody changed its folder meanwhile"  # the file may have been there, and be removed
+        names = self._workspace.names_of(root / _text(one.path))
+        other = next((name for name in names if not may_change(name, context)), "")
+        return f"it is {other} too" if other else ""
+
+    def _drop_permitted(self, context: ExecutionContext) -> None:
+        """Drop what a call that was cut off has written and a later one would apply."""
+        view = self._views.opened(context) if self._views is not None else None
+        if view is not None and PHASES[context.phase].changes_only_own:
+            view.forget([one.path for one in view.written() if _is_permitted(one, context)])
+
+    async def _show_in_view(self, context: ExecutionContext, touched: Iterable[str]) -> None:
+        """Have the programs of this turn see what a file tool has changed."""
+        view = self._views.opened(context) if self._views is not None else None
+        if self._views is not None and view is not None:
+            await self._views.end_resident(context)
+            view.forget([path.encode("utf-8", "surrogateescape") for path in touched])
 
 
-def _kept_before(checkpoints: Checkpoints, tool: Tool, context: ExecutionContext) -> Snapshot:
-    before = checkpoints.take(exact=_is_confined(tool, context))
-    checkpoints.keep(before, context.conversation_id, _message("before", tool.name, context))
-    return before
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    """What was applied from a view: nothing else was written."""
+
+    paths: frozenset[bytes]
+    fault: str = ""
+
+    def wrote(self, path: bytes) -> bool:
+        return path in self.paths
+
+
+def _is_permitted(written: Written, context: ExecutionContext) -> bool:
+    """Whether the phase permits a call to change this; nothing in a repository, whatever folder that is in."""
+    is_of_git = b".git" in written.path.lower().split(b"/")
+    return written.is_file and not is_of_git and may_change(_text(written.path), context)
+
+
+def _kept_before(checkpoints: Checkpoints, tool: Tool, context: ExecutionContext) -> Snapshot | None:
+    """The snapshot before a call; None where there is none."""
+    try:
+        try:
+            return _kept(checkpoints, "before", tool, context)
+        except ShadowDamaged as error:
+            checkpoints.replace(str(error))
+            return _kept(checkpoints, "before", tool, context)
+    except (CheckpointFailed, OSError) as error:
+        _log.error("checkpoint.failed", moment="before", error=str(error), **log_fields(context))
+        return None
+
+
+def _kept(checkpoints: Checkpoints, moment: str, tool: Tool, context: ExecutionContext) -> Snapshot:
+    snapshot = checkpoints.take()
+    checkpoints.keep(snapshot, context.conversation_id, _message(moment, tool.name, context))
+    return snapshot
 
 
 def _end(
@@ -179,24 +289,27 @@ def _end(
     tool: Tool,
     context: ExecutionContext,
     before: Snapshot,
-    unsettled: PendingRevert | None,
+    witness: Witness | _Applied | None,
     touched: Iterable[str] = (),
 ) -> _Outcome | None:
-    """Keep what a call left; `touched` are the paths that it says it has changed."""
+    """Keep what a call left; `touched` are the paths that it says it has changed. None where that is not known."""
     try:
-        if unsettled is not None:
-            checkpoints.pending.ended(unsettled)
-            outcome = _confine(checkpoints, tool.name, context, before)
-            checkpoints.pending.close()
-            return outcome
         after = checkpoints.take()
-        changed = checkpoints.changes(before, after) if tool.access is Access.RUN else ()
-        checkpoints.keep(after, context.conversation_id, _message("after", tool.name, context))
+        changed: Sequence[Change] = ()
+        others: tuple[bytes, ...] = ()
+        is_witnessed = witness is not None and not witness.fault
+        if tool.access is Access.RUN:
+            changed = checkpoints.changes(before, after)
+            if witness is not None and is_witnessed:
+                others = tuple(change.path for change in changed if not witness.wrote(change.path))
+                changed = [change for change in changed if witness.wrote(change.path)]
+        about = call_lines(tool.access, witnessed=is_witnessed, others=others)
+        checkpoints.keep(after, context.conversation_id, _message("after", tool.name, context) + about)
     except (CheckpointFailed, OSError) as error:
         _log.error("checkpoint.failed", moment="after", error=str(error), **log_fields(context))
         return None
     lines = _lines(checkpoints, context, after, [*touched, *decoded(change.path for change in changed)])
-    return _Outcome(touched=tuple(changed), lines=lines)
+    return _Outcome(touched=tuple(changed), others=others, lines=lines)
 
 
 def _lines(
@@ -209,82 +322,25 @@ def _lines(
         return {}
 
 
-def _confine(
-    checkpoints: Checkpoints,
-    tool: str,
-    context: ExecutionContext,
-    before: Snapshot,
-    is_its_own: Callable[[bytes], bool] = lambda _: True,
-) -> _Outcome:
-    """Put back what the phase does not permit, of those changes that are the call's own."""
-    after = checkpoints.take(exact=True)
-    # asked now: reverting changes the times this is based on
-    own = [change for change in checkpoints.changes(before, after) if is_its_own(change.path)]
-    changed = _visible(own, before, after)
-    checkpoints.keep(after, context.conversation_id, _message("after", tool, context))
-    hiding = [change for change in changed if _name(change) == IGNORE_FILE and not _may(change, context)]
-    reverted = {change.path: change for change in hiding}
-    done = checkpoints.put_back(hiding, before, after, rename=True)
-    if hiding:  # only now is all that they hid to be seen, and what they showed is ignored again
-        known = {change.path for change in own}
-        after = checkpoints.take(exact=True)
-        own = [
-            change for change in checkpoints.changes(before, after) if change.path in known or is_its_own(change.path)
-        ]
-        changed = _visible(checkpoints.drop_ignored(own), before, after)
-        checkpoints.keep(after, context.conversation_id, _message("after", tool, context))
-    wrong = [change for change in changed if not _may(change, context) and change.path not in reverted]
-    if any(change.is_new for change in [*wrong, *hiding]):
-        # a file that was renamed: taking its new name away and leaving its old one would lose it
-        wrong += [change for change in changed if not change.is_there and change not in wrong]
-    reverted |= {change.path: change for change in wrong}
-
-    lost = [change.path for change in changed if change.has_lost and not change.is_there]
-    if lost:  # it was renamed or packed: what is new may be all that there is of it
-        reason = f"may hold what was {named(decoded(lost[:1]))}"
-        done |= PutBack({change.path: reason for change in wrong if change.is_new})
-    wrong = [change for change in wrong if change.path not in done.left]
-    done |= checkpoints.put_back(wrong, before, after, rename=True)
-    if reverted:
-        count = len(reverted) - len(done.left)
-        left = len(done.left)
-        _log.info("workspace.reverted", paths=count, left=left, **log_fields(context))
-        checkpoints.keep(checkpoints.take(), context.conversation_id, _message("put back after", tool, context))
-    remaining = tuple(change for change in changed if change.path not in reverted)
-    return _Outcome(
-        touched=remaining,
-        lines=_lines(checkpoints, context, after, decoded(change.path for change in remaining)),
-        reverted=tuple(change for change in reverted.values() if change.path not in done.left),
-        left=done.left,
-        renamed=tuple(done.renamed.values()),
-    )
+def _summed_up(view: WorkspaceView, paths: Iterable[bytes]) -> list[bytes]:
+    """Paths to name: a folder that is new is named once, and what programs make for themselves is not."""
+    found: dict[bytes, None] = {}
+    for path in paths:
+        names = path.split(b"/")
+        if any(name.decode("utf-8", "replace").lower() in HIDDEN for name in names):
+            continue
+        folders = (b"/".join(names[:depth]) for depth in range(1, len(names)))
+        new = next((folder for folder in folders if not view.has_below(folder)), None)
+        found[new + b"/" if new is not None else path] = None
+    return list(found)
 
 
-def _is_confined(tool: Tool, context: ExecutionContext) -> bool:
-    """Whether what a call changes may have to be put back."""
-    return tool.access is Access.RUN and is_confined(context.phase)
-
-
-def _may(change: Change, context: ExecutionContext) -> bool:
-    return may_change(change.path.decode("utf-8", "surrogateescape"), context)
-
-
-def _name(change: Change) -> bytes:
-    return change.path.rpartition(b"/")[2]
-
-
-def _visible(changed: Iterable[Change], before: Snapshot, after: Snapshot) -> list[Change]:
-    """The changes without new folders that ignore themselves whole, as the caches of test runners do."""
-    folders = {path.rpartition(b"/")[0] for path in before.permissions} | {b""}
-    return [
-        change
-        for change in changed
-        if not (change.is_new and change.path in after.hidden and change.path.rpartition(b"/")[0] not in folders)
-    ]
+def _text(path: bytes) -> str:
+    return path.decode("utf-8", "surrogateescape")
 
 
 def _message(moment: str, tool: str, context: ExecutionContext) -> str:
-    fields = {
+    about = {
         "conversation": context.conversation_id,
         "cycle": context.cycle,
         "turn": context.turn,
@@ -293,56 +349,25 @@ def _message(moment: str, tool: str, context: ExecutionContext) -> str:
         "agent": context.agent,
         "phase": context.phase,
     }
-    return f"{moment} {tool}\n\n" + "".join(f"{name}: {value}\n" for name, value in fields.items())
+    return f"{moment} {tool}\n\n" + "".join(f"{name}: {value}\n" for name, value in about.items())
 
 
-def _with_changes(result: ToolResult, outcome: _Outcome | None, context: ExecutionContext) -> ToolResult:
+def _with_changes(result: ToolResult, outcome: _Outcome | None) -> ToolResult:
     if outcome is None:
         return replace(result, content=f"{result.content}\n{_UNKNOWN}", has_outside_effect=True)
-    touched = _paths(outcome.touched)
-    reverted = _paths(outcome.reverted)
-    left = decoded(outcome.left)
+    touched = decoded(change.path for change in outcome.touched)
     remarks = []
     if touched:
         remarks.append(f"Changed: {named(touched)}.")
-    lost = _paths(change for change in outcome.touched if change.has_lost)
+    if outcome.others:
+        remarks.append(f"Changed by somebody else while it ran: {named(decoded(outcome.others))}.")
+    lost = decoded(change.path for change in outcome.touched if change.has_lost)
     if lost:
         remarks.append(f"No checkpoint has what was there before: {named(lost)}.")
-    if reverted:
-        why = (
-            f"{context.phase} change only documentation and what this cycle has changed"
-            if PHASES[context.phase].changes_only_own
-            else f"nothing is changed in {context.phase}"
-        )
-        remarks.append(f"Put back as it was, because {why}: {named(reverted)}.")
-    remarks += _left_remarks(outcome)
     if len(touched) > MOST_TOUCHED:
         remarks.append(f"Only the first {MOST_TOUCHED} of these paths count as changed in this cycle.")
     return replace(
         result,
         content=with_remarks(result.content, remarks),
-        touched=tuple(dict.fromkeys([*result.touched, *touched[:MOST_TOUCHED], *left[:MOST_TOUCHED]])),
-        reverted=tuple(reverted[:MOST_TOUCHED]),
+        touched=tuple(dict.fromkeys([*result.touched, *touched[:MOST_TOUCHED]])),
     )
-
-
-def _reminded(result: ToolResult, begun: _Begun) -> ToolResult:
-    earlier = begun.earlier
-    if earlier is None or not (earlier.reverted or earlier.left or earlier.renamed):
-        return result
-    remarks = ["An earlier command had been cut off."]
-    if earlier.reverted:
-        remarks.append(f"What it had changed was put back now: {named(_paths(earlier.reverted))}.")
-    return replace(result, content=with_remarks(result.content, [*remarks, *_left_remarks(earlier)]))
-
-
-def _left_remarks(outcome: _Outcome) -> Iterator[str]:
-    if outcome.renamed:
-        yield f"There was no copy of what they replaced; it is renamed: {named(decoded(outcome.renamed))}."
-    if outcome.left:
-        left = [f"{decoded([path])[0]} ({why})" for path, why in sorted(outcome.left.items())]
-        yield f"Could not be put back: {named(left)}; name this in your response."
-
-
-def _paths(changes: Iterable[Change]) -> list[str]:
-    return decoded(change.path for change in changes)

@@ -2,7 +2,7 @@
 
 Inside there is the workspace, the programs of the system, an empty home and /tmp that vanish with the program,
 and no network unless the operator permits it. Nothing of ours is in its environment. In phases that change no files
-they may write only where what they wrote can be put back (`transactions`).
+they write to the view of their turn (`turn_views`), and the workspace stays as it is.
 """
 
 import asyncio
@@ -25,7 +25,10 @@ from .project_environment import ProjectEnvironment
 from .project_runs import ProjectRuns, is_whole_run
 from .sandbox import RunPolicy
 from .tool import Body, Refusal, Tool, run_uncancellable
+from .turn_views import TOO_LARGE, TurnViews
+from .witness import Witness, with_witness, witness_of
 from .workspace import Workspace
+from .workspace_view import WorkspaceView
 from .write_policy import is_confined
 
 MOST_OUTPUT: Final = 32 * 1024
@@ -70,8 +73,8 @@ class Programs:
 
     workspace: Workspace
     rules: ShellRules
-    may_write: Callable[[ExecutionContext], bool] = lambda context: not is_confined(context.phase)
-    """Whether the workspace may be written to in a call."""
+    views: TurnViews | None = None
+    """What they write to where the phase permits no changes; without, the workspace is read-only there."""
     scratch: Path | None = None
     """The folder in which each call gets an empty one of its own; the system's unless given."""
     runs: ProjectRuns | None = None
@@ -92,6 +95,7 @@ class Programs:
             replay=Replay.ONCE,
             body=body,
             time_cap=self.most + process.GRACE + 5,  # its own deadline comes first, with a better message
+            is_contained=True,
             asks=self.reaches_out,
         )
 
@@ -133,7 +137,7 @@ class Programs:
         *,
         only_reads: bool = False,
     ) -> ToolResult:
-        """Run a program in a folder of the workspace.
+        """Run a program in a folder of the workspace; where the phase permits no changes, in the view of the turn.
 
         Args:
             command: the program with its arguments.
@@ -143,19 +147,42 @@ class Programs:
             typed: the line of a shell that it is, or reads.
             only_reads: the workspace is read-only to it in every phase.
         """
-        root = self.workspace.root
-        can_write = not only_reads and self.may_write(context)
-        confined = is_confined(context.phase)
-        outcome, settled = await self.execute(command, folder, deadline, can_write=can_write, confined=confined)
-        if typed and folder == root:
+        witness: Witness | None = None
+        settled = workspace_scan.Settled()
+        is_read_only = only_reads
+        if is_confined(context.phase) and not (only_reads and self._view_of(context) is None):
+            outcome, is_read_only = await self._in_view(command, context, folder, deadline, only_reads=only_reads)
+        elif only_reads:
+            outcome = await self._attend(command, folder, deadline, can_write=False)
+        else:
+            with witness_of(self.workspace.root) as witness:
+                outcome, settled = await self.execute(command, folder, deadline, witness=witness)
+        if typed and folder == self.workspace.root:
             await asyncio.to_thread(self._record, typed, outcome)
         ended = outcome.ended("The command", deadline)
-        if not can_write and not only_reads:
-            ended += " The workspace was read-only to it in this phase."
-        if outcome.status and _NO_REPOSITORY in outcome.output and (why := why_no_repository(root)):
+        if is_read_only and not only_reads:
+            ended += f" The workspace was read-only to it: {TOO_LARGE}."
+        if outcome.status and _NO_REPOSITORY in outcome.output and (why := why_no_repository(self.workspace.root)):
             ended += f" {why}"
         ended += self.remarks(settled)
-        return replace(outcome.result(ended), has_outside_effect=self.reaches_out)
+        result = replace(outcome.result(ended), has_outside_effect=self.reaches_out)
+        return with_witness(result, witness)
+
+    def _view_of(self, context: ExecutionContext) -> WorkspaceView | None:
+        return self.views.opened(context) if self.views is not None else None
+
+    async def _in_view(
+        self, command: Sequence[str], context: ExecutionContext, folder: Path, deadline: float, *, only_reads: bool
+    ) -> tuple[process.Outcome, bool]:
+        """Run a program in the view of its turn; also whether the workspace was read-only to it."""
+        is_sandboxed = self.rules.policy is RunPolicy.SANDBOXED
+        if self.views is None:
+            if not is_sandboxed:
+                raise Refusal("Nothing was run: nothing keeps apart here what a command changes in this phase.")
+            return await self._attend(command, folder, deadline, can_write=False), True
+        async with self.views.using(context, is_sandboxed=is_sandboxed) as view:
+            outcome = await self._attend(command, folder, deadline, view=view, can_write=not only_reads)
+            return outcome, only_reads or not view.can_write
 
     def remarks(self, settled: workspace_scan.Settled) -> str:
         """What was not left as a program had left it, in sentences that each begin with a space."""
@@ -180,53 +207,85 @@ class Programs:
         folder: Path,
         deadline: float,
         *,
-        can_write: bool,
-        confined: bool,
+        witness: Witness | None = None,
         most_output: int = MOST_OUTPUT,
         on_output: Callable[[bytes], None] = process.drop,
     ) -> tuple[process.Outcome, workspace_scan.Settled]:
-        """Run a program, and take away what it may not leave behind.
+        """Run a program that may change the workspace, and take away what it may not leave behind.
 
         Raises:
-            Refusal: too little is free on disk, or it may not run without a sandbox.
+            Refusal: too little is free on disk.
         """
-        await asyncio.to_thread(self.rules.reserve.refuse_if_short)
         root = self.workspace.root
         settled = workspace_scan.Settled()
-        async with sandbox.scratch_folder(self.scratch) as own:
-            before = await asyncio.to_thread(workspace_scan.take, root)
-            line, environment = await asyncio.to_thread(
-                partial(self._line, command, folder, own, before, can_write=can_write)
+        before = await asyncio.to_thread(workspace_scan.take, root)
+        try:
+            outcome = await self._attend(
+                command,
+                folder,
+                deadline,
+                protected=[root / os.fsdecode(path) for path in before.protected()],
+                witness=witness,
+                most_output=most_output,
+                on_output=on_output,
             )
-            try:
-                outcome = await process.run(
-                    line,
-                    cwd=folder,
-                    environment=environment,
-                    deadline=deadline,
-                    most_output=most_output,
-                    limits=LIMITS,
-                    reserve=self.rules.reserve,
-                    umask=self.workspace.umask,
-                    on_output=on_output,
-                )
-            finally:
-                settle = partial(workspace_scan.settle, root, before, confined=confined)
-                if can_write and (confined or self.rules.policy is RunPolicy.SANDBOXED):
-                    settled = await run_uncancellable(settle)
+        finally:
+            if self.rules.policy is RunPolicy.SANDBOXED:
+                settled = await run_uncancellable(partial(workspace_scan.settle, root, before))
         return outcome, settled
 
+    async def _attend(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        deadline: float,
+        *,
+        can_write: bool = True,
+        view: WorkspaceView | None = None,
+        protected: Sequence[Path] = (),
+        witness: Witness | None = None,
+        most_output: int = MOST_OUTPUT,
+        on_output: Callable[[bytes], None] = process.drop,
+    ) -> process.Outcome:
+        """Run a program to its end.
+
+        Raises:
+            Refusal: too little is free on disk.
+        """
+        await asyncio.to_thread(self.rules.reserve.refuse_if_short)
+        async with sandbox.scratch_folder(self.scratch) as own:
+            line = partial(
+                self._line, command, folder, own, can_write=can_write, view=view, protected=protected, witness=witness
+            )
+            wrapped, environment = await asyncio.to_thread(line)
+            return await process.run(
+                wrapped,
+                cwd=folder,
+                environment=environment,
+                deadline=deadline,
+                most_output=most_output,
+                limits=LIMITS,
+                reserve=self.rules.reserve,
+                umask=self.workspace.umask,
+                on_output=on_output,
+                descriptors=[witness.descriptor] if witness is not None else [],
+            )
+
     def _line(
-        self, command: Sequence[str], folder: Path, own: Path, before: workspace_scan.Survey, *, can_write: bool
+        self,
+        command: Sequence[str],
+        folder: Path,
+        own: Path,
+        *,
+        can_write: bool,
+        view: WorkspaceView | None,
+        protected: Sequence[Path],
+        witness: Witness | None,
     ) -> tuple[Sequence[str], dict[str, str]]:
         """The command to run, and the environment to run it in."""
+        prefix, mount = view.launch(can_write=can_write) if view is not None else ([], [])
         if self.rules.policy is RunPolicy.UNSANDBOXED:
-            if not can_write:
-                raise Refusal(
-                    "Commands cannot be run in this phase: nothing here could undo what they change. Use `check`, or "
-                    "the tools that read."
-                )
-            return command, self.variables(str(own))
+            return [*prefix, *command], self.variables(str(own))
         for name, content in _NAMES.items():
             (own / name).write_text(content.format(user=os.getuid(), group=os.getgid()))
         root = self.workspace.root
@@ -239,6 +298,9 @@ class Programs:
             network=self.rules.network,
             files={f"/etc/{name}": own / name for name in _NAMES},
             folders=[*folders_elsewhere(root), *self.project.mounts(), *filter(Path.is_dir, self.rules.folders)],
-            protected=[root / os.fsdecode(path) for path in before.protected()],
+            protected=protected,
+            scratch=view.tmp if view is not None else None,
+            mount=mount,
+            witness=witness.descriptor if witness is not None else -1,
         )
-        return wrapped, {}
+        return [*prefix, *wrapped], {}

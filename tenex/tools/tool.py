@@ -39,6 +39,8 @@ class Tool:
     """Seconds one call may take; None is the registry's default."""
     leaves_changes: bool = True
     """Whether a call with access CHANGE or RUN may leave changes in the workspace."""
+    is_contained: bool = False
+    """Whether its programs run in a view of the workspace (`turn_views`) where the phase permits no changes."""
     asks: bool = False
     """Whether a person is asked before a call runs, unless a rule of the operator allows it."""
 

@@ -113,21 +113,21 @@ class Workspace:
         """
         names = self._names(path)
         with _refusing(path):
-            real = Path(os.path.realpath(self.root.joinpath(*names)))
+            real = self._real(names)
             if not real.is_relative_to(self.root):
                 raise Refusal(f"{path} leads outside the workspace; only files inside it can be used.")
             if any(name.lower() == ".git" for name in real.relative_to(self.root).parts):
                 raise Refusal(f"{path} lies in `.git`, which belongs to git; leave it alone.")
             for folder in (real, *real.parents[: len(real.relative_to(self.root).parts)]):
-                if is_bare_repository(folder):
+                if is_bare_repository(self._place(folder)):
                     raise Refusal(f"{path} lies in a repository of git's without a work tree; leave it alone.")
             place = self.root
             for name in names:
                 place = place / name
-                if place.is_symlink() and not os.access(place, os.F_OK):
+                if self._place(place).is_symlink() and not self._exists(place):
                     raise Refusal(f"{path} goes through a link that leads nowhere; name the file itself.")
             with suppress(FileNotFoundError, NotADirectoryError):
-                mode = real.lstat().st_mode
+                mode = self._place(real).lstat().st_mode
                 if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                     raise Refusal(f"{path} is neither a file nor a folder (a device, pipe or socket); leave it alone.")
         return real
@@ -144,6 +144,25 @@ class Workspace:
         if names[-1].lower() == ".git":
             raise Refusal(f"{path} belongs to git; leave it alone.")
         return self.resolve(PurePosixPath(*names[:-1]).as_posix()) / names[-1]
+
+    def _real(self, names: tuple[str, ...]) -> Path:
+        """The path below the root without links; it leads elsewhere if a link does."""
+        return Path(os.path.realpath(self.root.joinpath(*names)))
+
+    def _place(self, real: Path) -> Path:
+        """Where a path of the workspace lies on disk."""
+        return real
+
+    def _names_in(self, folder: Path) -> Collection[str]:
+        """The names of what is in a folder; none where it is missing or cannot be read."""
+        try:
+            return os.listdir(folder)  # noqa: PTH208 - names are all that is asked
+        except OSError:
+            return ()
+
+    def _exists(self, place: Path) -> bool:
+        """Whether there is something at a path, links followed."""
+        return os.access(place, os.F_OK)
 
     def _names(self, path: str) -> tuple[str, ...]:
         shown = path[:80]
@@ -172,17 +191,16 @@ class Workspace:
         Raises:
             Refusal: there are several spellings, and none is that of the path.
         """
-        place = self.root
         spelled: list[str] = []
         for name in names:
             alike = [name]
-            if not os.path.lexists(place / name) and Path(os.path.realpath(place)).is_relative_to(self.root):
-                alike = _spellings(name, place)
+            folder = self._real(tuple(spelled))
+            if folder.is_relative_to(self.root) and not os.path.lexists(self._place(folder / name)):
+                alike = _spellings(name, self._names_in(folder))
             if len(alike) > 1:
                 both = ", ".join(map(json.dumps, alike))
                 raise Refusal(f"{shown} could be any of {both}, which look the same; write it as one of these.")
             spelled += alike or [name]
-            place = place / spelled[-1]
         return tuple(spelled)
 
     def _refuse_other_notations(self, names: tuple[str, ...], shown: str) -> None:
@@ -191,7 +209,7 @@ class Workspace:
         for depth, name in enumerate(names):
             place = place / name
             is_odd = _NOTATION.fullmatch(name) or (depth == 0 and _NOTATION_AT_START.fullmatch(name))
-            if is_odd and not os.path.lexists(place):
+            if is_odd and not os.path.lexists(self._place(place)):
                 raise Refusal(
                     f"{shown}: `{name[:40]}` is no plain name, and nothing is expanded or decoded here. Give the path "
                     f"from the workspace's folder, {self.root}."
@@ -361,7 +379,7 @@ class Workspace:
             inner: list[Path] = []
             for name in folders if len(str(shown)) < LONGEST_PATH else ():
                 path = (shown / name).as_posix()
-                if path in skipped or name.lower() in HIDDEN or is_venv(folder / name):
+                if path in skipped or name.lower() in HIDDEN or is_venv(self._place(folder / name)):
                     left_out += [f"{path}/"] if name.lower() != ".git" else []
                 else:
                     inner.append(folder / name)
@@ -424,16 +442,18 @@ class Workspace:
                 return opened
             return None
 
-        with open_below(self.root, real.relative_to(self.root).parts[:-1], enter) as opened:
+        with open_below(self._layer_of(real), real.relative_to(self.root).parts[:-1], enter) as opened:
             yield opened
 
+    def _layer_of(self, real: Path) -> Path:
+        """The folder below which a path is opened."""
+        del real
+        return self.root
 
-def _spellings(name: str, folder: Path) -> list[str]:
+
+def _spellings(name: str, entries: Iterable[str]) -> list[str]:
     """The entries of a folder that Unicode takes for the same as a name, sorted."""
     wanted = unicodedata.normalize("NFC", name)
-    entries: list[str] = []
-    with suppress(OSError):  # no folder, or not to be read
-        entries = os.listdir(folder)  # noqa: PTH208 - names are all that is asked
     return sorted(entry for entry in entries if unicodedata.normalize("NFC", entry) == wanted)
 
 

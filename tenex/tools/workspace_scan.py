@@ -6,8 +6,10 @@ renamed before anybody, our own git included, looks at it. It is not removed: a 
 command may have moved their files into it.
 """
 
+import ctypes
 import os
 import stat
+import struct
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,10 +23,21 @@ from .workspace import REPOSITORY_PARTS, makes_repository
 
 _OWN: Final = b".git"
 _HEAD: Final = b"head"  # a folder without one, in letters of any size, is no repository
+_AT_FDCWD: Final = -100
+_AT_SYMLINK_NOFOLLOW: Final = 0x100
+_STATX_BTIME: Final = 0x800
 _PARTS: Final = frozenset(os.fsencode(name) for name in REPOSITORY_PARTS)
 
-Mark = tuple[int, bytes | None]
-"""By which a repository is known again: the number of its inode, and where it leads if it is a link."""
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """By which a repository is known again."""
+
+    inode: int
+    born: int
+    """In nanoseconds; 0 where the disk does not know it. The number of an inode is given again once that is gone."""
+    target: bytes | None
+    """Where it leads, if it is a link."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,8 +63,13 @@ class Survey:
 
     def protected(self) -> list[bytes]:
         """What a command may not write to; links are left out, as nothing can be mounted over them."""
+        return sorted(self.protections())
+
+    def protections(self) -> dict[bytes, Mark | None]:
+        """The same, with the mark of each where it is known: one that came in its place is another one."""
         known = [*self.repositories.items(), *self.named.items()]
-        return sorted({path for path, mark in known if mark and mark[1] is None} | self.bare.keys() | self.unread)
+        unread: dict[bytes, Mark | None] = dict.fromkeys(self.unread)
+        return unread | self.bare | {path: mark for path, mark in known if mark and mark.target is None}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,21 +92,12 @@ def take(root: Path) -> Survey:
     return seen
 
 
-def settle(root: Path, before: Survey, *, confined: bool) -> Settled:
-    """Take away what a command may not leave behind, once all its processes are gone.
-
-    Args:
-        root: the workspace.
-        before: what was there before the command.
-        confined: whether nothing else may stay either: pipes go, folders it shut in any way are opened, so that git
-            sees what is in them, and repositories it moved go back.
-    """
+def settle(root: Path, before: Survey) -> Settled:
+    """Take away what a command may not leave behind, once all its processes are gone; `before` is what was there."""
     if stat.S_IMODE(root.lstat().st_mode) != before.mode:
         root.chmod(before.mode)
     # git works in a folder that may be entered and not listed, so one left so is opened everywhere
-    after = _look(
-        os.fsencode(root), lambda folder, mode: folder not in before.shut and (confined or mode & 0o500 != 0o500)
-    )
+    after = _look(os.fsencode(root), lambda folder, mode: folder not in before.shut and mode & 0o500 != 0o500)
     known = {mark: path for path, mark in before.repositories.items()}
     settled = Settled()
     strangers = {path: mark for path, mark in after.repositories.items() if before.repositories.get(path) != mark}
@@ -97,38 +106,33 @@ def settle(root: Path, before: Survey, *, confined: bool) -> Settled:
             with suppress(OSError):
                 _take_away(root, path)
                 settled.removed.append(path)
-    moved = {mark: path for path, mark in strangers.items() if mark in known}
+    moved = {mark for mark in strangers.values() if mark in known}
     for mark, path in known.items():
-        if after.repositories.get(path) == mark or (mark in moved and not confined):
+        if after.repositories.get(path) == mark or mark in moved:
             continue
         try:
-            if mark in moved:
-                restore.rename(root, moved[mark], path)
-            elif mark[1] is not None:
-                restore.replace(root, path, restore.Copy(restore.LINK, mark[1]), None)
+            if mark.target is not None:
+                restore.replace(root, path, restore.Copy(restore.LINK, mark.target), None)
             else:
                 settled.lost.append(path)
         except OSError:
             settled.lost.append(path)
-    _settle_bare(root, before, after, settled, confined=confined)
+    _settle_bare(root, before, after, settled)
     _settle_named(root, before, settled)
     for path in after.special - before.special:
-        if confined or path.rpartition(b"/")[2] in GIT_READS:
+        if path.rpartition(b"/")[2] in GIT_READS:
             with suppress(OSError):
                 restore.remove_special(root, path)
     return settled
 
 
-def _settle_bare(root: Path, before: Survey, after: Survey, settled: Settled, *, confined: bool) -> None:
+def _settle_bare(root: Path, before: Survey, after: Survey, settled: Settled) -> None:
     """Make what came no repository any more, which leaves other files in that folder alone."""
     known = {mark: path for path, mark in before.bare.items()}
     for path, mark in after.bare.items():
         if before.bare.get(path) == mark:
             continue
         if mark in known:
-            if confined:
-                with suppress(OSError):
-                    restore.rename(root, path, known[mark])
             continue
         came = after.parts[path] - before.parts.get(path, set())
         for name in [b"HEAD"] if b"HEAD" in came else sorted(came):
@@ -225,8 +229,19 @@ def _mark_of(place: Path) -> Mark | None:
 
 
 def _mark(place: Path) -> Mark:
-    link = os.fsencode(place.readlink()) if place.is_symlink() else None
-    return place.lstat().st_ino, link
+    target = os.fsencode(place.readlink()) if place.is_symlink() else None
+    return Mark(inode=place.lstat().st_ino, born=_born(place), target=target)
+
+
+def _born(place: Path) -> int:
+    """When a file was made, by `statx(2)`, which Python does not have."""
+    statx = getattr(ctypes.CDLL(None), "statx", None)
+    about = ctypes.create_string_buffer(256)
+    if statx is None or statx(_AT_FDCWD, os.fsencode(place), _AT_SYMLINK_NOFOLLOW, _STATX_BTIME, about) != 0:
+        return 0
+    mask = struct.unpack_from("I", about, 0)[0]
+    seconds, nanoseconds = struct.unpack_from("qI", about, 80)
+    return int(seconds) * 10**9 + int(nanoseconds) if mask & _STATX_BTIME else 0
 
 
 def _entries(

@@ -223,7 +223,7 @@ def _of_call(record: r.ToolCallCompleted | r.ToolCallRejected, call: Call | None
         return _Details(parts=_parts(texts))
     texts["Result"] = record.content
     texts["Changed files"] = "\n".join(record.touched)
-    texts["Put back, because the phase does not permit the change"] = "\n".join(record.reverted)
+    texts["Not kept, because the phase does not permit the change"] = "\n".join(record.reverted)
     status = (f"exit status {record.exit_status}",) if record.exit_status is not None else ()
     changed = (count(len(record.touched), "changed file"),) if record.touched else ()
     change = call.seq if call is not None and record.touched else 0

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from tenex.core.conversation import Conversation
-from tenex.core.errors import UsageError
+from tenex.core.errors import TenexError, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.projection import project
 from tenex.core.records import Record
@@ -24,6 +24,8 @@ from .source import folded
 
 PATIENCE: Final = 90.0
 """Seconds for a rollback: it waits for running tools, and restores files."""
+LIST_PATIENCE: Final = 15.0
+"""Seconds for the list of files: it waits a little for running tools, and compares checkpoints."""
 LINES: Final = 2_000
 """Of what changed between two states that are shown."""
 REASON_CHARACTERS: Final = 500
@@ -78,16 +80,28 @@ class TimePages:
         """What going back to a record would undo; nothing is done."""
         name, seq = id_of(request), int(request.path_params["seq"])
         plan = await plan_of(self.site.source.folder, name, seq)
-        values = {"here": "conversations", "id": name, "seq": seq, "plan": plan, "shown": project(plan.then)}
+        try:
+            files = (await self._ask("rollback_files", LIST_PATIENCE, id=name, to=seq))["text"]
+        except TenexError as fault:
+            files = str(fault)
+        values = {
+            "here": "conversations",
+            "id": name,
+            "seq": seq,
+            "plan": plan,
+            "files": files,
+            "shown": project(plan.then),
+        }
         return await self.site.show(request, "back.html", values)
 
     async def roll_back(self, request: Request) -> Response:
         """Have the daemon undo what came after a record."""
         name, seq = id_of(request), int(request.path_params["seq"])
         fields = await self.site.posted(request, f"rollback {name} {seq}")
-        files = fields.get("files") == "yes"
+        all_files = fields.get("all_files") == "yes"
+        files = all_files or fields.get("files") == "yes"
         reason = fields.get("reason", "")[:REASON_CHARACTERS]
-        await self._ask("rollback", id=name, to=seq, reason=reason, files=files)
+        await self._ask("rollback", id=name, to=seq, reason=reason, files=files, all_files=all_files)
         return self.site.to(f"/c/{name}#newest")
 
     async def fork(self, request: Request) -> Response:
@@ -97,9 +111,9 @@ class TimePages:
         made = await self._ask("fork", id=name, at=seq)
         return self.site.to(f"/c/{ConversationId(str(made['id']))}")
 
-    async def _ask(self, do: str, **words: object) -> dict[str, object]:
+    async def _ask(self, do: str, patience: float = PATIENCE, **words: object) -> dict[str, object]:
         try:
-            answer: dict[str, object] = await ask(self.site.source.places.socket, do, patience=PATIENCE, **words)
+            answer: dict[str, object] = await ask(self.site.source.places.socket, do, patience=patience, **words)
         except OSError as fault:
             raise UsageError(
                 f"Only a running daemon does this here, and none has answered ({str(fault) or 'it took too long'}). "

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tenex.app.mcp_tools import MOST_TEXT, McpTools
+from tenex.app.mcp_views import McpViews
 from tenex.core import found_tools
 from tenex.core.config import Agent, AgentKind, Replay
 from tenex.core.ids import CallId, PublicKey, Slug
@@ -26,6 +27,8 @@ from tenex.mcp.results import read_result
 from tenex.mcp.servers import McpServers
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.standard import TOOL_NAMES
+from tenex.tools.turn_views import TurnViews
+from tenex.tools.workspace import Workspace
 from tests.mcp.conftest import config, connection_to, launch
 from tests.service.person import until
 from tests.tools.conftest import make_context, make_tool
@@ -56,10 +59,13 @@ class Bench:
     def __init__(self, servers: McpServers, folder: Path) -> None:
         self.servers = servers
         self.folder = folder
+        views = McpViews(
+            servers, TurnViews(folder / "views", Workspace(folder)), lambda server, _: launch(server, folder)
+        )
         self.registry = ToolRegistry(
             [make_tool("own", Access.CHANGE, _own)],
             AGENTS.get,
-            source=McpTools(servers, self._keep, folder, lambda _: True),
+            source=McpTools(servers, views, self._keep, folder),
         )
 
     async def _keep(self, context: ExecutionContext, name: str, data: bytes) -> Path:

@@ -10,6 +10,7 @@ from tenex.core.effects import Undo, Work
 from tenex.core.messages import Note
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.port_values import UndoOutcome
+from tenex.core.undo.sentences import UNCLEAR
 from tenex.workflows.phases.router_prompt import question_for
 from tests.fakes.scenario import (
     ENDS,
@@ -32,17 +33,39 @@ BUILT = ("complete", {"response": "built", "summary": "it is new"})
 LIST = UndoOutcome(
     to=9, since="turn-1 (execute)", files=("a.py", "b.py"), left={"c.py": "changed by somebody else too"}
 )
-DONE = UndoOutcome(to=9, since="turn-1 (execute)", files=("a.py", "b.py"), restored_tree="t", previous_tree="p")
+DONE = UndoOutcome(
+    to=9,
+    since="turn-1 (execute)",
+    files=("a.py", "b.py"),
+    restored_tree="t",
+    previous_tree="p",
+    is_as_before=True,
+)
 
 
 def without_open_work(*outcomes: UndoOutcome) -> tuple[Scenario, list[tuple[str, int]]]:
     """A conversation after a turn, and what its workspace is asked: scope and record."""
-    scenario = scenario_at(Phase.EXECUTE, Router(route(None, "executor"), WAITS)).settle()
+    scenario, effects = asking(*outcomes)
     asked: list[tuple[str, int]] = []
+    undo = scenario.undo
+
+    def noted(effect: Undo) -> UndoOutcome:
+        asked.append((effect.scope, effect.to))
+        return undo(effect)
+
+    scenario.undo = noted
+    assert not effects
+    return scenario, asked
+
+
+def asking(*outcomes: UndoOutcome) -> tuple[Scenario, list[Undo]]:
+    """A conversation after a turn, and what its workspace is asked."""
+    scenario = scenario_at(Phase.EXECUTE, Router(route(None, "executor"), WAITS)).settle()
+    asked: list[Undo] = []
     answers = iter(outcomes)
 
     def undo(effect: Undo) -> UndoOutcome:
-        asked.append((effect.scope, effect.to))
+        asked.append(effect)
         return next(answers)
 
     scenario.undo = undo
@@ -83,10 +106,69 @@ def test_a_list_that_is_old_or_of_another_scope_is_not_agreed_to() -> None:
     assert scenario.sent_texts()[-1] == "Nothing was undone: git failed."
 
 
-def test_nothing_is_undone_while_agents_work_or_for_words_that_mean_something_else() -> None:
+UNSURE = UndoOutcome(
+    to=9,
+    since="turn-1 (execute)",
+    files=("a.py",),
+    left={"all": UNCLEAR, "b c": UNCLEAR, "e": "new; may hold what was .env", "x.csv": "was 12 MB"},
+    unclear=("all", "b c"),
+    by_name=("e",),
+)
+
+
+def test_what_stays_is_named_with_its_reason_and_how_it_goes_back_all_the_same() -> None:
+    partly = dataclasses.replace(UNSURE, restored_tree="t", previous_tree="p")
+    scenario, asked = asking(UNSURE, partly, UNSURE, DONE)
+    scenario.converse("/undo")
+    left = f"Left as they are: all, b c ({UNCLEAR}); e (new; may hold what was .env); x.csv (was 12 MB)."
+    by_name = '`/undo "all"` undoes that one too, `/undo all` all of its kind. `/undo e` undoes that one too.'
+    assert scenario.sent_texts()[-1] == (
+        f"1 file changed since before turn-1 (execute): a.py. {left} `/undo yes` puts it back. {by_name}"
+    )
+    scenario.converse("/undo yes")
+    assert scenario.sent_texts()[-1] == (
+        f"Put back: a.py. {left} What they held is kept in the checkpoints. "
+        '`/undo "all"` undoes that one too. `/undo e` undoes that one too.'
+    )
+    scenario.converse("/undo all").converse("/undo All.")
+    assert [(effect.to, effect.is_all) for effect in asked] == [(0, False), (9, False), (0, False), (9, True)]
+    assert scenario.sent_texts()[-1].startswith("Files are as before turn-1 (execute): ")
+    assert scenario.refold() == scenario.conversation
+
+
+@pytest.mark.parametrize(
+    ("words", "scope", "paths"),
+    [
+        ("a.py", "turn", ("a.py",)),
+        ("cycle `b c` 'it''s' it's", "cycle", ("b c", "it", "s", "it's")),
+        ('"yes" “all” yes a.py a.py', "turn", ("yes", "all", "a.py")),
+    ],
+)
+def test_named_paths_go_back_without_a_list(words: str, scope: str, paths: tuple[str, ...]) -> None:
+    scenario, asked = asking(DONE)
+    scenario.converse(f"/undo {words}")
+    assert [(effect.scope, effect.to, effect.paths) for effect in asked] == [(scope, 0, paths)]
+
+
+def test_a_name_that_changed_nothing_keeps_the_list() -> None:
+    scenario, asked = asking(LIST, UndoOutcome(to=9, fault="no work here changed x."), DONE)
+    scenario.converse("/undo").converse("/undo x")
+    assert scenario.sent_texts()[-1] == "Nothing was undone: no work here changed x."
+    scenario.converse("/undo yes")
+    assert [(effect.to, effect.paths) for effect in asked] == [(0, ()), (9, ("x",)), (9, ())]
+
+
+def test_where_nothing_goes_back_by_itself_what_stays_is_still_named() -> None:
+    none = dataclasses.replace(UNSURE, files=(), left={"x.csv": "was 12 MB"}, unclear=(), by_name=())
+    scenario, asked = asking(none, none)
+    scenario.converse("/undo").converse("/undo yes")
+    sentence = "Nothing of what changed since before turn-1 (execute) goes back by itself. Left as they are: x.csv"
+    assert scenario.sent_texts()[-1] == f"{sentence} (was 12 MB)."
+    assert [effect.to for effect in asked] == [0, 0]
+
+
+def test_nothing_is_undone_while_agents_work() -> None:
     scenario, asked = without_open_work()
-    scenario.converse("/undo everything")
-    assert scenario.sent_texts()[-1] == "`/undo` takes `cycle` or `yes`, not everything. Nothing was done."
     scenario.router = Router(route(None, "executor"), WAITS)
     scenario.worker = model_by_phase(execute=[reply("", ("ask", {"question": "?"})), reply("ok")])
     scenario.user_writes("go on")

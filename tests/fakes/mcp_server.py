@@ -2,6 +2,7 @@
 
     python mcp_server.py [--tools N] [--silent] [--noise] [--state FILE] [--flood] [--leaks]
     python mcp_server.py --page FILE        has the tool `page` too, which gives the file
+    python mcp_server.py --runs             has the tool `run` too, which runs the text as a shell command
 
 It speaks the protocol of 2025-11-25, with `--modern` that of 2026-07-28. Its tools: `echo`, `pid`, `die` (ends in the
 call), `hang` (never answers), `big` (a message of 20 MB), `image`, `fail` (an error of the tool), `grow` (has one tool
@@ -17,6 +18,7 @@ import argparse
 import base64
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ def _tool(name: str, about: str, **hints: bool) -> dict[str, Any]:
 
 
 class Server:
-    def __init__(self, more: int, *, modern: bool, leaks: bool = False, page: str = "") -> None:
+    def __init__(self, more: int, *, modern: bool, leaks: bool = False, page: str = "", runs: bool = False) -> None:
         self.modern = modern
         self.leaks = leaks
         self.page = page
@@ -53,6 +55,8 @@ class Server:
         ]
         if page:
             self.tools.append(_tool("page", "Gives a web page.", readOnlyHint=True))
+        if runs:
+            self.tools.append(_tool("run", "Runs a command."))
         for number in range(more):
             about = f"Does the thing with the number {number} to one of the many objects that this server knows about."
             self.tools.append(_tool(f"thing_{number}", about))
@@ -69,6 +73,8 @@ class Server:
             return {"tools": self.tools, **cached}
         if params["name"] == "order":
             return self.order(params)  # in the newer protocol
+        if params["name"] == "run":
+            return self.run(params["arguments"]["text"])
         called = self.call(params["name"], params.get("arguments") or {})
         return called and {**called, **({"resultType": "complete"} if self.modern else {})}
 
@@ -143,6 +149,10 @@ class Server:
         meta = {"_meta": {"io.modelcontextprotocol/subscriptionId": self.listener}} if self.modern else {}
         say({"jsonrpc": "2.0", "method": method, "params": {**params, **meta}})
 
+    def run(self, command: str) -> dict[str, Any]:
+        done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+        return {"content": [{"type": "text", "text": f"{done.returncode} {done.stdout}{done.stderr}"}]}
+
     def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
         text = str(arguments.get("text", ""))
         match tool:
@@ -190,12 +200,13 @@ def main() -> None:
     options.add_argument("--flood", action="store_true")
     options.add_argument("--leaks", action="store_true")
     options.add_argument("--page", default="")
+    options.add_argument("--runs", action="store_true")
     options.add_argument("--state")
     chosen = options.parse_args()
     if chosen.state:
         with Path(chosen.state).open("a") as file:
             file.write(f"{os.getpid()}\n")
-    server = Server(chosen.tools, modern=chosen.modern, leaks=chosen.leaks, page=chosen.page)
+    server = Server(chosen.tools, modern=chosen.modern, leaks=chosen.leaks, page=chosen.page, runs=chosen.runs)
     methods = {"initialize", "tools/list", "tools/call", *(["server/discover"] if chosen.modern else [])}
     for line in filter(lambda _: not chosen.silent, sys.stdin):
         message = json.loads(line)

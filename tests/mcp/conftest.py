@@ -12,6 +12,8 @@ import pytest
 from tenex.mcp.config import ServerConfig
 from tenex.mcp.connection import ServerConnection
 from tenex.mcp.stdio import Program
+from tenex.tools.process import supervised
+from tenex.tools.shell_runner import LIMITS
 from tests.fakes import mcp_server
 
 SCRIPT = Path(mcp_server.__file__)
@@ -24,7 +26,8 @@ def config(name: str = "faulty", *arguments: str, **more: Any) -> ServerConfig:
 
 
 def launch(server: ServerConfig, folder: Path) -> Program:
-    return Program(command=(server.command, *server.args), environment=server.env, folder=folder)
+    command = supervised([server.command, *server.args], LIMITS)
+    return Program(command=tuple(command), environment=server.env, folder=folder)
 
 
 def connection_to(

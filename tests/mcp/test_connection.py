@@ -110,7 +110,7 @@ async def test_one_that_never_answers_at_its_start_is_given_up_and_leaves_no_pro
 @pytest.mark.parametrize(
     ("command", "args", "reason"),
     [
-        ("/nowhere/at/all", (), "/nowhere/at/all: there is no such program"),
+        ("/nowhere/at/all", (), "it ended: /nowhere/at/all cannot be started: [Errno 2] No such file or directory"),
         (sys.executable, ("-c", "import sys; sys.exit('no licence')"), "it ended: no licence"),
     ],
 )

@@ -17,6 +17,7 @@ from tenex.core.identity.state import title_of
 from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
 from tenex.core.inbox.message import DELETED
 from tenex.core.pending import pending
+from tenex.core.phases import Access
 from tenex.core.record import Record
 from tenex.core.rollback.decide import state_at
 from tenex.core.rollback.whole import RolledBack
@@ -31,7 +32,7 @@ from tenex.store.repository import NEWEST, ConversationFolder
 from tenex.store.stats import Stats
 from tenex.store.verify import contradictions, verify
 from tenex.store.view import Views
-from tenex.tools.checkpoints import Checkpoints
+from tenex.tools.checkpoints import Checkpoints, call_lines
 from tenex.tools.workspace import Workspace
 from tests.fakes.scenario import ID, agent
 from tests.store.kit import StillClock, longest_scenario, write_rotated
@@ -281,8 +282,37 @@ async def test_where_another_daemon_has_the_conversation_no_file_is_changed(
         with pytest.raises(TenexError, match="Nothing was changed: another daemon has the conversation"):
             await service.roll_back(ID, 5, "x", "", service.append, files=files, hold=held_elsewhere)
     assert file.read_text() == "after"
+    call = next(record.seq for record in RECORDS if isinstance(record, r.ToolCallStarted) and record.seq > 5)
+    lines = call_lines(Access.RUN, witnessed=True, others=())
+    shadow.keep(shadow.take(), ID, f"after x\n\nkey: {ID}:{call}\n{lines}")
+    listed = await service.files_of(ID, 5)
+    assert (listed.files, file.read_text()) == (("a.txt",), "after")
     await service.roll_back(ID, 5, "x", "", service.append, files=True)
     assert file.read_text() == "before", "it would have been"
+
+
+async def test_what_a_command_or_somebody_else_changed_goes_back_only_if_that_is_asked_for(
+    folder: ConversationFolder, disk: Disk, workspace: Workspace, tmp_path: Path
+) -> None:
+    await written(folder)
+    file = workspace.root / "a.txt"
+    file.write_text("before")
+    shadow = Checkpoints(tmp_path / "shadow", workspace.root)
+    call = next(record.seq for record in RECORDS if isinstance(record, r.ToolCallStarted) and record.seq > 5)
+    shadow.keep(shadow.take(), ID, f"before x\n\nkey: {ID}:{call}\n")
+    file.write_text("after")
+    shadow.keep(shadow.take(), ID, f"after x\n\nkey: {ID}:{call}\n")
+    service = RollbackService(folder, disk, StillClock(), NostrSealer([]), agent("x"), workspace, lambda: shadow)
+    assert (await service.files_of(ID, 5)).unclear == ("a.txt",)
+    assert (await service.files_of(ID, 5, all_files=True)).files == ("a.txt",)
+    done = await service.roll_back(ID, 5, "x", "", service.append, files=True, all_files=True)
+    assert file.read_text() == "before"
+    assert done.files is not None
+    assert done.files.is_as_before
+    sent = next(
+        record for record in await folder.read(ID) if isinstance(record, r.MessageSent) and "x went" in record.text
+    )
+    assert "Files are as after record 5: a.txt." in sent.text
 
 
 async def test_of_a_journal_that_was_copied_to_here_a_fork_or_rollback_takes_what_an_import_brings(

@@ -17,6 +17,8 @@ from tenex.service.notify import STATUS_EVERY
 from tenex.settings import EMBEDDED_RELAY_PORT, Settings
 from tenex.store.postgres.database import Unavailable
 from tenex.tools.sandbox import clean_environment, wrapped
+from tenex.tools.witness import witness_of
+from tenex.tools.workspace_view import Way, WorkspaceView
 from tests.programs import needs_bubblewrap, needs_strace, needs_systemd
 
 from . import person
@@ -111,12 +113,23 @@ def test_a_database_that_is_away_is_a_reason_to_start_again() -> None:
 @needs_bubblewrap
 def test_the_sandbox_of_agents_asks_the_kernel_for_nothing_the_unit_forbids(tmp_path: Path) -> None:
     log = tmp_path / "calls"
-    command = wrapped(tmp_path, ["/bin/true"], clean_environment("/tmp"))
-    assert command is not None
-    subprocess.run(["strace", "-f", "-qq", "-o", log, *command], check=True, timeout=60, capture_output=True)
+    (tmp_path / "workspace").mkdir()
+    view = WorkspaceView(root=tmp_path / "workspace", folder=tmp_path / "view", way=Way.OVERLAY)
+    view.make()
+    mounting, mount = view.launch()
+    with witness_of(view.root) as witness:
+        environment = clean_environment("/tmp")
+        program = wrapped(
+            view.root, ["/bin/touch", "a"], environment, can_write=True, mount=mount, witness=witness.descriptor
+        )
+        line = ["strace", "-f", "-qq", "-o", str(log), *mounting, *program]
+        descriptors = [witness.descriptor]
+        subprocess.run(line, check=True, timeout=60, capture_output=True, pass_fds=descriptors)
+    assert (view.upper / "a").is_file()
+    assert (witness.fault, witness.wrote(b"a")) == ("", True)
     # a process that is being killed leaves `syscall_0x…` in the log: strace could not read which call it was in
     asked = set(re.findall(r"^\d+ +((?!syscall_0x)[a-z]\w+)\(", log.read_text(), re.MULTILINE))
-    assert {"mount", "pivot_root", "unshare"} & asked
+    assert {"mount", "pivot_root", "unshare", "seccomp"} <= asked
     assert asked - _permitted(directives()["SystemCallFilter"][0].split()) == set()
 
 

@@ -25,6 +25,7 @@ from tenex.tools.shell_runner import Programs, ShellRules
 from tenex.tools.skills import Skill, Skills
 from tenex.tools.standard import TOOL_NAMES, standard_tools
 from tenex.tools.tool import Body, Tool, object_schema
+from tenex.tools.turn_views import TurnViews
 from tenex.tools.workspace import Workspace, digest
 from tests.programs import needs_bubblewrap
 
@@ -124,7 +125,9 @@ def every_tool(
     timeout: float = 60,
     lessons: KeptLessons | None = None,
 ) -> Bench:
-    turns = Transactions(workspace, Checkpoints(checkpoints, workspace.root) if checkpoints else None)
+    shadow = Checkpoints(checkpoints, workspace.root) if checkpoints else None
+    views = TurnViews(workspace.root.with_name("views"), workspace)
+    turns = Transactions(workspace, shadow, views=views)
     known = ToolDependencies(
         workspace=workspace,
         lessons=lessons or KeptLessons(),
@@ -133,6 +136,7 @@ def every_tool(
         has_sandbox=True,
         commits=True,
         transactions=turns,
+        views=views,
         skills=SKILLS,
     )
     return Bench(standard_tools(known), turns)
@@ -211,19 +215,19 @@ touch born
 DAEMON = """
 import asyncio, sys
 from pathlib import Path
-from tests.tools.conftest import VERIFICATION, every_tool
+from tests.tools.conftest import every_tool
 from tenex.tools.sandbox import RunPolicy
 from tenex.tools.workspace import Workspace
 root, checkpoints, policy, command = sys.argv[1:]
 tools = every_tool(Workspace(Path(root)), Path(checkpoints), RunPolicy(policy), 600)
-asyncio.run(tools.run(command, VERIFICATION))
+asyncio.run(tools.run(command))
 """
 
 
 async def killed_daemon(
     root: Path, command: str, sign: str, checkpoints: Path, policy: RunPolicy = RunPolicy.UNSANDBOXED
 ) -> None:
-    """Run a command in verification, and kill the daemon that runs it once there is a file named `sign`."""
+    """Run a command, and kill the daemon that runs it once there is a file named `sign`."""
     line = [sys.executable, "-c", DAEMON, str(root), str(checkpoints), policy, command]
     daemon = await asyncio.create_subprocess_exec(*line, cwd=Path(__file__).parents[2])
     await until((root / sign).exists, "the command works")

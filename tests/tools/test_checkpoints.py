@@ -6,35 +6,31 @@ workspace is restored to what it was after a record; what has no copy is left.
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tenex.core.config import Replay
 from tenex.core.errors import UsageError
-from tenex.core.identity.state import Identity
-from tenex.core.ids import CallId, ConversationId, Millis, RunId, Slug, TurnId
-from tenex.core.phases import Phase
-from tenex.core.record import Record
-from tenex.core.records import ToolCallCompleted, ToolCallStarted
-from tenex.core.rollback.whole import RolledBack
-from tenex.core.state import State
-from tenex.core.work.records import TurnOpened
+from tenex.core.ids import ConversationId
+from tenex.core.phases import Access
 from tenex.tools import snapshots
-from tenex.tools.checkpoints import Checkpoints, PutBack
-from tenex.tools.rollback import Returned, put_back, tree_after, undo
+from tenex.tools.checkpoints import Checkpoints, call_lines
+from tenex.tools.rollback import tree_after
 from tenex.tools.shadow_git import CheckpointFailed
 from tenex.tools.workspace import Workspace
 from tests.programs import needs_git
 
 from .conftest import Bench, every_tool, git, put, subjects
+from .undo_kit import CONVERSATION, Work
 
 pytestmark = needs_git
 
-CONVERSATION = ConversationId("c" * 64)
 REF = f"refs/tenex/{CONVERSATION}"
+
+
+@pytest.fixture
+def work(folder: Path, root: Path) -> Work:
+    return Work(Checkpoints(folder, root), root)
 
 
 @pytest.fixture
@@ -90,7 +86,6 @@ HAVOC = {
     "odd names": r"echo x > $'new\nline'; rm $'\xff\xfe' -- -rf; echo y > $'other\nname'; echo z > ':(glob)*'",
     "ignored from now on": "echo '*' > .gitignore; echo 1 > secret.py",
     "no longer ignored": "rm .gitignore; echo 1 > other.log",
-    "hidden by itself": "printf '*\\n' > src/.gitignore; echo 1 > src/secret.py",
     "line ends by attribute": "echo '* text=auto eol=lf' > .gitattributes; echo more >> a.py",
     "repositories inside": "git init -q sub; git init -q sub/in; echo 1 > sub/f; echo 2 > sub/in/g",
     "a linked worktree": "mkdir linked; echo 'gitdir: /nowhere' > linked/.git; echo 3 > linked/h",
@@ -104,29 +99,28 @@ HAVOC = {
 }
 
 
-@pytest.mark.parametrize("script", HAVOC.values(), ids=HAVOC.keys())
-def test_whatever_happens_is_seen_and_put_back(
-    checkpoints: Checkpoints, root: Path, script: str, monkeypatch: pytest.MonkeyPatch
+LEFT: dict[str, dict[str, str]] = {
+    # a file in it is ignored, so it is not put away for the old one
+    "file becomes folder": {"a.py": "directory not empty", "a.py/x": "new; may hold what was a.py"},
+    "ignored from now on": {"secret.py": "was ignored by git until now"},
+}
+
+
+@pytest.mark.parametrize("havoc", HAVOC)
+def test_whatever_a_program_does_is_seen_and_undone(
+    work: Work, root: Path, havoc: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All but ignored files and the inside of `.git` is as it was, to the byte and the permission."""
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     monkeypatch.setattr("tenex.tools.checkpoints.PATIENCE", 1.0)
     fill(root)
-    renamed = [b"a.py.replaced"] if "a.py/build" in script else []  # it has a file that is ignored
-    before, was = checkpoints.take(exact=True), visible(root)
-    subprocess.run(["/bin/bash", "-ec", script], cwd=root, check=True)
-    after = checkpoints.take(exact=True)
-    changes = checkpoints.changes(before, after)
-    assert changes
-    hiding = [change for change in changes if change.path.rpartition(b"/")[2] == b".gitignore"]
-    assert checkpoints.put_back(hiding, before, after) == PutBack()
-    after = checkpoints.take(exact=True)
-    changes = checkpoints.drop_ignored(checkpoints.changes(before, after))
-    done = checkpoints.put_back(changes, before, after, rename=True)
-    assert done.left == {}
-    assert [path.rpartition(b"-")[0] for path in done.renamed.values()] == renamed
-    assert visible(root) == was
-    assert checkpoints.changes(before, checkpoints.take(exact=True)) == []
+    was = visible(root)
+    work.turn()
+    work.runs(HAVOC[havoc])
+    done = work.undoes()
+    assert done.files or done.left
+    assert done.left == LEFT.get(havoc, {})
+    assert (visible(root) == was) == done.is_as_before == (not done.left)
 
 
 def test_the_workspaces_own_repository_is_left_alone_and_nothing_in_it_runs(
@@ -149,11 +143,11 @@ def test_the_workspaces_own_repository_is_left_alone_and_nothing_in_it_runs(
     for hook in ("post-index-change", "reference-transaction", "pre-commit", "post-checkout"):
         shutil.copy(planted, root / ".git/hooks" / hook)
     was = {path: what for path, what in picture(root).items() if b"/.git/" in path}
-    before = checkpoints.take(exact=True)
+    before = checkpoints.take()
     put(root, {"a": "x\r\n"})
-    after = checkpoints.take(exact=True)
+    after = checkpoints.take()
     checkpoints.keep(after, CONVERSATION, "m")
-    assert checkpoints.put_back(checkpoints.changes(before, after), before, after) == PutBack()
+    assert checkpoints.put_back(checkpoints.changes(before, after), before, after) == {}
     assert not mark.exists()
     assert {path: what for path, what in picture(root).items() if b"/.git/" in path} == was
 
@@ -163,13 +157,13 @@ def test_what_is_too_large_is_watched_and_not_kept(
 ) -> None:
     monkeypatch.setattr(snapshots, "LARGEST_KEPT", 1_000)
     put(root, dict.fromkeys(("big", "shrinks", "goes", "mode"), b"z" * 5_000) | {"grows": b"y" * 900})
-    before = checkpoints.take(exact=True)
+    before = checkpoints.take()
     assert set(before.unkept) == {b"big", b"shrinks", b"goes", b"mode"}
-    assert checkpoints.changes(before, checkpoints.take(exact=True)) == []
+    assert checkpoints.changes(before, checkpoints.take()) == []
     put(root, {"big": b"X" * 5_001, "grows": b"y" * 9_000, "shrinks": b"z", "fresh": b"w" * 5_000})
     (root / "goes").unlink()
     (root / "mode").chmod(0o755)
-    after = checkpoints.take(exact=True)
+    after = checkpoints.take()
     changes = checkpoints.changes(before, after)
     assert [(change.path, change.is_new, change.is_there) for change in changes] == [
         (b"big", False, True),
@@ -179,18 +173,63 @@ def test_what_is_too_large_is_watched_and_not_kept(
         (b"mode", False, True),
         (b"shrinks", False, True),
     ]
-    done = checkpoints.put_back(changes, before, after, rename=True)
-    assert done.left == {
-        b"big": "was 5 kB, not in the checkpoint",
-        b"fresh": "5 kB, not in the checkpoint",
-        b"goes": "was 5 kB, not in the checkpoint",
-        b"shrinks": "was 5 kB, not in the checkpoint",
+    lost = "was 5 kB and is not in the checkpoints"
+    unseen = "changed since the checkpoint"
+    left = checkpoints.put_back(changes, before, after)
+    assert left == {
+        b"big": lost,
+        b"fresh": "new; may hold what was big",
+        b"goes": lost,
+        b"grows": unseen,
+        b"shrinks": lost,
     }
     assert (root / "mode").stat().st_mode & 0o777 == 0o644
-    assert (root / "grows").read_bytes() == b"y" * 900
-    assert (root / os.fsdecode(done.renamed[b"grows"])).read_bytes() == b"y" * 9_000, "what was in the way has no copy"
-    sizes = {path.name: path.stat().st_size for path in root.iterdir() if "grows" not in path.name}
-    assert sizes == {"big": 5_001, "fresh": 5_000, "mode": 5_000, "shrinks": 1}
+    sizes = {path.name: path.stat().st_size for path in root.iterdir()}
+    assert sizes == {"big": 5_001, "fresh": 5_000, "grows": 9_000, "mode": 5_000, "shrinks": 1}
+
+
+def test_permissions_are_part_of_a_snapshot_where_they_are_unusual(checkpoints: Checkpoints, root: Path) -> None:
+    put(root, {"n/private": "1", "n/run.sh": "1", "plain": "1"})
+    modes = {"n/private": 0o600, "n/run.sh": 0o755, "plain": 0o644, "n": 0o750}
+    for path, mode in modes.items():
+        (root / path).chmod(mode)
+    before = checkpoints.take()
+    assert before.permissions == {b"n/private": 0o600, b"n": 0o750}
+    assert checkpoints.read(before.tree) == [before]
+    (root / "plain").chmod(0o664)
+    (root / "n").chmod(0o755)
+    changes = checkpoints.changes(before, checkpoints.take())
+    assert {change.path: change.permissions for change in changes} == {b"n": 0o750, b"plain": 0o644}
+
+
+def test_another_object_over_the_same_folder_does_not_leave_an_old_list(
+    checkpoints: Checkpoints, folder: Path, root: Path
+) -> None:
+    put(root, {".gitignore": "*.log\n", "a": "1"})
+    before = checkpoints.take()
+    put(root, {"x.log": "1"})
+    Checkpoints(folder, root).take()
+    (root / "x.log").unlink()
+    assert checkpoints.take().tree == before.tree
+
+
+def test_who_changed_what_is_in_the_message_of_a_commit(checkpoints: Checkpoints, root: Path) -> None:
+    others = [b"new\nline", b"\xff", b'quoted"']
+    for number, lines in enumerate(
+        (
+            "",
+            call_lines(Access.CHANGE, witnessed=False, others=()),
+            call_lines(Access.RUN, witnessed=True, others=others),
+        )
+    ):
+        put(root, {"a": str(number)})
+        checkpoints.keep(checkpoints.take(), CONVERSATION, f"after x\n\nkey: {CONVERSATION}:{number}\n{lines}")
+    known = [(each.call, each.access, each.is_witnessed, each.others) for each in checkpoints.commits(CONVERSATION)]
+    assert known == [
+        (0, None, False, frozenset()),
+        (1, Access.CHANGE, False, frozenset()),
+        (2, Access.RUN, True, frozenset(others)),
+    ]
 
 
 def test_each_conversation_has_its_own_chain_after_a_restart_and_packing_too(
@@ -277,22 +316,11 @@ async def test_an_unreadable_repository_is_replaced_and_other_damage_repaired(
             (folder / damage).write_bytes(b"DIRC" + b"\0" * 50)
         case name:
             (folder / name).write_text("")
-    result = await every_tool(workspace, folder).run("echo 3 > a", Phase.VERIFICATION)
-    assert result.reverted == ("a",)
-    assert (root / "a").read_text() == "2\n"
+    result = await every_tool(workspace, folder).run("echo 3 > a")
+    assert result.touched == ("a",)
     assert list(folder.rglob("*.lock")) == []
     aside = [path for path in folder.parent.iterdir() if path.name.startswith("checkpoints.broken-")]
     assert len(aside) == (damage in ("commit", "tree", "empty ref", "ref", "HEAD", "objects"))
-
-
-async def test_unreadable_content_is_reported_and_the_rest_put_back(recorded: Bench, root: Path, folder: Path) -> None:
-    put(root, {name: name for name in "abc"})
-    await recorded.run("true")
-    spoil(folder, git(folder, "rev-parse", f"{REF}:b").strip())
-    result = await recorded.run("echo x | tee a b c", Phase.VERIFICATION)
-    assert (result.reverted, result.touched) == (("a", "c"), ("b",))
-    assert "Could not be put back: b (its copy cannot be read); name this in your response." in result.content
-    assert [(root / name).read_text() for name in "ac"] == ["a", "c"]
 
 
 @pytest.mark.parametrize(
@@ -320,157 +348,114 @@ async def test_nothing_planted_brings_in_what_is_never_kept_or_blocks_a_snapshot
 # ---- going back to a record ------------------------------------------------------------------------------------------
 
 
-class Work:
-    """Calls that write files, each between two snapshots as the tools take them, and the journal of them."""
-
-    def __init__(self, checkpoints: Checkpoints, root: Path) -> None:
-        self.checkpoints, self.root = checkpoints, root
-        self.records: list[Record] = []
-
-    def call(self, **files: str | None) -> int:
-        """One call: permitted, done, returned; None removes a file. The number of its last record."""
-        seq = len(self.records) + 1
-        name = CallId(f"k{seq}")
-        self._add(ToolCallStarted, run=RunId("turn-1.x"), call=name, tool="t", replay=Replay.ONCE, phase=Phase.EXECUTE)
-        self._keep("before", seq)
-        for key, content in files.items():
-            if content is None:
-                (self.root / key).unlink()
-            else:
-                put(self.root, {key: content})
-        self._keep("after", seq)
-        self._add(ToolCallCompleted, run=RunId("turn-1.x"), call=name, tool="t", ok=True, content="")
-        return len(self.records)
-
-    def back(self, to: int) -> Returned:
-        """Go back to a record with the files, as the daemon does."""
-        tree = tree_after(self.checkpoints, CONVERSATION, self.records, to)
-        done = put_back(self.checkpoints, CONVERSATION, tree, "test")
-        self._add(
-            RolledBack,
-            to=to,
-            by="x",
-            reason="",
-            state=State(identity=Identity(id=CONVERSATION)),
-            restored_tree=done.tree,
-            previous_tree=done.was,
-        )
-        return done
-
-    def files(self) -> dict[str, str]:
-        return {path.name: path.read_text() for path in sorted(self.root.iterdir()) if path.is_file()}
-
-    def _add(self, kind: type[Record], **data: Any) -> None:
-        self.records.append(kind(seq=len(self.records) + 1, at=Millis(1), **data))
-
-    def _keep(self, moment: str, seq: int) -> None:
-        message = f"{moment} t\n\nconversation: {CONVERSATION}\nkey: {CONVERSATION}:{seq}\nagent: x\n"
-        self.checkpoints.keep(self.checkpoints.take(), CONVERSATION, message)
-
-
-@pytest.fixture
-def work(folder: Path, root: Path) -> Work:
-    return Work(Checkpoints(folder, root), root)
-
-
-def test_at_every_record_the_files_are_those_of_then(work: Work) -> None:
-    put(work.root, {"mine": "0"})
-    expected: list[dict[str, str]] = [work.files()]
+def test_at_every_record_the_files_are_those_of_then(work: Work, root: Path) -> None:
+    put(root, {"mine": "0"})
+    expected = [work.files()]
     for files in ({"a": "1"}, {}, {"a": "2", "b": "1"}, {"a": None}, {"mine": "1"}):
-        work.call(**files)
+        work.calls(**files)
         expected += [expected[-1], work.files()]
     for to in (*range(len(expected) - 1, 0, -1), *range(1, len(expected))):
-        work.back(to)
+        assert work.goes_back(to).is_as_before
         assert work.files() == expected[to], to
 
 
-def test_before_the_first_call_the_files_are_what_that_call_found(work: Work) -> None:
-    work.records.append(
-        RolledBack(seq=1, at=Millis(1), to=1, by="", reason="", state=State(identity=Identity(id=CONVERSATION)))
-    )
-    put(work.root, {"mine": "0"})
-    work.call(a="1")
-    work.back(1)
+def test_before_the_first_call_the_files_are_what_that_call_found(work: Work, root: Path) -> None:
+    work.turn()
+    put(root, {"mine": "0"})
+    work.calls(a="1")
+    work.goes_back(1)
     assert work.files() == {"mine": "0"}
 
 
-def test_going_back_to_the_moment_before_going_back_brings_what_was_done_by_hand(work: Work, folder: Path) -> None:
-    """It is kept by a commit of its own: git deletes what only a record names."""
-    work.call(a="1")
-    last = work.call(a="2", b="2")
-    put(work.root, {"a": "by hand", "c": "by hand"})
+def test_going_back_can_be_undone_and_leaves_what_was_done_by_hand(work: Work, root: Path, folder: Path) -> None:
+    work.calls(a="1")
+    last = work.calls(a="2", b="2", d="2")
+    put(root, {"a": "by hand", "c": "by hand"})
     by_hand = work.files()
-    assert work.back(2).changed == ("a", "b", "c")
+    done = work.goes_back(2)
+    assert done.files == ("b", "d")
+    assert done.left == {"a": "changed by somebody else too", "c": "changed by somebody else"}
     assert subjects(folder)[:2] == ["after going back", "before going back"]
-    assert work.files() == {"a": "1"}
-    assert work.back(last).changed == ("a", "b", "c")
-    assert work.files() == by_hand
-    assert work.back(len(work.records) - 1).changed == ("a", "b", "c")
-    assert work.files() == {"a": "1"}
-    assert work.back(last + 1).changed == ()
-    work.call(a="3")
-    assert work.back(last + 1).changed == ("a",)
-    assert work.files() == {"a": "1"}, "the workspace after a record that put it back"
+    assert work.files() == {"a": "by hand", "c": "by hand"}
+    put(root, {"d": "by hand"})
+    forward = work.goes_back(last)
+    assert (forward.files, forward.left) == (("b",), {"d": "changed by somebody else too"})
+    assert work.files() == by_hand | {"d": "by hand"}
+    assert work.goes_back(len(work.records) - 1).files == ("b",)
 
 
-def test_what_has_no_copy_is_left_alone_and_named(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_going_back_that_was_not_recorded_is_done_again(work: Work, root: Path) -> None:
+    """The daemon ended when the files were back and the record was not yet written."""
+    work.calls(a="1")
+    last = work.calls(a="2", b="2")
+    work.goes_back(2)
+    work.records.pop()
+    assert work.goes_back(2).is_as_before
+    assert work.files() == {"a": "1"}
+    assert work.goes_back(last).is_as_before
+    assert work.files() == {"a": "1"}, "it is what the second time found"
+
+
+def test_what_has_no_copy_is_left_alone_and_named(work: Work, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Too large to be kept, ignored by git by now, or a folder with such files in it."""
-    seq = work.call(a="1", data="small", tool="was a file", kept="kept")
-    work.call(b="2", kept=None)
+    seq = work.calls(a="1", data="small", tool="was a file", kept="kept")
+    work.calls(kept=None)
+    work.writes("b", "2")
     monkeypatch.setattr(snapshots, "LARGEST_KEPT", 100)
-    (work.root / "tool").unlink()
-    mine = {"data": "x" * 200, "large": "y" * 200, "tool/out.log": "ignored", "kept": "ignored and new"}
-    put(work.root, {**mine, ".gitignore": "*.log\nkept\n"})
-    done = work.back(seq)
-    assert done.left == {
-        "data": "200 bytes, not in the checkpoint",
-        "kept": "changed since the checkpoint",
-        "large": "200 bytes, not in the checkpoint",
-        "tool": "directory not empty",
-    }
-    assert {name: (work.root / name).read_text() for name in mine} == mine
-    assert done.changed == (".gitignore", "b")
-
-
-def test_an_undo_leaves_what_calls_changed_that_are_not_on_record(work: Work) -> None:
-    """A rebuilt journal has other records at the numbers of those that were lost."""
-    opened = TurnOpened(
-        seq=1,
-        at=Millis(0),
-        turn_id=TurnId("turn-1"),
-        phase=Phase.EXECUTE,
-        agents=(Slug("x"),),
-        reason="",
-        handoff=None,
+    work.runs(
+        "rm tool; printf '*.log\\nkept\\n' > .gitignore; for f in data large; do printf 'y%.0s' {1..200} > $f; done"
     )
-    work.records.append(opened)
-    work.call(a="1", both="1")
+    work.runs("mkdir tool; echo ignored > tool/out.log; echo mine > kept")
+    there = work.files()
+    done = work.goes_back(seq)
+    assert done.left == {
+        "data": "is 200 bytes and is not in the checkpoints",
+        "kept": "is ignored by git and is not in the checkpoints",
+        "large": "is 200 bytes and is not in the checkpoints",
+        "tool": "directory not empty",
+        ".gitignore": "new; may hold what was tool",
+    }
+    assert done.files == ("b",), "that one was written by a file tool"
+    assert work.files() == {path: text for path, text in there.items() if path not in done.files}
+
+
+def test_an_undo_leaves_what_calls_changed_that_are_not_on_record(work: Work, root: Path) -> None:
+    """A rebuilt journal has other records at the numbers of those that were lost."""
+    work.turn()
+    work.calls(a="1", both="1")
     rebuilt = work.records[:]
-    work.call(b="2", both="2")
-    listed = undo(work.checkpoints, CONVERSATION, rebuilt, "turn", 0)
-    assert (listed.files, listed.left) == (("a",), {"both": "changed by somebody else too"})
-    done = undo(work.checkpoints, CONVERSATION, rebuilt, "turn", listed.to)
-    assert done.files == ("a",)
-    assert not (work.root / "a").exists()
-    assert {name: (work.root / name).read_text() for name in ("b", "both")} == {"b": "2", "both": "2"}
+    work.calls(b="2", both="2")
+    work.records[:] = rebuilt
+    done = work.undoes()
+    assert (done.files, done.left) == (("a",), {"both": "changed by somebody else too"})
+    assert work.files() == {"b": "2", "both": "2"}
 
 
-def test_a_link_in_the_way_is_not_followed(work: Work, outside: Path) -> None:
-    put(work.root, {"folder/secret.txt": "ours"})
-    seq = work.call(a="1")
-    (work.root / "folder" / "secret.txt").unlink()
-    (work.root / "folder").rmdir()
-    (work.root / "folder").symlink_to(outside)
-    work.call(a="2")
-    work.back(seq)
+def test_a_link_in_the_way_is_not_followed(work: Work, root: Path, outside: Path) -> None:
+    put(root, {"folder/secret.txt": "ours"})
+    seq = work.calls(a="1")
+    work.runs(f"rm -r folder; ln -s {outside} folder")
+    work.goes_back(seq)
     assert (outside / "secret.txt").read_text() == "the secret\n"
-    assert not (work.root / "folder").is_symlink()
-    assert (work.root / "folder" / "secret.txt").read_text() == "ours"
+    assert not (root / "folder").is_symlink()
+    assert (root / "folder" / "secret.txt").read_text() == "ours"
+
+
+def test_unreadable_content_is_named_and_the_rest_put_back(work: Work, root: Path, folder: Path) -> None:
+    """A new file stays then: it may be all that there is of the old one."""
+    put(root, {name: name for name in "abc"})
+    work.turn()
+    work.runs("echo x | tee a c; gzip b")
+    spoil(folder, git(folder, "rev-parse", f"{REF}~1:b").strip())
+    done = work.undoes()
+    assert done.files == ("a", "c")
+    assert done.left == {"b": "its copy cannot be read", "b.gz": "new; may hold what was b"}
+    assert (root / "b.gz").exists()
 
 
 def test_where_nothing_was_ever_kept_it_is_refused(work: Work) -> None:
     with pytest.raises(UsageError, match="No checkpoint of conversation cccccccccccc"):
         tree_after(work.checkpoints, CONVERSATION, [], 3)
-    work.call(a="1")
+    work.calls(a="1")
     with pytest.raises(UsageError, match="No checkpoint"):
         tree_after(work.checkpoints, ConversationId("d" * 64), work.records, 2)

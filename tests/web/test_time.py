@@ -55,15 +55,19 @@ async def test_going_back_says_first_what_it_will_do_and_needs_a_daemon(
 
     async def ask(_: Path, do: str, **words: Any) -> dict[str, Any]:
         asked.append((do, {name: value for name, value in words.items() if name != "patience"}))
-        return {"id": ONE}
+        return {"text": "Left as they are: a.csv (large)."} if do == "rollback_files" else {"id": ONE}
 
     monkeypatch.setattr("tenex.web.time_pages.ask", ask)
-    fields = {**await pages.form(f"/c/{ONE}/back/5", f"/c/{ONE}/back/5/rollback"), "reason": "why", "files": "yes"}
-    assert (await pages.post(f"/c/{ONE}/back/5/rollback", fields)).status_code == 303
+    assert "a.csv (large)" in (await pages.get(f"/c/{ONE}/back/5")).all("main")[0].text
+    for more in ({"files": "yes"}, {"all_files": "yes"}):
+        fields = {**await pages.form(f"/c/{ONE}/back/5", f"/c/{ONE}/back/5/rollback"), "reason": "why", **more}
+        assert (await pages.post(f"/c/{ONE}/back/5/rollback", fields)).status_code == 303
     fields = await pages.form(f"/c/{ONE}/back/5", f"/c/{ONE}/back/5/fork")
     assert (await pages.post(f"/c/{ONE}/back/5/fork", fields)).status_code == 303
-    assert asked == [
-        ("rollback", {"id": ONE, "to": 5, "reason": "why", "files": True}),
+    assert asked[0] == ("rollback_files", {"id": ONE, "to": 5})
+    assert [each for each in asked if each[0] != "rollback_files"] == [
+        ("rollback", {"id": ONE, "to": 5, "reason": "why", "files": True, "all_files": False}),
+        ("rollback", {"id": ONE, "to": 5, "reason": "why", "files": True, "all_files": True}),
         ("fork", {"id": ONE, "at": 5}),
     ]
     await pages.get(f"/c/{ONE}/back/999999", 404)

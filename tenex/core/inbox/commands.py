@@ -6,7 +6,6 @@ than none: it stops nothing and begins paid work.
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 from tenex.core import names, permissions
@@ -29,6 +28,7 @@ from tenex.core.signals import MessageReceived
 from tenex.core.text import plain, trimmed
 from tenex.core.transaction import Transaction
 from tenex.core.trust import room_of
+from tenex.core.undo import sentences
 from tenex.core.work import holds
 from tenex.core.work.turns import advance, stop_turn
 
@@ -41,7 +41,7 @@ HELP = """Write what you want in your own words. I also understand these command
 /stop  end what is running
 {kinds}
 /retry  run the last turn again
-/undo  put back the files of the last turn, or with `cycle` of this cycle; it lists them first
+/undo  put back the files of the last turn, with `cycle` of this cycle, or those you name; it lists the others first
 /continue  go on after a limit, a hold or a refused decision
 /approvals  what waits for your permission, and what you have allowed here; `revoke NUMBER` ends that
 /quiet  send me only what is for me, and what stops the work; `/quiet off` ends that
@@ -106,8 +106,8 @@ _VERBOSITY_ANSWERS = {
     Verbosity.VERBOSE: "You are sent everything in this conversation: also checks, chores, what agents pass on and "
     "what takes long. `/verbose off` ends that.",
 }
-SHOWN = 30
-"""Files that a message names."""
+_UNDO_WORD = re.compile(r""""([^"]+)"|'([^']+)'|`([^`]+)`|“([^”]+)”|\S+""")
+"""A word after `/undo`; a path with a blank is in quotes."""
 COMMAND_CHARACTERS = 60
 """Of a command line that a message names."""
 _WORDS = 3
@@ -338,23 +338,37 @@ def _changed_so_far(transaction: Transaction) -> str:
 
 
 def undo(transaction: Transaction, argument: str, name: str) -> None:
-    """List what the last turn or cycle changed in the workspace; with `yes` put back what was listed."""
+    """List what the last turn or cycle changed in the workspace; with `yes`, `all` or paths put it back."""
     state = transaction.state
-    words = [word.strip(".,!") for word in plain(argument).lower().split()]
+    words, paths = _words_and_paths(argument)
     listed = state.work.undo
-    if unknown := [word for word in words if word not in ("turn", "cycle", "yes")]:
-        notify(transaction, f"`/undo` takes `cycle` or `yes`, not {cut(unknown[0], 40)}. Nothing was done.")
-    elif state.work.turn is not None or state.has_open_kind:
+    if state.work.turn is not None or state.has_open_kind:
         notify(transaction, "Work is under way. Write `/stop`, then `/undo`.")
-    elif listed is not None and listed.is_open:
+        return
+    if listed is not None and listed.is_open:
         notify(transaction, "I am still at the last `/undo`.")
+        return
+
+    scope: r.UndoScope = "cycle" if "cycle" in words else "turn"
+    is_agreed = bool(paths) or not words.isdisjoint({"yes", "all"})
+    is_all = "all" in words
+    if is_agreed and listed is not None and (scope == listed.scope or "cycle" not in words):
+        transaction.add(r.UndoRequested, scope=listed.scope, name=name, to=listed.to, paths=paths, is_all=is_all)
     else:
-        scope: r.UndoScope = "cycle" if "cycle" in words else "turn"
-        is_agreed = "yes" in words and listed is not None and (scope == listed.scope or "cycle" not in words)
-        if is_agreed and listed is not None:
-            transaction.add(r.UndoRequested, scope=listed.scope, name=name, to=listed.to)
-        else:
-            transaction.add(r.UndoRequested, scope=scope, name=name)
+        transaction.add(r.UndoRequested, scope=scope, name=name, paths=paths, is_all=is_all and bool(paths))
+
+
+def _words_and_paths(argument: str) -> tuple[set[str], tuple[str, ...]]:
+    """The words that mean something after `/undo`, and the rest: paths, which may be in quotes."""
+    words = set()
+    paths = []
+    for match in _UNDO_WORD.finditer(argument):
+        word = plain(match[0]).lower().strip(".,!")
+        if word in sentences.WORDS:
+            words.add(word)
+        elif _says_something(match[0]):
+            paths.append(match[match.lastindex or 0])
+    return words, tuple(dict.fromkeys(paths))
 
 
 def report_undo(transaction: Transaction, outcome: UndoOutcome) -> None:
@@ -365,25 +379,33 @@ def report_undo(transaction: Transaction, outcome: UndoOutcome) -> None:
     transaction.add(
         r.FilesUndone, request=request.seq, **{spec.name: getattr(outcome, spec.name) for spec in fields(outcome)}
     )
-    left = [f"{path} ({why})" for path, why in outcome.left.items()]
-    more = f" Left as they are: {_some(left)}." if left else ""
+    notify(transaction, f"{_undo_answer(outcome)}{_undo_hints(outcome)}")
+
+
+def _undo_answer(outcome: UndoOutcome) -> str:
+    moment = f"before {outcome.since}"
     if outcome.fault:
-        text = f"Nothing was undone: {outcome.fault}"
-    elif outcome.restored_tree:
-        named = f": {_some(outcome.files)}" if outcome.files else ""
-        text = f"Files are as before {outcome.since}{named}.{more} What they held is kept in the checkpoints."
-    elif not outcome.files:
-        text = f"Nothing since {outcome.since} can be undone.{more}" if more else "There is nothing to undo."
-    else:
+        return f"Nothing was undone: {outcome.fault}"
+    if outcome.restored_tree:
+        held = " What they held is kept in the checkpoints." if outcome.files else ""
+        return f"{sentences.done(outcome, moment)}{held}"
+    text = sentences.listed(outcome, moment)
+    if outcome.files:
         pronoun = "it" if len(outcome.files) == 1 else "them"
-        text = f"{count(len(outcome.files), 'file')} changed since before {outcome.since}: {_some(outcome.files)}."
-        text += f"{more} `/undo yes` puts {pronoun} back."
-    notify(transaction, text)
+        text = f"{text} `/undo yes` puts {pronoun} back."
+    return text
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+def _undo_hints(outcome: UndoOutcome) -> str:
+    """The commands for what does not go back by itself, each after a space."""
+    hints = ""
+    if outcome.unclear:
+        is_one = len(outcome.unclear) == 1 or bool(outcome.restored_tree)
+        every = "" if is_one else ", `/undo all` all of its kind"
+        hints += f" `/undo {sentences.as_words(outcome.unclear[:1])}` undoes that one too{every}."
+    if outcome.by_name:
+        hints += f" `/undo {sentences.as_words(outcome.by_name[:1])}` undoes that one too."
+    return hints
 
 
 def end_cycle(transaction: Transaction, decider: Decider) -> None:

@@ -15,11 +15,15 @@ UNDO: Final = Reducers[Work]("work")
 
 @UNDO.on(r.UndoRequested)
 def _undo_requested(work: Work, record: r.UndoRequested, _: State) -> Work:
-    return replace(work, undo=UndoState(seq=record.seq, scope=record.scope, to=record.to))
+    asked = UndoState(seq=record.seq, scope=record.scope, to=record.to, paths=record.paths, is_all=record.is_all)
+    return replace(work, undo=asked)
 
 
 @UNDO.on(r.FilesUndone)
 def _undone(work: Work, record: r.FilesUndone, _: State) -> Work:
-    is_list = bool(record.files) and not record.restored_tree and not record.fault
-    listed = replace(work.undo, to=record.to, is_open=False) if is_list and work.undo is not None else None
-    return replace(work, undo=listed)
+    can_go_back = bool(record.files or record.unclear or record.by_name)
+    is_open_still = record.to > 0 if record.fault else can_go_back  # after a path that did not change too
+    is_list = is_open_still and not record.restored_tree
+    if work.undo is None or not is_list:
+        return replace(work, undo=None)
+    return replace(work, undo=UndoState(seq=work.undo.seq, scope=work.undo.scope, to=record.to, is_open=False))

@@ -99,7 +99,7 @@ class ToolCallRejected(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallCompleted(Record):
-    """A call ended. `read` are paths with the sha256 of what was seen; `reverted` were changed against the phase."""
+    """A call ended. `read` are paths with the sha256 of what was seen; `reverted` were written and not kept."""
 
     run: RunId
     call: CallId

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 
 from tenex.core.errors import StoreError
 from tenex.core.installation import DISTRIBUTION, pip_install
-from tenex.operations.workspace_commands import lacks
+from tenex.operations.workspace_commands import containment_of, lacks
 from tenex.tools.daemon_programs import find_program
 from tenex.tools.git_config import GIT_ALONE, why_no_repository
 from tenex.tools.sandbox import probe_bubblewrap
@@ -195,6 +195,22 @@ def sandbox(case: Case) -> Iterator[Finding]:
             yield ok("the offline model checks what it wrote, without a sandbox", setting)
         else:
             yield warning(f"agents do not have {tool}, because there is no sandbox", setting, NO_SANDBOX)
+
+
+def containment(case: Case) -> Iterator[Finding]:
+    """Report how the workspace is kept from what programs write where no changes are permitted."""
+    try:
+        found = containment_of(case.settings, case.paths)
+    except OSError as error:
+        yield warning(f"nothing can be written there ({error.strerror})", case.paths.views, "give it to this user")
+        return
+    if found is None:
+        return
+    message = f"what programs write in verification and chores: {found.sentence}"
+    if not found.fix:
+        yield ok(message, case.paths.workspace)
+    else:
+        yield warning(f"{message} ({'; '.join(found.faults)})", case.paths.workspace, found.fix)
 
 
 def git(case: Case) -> Iterator[Finding]:

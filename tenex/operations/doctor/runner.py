@@ -58,6 +58,7 @@ CHECKS: Final = (
     Check("inboxes", inboxes.inboxes, 15),
     Check("models", configuration.models, 90),
     Check("sandbox", machine.sandbox, 20),
+    Check("containment", machine.containment, 60),
     Check("git", machine.git, 45),
     Check("workspace", machine.workspace, 20),
 )

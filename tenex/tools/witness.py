@@ -1,0 +1,105 @@
+"""Which files of the workspace a program wrote, as the first process of its sandbox saw it (`sandbox_init`)."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Final
+
+from tenex.core.ports import ToolResult
+
+_NOT_BEGUN: Final = "it has not begun"
+
+
+class Witness:
+    """What one program, or one server that goes on, has written so far. The paths are relative to the workspace."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = os.fsencode(root) + b"/"
+        self.descriptor = os.memfd_create("tenex-witness", os.MFD_CLOEXEC)
+        fcntl.fcntl(self.descriptor, fcntl.F_SETFL, os.O_APPEND)  # `begin` empties it
+        self._read = 0
+        self._has_begun = False
+        self._cut = b""
+        self._files: set[bytes] = set()
+        self._trees: set[bytes] = set()
+        self.fault = _NOT_BEGUN
+        """Why something may be missing; "" where all was seen."""
+
+    def close(self) -> None:
+        """Free the descriptor; what was read is kept."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def begin(self) -> None:
+        """Take what it writes from now on for all of it; what it wrote before is written down again."""
+        self.look()
+        os.ftruncate(self.descriptor, 0)
+        self._read = 0
+        self._cut = b""
+        self._files.clear()
+        self._trees.clear()
+        if self._has_begun:
+            self.fault = ""
+
+    def look(self) -> None:
+        """Read what was written down since the last time."""
+        while chunk := os.pread(self.descriptor, 1 << 16, self._read):
+            self._read += len(chunk)
+            *entries, self._cut = (self._cut + chunk).split(b"\0")
+            for entry in entries:
+                self._take(entry[:1], entry[1:])
+
+    def wrote(self, path: bytes) -> bool:
+        """Whether it wrote a file, made or removed it, or renamed a folder that it lies in."""
+        if path in self._files or path in self._trees:
+            return True
+        folder = path.rpartition(b"/")[0]
+        while folder:
+            if folder in self._trees:
+                return True
+            folder = folder.rpartition(b"/")[0]
+        return False
+
+    def _take(self, kind: bytes, text: bytes) -> None:
+        if kind == b"+":
+            self.fault = "" if self.fault == _NOT_BEGUN else self.fault
+            self._has_begun = True
+        elif kind == b"!":
+            self.fault = text.decode("utf-8", "replace")
+        elif text.startswith(self._root):
+            (self._trees if kind == b"/" else self._files).add(text[len(self._root) :])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WitnessedResult(ToolResult):
+    """The result of a program, with what was seen of it; None where nothing sees it."""
+
+    witness: Witness | None = None
+
+
+def with_witness(result: ToolResult, witness: Witness | None) -> ToolResult:
+    """The result of a program with what was seen of it."""
+    values = {spec.name: getattr(result, spec.name) for spec in fields(ToolResult)}
+    return WitnessedResult(**values, witness=witness)
+
+
+def plain(result: ToolResult) -> ToolResult:
+    """The result without what was seen: as the core gets it."""
+    if not isinstance(result, WitnessedResult):
+        return result
+    return ToolResult(**{spec.name: getattr(result, spec.name) for spec in fields(ToolResult)})
+
+
+@contextmanager
+def witness_of(root: Path) -> Iterator[Witness]:
+    """A witness for one program that is run within the block; what it saw stays known."""
+    witness = Witness(root)
+    try:
+        yield witness
+        witness.look()
+    finally:
+        witness.close()

@@ -1,0 +1,211 @@
+"""Whatever an agent and a person do, an undo removes no content that is not the agent's own.
+
+"As before" is said only where every file is as it was: its bytes, and its rights.
+"""
+
+import hashlib
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import Phase as Stage
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tenex.core.port_values import UndoOutcome
+from tenex.tools import snapshots
+from tenex.tools.checkpoints import Checkpoints
+from tests.programs import needs_git
+
+from .conftest import git, put
+from .undo_kit import Work
+
+pytestmark = needs_git
+
+LIMIT = 100
+PLACES = ["a", "b.md", "c.log", "d", "d/e", "out/x", "new\nline", "\udcff"]
+"""Some are ignored: `*.log` and `out/`."""
+
+SIZES = st.sampled_from([1, LIMIT - 1, LIMIT, LIMIT + 1, 3 * LIMIT])
+places = st.sampled_from(PLACES)
+targets = st.sampled_from([*PLACES, "new1", "new2", "new/in", "new.log"])
+
+moves = st.tuples(st.sampled_from(["rename", "rename", "copy", "symlink", "hardlink", "into", "swap"]), places, targets)
+scripts = st.lists(
+    st.one_of(
+        moves,
+        st.tuples(st.sampled_from(["write", "append", "truncate"]), places, SIZES),
+        moves,
+        st.tuples(st.sampled_from(["delete", "folder", "private", "program"]), places, st.none()),
+    ),
+    min_size=1,
+    max_size=4,
+)
+rules = st.tuples(st.just("ignore"), st.sampled_from(["*", "*.log", "d/", ""]), st.none())
+steps = st.one_of(
+    st.tuples(st.just("program"), st.one_of(scripts, scripts, rules.map(lambda one: [one]))),
+    st.tuples(st.just("program"), scripts),
+    st.tuples(st.just("both"), st.tuples(scripts, scripts)),
+    st.tuples(st.just("tool"), st.tuples(st.just("write"), places, SIZES)),
+    st.tuples(st.just("tool"), st.tuples(st.just("move"), places, targets)),
+    st.tuples(st.just("person"), scripts),
+    st.tuples(st.just("undo"), st.none()),
+    st.tuples(st.just("back"), st.integers(1, 20)),
+)
+
+
+class Session:
+    """What was done, with contents that are all different, and those of them that are not the agent's."""
+
+    def __init__(self, work: Work, folder: Path) -> None:
+        self.work = work
+        self.folder = folder
+        self.root = work.root
+        self.count = 0
+        self.theirs: set[bytes] = set()
+        self.pictures: list[dict[bytes, object]] = []
+        """Of the moments before calls."""
+
+    def content(self, size: int, *, is_agents: bool) -> bytes:
+        """Text that was never written; a very short one is no one's."""
+        self.count += 1
+        text = f"{self.count:08d}".encode()[-size:].rjust(size, b"x")
+        if not is_agents and size > 1:
+            self.theirs.add(text)
+        return text
+
+    def script(self, changes: list[tuple[str, str, Any]], *, is_agents: bool) -> str:
+        """Changes as commands; some fail, as commands do."""
+        return "; ".join(self._command(*change, is_agents=is_agents) for change in changes) + "; true"
+
+    def _command(self, kind: str, one: str, two: Any, *, is_agents: bool) -> str:
+        first = quoted(one)
+        second = quoted(str(two))
+        size = two if isinstance(two, int) else 0
+        text = self.content(size, is_agents=is_agents).decode() if kind in ("write", "append") else ""
+        commands = {
+            "write": f"mkdir -p $(dirname {first}); printf %s {text} > {first}",
+            "append": f"printf %s {text} >> {first}",
+            "truncate": f"[ -f {first} ] && truncate -s {size} {first}",
+            "rename": f"mkdir -p $(dirname {second}); mv -fT {first} {second}",
+            "copy": f"cp -a {first} {second}",
+            "symlink": f"ln -sfT {first} {second}",
+            "hardlink": f"ln -f {first} {second}",
+            "into": f"mkdir -p {second}; mv -f {first} {second}/",
+            "swap": f"mv -T {first} t; mv -T {second} {first}; mv -T t {second}",
+            "delete": f"rm -rf {first}",
+            "folder": f"rm -f {first}; mkdir {first}",
+            "private": f"[ -f {first} ] && chmod 600 {first}",
+            "program": f"[ -f {first} ] && chmod 755 {first}",
+            "ignore": f"printf '%s\\n' {first} > .gitignore" if one else "rm -f .gitignore",
+        }
+        return f"{{ {commands[kind]}; }} || true"
+
+    def do(self, kind: str, what: Any) -> None:
+        calls = len(self.work.records)
+        picture = self.picture()
+        self.carry_out(kind, what)
+        if kind in ("program", "both", "tool") and len(self.work.records) > calls:
+            self.pictures.append(picture)
+
+    def carry_out(self, kind: str, what: Any) -> None:
+        match kind:
+            case "program":
+                self.work.runs(f"set +e; {self.script(what, is_agents=True)}")
+            case "both":
+                agent, person = (
+                    self.script(part, is_agents=each) for part, each in zip(what, (True, False), strict=True)
+                )
+                self.work.runs(f"set +e; {agent}", person=f"set +e; {person}", witnessed=False)
+            case "person":
+                self.work.person(f"set +e; {self.script(what, is_agents=False)}")
+            case "tool":
+                with suppress(OSError):
+                    self.tool(*what)
+            case "undo":
+                self.check(lambda: self.work.undoes(), self.pictures)
+            case "back" if self.work.records[1:]:
+                to = 1 + what % len(self.work.records)
+                self.check(lambda: self.work.goes_back(to), self.pictures[:1] if to == 1 else [])
+
+    def tool(self, kind: str, path: str, two: Any) -> None:
+        place = self.root / path
+        if kind == "write":
+            if not place.is_dir() and not place.is_symlink():
+                self.work.writes(path, self.content(two, is_agents=True))
+            return
+        to = self.root / two
+        if place.is_file() and to.parent.is_dir() and not os.path.lexists(to):
+            self.work.moves(path, two)
+
+    def check(self, undo: Any, moments: list[dict[bytes, object]]) -> None:
+        before = self.bytes_below()
+        done: UndoOutcome = undo()
+        there = {*self.bytes_below().values()}
+        lost = {path: text for path, text in before.items() if text in self.theirs and text not in there}
+        # git cannot see what goes out of a folder that it ignores; over a file that was there, the checkpoints have it
+        kept = set(git(self.folder, "rev-list", "--objects", "--all").split()) if lost else set()
+        removed = [
+            path for path in lost if not any(path in each for each in self.pictures) or blob_of(lost[path]) not in kept
+        ]
+        assert not removed, (removed, done)
+        if done.is_as_before:
+            assert not done.left
+            assert not moments or self.picture() in moments
+
+    def bytes_below(self) -> dict[bytes, bytes]:
+        files = (path for path in self.root.rglob("*") if path.is_file() and not path.is_symlink())
+        return {os.fsencode(path.relative_to(self.root)): path.read_bytes() for path in files}
+
+    def picture(self) -> dict[bytes, object]:
+        """Every file and link that the first ignore file does not name."""
+        found: dict[bytes, object] = {}
+        for path in self.root.rglob("*"):
+            name = path.relative_to(self.root)
+            if name.parts[0] == "out" or any(part.endswith(".log") for part in name.parts):
+                continue
+            if path.is_symlink():
+                found[os.fsencode(name)] = path.readlink()
+            elif path.is_file():
+                found[os.fsencode(name)] = (path.stat().st_mode, path.read_bytes())
+        return found
+
+
+def blob_of(content: bytes) -> str:
+    """The name that git has for it."""
+    return hashlib.sha1(b"blob %d\0%b" % (len(content), content)).hexdigest()
+
+
+def quoted(place: str) -> str:
+    """A word of bash, which no command could be with a byte that is no text."""
+    return "$'" + "".join(f"\\x{byte:02x}" for byte in os.fsencode(place)) + "'"
+
+
+@pytest.mark.parametrize("examples", [25, pytest.param(600, marks=pytest.mark.soak)])
+def test_an_undo_removes_only_what_is_the_agents(examples: int) -> None:
+    files = st.lists(st.tuples(places, SIZES), min_size=3, max_size=7)
+    # to shrink takes minutes: a step is ten processes
+    few = settings(max_examples=examples, phases=[Stage.reuse, Stage.generate], deadline=None)
+    few(given(files, scripts, st.lists(steps, max_size=5))(check_session))()
+
+
+def check_session(
+    first: list[tuple[str, int]], script: list[tuple[str, str, Any]], done: list[tuple[str, Any]]
+) -> None:
+    with mock.patch.object(snapshots, "LARGEST_KEPT", LIMIT), tempfile.TemporaryDirectory() as folder:
+        top = Path(folder)
+        root = top / "workspace"
+        root.mkdir()
+        work = Work(Checkpoints(top / "checkpoints", root), root)
+        work.turn()
+        session = Session(work, top / "checkpoints")
+        put(root, {".gitignore": "*.log\nout/\n"})
+        for place, size in [("c.log", 50), ("out/x", 50), *first]:  # what git ignores is lost most easily
+            with suppress(OSError):
+                put(root, {place: session.content(size, is_agents=False)})
+        for kind, what in [("program", script), *done, ("undo", None), ("back", len(work.records) - 1)]:
+            session.do(kind, what)
