@@ -15,10 +15,10 @@ from pathlib import Path
 
 import structlog
 
-from . import appends, calls, crowd, events, pages, postgres, readers, scale, start, tools, turns
+from . import appends, calls, crowd, events, pages, postgres, readers, scale, start, tools, turns, views
 from .rig import Row, floor, table
 
-ROWS = ("calls", "turns", "appends", "events", "crowd", "start", "tools", "pages", "help", "readers")
+ROWS = ("calls", "turns", "appends", "events", "crowd", "start", "tools", "views", "pages", "help", "readers")
 OPTIONAL = ("postgres", "scale")
 """Measured only where it is named: it takes minutes, or needs programs that are not everywhere."""
 
@@ -33,6 +33,7 @@ async def measure(place: Path, chosen: Sequence[str], counts: Sequence[int]) -> 
         "crowd": lambda: crowd.measure(place / "crowd"),
         "start": lambda: start.measure(place / "start"),
         "tools": lambda: tools.measure(place / "tools"),
+        "views": lambda: views.measure(place / "views"),
         "pages": lambda: pages.measure(place / "pages"),
         "help": start.measure_help,
         "readers": readers.measure,
