@@ -48,6 +48,7 @@ SECCOMP_RET_USER_NOTIF = 0x7FC00000
 SECCOMP_RET_ERRNO = 0x00050000
 NOTIF_RECEIVE = 0xC0502100
 NOTIF_SEND = 0xC0182101
+NOTIF_IS_VALID = 0x40082102
 NOTIF_SET_FLAGS = 0x40082104
 FD_SYNC_WAKE_UP = 1
 """Since Linux 6.6: the two processes take turns on one processor, which halves the time of a call."""
@@ -305,6 +306,15 @@ def _listen(channel: "_socket.socket", machine: str, witness: int, root: bytes) 
         _thread.start_new_thread(seen.serve, (listener,))
 
 
+def is_waiting(listener: int, number: int) -> bool:
+    """Whether a call still waits: it does not where its process was killed meanwhile, and then little can be read."""
+    try:
+        fcntl.ioctl(listener, NOTIF_IS_VALID, struct.pack("Q", number))
+    except OSError as error:
+        return error.errno != errno.ENOENT
+    return True
+
+
 class CallFails(Exception):
     """A call that is looked at can change nothing."""
 
@@ -335,10 +345,11 @@ class Witness:
             number, process, _, system_call, architecture, _, *values = struct.unpack("QIIiIQ6Q", call)
             try:
                 self._look(process, system_call, architecture, values)
-            except (FileNotFoundError, ProcessLookupError, CallFails):
-                pass  # it changes nothing, or the process was killed meanwhile
+            except (FileNotFoundError, CallFails):
+                pass  # it changes nothing
             except Exception as error:  # noqa: BLE001 - the process waits, whatever is wrong here
-                self._write(b"!" + repr(error).encode())
+                if is_waiting(listener, number):
+                    self._write(b"!" + repr(error).encode())
             try:
                 fcntl.ioctl(listener, NOTIF_SEND, struct.pack("QqiI", number, 0, 0, USER_NOTIF_FLAG_CONTINUE))
             except OSError:
