@@ -141,7 +141,7 @@ MOST_SEEN = 500_000
 
 LONGEST_PATH = 4096
 
-LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG)
+LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES)
 """Why a folder cannot be opened, here as in the program, which has the same rights."""
 
 THREADS = 4

@@ -120,7 +120,6 @@ signal.setitimer(signal.ITIMER_REAL, 0)
         "ln -s loop loop; echo x > loop/b/c",
         "mkdir -m 0 shut; echo x > shut/b/c; chmod 700 shut",
         "echo x > missing/b/c",
-        "echo x > $(printf 'x%.0s' $(seq 300))/c",
         'python3 -c "import ctypes; assert ctypes.CDLL(None).unlink(ctypes.c_void_p(8)) == -1"',
     ],
 )
