@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -127,6 +128,11 @@ async def test_a_question_of_an_agent_is_answered_by_its_event_and_any_text_is_t
         assert not folder.state(name).kinds["phases"].waivers
 
 
+def has_said(folder: Folder, name: str, text: str) -> bool:
+    """Whether a conversation has a message with this text."""
+    return text in [message.text for message in folder.state(name).memory.recent]
+
+
 async def test_a_conversation_is_continued_in_its_own_form(folder: Folder) -> None:
     """A thread of kind 11 is answered by a comment, as its clients write; a note by a note."""
     thread = person.note(folder.owner, "hello", ["title", "A thread"], ["p", folder.project.public], kind=11)
@@ -140,7 +146,7 @@ async def test_a_conversation_is_continued_in_its_own_form(folder: Folder) -> No
             await waited(client, sent, "waiting")
             (event,) = await person.stored(folder.url, ids=[sent["message"]])
             assert event["kind"] == kind
-            assert "hello again" in [message.text for message in folder.state(name).memory.recent]
+            await person.until(partial(has_said, folder, name, "hello again"))
 
 
 @pytest.mark.parametrize(
