@@ -330,7 +330,7 @@ class ServerConnection:
         return entered
 
     async def _launched(self) -> Program:
-        """What is started; it is released where nobody waits for it any more."""
+        """What is started; it is released where no task waits for it any more."""
         launching = asyncio.create_task(
             asyncio.to_thread(self._launch, self.config), name=f"launch of the MCP server {self.config.name}"
         )

@@ -23,7 +23,7 @@ def as_models_write(text: str) -> str:
 
 
 def passages(text: str, wanted: str) -> Iterator[tuple[int, int]]:
-    """Where a passage stands in a text, whatever line ends it has there: each beginning and end, overlapping ones too.
+    """Where a passage stands in a text, with any line ends: each beginning and end, overlapping ones too.
 
     `wanted` has LF only.
     """

@@ -48,7 +48,7 @@ def escaped(path: str) -> str:
 
 
 def _enter_namespaces() -> None:
-    """Enter a user namespace with the same ids, and a mount namespace whose mounts nobody else sees.
+    """Enter a user namespace with the same ids, and a mount namespace whose mounts no other process sees.
 
     Root maps all ids; anybody else can map only their own, so files of others cannot be written in the overlay.
     """
@@ -65,7 +65,7 @@ def _enter_namespaces() -> None:
 
 
 def _enter_with_all_ids() -> None:
-    """Have a child that stays outside write the maps: from inside nobody may."""
+    """Have a child that stays outside write the maps: from inside that is not permitted."""
     main_process = os.getpid()
     reading, writing = os.pipe()
     helper = os.fork()

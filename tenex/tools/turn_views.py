@@ -75,7 +75,7 @@ class TurnViews:
     """The views of one workspace. Belongs to one event loop; as an `Observer` it removes those of ended turns."""
 
     def __init__(self, store: Path, workspace: Workspace) -> None:
-        """Take the folder in which the views lie, of which nobody else has anything."""
+        """Take the folder in which the views lie, which are its own."""
         self._store = store
         self._workspace = workspace
         self._turns: dict[tuple[ConversationId, str], _Turn] = {}
@@ -127,7 +127,7 @@ class TurnViews:
 
     @asynccontextmanager
     async def _of(self, context: ExecutionContext, *, is_sandboxed: bool) -> AsyncIterator[tuple[_Turn, WorkspaceView]]:
-        """The turn of a call, which nobody else uses meanwhile, and its view."""
+        """The turn of a call, which no other call uses meanwhile, and its view."""
         turn = self._turns.setdefault((context.conversation_id, context.turn), _Turn())
         async with turn.busy:
             if turn.view is None:

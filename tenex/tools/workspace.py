@@ -186,7 +186,7 @@ class Workspace:
         return names
 
     def _as_on_disk(self, names: tuple[str, ...], shown: str) -> tuple[str, ...]:
-        """The names as their folders spell them: `é` may be one character or two, and nobody sees which.
+        """The names as their folders spell them: `é` may be one character or two, and they look the same.
 
         Raises:
             Refusal: there are several spellings, and none is that of the path.

@@ -4,7 +4,7 @@
     upper, a folder of the turn ── above ────┴─► an overlay in the place of the workspace, in the sandbox of a program
     tmp, a folder of the turn ─────────────────► /tmp there
 
-What programs write is in the upper folder: the next program of the turn sees it, and nobody else. Entries there have
+What programs write is in the upper folder: the next program of the turn sees it, and no other. Entries there have
 the paths that they have in the workspace. A file that was deleted is a character device 0:0 (a whiteout), and a folder
 that hides what is below it has the attribute `user.overlay.opaque`. Programs in the sandbox can make neither.
 
@@ -288,7 +288,7 @@ class WorkspaceView:
 
 
 def is_changed_since(root: Path, path: bytes, moment: int) -> bool:
-    """Whether a file was changed at or after a moment of `WorkspaceView.clock`: nobody can set its ctime."""
+    """Whether a file was changed at or after a moment of `WorkspaceView.clock`: a program cannot set its ctime."""
     about = _lstat(os.fsencode(root) + b"/" + path)
     return about is not None and about.st_ctime_ns >= moment
 
