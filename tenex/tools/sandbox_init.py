@@ -160,7 +160,8 @@ def main(arguments: list[str]) -> int:
     resource.setrlimit(resource.RLIMIT_NPROC, (most, most))  # here the kernel counts those of the sandbox alone
     machine = os.uname().machine
     refuse_calls(machine)
-    _system().prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no program traces it or reads its memory; the command is not affected
+    # no program traces this process or reads its memory; the command is not affected
+    _system().prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
     ours, theirs = _socket.socketpair()
     program = os.fork()
