@@ -23,7 +23,7 @@ def as_models_write(text: str) -> str:
 
 
 def passages(text: str, wanted: str) -> Iterator[tuple[int, int]]:
-    """Where a passage stands in a text, with any line ends: each beginning and end, overlapping ones too.
+    """The beginning and end of each match of a passage in a text, with any line ends; matches may overlap.
 
     `wanted` has LF only.
     """

@@ -84,7 +84,9 @@ def test_logs_are_json_without_words_or_keys(finished: Finished) -> None:
 def test_no_other_user_may_read_what_is_on_disk(finished: Finished) -> None:
     data = finished.folder.data
     ours = [path for path in data.rglob("*") if (data / "workspace") not in path.parents]
-    assert data / "workspace" in ours, "what is in it has the umask of the start, here 0, but nobody gets there"
+    assert data / "workspace" in ours, (
+        "what is in it has the umask of the start, here 0, but no other user can enter it"
+    )
     assert len(ours) > 10
     assert [str(path) for path in ours if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
 

@@ -98,7 +98,7 @@ async def test_it_goes_on_after_its_call_and_its_output_is_read_by_place(
     stopped = await shell.do("shell_stop", at(9), id="bg-7")
     assert "bg-7" in stopped.content
     assert "was stopped, with everything it had started." in stopped.content
-    seen = {"made"} if policy is RunPolicy.SANDBOXED else {"go", "made"}  # outside nobody sees what it writes
+    seen = {"made"} if policy is RunPolicy.SANDBOXED else {"go", "made"}  # outside the sandbox there is no witness
     assert set(stopped.touched) == seen
     assert stopped.background == {}
     assert processes_in(root) == []

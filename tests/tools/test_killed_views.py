@@ -130,7 +130,7 @@ async def test_a_daemon_killed_at_any_moment_leaves_whole_files_and_a_folder_to_
     whole = await seconds_until_killed(tmp_path / "whole", 120)
     drawn = random.Random(moments)
     for number in range(moments):
-        # one in each part of the whole time, wherever in it
+        # one at a random moment of each part of the whole time
         moment = whole * (number + drawn.random()) / moments
         place = tmp_path / str(number)
         was = filled(place)

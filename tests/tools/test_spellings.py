@@ -38,11 +38,11 @@ async def test_every_tool_finds_the_file_and_its_folder_and_records_the_name_on_
     context = having_read(root, shown)
     edited = await tools.do("edit_file", context, path=asked, edits=[{"old": "text", "new": "changed"}])
     assert edited.touched == (shown,)
-    assert (await tools.do("write_file", having_read(root, shown), path=asked, content="anew\n")).touched == (shown,)
-    assert contents(root) == {shown: "anew\n"}
+    assert (await tools.do("write_file", having_read(root, shown), path=asked, content="again\n")).touched == (shown,)
+    assert contents(root) == {shown: "again\n"}
     assert "exists already" in await tools.refused("move_file", path=shown, to=asked)
     moved = await tools.do("move_file", path=asked, to=f"{other}/b")
-    assert (moved.touched, contents(root)) == ((shown, f"{one}/b"), {f"{one}/b": "anew\n"})
+    assert (moved.touched, contents(root)) == ((shown, f"{one}/b"), {f"{one}/b": "again\n"})
     assert (await tools.do("delete_file", having_read(root, f"{one}/b"), path=f"{other}/b")).ok
     assert names_in(root / one) == []
     assert names_in(root) == [one]

@@ -29,7 +29,7 @@ COMMAND = "mkdir d && echo > d/f && echo 'print()' > d/m.py && python3 -m compil
 ACL_VERSION = 2
 OWNER, NAMED_USER, GROUP, MASK, OTHER = 0x01, 0x02, 0x04, 0x10, 0x20
 """Tags of entries in an access control list, as the kernel keeps it (`linux/posix_acl.h`)."""
-NOBODY = 0xFFFFFFFF
+UNDEFINED_ID = 0xFFFFFFFF
 
 
 @pytest.fixture(autouse=True)
@@ -127,7 +127,13 @@ def test_new_folders_in_one_of_a_group_are_the_groups_too(root: Path) -> None:
 
 
 def test_a_default_access_control_list_takes_the_place_of_the_umask(root: Path) -> None:
-    entries = [(OWNER, 7, NOBODY), (NAMED_USER, 7, 1), (GROUP, 5, NOBODY), (MASK, 7, NOBODY), (OTHER, 0, NOBODY)]
+    entries = [
+        (OWNER, 7, UNDEFINED_ID),
+        (NAMED_USER, 7, 1),
+        (GROUP, 5, UNDEFINED_ID),
+        (MASK, 7, UNDEFINED_ID),
+        (OTHER, 0, UNDEFINED_ID),
+    ]
     packed = struct.pack("<I", ACL_VERSION) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
     try:
         os.setxattr(root, "system.posix_acl_default", packed)
