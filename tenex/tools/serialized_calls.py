@@ -217,10 +217,11 @@ class Transactions:
             check()
             return content
 
-        self._workspace.update(real, make, LARGEST_APPLIED)
-        with suppress(OSError):
-            if real.stat().st_mode & 0o111 != mode & 0o111:
-                real.chmod(mode)
+        present = 0
+        with suppress(FileNotFoundError):
+            present = real.lstat().st_mode
+        is_as_executable = present & 0o111 == mode & 0o111
+        self._workspace.update(real, make, LARGEST_APPLIED, None if is_as_executable else mode)
 
     def _why_left(self, view: WorkspaceView, one: Written, context: ExecutionContext) -> str:
         """Why a file of a view is not applied; "" where it can be."""

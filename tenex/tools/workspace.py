@@ -237,14 +237,16 @@ class Workspace:
                 raise Refusal(f"There is no file {shown}; `list_files` shows what there is.")
             return content
 
-    def update(self, real: Path, make: Callable[[bytes | None], bytes], most: int) -> bytes:
+    def update(
+        self, real: Path, make: Callable[[bytes | None], bytes], most: int, mode: int | None = None
+    ) -> bytes:
         """Change a file as a whole: `make` gets its content, or None where there is no file, and gives the new one.
 
         The file is replaced by rename, keeps its permissions, and is durable on return. One with further names (hard
         links) in the workspace is written in place, so that all have the new content; should the machine stop in
         between, what it held is beside it, in a file whose name begins with `HALF_WRITTEN`. Updates wait for one
         another. `make` may refuse by raising; then nothing has changed. Missing folders are made. What is new has the
-        rights that `umask` leaves.
+        rights that `umask` leaves. Where a mode is given, the file has its rights from the moment it has the content.
 
         Raises:
             Refusal: as `read`, or the disk does not take it; the file is as it was, or the refusal names the copy of
@@ -260,9 +262,14 @@ class Workspace:
                 with self._folder(real, create=True) as folder:
                     assert folder is not None
                     if current is not None and len(names) > 1:
+                        _permit(folder, real.name, mode)
                         _overwrite(folder, real.name, shown, current, content)
                     else:
-                        _replace(folder, real.name, content, self.umask)
+                        _replace(folder, real.name, content, self.umask, mode)
+            else:
+                with self._folder(real) as folder:
+                    assert folder is not None
+                    _permit(folder, real.name, mode)
             return content
 
     def names_of(self, real: Path) -> tuple[str, ...]:
@@ -588,7 +595,18 @@ def _write_whole(opened: int, content: bytes) -> None:
     os.fsync(opened)
 
 
-def _replace(folder: int, name: str, content: bytes, umask: int) -> None:
+def _permit(folder: int, name: str, mode: int | None) -> None:
+    """Give a file the rights of a mode, if there is one."""
+    if mode is None:
+        return
+    opened = os.open(name, FILE, dir_fd=folder)
+    try:
+        os.fchmod(opened, mode & 0o777)
+    finally:
+        os.close(opened)
+
+
+def _replace(folder: int, name: str, content: bytes, umask: int, mode: int | None) -> None:
     old = _about(folder, name)
     with replacing(name, folder) as beside, os.fdopen(os.open(beside, NEW, NEW_FILE, dir_fd=folder), "wb") as file:
         if old is None:
@@ -597,6 +615,8 @@ def _replace(folder: int, name: str, content: bytes, umask: int) -> None:
             with suppress(OSError):  # only root may give a file away, and others only to a group of theirs
                 os.fchown(file.fileno(), old.st_uid, old.st_gid)
             os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode) & 0o777)  # never setuid: the content is a model's
+        if mode is not None:
+            os.fchmod(file.fileno(), mode & 0o777)
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

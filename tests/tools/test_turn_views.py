@@ -137,6 +137,29 @@ async def test_nothing_of_the_workspace_changes(tools: Bench, root: Path, comman
     assert state(root) == before
 
 
+async def test_an_applied_program_can_be_executed_as_soon_as_it_has_its_name(
+    tools: Bench, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit.fill(root)
+    os.link(root / "mine.py", root / "twin.py")
+    real = os.replace
+    modes = {}
+
+    def sees(name: str, target: str, **folders: Any) -> None:
+        real(name, target, **folders)
+        modes[target] = os.stat(target, dir_fd=folders["dst_dir_fd"]).st_mode & 0o777
+
+    monkeypatch.setattr(os, "replace", sees)
+    result = await tools.run("for f in README.md docs.md mine.py; do echo >> $f; chmod 755 $f; done", CHORES)
+    assert result.touched == ("README.md", "docs.md")
+    assert modes == {"README.md": 0o755, "docs.md": 0o755}
+    both = replace(CHORES, touched=frozenset({"mine.py", "twin.py"}), turn="turn-2")
+    assert (await tools.run("echo >> mine.py; chmod 755 mine.py", both)).touched == ("mine.py",)
+    assert (root / "twin.py").stat().st_mode & 0o777 == 0o755
+    await tools.run("chmod 700 docs.md; chmod 644 README.md", CHORES)
+    assert [(root / name).stat().st_mode & 0o777 for name in ("README.md", "docs.md")] == [0o644, 0o700]
+
+
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_view_lasts_for_its_turn_with_its_tmp(tools: Bench, root: Path, by: Any, way: Way) -> None:
     by(way)
