@@ -15,7 +15,11 @@ changed in the workspace meanwhile. An entry in the descriptor ends with a NUL b
     + nothing else: from now on all is seen
     = a path that was opened for writing, made, removed or given other permissions
     / a path that was renamed, with everything below it
+    > two paths, of which the first was renamed or linked to the second; before them, the length of the first in bytes
     ! the reason why something may be missing; the list is no witness then
+
+The path of `=` and `/` follows what was there before: its mode, size, time of change and inode, or nothing. A space
+comes before the path.
 
 Each entry is written once, until the daemon empties the descriptor: then it has read them.
 
@@ -32,6 +36,7 @@ import fcntl
 import os
 import resource
 import signal
+import stat
 import struct
 import sys
 
@@ -118,6 +123,11 @@ NAMES_OF_CALLS = {
     "fchmodat2": ((0, 1),),
 }
 """What may change a file, and the arguments: the descriptor of a folder (None: the working folder), the path in it."""
+
+LINKED = {"link": (None, 0), "linkat": (0, 1)}
+"""Of what gives a file a second name, the arguments of its first name."""
+
+RENAME_EXCHANGE = 2
 
 _GENERIC_WRITES = {
     "openat": 56, "openat2": 437, "truncate": 45, "mkdirat": 34, "mknodat": 33, "unlinkat": 35, "linkat": 37,
@@ -324,13 +334,17 @@ class Witness:
     """Writes down the names in system calls that may change a file below a folder."""
 
     def __init__(self, machine: str, output: int, root: bytes) -> None:
-        names = {number: NAMES_OF_CALLS[name] for name, number in WRITES[machine].items()}
-        self._names = names
-        self._renames = {WRITES[machine].get(name) for name in ("rename", "renameat", "renameat2")}
+        numbers = WRITES[machine]
+        self._names = {number: NAMES_OF_CALLS[name] for name, number in numbers.items()}
+        self._renames = {numbers.get(name) for name in ("rename", "renameat", "renameat2")}
+        self._exchanges = numbers.get("renameat2")
+        self._links = {number: LINKED[name] for name, number in numbers.items() if name in LINKED}
         self._native = next(iter(SYSTEM_CALLS[machine]))
         self._output = output
         self._root = root
+        self._one = _thread.allocate_lock()
         self._seen: set[bytes] = set()
+        self._length = 0
 
     def serve(self, listener: int) -> None:
         """Look at each call and let it go on, for as long as there is a process with the filter."""
@@ -350,7 +364,7 @@ class Witness:
                 pass  # it changes nothing
             except Exception as error:  # noqa: BLE001 - the process waits, whatever is wrong here
                 if is_waiting(listener, number):
-                    self._write(b"!" + repr(error).encode())
+                    self.write(b"!", repr(error).encode())
             try:
                 fcntl.ioctl(listener, NOTIF_SEND, struct.pack("QqiI", number, 0, 0, USER_NOTIF_FLAG_CONTINUE))
             except OSError:
@@ -358,15 +372,36 @@ class Witness:
 
     def _look(self, process: int, system_call: int, architecture: int, values: list[int]) -> None:
         if architecture != self._native:
-            self._write(b"!a program of 32 bits")
+            self.write(b"!", b"a program of 32 bits")
             return
         kind = b"/" if system_call in self._renames else b"="
-        for folder, path in self._names[system_call]:
-            descriptor = AT_FDCWD if folder is None else ctypes.c_int(values[folder] & 0xFFFFFFFF).value
-            place = self._text(process, values[path]) if path is not None else b""
-            for name in self._real(process, descriptor, place):
-                if name == self._root or name.startswith(self._root + b"/"):
-                    self._write(kind + name)
+        first = []
+        if system_call in self._links:
+            first.append(self._found(process, self._links[system_call], values)[0][0])
+        for place in self._names[system_call]:
+            found = self._found(process, place, values)
+            first.append(found[0][0])
+            for name, about in found:
+                if self._is_below(name):
+                    self.write(kind, name, about)
+        if len(first) == 2 and self._is_below(first[0]) and self._is_below(first[1]):
+            self._write_move(first[0], first[1])
+            if system_call == self._exchanges and values[4] & RENAME_EXCHANGE:
+                self._write_move(first[1], first[0])
+
+    def _is_below(self, name: bytes) -> bool:
+        return name == self._root or name.startswith(self._root + b"/")
+
+    def _write_move(self, name: bytes, target: bytes) -> None:
+        self.write(b">", b"%d %b%b" % (len(name), name, target))
+
+    def _found(
+        self, process: int, place: "tuple[int | None, int | None]", values: list[int]
+    ) -> "list[tuple[bytes, os.stat_result | None]]":
+        """The names that arguments lead to, with what is there now."""
+        folder, path = place
+        descriptor = AT_FDCWD if folder is None else ctypes.c_int(values[folder] & 0xFFFFFFFF).value
+        return self._real(process, descriptor, self._text(process, values[path]) if path is not None else b"")
 
     def _text(self, process: int, address: int) -> bytes:
         """A text in the memory of a process, read page by page."""
@@ -388,7 +423,9 @@ class Witness:
             os.close(memory)
         return text.partition(b"\0")[0]
 
-    def _real(self, process: int, descriptor: int, path: bytes) -> list[bytes]:
+    def _real(
+        self, process: int, descriptor: int, path: bytes
+    ) -> "list[tuple[bytes, os.stat_result | None]]":
         """The name itself, its folder without links; and what it leads to, if it is a link."""
         if not path.startswith(b"/"):
             base = b"cwd" if descriptor == AT_FDCWD else b"fd/%d" % descriptor
@@ -396,7 +433,8 @@ class Witness:
             path = start + b"/" + path if path else start
         folder, _, name = path.rstrip(b"/").rpartition(b"/")
         if name in (b"", b".", b".."):
-            return [os.path.realpath(path)]
+            real = os.path.realpath(path)
+            return [(real, status_of(real))]
         try:
             opened = os.open(folder or b"/", os.O_PATH | os.O_CLOEXEC)
         except OSError as error:
@@ -407,19 +445,40 @@ class Witness:
             real = os.readlink(b"/proc/self/fd/%d" % opened).rstrip(b"/") + b"/" + name  # noqa: PTH115
         finally:
             os.close(opened)
-        return [real, os.path.realpath(real)] if os.path.islink(real) else [real]  # noqa: PTH114
+        there = status_of(real)
+        if there is None or not stat.S_ISLNK(there.st_mode):
+            return [(real, there)]
+        target = os.path.realpath(real)
+        return [(real, there), (target, status_of(target))]
 
-    def _write(self, entry: bytes) -> None:
-        if not os.fstat(self._output).st_size:
-            self._seen.clear()
-        if entry in self._seen:
-            return
-        if len(self._seen) == MOST_SEEN:
-            entry = b"!too many files"
-        if len(self._seen) > MOST_SEEN:
-            return
-        os.write(self._output, entry + b"\0")
-        self._seen.add(entry)  # only then: another thread lets its call go on for what is in there
+    def write(self, kind: bytes, text: bytes, about: "os.stat_result | None" = None) -> None:
+        """Write an entry down, unless it is in the list already."""
+        entry = kind + text
+        with self._one:  # the daemon may empty the list at any moment; then it is shorter than it was left here
+            length = os.fstat(self._output).st_size
+            if length < self._length:
+                self._seen.clear()
+            if entry in self._seen or len(self._seen) > MOST_SEEN:
+                return
+            if len(self._seen) == MOST_SEEN:
+                kind, text = b"!", b"too many files"
+            if kind in b"=/":
+                before = b"%d,%d,%d,%d" % _stamp(about) if about is not None else b""
+                text = before + b" " + text
+            self._length = length + os.write(self._output, kind + text + b"\0")
+            self._seen.add(entry)  # only then: another thread lets its call go on for what is in there
+
+
+def status_of(path: bytes) -> "os.stat_result | None":
+    """What is there; None where nothing is."""
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
+
+
+def _stamp(about: "os.stat_result") -> tuple[int, int, int, int]:
+    return (about.st_mode, about.st_size, about.st_mtime_ns, about.st_ino)
 
 
 if __name__ == "__main__":

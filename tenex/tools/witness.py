@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -11,6 +11,9 @@ from typing import Final
 from tenex.core.ports import ToolResult
 
 _NOT_BEGUN: Final = "it has not begun"
+
+Status = tuple[int, int, int, int]
+"""What would show that a file was changed or replaced: mode, size, time in nanoseconds and inode."""
 
 
 class Witness:
@@ -23,8 +26,9 @@ class Witness:
         self._read = 0
         self._has_begun = False
         self._cut = b""
-        self._files: set[bytes] = set()
+        self._before: dict[bytes, bytes] = {}
         self._trees: set[bytes] = set()
+        self._moves: set[tuple[bytes, bytes]] = set()
         self.fault = _NOT_BEGUN
         """Why something may be missing; "" where all was seen."""
 
@@ -40,8 +44,9 @@ class Witness:
         os.ftruncate(self.descriptor, 0)
         self._read = 0
         self._cut = b""
-        self._files.clear()
+        self._before.clear()
         self._trees.clear()
+        self._moves.clear()
         if self._has_begun:
             self.fault = ""
 
@@ -55,7 +60,7 @@ class Witness:
 
     def wrote(self, path: bytes) -> bool:
         """Whether it wrote a file, made or removed it, or renamed a folder that it lies in."""
-        if path in self._files or path in self._trees:
+        if path in self._before:
             return True
         folder = path.rpartition(b"/")[0]
         while folder:
@@ -64,14 +69,42 @@ class Witness:
             folder = folder.rpartition(b"/")[0]
         return False
 
+    @property
+    def before(self) -> Mapping[bytes, bytes]:
+        """What was at each path before its first write, as `status` reads it; empty where nothing was."""
+        return self._before
+
+    @property
+    def moves(self) -> Collection[tuple[bytes, bytes]]:
+        """Paths that were renamed or linked, each with its new name."""
+        return self._moves
+
     def _take(self, kind: bytes, text: bytes) -> None:
         if kind == b"+":
             self.fault = "" if self.fault == _NOT_BEGUN else self.fault
             self._has_begun = True
         elif kind == b"!":
             self.fault = text.decode("utf-8", "replace")
-        elif text.startswith(self._root):
-            (self._trees if kind == b"/" else self._files).add(text[len(self._root) :])
+        elif kind == b">":
+            length, _, names = text.partition(b" ")
+            name = names[: int(length)]
+            target = names[int(length) :]
+            if name.startswith(self._root) and target.startswith(self._root):
+                self._moves.add((name[len(self._root) :], target[len(self._root) :]))
+        else:
+            before, _, place = text.partition(b" ")
+            if not place.startswith(self._root):
+                return
+            path = place[len(self._root) :]
+            self._before.setdefault(path, before)
+            if kind == b"/":
+                self._trees.add(path)
+
+
+def status(text: bytes) -> Status:
+    """What a witness wrote down about a file."""
+    mode, size, time, inode = text.split(b",")
+    return int(mode), int(size), int(time), int(inode)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -167,7 +168,7 @@ async def test_where_the_kernel_gives_no_listener_the_command_runs_and_nothing_i
 def test_entries_that_come_in_pieces_are_read_whole(tmp_path: Path) -> None:
     with witness_of(tmp_path) as witness:
         root = os.fsencode(tmp_path)
-        for piece in (b"+", b"\0=", root + b"/a", b"b\0/" + root, b"/d\0=/else/where\0"):
+        for piece in (b"+", b"\0= ", root + b"/a", b"b\0/ " + root, b"/d\0= /else/where\0"):
             os.write(witness.descriptor, piece)
             witness.look()
         assert witness.fault == ""
@@ -215,3 +216,31 @@ def test_the_init_needs_nothing_but_the_standard_library() -> None:
     lines = Path(sandbox_init.__file__).read_text().splitlines()
     imports = {line.split()[1].partition(".")[0] for line in lines if line.startswith(("import ", "from "))}
     assert imports <= sys.stdlib_module_names
+
+
+async def test_a_list_that_is_emptied_while_entries_are_written_lacks_none_that_comes_after(tmp_path: Path) -> None:
+    """As where a server still writes when its next call begins."""
+    paths = [b"%b/%d" % (os.fsencode(tmp_path), number) for number in range(4)]
+    stop = threading.Event()
+    with witness_of(tmp_path) as witness:
+        init = sandbox_init.Witness(os.uname().machine, witness.descriptor, os.fsencode(tmp_path))
+
+        def write() -> None:
+            while not stop.is_set():
+                for path in paths:
+                    init.write(b"=", path)
+
+        threads = [threading.Thread(target=write) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(300):
+                witness.begin()
+                for path in paths:
+                    init.write(b"=", path)
+                witness.look()
+                assert [path for path in paths if not witness.wrote(path.rpartition(b"/")[2])] == []
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
