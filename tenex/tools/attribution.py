@@ -6,7 +6,7 @@ the same time. What differs between two pairs, somebody else has changed. Going 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
 from typing import Final, Literal
@@ -17,6 +17,7 @@ from tenex.core.records import FilesUndone, ToolCallCompleted, ToolCallStarted
 from tenex.core.rollback.whole import RolledBack
 
 from .checkpoints import Commit
+from .displaced import Displaced
 from .workspace import LONGEST_PATH
 
 _BEFORE: Final = "before"
@@ -45,6 +46,7 @@ class Pair:
     """What a file tool says that it wrote."""
     others: frozenset[bytes] = frozenset()
     """What somebody else is known to have written meanwhile."""
+    displaced: Displaced = field(default_factory=Displaced)
 
     def is_own(self, path: bytes) -> bool:
         """Whether a path that differs was, or may have been, written by the call."""
@@ -60,7 +62,7 @@ class Pair:
 
 
 def pairs_of(commits: Sequence[Commit], records: Sequence[Record]) -> Iterator[Pair]:
-    """The pairs of a conversation in which something changed, oldest first.
+    """The pairs of a conversation in which something changed or was lost, oldest first.
 
     A call that is not on record, as after a rebuild, is somebody else's.
     """
@@ -71,7 +73,7 @@ def pairs_of(commits: Sequence[Commit], records: Sequence[Record]) -> Iterator[P
     to = 0.0
     began = 0.0
     for previous, commit in pairwise(commits):
-        if commit.moment == _BEFORE or commit.tree == previous.tree:
+        if commit.moment == _BEFORE or (commit.tree == previous.tree and not commit.displaced.lost):
             continue
         if not commit.call:
             # where the daemon ended before it could record that it went back, it belongs to what was before
@@ -100,6 +102,7 @@ def pairs_of(commits: Sequence[Commit], records: Sequence[Record]) -> Iterator[P
             after=commit.tree,
             touched=frozenset(done.touched) if done is not None else frozenset(),
             others=commit.others,
+            displaced=commit.displaced,
         )
 
 

@@ -12,7 +12,7 @@ import stat
 import threading
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,7 @@ from tenex.core.phases import Access
 from tenex.log import get_logger
 
 from . import restore, workspace_scan
+from .displaced import Displaced, Lost
 from .shadow_git import DEADLINE, PATIENCE, CheckpointFailed, GitTooSlow, ShadowGit
 from .snapshots import NEVER_KEPT, NOT_KEPT, UMASK, Snapshot, Snapshots, folders_of, reason, usual_permissions
 
@@ -41,6 +42,8 @@ _UNREADABLE: Final = "its copy cannot be read"
 _ACCESS: Final = re.compile(r"^access: (change|run)$", re.MULTILINE)
 _WITNESSED: Final = re.compile(r"^witnessed: yes$", re.MULTILINE)
 _OTHER: Final = re.compile(r'^other: (".*")$', re.MULTILINE)
+_LOST: Final = re.compile(r"^lost: ({.*})$", re.MULTILINE)
+_MOVED: Final = re.compile(r"^moved: ({.*})$", re.MULTILINE)
 """The lines of `call_lines`."""
 
 _log = get_logger(__name__)
@@ -95,14 +98,21 @@ class Commit:
     """Whether every write of its program was seen."""
     others: frozenset[bytes] = frozenset()
     """Paths that differ and that the call did not write: somebody else changed them meanwhile."""
+    displaced: Displaced = field(default_factory=Displaced)
 
 
-def call_lines(access: Access, *, witnessed: bool, others: Iterable[bytes]) -> str:
+def call_lines(access: Access, *, witnessed: bool, others: Iterable[bytes], displaced: Displaced | None = None) -> str:
     """The lines in the message of the commit after a call by which it is known who changed what."""
     lines = [f"access: {access}"]
     if witnessed:
         lines.append("witnessed: yes")
     lines += [f"other: {json.dumps(os.fsdecode(path))}" for path in sorted(others)]
+    if displaced is not None:
+        for lost in displaced.lost:
+            entry = {"path": os.fsdecode(lost.path), "count": lost.count, "was": lost.was}
+            lines.append(f"lost: {json.dumps(entry)}")
+        for path, origin in displaced.targets.items():
+            lines.append(f"moved: {json.dumps({'path': os.fsdecode(path), 'from': os.fsdecode(origin)})}")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -433,8 +443,8 @@ class Checkpoints:
         with self._one:
             return self._snapshots.read(trees)
 
-    def keep(self, snapshot: Snapshot, conversation: str, message: str) -> None:
-        """Keep a snapshot under a conversation, unless it is what was kept last.
+    def keep(self, snapshot: Snapshot, conversation: str, message: str, *, always: bool = False) -> None:
+        """Keep a snapshot under a conversation, unless it is what was kept last; with `always`, its message then too.
 
         Raises:
             CheckpointFailed: it is not kept.
@@ -442,7 +452,7 @@ class Checkpoints:
         ref = _ref(conversation)
         with self._one:
             parent = self._tip(ref)
-            if parent and self._tree_of(parent) == snapshot.tree:
+            if parent and self._tree_of(parent) == snapshot.tree and not always:
                 return
             above = ["-p", parent] if parent else []
             made = self._git.run("commit-tree", *above, "-F", "-", snapshot.tree, feed=message.encode())
@@ -541,6 +551,19 @@ def _commit(tree: str, message: str, call: re.Match[str] | None) -> Commit:
         access=Access(access[1]) if access else None,
         is_witnessed=_WITNESSED.search(message) is not None,
         others=frozenset(os.fsencode(json.loads(path)) for path in _OTHER.findall(message)),
+        displaced=_displaced(message),
+    )
+
+
+def _displaced(message: str) -> Displaced:
+    lost = [json.loads(entry) for entry in _LOST.findall(message)]
+    moved = [json.loads(entry) for entry in _MOVED.findall(message)]
+    return Displaced(
+        lost=tuple(
+            Lost(path=os.fsencode(one["path"]), count=one["count"], was=tuple(one["was"]) if one["was"] else None)
+            for one in lost
+        ),
+        targets={os.fsencode(one["path"]): os.fsencode(one["from"]) for one in moved},
     )
 
 

@@ -136,11 +136,11 @@ def _listed(planner: Planner, records: Sequence[Record], scope: UndoScope, pairs
     stretches = undone_stretches(records)
     work = [pair for pair in pairs if pair.writer != "back"]
     gone = [pair for pair in work if any(first < pair.call < last for first, last in stretches)]
-    # the newest first, and last what an undo has left
-    beginnings = [
-        _beginning(records, scope, pair.call)
-        for pair in [*reversed([pair for pair in work if pair not in gone]), *reversed(gone)]
-    ]
+    changing = [pair for pair in work if pair not in gone and pair.before != pair.after]
+    losing = [pair for pair in work if pair not in gone and pair.before == pair.after]
+    # the newest first; then calls of which nothing can go back, such as a build; and last what an undo has left
+    ordered = [*reversed(changing), *reversed(losing), *reversed(gone)]
+    beginnings = [_beginning(records, scope, pair.call) for pair in ordered]
     for to in dict.fromkeys(beginnings):
         chosen = [pair for pair in pairs if pair.end > to]
         plan = planner.plan(chosen[0].before, chosen, Wanted(to=to))

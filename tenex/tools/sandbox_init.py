@@ -423,9 +423,7 @@ class Witness:
             os.close(memory)
         return text.partition(b"\0")[0]
 
-    def _real(
-        self, process: int, descriptor: int, path: bytes
-    ) -> "list[tuple[bytes, os.stat_result | None]]":
+    def _real(self, process: int, descriptor: int, path: bytes) -> "list[tuple[bytes, os.stat_result | None]]":
         """The name itself, its folder without links; and what it leads to, if it is a link."""
         if not path.startswith(b"/"):
             base = b"cwd" if descriptor == AT_FDCWD else b"fd/%d" % descriptor
@@ -463,8 +461,7 @@ class Witness:
             if len(self._seen) == MOST_SEEN:
                 kind, text = b"!", b"too many files"
             if kind in b"=/":
-                before = b"%d,%d,%d,%d" % _stamp(about) if about is not None else b""
-                text = before + b" " + text
+                text = status_text(about) + b" " + text
             self._length = length + os.write(self._output, kind + text + b"\0")
             self._seen.add(entry)  # only then: another thread lets its call go on for what is in there
 
@@ -477,8 +474,11 @@ def status_of(path: bytes) -> "os.stat_result | None":
         return None
 
 
-def _stamp(about: "os.stat_result") -> tuple[int, int, int, int]:
-    return (about.st_mode, about.st_size, about.st_mtime_ns, about.st_ino)
+def status_text(about: "os.stat_result | None") -> bytes:
+    """What is there as an entry has it; empty where nothing is."""
+    if about is None:
+        return b""
+    return b"%d,%d,%d,%d" % (about.st_mode, about.st_size, about.st_mtime_ns, about.st_ino)
 
 
 if __name__ == "__main__":

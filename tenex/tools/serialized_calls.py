@@ -8,7 +8,8 @@ Both snapshots are kept as checkpoints, also where the call is cancelled. Of wha
 seen what the program wrote (`witness`); the rest was changed by somebody else meanwhile. Calls that read do not wait.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -19,7 +20,9 @@ from tenex.log import get_logger
 
 from .background import BackgroundCommands
 from .checkpoints import Change, Checkpoints, call_lines
+from .displaced import Displaced, displaced_by
 from .process import decoded, named
+from .sandbox_init import status_of, status_text
 from .shadow_git import CheckpointFailed, ShadowDamaged
 from .snapshots import Snapshot
 from .tool import Refusal, Tool, log_fields, run_uncancellable, with_remarks
@@ -155,7 +158,7 @@ class Transactions:
     ) -> ToolResult:
         permitted = [one for one in written if _is_permitted(one, context)]
         left: dict[bytes, str] = {}
-        applied: list[bytes] = []
+        applied: dict[bytes, bytes] = {}
         lines: Mapping[str, tuple[int, int]] = {}
         if permitted:
             before = self._checkpoints and _kept_before(self._checkpoints, tool, context)
@@ -164,14 +167,15 @@ class Transactions:
             for one in permitted:
                 if one.path in left:
                     continue
+                there = status_text(status_of(os.fsencode(self._workspace.root) + b"/" + one.path))
                 try:
                     self._apply(view, one)
                 except (OSError, Refusal) as error:
                     left[one.path] = str(error)
                 else:
-                    applied.append(one.path)
+                    applied[one.path] = there
             if self._checkpoints is not None and before:
-                witness = _Applied(frozenset(applied))
+                witness = _Applied(applied)
                 outcome = _end(self._checkpoints, tool, context, before, witness)
                 lines = outcome.lines if outcome is not None else {}
             view.forget([one.path for one in permitted])  # from now on the workspace shows them
@@ -253,11 +257,13 @@ class Transactions:
 class _Applied:
     """What was applied from a view: nothing else was written."""
 
-    paths: frozenset[bytes]
+    before: Mapping[bytes, bytes]
+    """What was at each path before, as a witness writes it down."""
+    moves: Collection[tuple[bytes, bytes]] = ()
     fault: str = ""
 
     def wrote(self, path: bytes) -> bool:
-        return path in self.paths
+        return path in self.before
 
 
 def _is_permitted(written: Written, context: ExecutionContext) -> bool:
@@ -299,13 +305,17 @@ def _end(
         changed: Sequence[Change] = ()
         others: tuple[bytes, ...] = ()
         is_witnessed = witness is not None and not witness.fault
+        displaced = Displaced()
         if tool.access is Access.RUN:
             changed = checkpoints.changes(before, after)
             if witness is not None and is_witnessed:
                 others = tuple(change.path for change in changed if not witness.wrote(change.path))
                 changed = [change for change in changed if witness.wrote(change.path)]
-        about = call_lines(tool.access, witnessed=is_witnessed, others=others)
-        checkpoints.keep(after, context.conversation_id, _message("after", tool.name, context) + about)
+                paths = [change.path for change in changed]
+                displaced = displaced_by(witness, checkpoints.root, before.ignored, paths)
+        about = call_lines(tool.access, witnessed=is_witnessed, others=others, displaced=displaced)
+        message = _message("after", tool.name, context) + about
+        checkpoints.keep(after, context.conversation_id, message, always=bool(displaced.lost))
     except (CheckpointFailed, OSError) as error:
         _log.error("checkpoint.failed", moment="after", error=str(error), **log_fields(context))
         return None

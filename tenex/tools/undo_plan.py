@@ -11,6 +11,10 @@ with a reason, if
   `mv node_modules/x src` leave the only copy under a new name. A file tool that wrote one file got its bytes from the
   model. Of anything else a new file may hold what was lost in the same work, or what was in an ignored folder that has
   changed since; git does not know the inside of those, but a file that is moved out changes the ctime of its folder.
+  A file that was there before may hold what a rename is seen to have brought to it (`displaced`), also over a name that
+  an earlier call gave.
+
+What a program changed within an ignored folder is named too: one by one, or by the number in each such folder.
 """
 
 import hashlib
@@ -22,11 +26,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tenex.core.amounts import count
 from tenex.core.undo.sentences import CHANGED_BY_OTHERS, UNCLEAR
 
 from .attribution import Pair, as_recorded
 from .checkpoints import Change, Checkpoints, may_hold, was_not_kept
-from .snapshots import Snapshot, is_covered, reason
+from .displaced import Lost, is_as_it_was
+from .snapshots import Snapshot, folders_of, is_covered, reason
 
 MOST_VISITED: Final = 200_000
 """Ignored files and folders that are looked at: about a second. Where there are more, some may have changed."""
@@ -34,6 +40,7 @@ MOST_VISITED: Final = 200_000
 _SLACK: Final = 1.0  # seconds: the system notes times by its last tick
 _IGNORED: Final = "was ignored by git and is not in the checkpoints"
 _OVERWRITTEN: Final = "changed, and is ignored by git: what it was is not in the checkpoints"
+_SEVERAL: Final = "changed or went, and are ignored by git: what they were is not in the checkpoints"
 _BY_OTHERS: Final = "changed by somebody else"
 
 
@@ -166,7 +173,9 @@ class Planner:
         """The paths that a pair may have changed, as users write them."""
         self._read([pair.before, pair.after])
         difference = self._difference(self._snapshots[pair.before], self._snapshots[pair.after])
-        return {as_word(as_recorded(path)) for path in difference.paths() if pair.is_own(path)}
+        lost = {lost.path for lost in pair.displaced.lost}
+        own = {path for path in difference.paths() if pair.is_own(path)}
+        return {as_word(as_recorded(path)) for path in own | lost}
 
     def _read(self, trees: Iterable[str]) -> None:
         missing = [tree for tree in dict.fromkeys(trees) if tree not in self._snapshots]
@@ -192,7 +201,20 @@ class Planner:
             place = after
         history.add_others(self._difference(place, self._now), self._now.ignored - place.ignored)
         history.lost = {path: why for path, why in history.lost.items() if not self._is_back(path, history)}
+        history.lost |= self._lost_inside(history)
         return history
+
+    def _lost_inside(self, history: "_History") -> dict[bytes, str]:
+        """What is lost within ignored folders; what lies in a folder that is named itself is left out."""
+        found: dict[bytes, str] = {}
+        for path, lost in history.inside.items():
+            if lost.was is None:
+                found[path] = f"{count(lost.count, 'file')} in it {_SEVERAL}"
+            elif not is_as_it_was(self._root, path, lost.was):
+                found[path] = _OVERWRITTEN if self._exists(path) else _IGNORED
+        return {
+            path: why for path, why in found.items() if not any(folder + b"/" in found for folder in folders_of(path))
+        }
 
     def _is_back(self, path: bytes, history: "_History") -> bool:
         """Whether what was lost for a while is there again."""
@@ -234,8 +256,8 @@ class Planner:
         has_bytes = change.is_there and (change.is_new or change.was is not None)
         if not has_bytes or _is_written(change, history):
             return ""
-        if not change.is_new:
-            return history.overwritten.get(path, "")
+        if not change.is_new or path in history.holding:
+            return history.holding.get(path, "")
         if history.lost:
             return may_hold(min(history.lost))
         if history.changed_meanwhile is None:
@@ -244,11 +266,12 @@ class Planner:
 
     def _lost(self, then: Snapshot, history: "_History", wanted: Wanted) -> dict[bytes, str]:
         """What is gone, and in no checkpoint or somebody else's."""
-        lost = {}
+        gone = {}
         for path in self._gone(then):
             if path in history.own or path not in history.others or wanted.names_others:
-                lost[path] = _IGNORED
-        return {path: why for path, why in history.lost.items() if why} | lost
+                gone[path] = _IGNORED
+        lost = {path: why for path, why in history.lost.items() if why and not is_covered(path, gone)}
+        return lost | gone
 
     def _gone(self, then: Snapshot) -> set[bytes]:
         return {path for path in then.ignored if not self._exists(path)}
@@ -298,7 +321,9 @@ class _History:
     lost: dict[bytes, str] = field(default_factory=dict)
     """What the work took away that the checkpoint before it does not have, with the reason; it may be elsewhere."""
     lost_stamps: dict[bytes, tuple[int, int, int]] = field(default_factory=dict)
-    overwritten: dict[bytes, str] = field(default_factory=dict)
+    inside: dict[bytes, Lost] = field(default_factory=dict)
+    """What the work took away within ignored folders."""
+    holding: dict[bytes, str] = field(default_factory=dict)
     """Paths that a program wrote in a call in which something was lost, with what they may hold."""
 
     changed_meanwhile: str | None = None
@@ -322,9 +347,8 @@ class _History:
         own = {path for path in difference.paths() if pair.is_own(path)}
         displaced = self._displaced(pair, difference, own, before)
         self._note_overwritten(pair, before, after)
-        if displaced:
-            hold = may_hold(min(displaced))
-            self.overwritten |= dict.fromkeys(own, hold)
+        self._note_lost_inside(pair)
+        self._note_holding(pair, own, displaced)
 
         for path in own:
             change = difference.changes.get(path)
@@ -347,6 +371,25 @@ class _History:
         self.lost |= dict.fromkeys(changed, _OVERWRITTEN)
         self.lost_stamps |= {path: before.ignored_files[path] for path in changed}
 
+    def _note_holding(self, pair: Pair, own: Iterable[bytes], displaced: Iterable[bytes]) -> None:
+        first = min(displaced, default=None)
+        for path in own:
+            origin = pair.displaced.origin_of(path)
+            if pair.wrote_only(path):
+                self.holding.pop(path, None)
+            elif origin is not None:
+                self.holding[path] = may_hold(origin)
+            elif first is not None:
+                self.holding[path] = self.holding.get(first, may_hold(first))
+
+    def _note_lost_inside(self, pair: Pair) -> None:
+        for lost in pair.displaced.lost:
+            if is_covered(lost.path, self.made):
+                continue
+            known = self.inside.get(lost.path)
+            if known is None or (known.was is None and known.count < lost.count):
+                self.inside[lost.path] = lost
+
     def _displaced(self, pair: Pair, difference: _Difference, own: set[bytes], before: Snapshot) -> set[bytes]:
         """What the call took away or overwrote that the first checkpoint does not have: it may be elsewhere now."""
         displaced = set()
@@ -362,7 +405,7 @@ class _History:
             elif change.was is not None and (path in self.others or path in self.unclear):
                 if not change.is_there:
                     self.lost[path] = CHANGED_BY_OTHERS if path in self.others else ""
-            else:
+            elif change.is_there or path not in self.holding:
                 continue
             displaced.add(path)
         return displaced

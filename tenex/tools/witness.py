@@ -28,7 +28,7 @@ class Witness:
         self._cut = b""
         self._before: dict[bytes, bytes] = {}
         self._trees: set[bytes] = set()
-        self._moves: set[tuple[bytes, bytes]] = set()
+        self._moves: dict[tuple[bytes, bytes], None] = {}
         self.fault = _NOT_BEGUN
         """Why something may be missing; "" where all was seen."""
 
@@ -76,8 +76,8 @@ class Witness:
 
     @property
     def moves(self) -> Collection[tuple[bytes, bytes]]:
-        """Paths that were renamed or linked, each with its new name."""
-        return self._moves
+        """Paths that were renamed or linked, each with its new name, in the order in which that was seen first."""
+        return self._moves.keys()
 
     def _take(self, kind: bytes, text: bytes) -> None:
         if kind == b"+":
@@ -90,7 +90,7 @@ class Witness:
             name = names[: int(length)]
             target = names[int(length) :]
             if name.startswith(self._root) and target.startswith(self._root):
-                self._moves.add((name[len(self._root) :], target[len(self._root) :]))
+                self._moves[name[len(self._root) :], target[len(self._root) :]] = None
         else:
             before, _, place = text.partition(b" ")
             if not place.startswith(self._root):

@@ -237,9 +237,7 @@ class Workspace:
                 raise Refusal(f"There is no file {shown}; `list_files` shows what there is.")
             return content
 
-    def update(
-        self, real: Path, make: Callable[[bytes | None], bytes], most: int, mode: int | None = None
-    ) -> bytes:
+    def update(self, real: Path, make: Callable[[bytes | None], bytes], most: int, mode: int | None = None) -> bytes:
         """Change a file as a whole: `make` gets its content, or None where there is no file, and gives the new one.
 
         The file is replaced by rename, keeps its permissions, and is durable on return. One with further names (hard

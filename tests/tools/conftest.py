@@ -120,12 +120,12 @@ def shell_only(workspace: Workspace, rules: ShellRules = SANDBOXED, scratch: Pat
 
 def every_tool(
     workspace: Workspace,
-    checkpoints: Path | None = None,
+    checkpoints: Path | Checkpoints | None = None,
     policy: RunPolicy = RunPolicy.UNSANDBOXED,
     timeout: float = 60,
     lessons: KeptLessons | None = None,
 ) -> Bench:
-    shadow = Checkpoints(checkpoints, workspace.root) if checkpoints else None
+    shadow = Checkpoints(checkpoints, workspace.root) if isinstance(checkpoints, Path) else checkpoints
     views = TurnViews(workspace.root.with_name("views"), workspace)
     turns = Transactions(workspace, shadow, views=views)
     known = ToolDependencies(

@@ -1,5 +1,6 @@
 """A workspace with a conversation's calls in it, each between two checkpoints, and the journal of them."""
 
+import asyncio
 import math
 import os
 import subprocess
@@ -21,8 +22,10 @@ from tenex.core.undo import sentences
 from tenex.core.work.records import TurnOpened
 from tenex.tools.checkpoints import Checkpoints, call_lines
 from tenex.tools.rollback import list_rollback, roll_back, undo
+from tenex.tools.sandbox import RunPolicy
+from tenex.tools.workspace import Workspace
 
-from .conftest import put
+from .conftest import every_tool, make_context, put
 
 CONVERSATION = ConversationId("c" * 64)
 
@@ -55,6 +58,26 @@ class Work:
 
         others = [os.fsencode(path) for path in seen]
         return self._call(call, call_lines(Access.RUN, witnessed=witnessed, others=others))
+
+    def commands(self, script: str) -> int:
+        """An agent calls `shell`, in the real sandbox: who wrote, and what was lost, is what was seen."""
+        bench = every_tool(Workspace(self.root), self.checkpoints, RunPolicy.SANDBOXED)
+        seq = len(self.records) + 1
+        name = CallId(f"k{seq}")
+        self._add(ToolCallStarted, run=RunId("r"), call=name, tool="shell", replay=Replay.ONCE, phase=Phase.EXECUTE)
+        context = make_context(idempotency_key=f"{CONVERSATION}:{seq}")
+        result = asyncio.run(bench.run(script, context))
+        assert result.ok, result.content
+        self._add(
+            ToolCallCompleted,
+            run=RunId("r"),
+            call=name,
+            tool="shell",
+            ok=True,
+            content=result.content,
+            touched=result.touched,
+        )
+        return len(self.records)
 
     def writes(self, path: str, content: str | bytes) -> int:
         """`write_file`."""
