@@ -237,25 +237,27 @@ class Snapshots:
 
     def _untracked(self, unkept: Mapping[bytes, Stamp]) -> tuple[frozenset[bytes], frozenset[bytes]]:
         """What is neither in the index nor watched: files and folders that hold some, and folders without files."""
+        never = [f"--exclude={pattern}" for pattern in NEVER_KEPT]
+        raw = self._git.run("ls-files", "-z", "-o", "-i", "--directory", "--exclude-standard", *never)
+        listed = {path for path in raw.split(b"\0") if path and path not in unkept}
+        ignored = listed - {folder + b"/" for path in listed for folder in folders_of(path)}
+        empty: set[bytes] = set()
+        for path in [path for path in ignored if path.endswith(b"/")]:
+            folders = _without_files(self._root, path)
+            empty.update(folders)
+            if folders:
+                ignored.remove(path)
+
+        # git names a folder whole, though only a part of it is ignored or too large; above beside that part, here alone
         raw = self._git.run("ls-files", "-z", "-o", "--directory")
-        watched = {folder + b"/" for path in unkept for folder in folders_of(path)}
-        ignored = set()
-        empty = set()
-        mixed = []
+        known = {folder + b"/" for path in [*unkept, *ignored] for folder in folders_of(path)}
         for path in raw.split(b"\0"):
-            if not path or path in unkept:
-                continue
-            if path in watched:
-                mixed.append(os.fsdecode(path))
+            if not path or path in unkept or path in ignored or path in known:
                 continue
             folders = _without_files(self._root, path) if path.endswith(b"/") else []
             empty.update(folders)
             if not folders:
                 ignored.add(path)
-        if mixed:  # git names a folder whole, though files in it are only too large
-            options = ("--directory", "--exclude-standard", *(f"--exclude={pattern}" for pattern in NEVER_KEPT))
-            raw = self._git.run("ls-files", "-z", "-o", "-i", *options, "--", *mixed)
-            ignored.update(path for path in raw.split(b"\0") if path and path not in unkept)
         return frozenset(ignored), frozenset(empty)
 
     def _keep_list(self, listing: bytes) -> None:

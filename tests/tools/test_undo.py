@@ -48,6 +48,7 @@ def work(folder: Path, root: Path) -> Work:
         },
     )
     put(root, {".gitignore": ".env\n*.log\nout/\n", "app.log": "log\n", "out/data": "data\n", "out/k": "k\n"})
+    put(root, {"part/out/x": "x\n"})
     made = Work(Checkpoints(folder, root), root)
     made.turn()
     return made
@@ -106,6 +107,7 @@ ROWS: dict[str, tuple[str, tuple[str, ...], dict[str, str]]] = {
     "edited": ("echo 2 > app.py", ("app.py",), {}),
     "removed": ("rm -r d app.py", ("app.py", "d/b.py"), {}),
     "renamed": ("mv app.py z.py; mv d e", ("app.py", "d/b.py", "e/b.py", "z.py"), {}),
+    "made beside what is ignored": ("echo 1 > part/new.py", ("part/new.py",), {}),
     "made": ("mkdir -p n/m; echo 1 > n/m/f; ln -s nowhere dangling", ("dangling", "n/m/f"), {}),
     "a folder in place of a file": ("rm app.py; mkdir app.py; echo 1 > app.py/x", ("app.py", "app.py/x"), {}),
     "a file in place of a folder": ("rm -r d; echo 1 > d", ("d", "d/b.py"), {}),

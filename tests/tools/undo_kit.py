@@ -61,12 +61,11 @@ class Work:
 
     def commands(self, script: str) -> int:
         """An agent calls `shell`, in the real sandbox: who wrote, and what was lost, is what was seen."""
-        bench = every_tool(Workspace(self.root), self.checkpoints, RunPolicy.SANDBOXED)
         seq = len(self.records) + 1
         name = CallId(f"k{seq}")
         self._add(ToolCallStarted, run=RunId("r"), call=name, tool="shell", replay=Replay.ONCE, phase=Phase.EXECUTE)
         context = make_context(idempotency_key=f"{CONVERSATION}:{seq}")
-        result = asyncio.run(bench.run(script, context))
+        result = asyncio.run(every_tool(Workspace(self.root), self.checkpoints, RunPolicy.SANDBOXED).run(script, context))
         assert result.ok, result.content
         self._add(
             ToolCallCompleted,
