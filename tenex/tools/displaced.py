@@ -107,9 +107,8 @@ def displaced_by(seen: Seen, root: Path, ignored: Collection[bytes], changed: It
     if len(targets) > MOST_TARGETS or is_cut:
         targets = {b"": min(holding.values())}
 
-    # a listed path itself is known to be gone or changed by the snapshots
-    inside = {path: was for path, was in lost.items() if path not in ignored and not _is_in_cache(top, path, seen)}
-    return Displaced(lost=tuple(_entries(inside, ignored))[:MOST_ENTRIES], targets=targets)
+    named = {path: was for path, was in lost.items() if not _is_in_cache(top, path, seen)}
+    return Displaced(lost=tuple(_entries(named, ignored))[:MOST_ENTRIES], targets=targets)
 
 
 def is_as_it_was(root: bytes, path: bytes, was: Status) -> bool:
@@ -206,11 +205,11 @@ def _begins_with(path: bytes, text: bytes) -> bool:
 
 def _entries(lost: Mapping[bytes, Status], ignored: Collection[bytes]) -> Iterator[Lost]:
     """What was lost, sorted; of a folder in which it is much, one entry."""
-    inside: dict[bytes, list[bytes]] = {}
+    listed: dict[bytes, list[bytes]] = {}
     for path in sorted(lost):
-        entry = next(folder + b"/" for folder in folders_of(path) if folder + b"/" in ignored)
-        inside.setdefault(entry, []).append(path)
-    for entry, paths in inside.items():
+        entry = next((folder + b"/" for folder in folders_of(path) if folder + b"/" in ignored), path)
+        listed.setdefault(entry, []).append(path)
+    for entry, paths in listed.items():
         if len(paths) > MOST_NAMED_IN_FOLDER:
             yield Lost(path=entry, count=len(paths))
         else:

@@ -157,6 +157,11 @@ CHAINS: dict[str, tuple[list[str], dict[str, str]]] = {
         {"build/secret": IGNORED, "build/x": IGNORED, "src/app.py": "may hold what was build/x"},
     ),
     "an ignored file": (["mv .env t", "mv t app.py"], {".env": IGNORED, "app.py": "may hold what was .env"}),
+    "an ignored file and a folder, and new ones": (
+        ["mv .env t; mv build b", "echo x > .env; mkdir build; echo x > build/x"],
+        {".env": OVERWRITTEN, "build": OVERWRITTEN, "t": "new; may hold what was .env"}
+        | {f"b/{path}": "new; may hold what was build/" for path in ("dir/app.py", "link", "out", "secret")},
+    ),
     "there and back": (["mv build/secret t; echo 2 > app.py", "mv t build/secret"], {}),
     "made by the work": (
         ["rm -r build", "mkdir build; echo 1 > build/x", "echo 2 > build/x"],
