@@ -78,6 +78,11 @@ class Change:
         return not self.is_new and self.was is None and self.permissions is None
 
     @property
+    def has_new_bytes(self) -> bool:
+        """Whether it is kept now, and not with the bytes that it had."""
+        return self.now is not None and (self.was is None or self.was.blob != self.now.blob)
+
+    @property
     def is_of_permissions(self) -> bool:
         """Whether its content is what it was."""
         return not self.is_new and self.was is None and self.permissions is not None
@@ -384,8 +389,9 @@ class Checkpoints:
             try:
                 mode = os.lstat(os.fsencode(self._root) + b"/" + folder).st_mode
             except OSError:
-                mode = 0
-            if mode & 0o300 != 0o300:
+                closed.append(folder)
+                continue
+            if stat.S_ISDIR(mode) and mode & 0o300 != 0o300:
                 closed.append(folder)
         return closed
 

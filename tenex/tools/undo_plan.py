@@ -348,11 +348,11 @@ class _History:
         displaced = self._displaced(pair, difference, own, before)
         self._note_overwritten(pair, before, after)
         self._note_lost_inside(pair)
-        self._note_holding(pair, own, displaced)
+        self._note_holding(pair, own, displaced, difference)
 
         for path in own:
             change = difference.changes.get(path)
-            self.own[path] = (pair, change.now if change is not None else None)
+            self.own[path] = (pair, change.now if change is not None and change.has_new_bytes else None)
         self.others |= difference.paths() - own
         appeared = after.ignored - before.ignored
         if pair.writer == "unclear" and not self.is_all:
@@ -371,12 +371,16 @@ class _History:
         self.lost |= dict.fromkeys(changed, _OVERWRITTEN)
         self.lost_stamps |= {path: before.ignored_files[path] for path in changed}
 
-    def _note_holding(self, pair: Pair, own: Iterable[bytes], displaced: Iterable[bytes]) -> None:
+    def _note_holding(
+        self, pair: Pair, own: Iterable[bytes], displaced: Iterable[bytes], difference: _Difference
+    ) -> None:
         first = min(displaced, default=None)
         for path in own:
             origin = pair.displaced.origin_of(path)
+            change = difference.changes.get(path)
             if pair.wrote_only(path):
-                self.holding.pop(path, None)
+                if change is not None and change.has_new_bytes:
+                    self.holding.pop(path, None)
             elif origin is not None:
                 self.holding[path] = may_hold(origin)
             elif first is not None:

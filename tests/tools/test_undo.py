@@ -146,6 +146,25 @@ def test_what_a_program_did_is_undone_as_far_as_nothing_is_lost(work: Work, root
     assert (set(back.files), back.left) == (set(files), left)
 
 
+def test_a_file_in_the_way_of_a_folder_keeps_its_rights(work: Work, root: Path) -> None:
+    work.runs("rm -r d; mv .env d")
+    for _ in range(2):
+        assert work.goes_back(1).left == {
+            ".env": IGNORED,
+            "d": "new; may hold what was .env",
+            "d/b.py": "not a directory",
+        }
+        assert stat.S_IMODE((root / "d").stat().st_mode) == 0o644
+
+
+def test_what_got_only_its_rights_back_may_still_be_an_only_copy(work: Work, root: Path) -> None:
+    to = work.runs("mv .env env")
+    work.runs("chmod 755 env")
+    assert work.goes_back(to).files == ("env",)
+    assert work.undoes().left == {".env": IGNORED, "env": "new; may hold what was .env"}
+    assert (root / "env").read_text() == "secret\n"
+
+
 def test_a_second_name_of_a_large_file_that_went_is_named(work: Work, root: Path) -> None:
     os.link(root / "a.csv", root / "twin")
     work.runs("rm twin")

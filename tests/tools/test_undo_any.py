@@ -237,7 +237,7 @@ def quoted(place: str) -> str:
     return "$'" + "".join(f"\\x{byte:02x}" for byte in os.fsencode(place)) + "'"
 
 
-@pytest.mark.parametrize("examples", [25, pytest.param(200, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("examples", [20, pytest.param(200, marks=pytest.mark.soak)])
 def test_an_undo_removes_only_what_is_the_agents(examples: int) -> None:
     files = st.lists(st.tuples(places, SIZES), min_size=3, max_size=7)
     # to shrink takes minutes: a step is ten processes
@@ -256,7 +256,8 @@ def check_session(
         work.turn()
         session = Session(work, top / "checkpoints")
         put(root, {".gitignore": "*.log\nout/\n"})
-        for place, size in [("c.log", 50), ("out/x", 50), ("out/in/z", 50), *first]:  # what git ignores is lost most easily
+        # what git ignores is lost most easily
+        for place, size in [("c.log", 50), ("out/x", 50), ("out/in/z", 50), *first]:
             with suppress(OSError):
                 put(root, {place: session.content(size, is_agents=False)})
         for kind, what in [("program", script), *done, ("undo", None), ("back", len(work.records) - 1)]:

@@ -65,7 +65,8 @@ class Work:
         name = CallId(f"k{seq}")
         self._add(ToolCallStarted, run=RunId("r"), call=name, tool="shell", replay=Replay.ONCE, phase=Phase.EXECUTE)
         context = make_context(idempotency_key=f"{CONVERSATION}:{seq}")
-        result = asyncio.run(every_tool(Workspace(self.root), self.checkpoints, RunPolicy.SANDBOXED).run(script, context))
+        tools = every_tool(Workspace(self.root), self.checkpoints, RunPolicy.SANDBOXED)
+        result = asyncio.run(tools.run(script, context))
         assert result.ok, result.content
         self._add(
             ToolCallCompleted,
