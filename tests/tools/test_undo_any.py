@@ -30,16 +30,15 @@ from .undo_kit import Work
 pytestmark = [needs_bubblewrap, needs_git]
 
 LIMIT = 100
-PLACES = ["a", "d", "d/e", "new\nline", "\udcff"]
-IGNORED = ["out/x", "out/y", "c.log", "d/out/w"]
-"""By `*.log` and `out/`."""
+PLACES = ["a", "a", "a", "d/e", "d/e", "d", "\udcff\n"]
+IGNORED = ["out/x", "out/x", "c.log", "d/out/w"]
+"""By `*.log` and `out/`. What one step did is to be what the next one meets, so there are few."""
 
 SIZES = st.sampled_from([1, LIMIT - 1, LIMIT, LIMIT + 1, 3 * LIMIT])
 places = st.sampled_from(PLACES)
 hidden = st.sampled_from([*IGNORED, "out"])
 everywhere = st.sampled_from([*PLACES, *IGNORED, "new", "new.log"])
 
-# few places, so that what one step did is what the next one meets
 moves = st.tuples(
     st.sampled_from(["rename", "steps", "carry", "copy", "symlink", "hardlink", "into", "swap"]), everywhere, everywhere
 )
@@ -48,7 +47,7 @@ edits = st.tuples(st.sampled_from(["write", "append", "truncate"]), everywhere, 
 there = st.tuples(st.sampled_from(["write", "append", "truncate", "delete"]), hidden, SIZES)
 others = st.tuples(st.sampled_from(["delete", "folder", "private", "program"]), everywhere, st.none())
 rules = st.tuples(st.just("ignore"), st.sampled_from(["*", "*.log", "d/", ""]), st.none())
-scripts = st.lists(st.one_of(moves, out_of_there, edits, there, others), min_size=1, max_size=3)
+scripts = st.lists(st.one_of(moves, out_of_there, out_of_there, edits, edits, there, others), min_size=1, max_size=3)
 steps = st.one_of(
     st.tuples(st.just("program"), scripts),
     st.tuples(st.just("program"), rules.map(lambda one: [one])),
@@ -239,10 +238,28 @@ def quoted(place: str) -> str:
 
 @pytest.mark.parametrize("examples", [15, pytest.param(200, marks=pytest.mark.soak)])
 def test_an_undo_removes_only_what_is_the_agents(examples: int) -> None:
-    files = st.lists(st.tuples(st.sampled_from([*PLACES, *IGNORED]), SIZES), min_size=3, max_size=6)
+    files = st.lists(st.tuples(st.sampled_from([*PLACES, *IGNORED]), SIZES), max_size=3)
     # to shrink takes minutes: a step is ten processes
     few = settings(max_examples=examples, phases=[Stage.reuse, Stage.generate], deadline=None)
-    few(given(files, scripts, st.lists(steps, max_size=3))(check_session))()
+    first = st.one_of(out_of_there.map(lambda one: [one]), scripts)
+    few(given(files, first, st.lists(steps, min_size=1, max_size=3))(check_session))()
+
+
+SHAPES: dict[str, tuple[list[tuple[str, str, Any]], list[tuple[str, Any]]]] = {
+    "a person writes what the agent wrote": ([("write", "a", 99)], [("person", [("write", "a", 99)])]),
+    "both write at the same time": ([("write", "a", 99)], [("both", ([("write", "a", 99)], [("write", "d/e", 99)]))]),
+    "out of a folder over a file": ([("rename", "out/x", "a")], []),
+    "out of a folder over a file in two calls": ([("rename", "out/x", "new")], [("program", [("rename", "new", "a")])]),
+    "ignored no longer": ([("ignore", "", None)], []),
+    "copied out and removed": ([("carry", "out/x", "new")], []),
+    "overwritten in a folder, while a file changes": ([("write", "out/x", 99), ("write", "a", 99)], []),
+    "a folder renamed, and made again": ([("rename", "out", "new")], [("program", [("write", "out/x", 99)])]),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_undo_of_what_is_met_often_removes_only_what_is_the_agents(shape: str) -> None:
+    check_session([], *SHAPES[shape])
 
 
 def check_session(
@@ -257,7 +274,7 @@ def check_session(
         session = Session(work, top / "checkpoints")
         put(root, {".gitignore": "*.log\nout/\n"})
         # what git ignores is lost most easily
-        for place, size in [("c.log", 50), ("out/x", 50), ("a", 50), *first]:
+        for place, size in [("c.log", 50), ("out/x", 50), ("out/k", 50), ("a", 50), ("d/e", 50), *first]:
             with suppress(OSError):
                 put(root, {place: session.content(size, is_agents=False)})
         for kind, what in [("program", script), *done, ("undo", None), ("back", len(work.records) - 1)]:
