@@ -45,6 +45,7 @@ GIT_READS_IN_REPOSITORIES: Final = frozenset({b"HEAD", b"packed-refs", b"commond
 
 _EMPTY_BLOB: Final = b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 _NESTED_DEPTH: Final = 8  # repositories inside repositories; each level costs one more look, deeper ones are left out
+_NAMED_AT_ONCE: Final = 200  # folders in one command line, of at most 4096 bytes each
 _AT_ONCE: Final = 100  # unreadable files that are open at the same time
 _IGNORED: Final = "ignored"
 _EMPTY: Final = "empty folder"
@@ -237,28 +238,32 @@ class Snapshots:
 
     def _untracked(self, unkept: Mapping[bytes, Stamp]) -> tuple[frozenset[bytes], frozenset[bytes]]:
         """What is neither in the index nor watched: files and folders that hold some, and folders without files."""
-        never = [f"--exclude={pattern}" for pattern in NEVER_KEPT]
-        raw = self._git.run("ls-files", "-z", "-o", "-i", "--directory", "--exclude-standard", *never)
-        listed = {path for path in raw.split(b"\0") if path and path not in unkept}
-        ignored = listed - {folder + b"/" for path in listed for folder in folders_of(path)}
-        empty: set[bytes] = set()
-        for path in [path for path in ignored if path.endswith(b"/")]:
-            folders = _without_files(self._root, path)
-            empty.update(folders)
-            if folders:
-                ignored.remove(path)
-
-        # git names a folder whole, though only a part of it is ignored or too large; above beside that part, here alone
         raw = self._git.run("ls-files", "-z", "-o", "--directory")
-        known = {folder + b"/" for path in [*unkept, *ignored] for folder in folders_of(path)}
-        for path in raw.split(b"\0"):
-            if not path or path in unkept or path in ignored or path in known:
-                continue
+        ignored = {path for path in raw.split(b"\0") if path and path not in unkept}
+        empty: set[bytes] = set()
+        ignored -= self._take_empty(ignored, empty)
+
+        # git names a folder whole here, though only a part of it is ignored or too large
+        whole = {path for path in ignored if path.endswith(b"/")}
+        if whole:
+            options = ("--directory", "--exclude-standard", *(f"--exclude={pattern}" for pattern in NEVER_KEPT))
+            named = [os.fsdecode(path) for path in whole] if len(whole) <= _NAMED_AT_ONCE else []
+            raw = self._git.run("ls-files", "-z", "-o", "-i", *options, "--", *named)
+            parts = {path for path in raw.split(b"\0") if path and path not in unkept}
+            parts -= self._take_empty(parts, empty)
+            ignored |= parts
+            ignored -= {folder + b"/" for path in (*parts, *unkept) for folder in folders_of(path)}
+        return frozenset(ignored), frozenset(empty)
+
+    def _take_empty(self, paths: Iterable[bytes], empty: set[bytes]) -> set[bytes]:
+        """Which of these are folders without files; they are added to the empty ones, with those in them."""
+        taken = set()
+        for path in paths:
             folders = _without_files(self._root, path) if path.endswith(b"/") else []
             empty.update(folders)
-            if not folders:
-                ignored.add(path)
-        return frozenset(ignored), frozenset(empty)
+            if folders:
+                taken.add(path)
+        return taken
 
     def _keep_list(self, listing: bytes) -> None:
         blob = self._git.run("hash-object", "-w", "--no-filters", "--stdin", feed=listing).strip()

@@ -251,6 +251,7 @@ SHAPES: dict[str, tuple[list[tuple[str, str, Any]], list[tuple[str, Any]]]] = {
     "out of a folder over a file": ([("rename", "out/x", "a")], []),
     "out of a folder over a file in two calls": ([("rename", "out/x", "new")], [("program", [("rename", "new", "a")])]),
     "ignored no longer": ([("ignore", "", None)], []),
+    "moved out by a tool": ([("write", "a", 99)], [("tool", ("move", "out/x", "new"))]),
     "copied out and removed": ([("carry", "out/x", "new")], []),
     "overwritten in a folder, while a file changes": ([("write", "out/x", 99), ("write", "a", 99)], []),
     "a folder renamed, and made again": ([("rename", "out", "new")], [("program", [("write", "out/x", 99)])]),
