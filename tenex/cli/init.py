@@ -17,7 +17,9 @@ from tenex.core.text import decode, trimmed
 from tenex.llm.config import OFFLINE, read_key
 from tenex.nostr.keys import KeyRing, npub, parse_public_key
 from tenex.settings import KEY_SUFFIX, Settings, Trust, check_paths, example_config, find_config, load, resolve_paths
-from tenex.tools.project_commands import UNKNOWN, propose
+from tenex.tools.project_checks import known_checks
+from tenex.tools.project_environment import ProjectEnvironment
+from tenex.tools.project_setup import propose_setup
 
 from .relay import is_here
 from .shared import output
@@ -29,7 +31,7 @@ from .shared.questions import prompt
 from .shared.setup_questions import are_wanted, ask_another_owner, ask_owner, ask_relays, given_owner, validated
 from .stop_reload import reload_running
 from .trust import keys_in, report_grants, trust_folder, trusted_files
-from .workspace import proposal
+from .workspace import setup_text
 
 _OFFLINE = """\
 # "offline" follows fixed rules: it lets you try everything without a key, and is no intelligence.
@@ -354,12 +356,26 @@ def _workspace_text(workspace: Path, *, is_named: bool) -> str:
         )
     if is_named:
         text += f"\n[paths]\nworkspace = {json.dumps(str(workspace), ensure_ascii=False)}\n"
-    proposed = proposal(UNKNOWN, propose(workspace))
+    proposed = setup_text(propose_setup(workspace))
     if proposed:
         text += (
             "\n# Proposed from the project's files. Read it before you run `tenex workspace setup`.\n" + proposed + "\n"
         )
-    return text
+    return text + _checks_text(workspace)
+
+
+def _checks_text(workspace: Path) -> str:
+    """What a new `tenex.toml` says of the checks that the project's files name; empty where they name none."""
+    known = known_checks((), ProjectEnvironment(workspace.resolve()))
+    if not known:
+        return ""
+    lines = [
+        "# Checks that the project's files name: the daemon runs them in the sandbox after a turn that changed files.",
+        '# A table sets one instead; `run = ""` switches it off. `tenex workspace show` tells which can run now.',
+    ]
+    for one in known:
+        lines += [f"# [checks.{one.check.name}]", f"# run = {json.dumps(one.check.run, ensure_ascii=False)}"]
+    return "\n" + "\n".join(lines) + "\n"
 
 
 def _print(made: InitResult) -> None:

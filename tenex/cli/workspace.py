@@ -1,8 +1,11 @@
-"""`tenex workspace`: the project's environment and commands, shown and run as agents run them."""
+"""`tenex workspace`: the project's environment and checks, shown and run with what agents' programs have."""
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
 
 from tenex.core.errors import TenexError
 
@@ -11,7 +14,9 @@ from .shared.options import Globals
 from .shared.register import group, register
 
 if TYPE_CHECKING:
-    from tenex.tools.project_commands import Command, ProjectCommands
+    from tenex.operations.workspace_commands import Ended
+    from tenex.tools.project_checks import KnownCheck
+    from tenex.tools.project_commands import Command
 
 workspace = group("Show and set up the project that agents work on.")
 
@@ -25,56 +30,92 @@ def setup(given: Globals) -> None:
 
     They use the network where `workspace.setup_network` is true. The log is kept in the data folder.
     """
-    _run(given, "setup")
-
-
-@register(workspace)
-def test(given: Globals) -> None:
-    """Run the project's tests, in the sandbox as agents run them."""
-    _run(given, "test")
-
-
-def _run(given: Globals, name: str) -> None:
-    from tenex.operations.workspace_commands import run_command
+    from tenex.operations.workspace_commands import run_setup
     from tenex.settings import check_paths, resolve_paths
     from tenex.telemetry import configure
-    from tenex.tools.project_commands import line_of
 
     settings = given.settings()
     check_paths(settings)
-
-    def on_step(step: "Command") -> None:
-        output.message(f"$ {output.one_line(line_of([step]))}")
-
     telemetry = configure("error", "auto")
     try:
-        ended = asyncio.run(run_command(name, settings, resolve_paths(settings), on_step))
+        ended = asyncio.run(
+            run_setup(settings, resolve_paths(settings), lambda step: output.message(f"$ {output.one_line(step)}"))
+        )
     finally:
         telemetry.close()
     if ended.status != 0:
-        for line in ended.output.splitlines()[-SHOWN:]:
-            output.message(f"  {output.one_line(line)}")
+        _show_end(ended)
         raise TenexError(f"{ended.sentence} Its log: {ended.log}")
-    shown = {"command": ended.command, "status": ended.status, "log": str(ended.log)}
+    given.show(_facts(ended), f"setup: {_last_line(ended)}", f"Log: {ended.log}")
+
+
+@register(workspace)
+def check(
+    given: Globals,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name; without, all that the daemon runs.")] = "",
+) -> None:
+    """Run checks of the project in the workspace, in the sandbox; `tenex workspace show` lists them.
+
+    The daemon runs them apart from the workspace; here they may leave in it what your own run would.
+    """
+    from tenex.operations.workspace_commands import checks_named, run_check
+    from tenex.settings import check_paths, resolve_paths
+    from tenex.telemetry import configure
+
+    settings = given.settings()
+    check_paths(settings)
+    where = resolve_paths(settings)
+    ended: dict[str, Ended] = {}
+    telemetry = configure("error", "auto")
+    try:
+        for one in checks_named(name, settings, where):
+            output.message(f"$ {output.one_line(one.run)}")
+            ended[one.name] = asyncio.run(run_check(one, settings, where))
+            if ended[one.name].status != 0:
+                _show_end(ended[one.name])
+    finally:
+        telemetry.close()
+    lines = [
+        f"{one}: {_last_line(end) if end.status == 0 else end.sentence}  (log: {end.log})" for one, end in ended.items()
+    ]
+    given.show({one: _facts(end) for one, end in ended.items()}, "\n".join(lines))
+    failed = [one for one, end in ended.items() if end.status != 0]
+    if failed:
+        raise TenexError(f"Not passed: {', '.join(failed)}.")
+
+
+def _facts(ended: "Ended") -> dict[str, Any]:
+    return {"command": ended.command, "status": ended.status, "log": str(ended.log)}
+
+
+def _show_end(ended: "Ended") -> None:
+    for line in ended.output.splitlines()[-SHOWN:]:
+        output.message(f"  {output.one_line(line)}")
+
+
+def _last_line(ended: "Ended") -> str:
     last = next((line for line in reversed(ended.output.splitlines()) if line.strip()), "")
-    given.show(shown, f"{name}: {output.one_line(last) or 'done'}", f"Log: {ended.log}")
+    return output.one_line(last) or "done"
 
 
 @register(workspace)
 def show(given: Globals) -> None:
-    """Show interpreter, commands and last runs, what is missing, and what to write into `tenex.toml`."""
-    from tenex.configuration.build import commands_of
-    from tenex.operations.workspace_commands import containment_of, environment_of, lacks
+    """Show interpreter, setup and checks, what is missing, and what to write into `tenex.toml`."""
+    from tenex.configuration.build import environment_of
+    from tenex.operations.workspace_commands import checks_known, checks_run, containment_of, lacks, setup_steps
     from tenex.settings import check_paths, resolve_paths
-    from tenex.tools.project_commands import NAMES, line_of, propose
+    from tenex.tools.project_commands import line_of
     from tenex.tools.project_runs import ProjectRuns
+    from tenex.tools.project_setup import propose_setup
 
     settings = given.settings()
     check_paths(settings)
     where = resolve_paths(settings)
     project = environment_of(settings, where)
-    commands = commands_of(settings)
-    proposed = propose(where.workspace)
+    steps = setup_steps(settings)
+    proposed = () if steps else propose_setup(where.workspace)
+    known = checks_known(settings, where)
+    running = {check.name for check in checks_run(settings, where)}
     runs = ProjectRuns(where.data)
     missing = list(lacks(settings, where))
     contained = containment_of(settings, where)
@@ -83,41 +124,69 @@ def show(given: Globals) -> None:
         "python": project.python(),
         "version": project.python_version(),
         "path": project.search_path(),
-        "commands": {name: [list(step) for step in commands.steps(name)] for name in NAMES},
-        "proposed": {name: [list(step) for step in proposed.steps(name)] for name in NAMES if not commands.steps(name)},
+        "setup": [list(step) for step in steps],
+        "proposed": [list(step) for step in proposed],
+        "checks": [_check_facts(one, runs=one.check.name in running) for one in known],
         "missing": [lack.message for lack in missing],
         "contained": None if contained is None else {"way": contained.way, "faults": list(contained.faults)},
     }
+    last = runs.last("setup", line_of(steps))
     lines = [
         f"workspace  {project.root}",
         f"python     {project.python() or 'none'} {project.python_version()}".rstrip(),
+        f"setup      {output.one_line(line_of(steps)) or 'not set'}{f'; last run {last}' if last is not None else ''}",
     ]
-    for name in NAMES:
-        steps = commands.steps(name)
-        last = runs.last(name, steps or proposed.steps(name))
-        ran = f"; last run {last}" if last is not None else ""
-        lines.append(f"{name:<10} {output.one_line(line_of(steps)) if steps else 'not set'}{ran}")
+    for one in known:
+        last = runs.last(f"check-{one.check.name}", one.check.run)
+        ran = f"; run by hand {last}" if last is not None else ""
+        lines.append(f"check      {_check_line(one, runs=one.check.name in running)}{ran}")
+    if not known:
+        lines.append("check      none is set, and no file of the project names one")
     if contained is not None:
         lines.append(f"contained  {contained.sentence}{f'; {contained.fix}' if contained.fix else ''}")
     lines += [output.with_options(f"missing    {lack.message}; {lack.fix}") for lack in missing]
     given.show(facts, "\n".join(lines))
-    if not given.as_json and (text := proposal(commands, proposed)):
+    if not given.as_json and proposed:
         output.message(
             f"\nProposed from the project's files; read it, then write it into {where.config or 'tenex.toml'}:"
         )
-        output.message(text)
+        output.message(setup_text(proposed))
 
 
-def proposal(commands: "ProjectCommands", proposed: "ProjectCommands") -> str:
-    """The lines of `[workspace]` for what is proposed and not set; empty if nothing is."""
-    from tenex.tools.project_commands import NAMES
+def _check_facts(known: "KnownCheck", *, runs: bool) -> dict[str, Any]:
+    check = known.check
+    return {
+        "name": check.name,
+        "run": check.run,
+        "timeout": check.timeout,
+        "when": list(check.when),
+        "tests": check.has_tests,
+        "source": known.source or "settings",
+        "missing": known.missing,
+        "runs": runs,
+    }
 
-    lines = []
-    for name in NAMES:
-        steps = () if commands.steps(name) else proposed.steps(name)
-        if steps:
-            given = [list(step) for step in steps]
-            lines.append(f"{name} = {json.dumps(given[0] if len(given) == 1 else given, ensure_ascii=False)}")
-        if steps and name == "setup":
-            lines.append("setup_network = true")
-    return "\n".join(["[workspace]", *lines]) if lines else ""
+
+def _check_line(known: "KnownCheck", *, runs: bool) -> str:
+    """A check, who names it, and whether the daemon runs it."""
+    check = known.check
+    if not check.run:
+        return f"{check.name}: switched off (checks.{check.name})"
+    source = known.source or f"checks.{check.name}"
+    when = f", where {' or '.join(check.when)} changed" if check.when else ""
+    why = f"{known.missing} is not found" if known.missing else "" if runs else "there is no sandbox"
+    state = ""
+    if why and not runs:
+        state = f"; does not run: {why}"
+    elif why:
+        state = f"; {why}"
+    return f"{check.name}: {output.one_line(check.run)} ({source}{when}){state}"
+
+
+def setup_text(steps: "Sequence[Command]") -> str:
+    """The lines of `[workspace]` for steps that are proposed; empty for none."""
+    if not steps:
+        return ""
+    listed = [list(step) for step in steps]
+    value = json.dumps(listed[0] if len(listed) == 1 else listed, ensure_ascii=False)
+    return f"[workspace]\nsetup = {value}\nsetup_network = true"

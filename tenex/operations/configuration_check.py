@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tenex.configuration.agents import load_agents, only_agent
-from tenex.configuration.build import project_event_of
+from tenex.configuration.build import environment_of, project_event_of
 from tenex.configuration.mcp import read_mcp, unknown_servers
 from tenex.configuration.mcp_launch import unstartable
 from tenex.configuration.models import build_model_client, unusable_models
@@ -17,7 +17,6 @@ from tenex.plugins.kinds import register_kinds
 from tenex.settings import Settings, check_paths, resolve_paths, suggestion
 
 from .listed_tools import NOTHING_LISTED, ListedTools, unknown_in_agents, unknown_in_rules
-from .workspace_commands import environment_of
 
 
 def check_configuration(settings: Settings, listed: ListedTools = NOTHING_LISTED) -> tuple[list[str], list[str]]:

@@ -78,6 +78,10 @@ def _mcp(settings: Settings) -> Iterator[str]:
 def _sandbox(settings: Settings) -> Iterator[str]:
     if settings.tools.shell.sandbox == "none":
         yield "off: agents' commands run as you (tools.shell.sandbox)"
+        checks = settings.checks.items()
+        yield from (
+            f"runs as you without a question: {check.run} (checks.{name})" for name, check in checks if check.run
+        )
     if settings.tools.check == "on":
         yield "not required for checks (tools.check)"
     if settings.tools.shell.network:

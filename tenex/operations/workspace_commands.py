@@ -2,28 +2,29 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tenex.configuration.build import commands_of, disk_reserve, program_folders, shell_policy
+from tenex.configuration.build import (
+    applying_checks,
+    disk_reserve,
+    environment_of,
+    program_folders,
+    set_checks,
+    shell_policy,
+)
 from tenex.core.errors import UsageError
-from tenex.settings import ProjectPaths, Settings
+from tenex.settings import ProjectPaths, Settings, suggestion
 from tenex.store.atomic import replace
 from tenex.tools.process import plain_text
-from tenex.tools.project_commands import (
-    Command,
-    ProjectCommands,
-    line_of,
-    missing_program,
-    modules_wanted,
-    packages_wanted,
-    propose,
-)
+from tenex.tools.project_checks import KnownCheck, ProjectCheck, known_checks, shell_of
+from tenex.tools.project_commands import Command, line_of
 from tenex.tools.project_environment import VENVS, ProjectEnvironment
 from tenex.tools.project_runs import ProjectRuns
+from tenex.tools.project_setup import modules_wanted, packages_wanted, propose_setup
 from tenex.tools.sandbox import RunPolicy, probe_bubblewrap
 from tenex.tools.shell_runner import Programs, ShellRules
 from tenex.tools.turn_views import TurnViews
@@ -36,79 +37,128 @@ LARGEST_LOG: Final = 8 * 1024**2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How the steps of a command ended."""
+    """How commands ended."""
 
     command: str
-    """The last step that was run."""
+    """The last that was run."""
     status: int | None
     """None where it was stopped."""
     sentence: str
     log: Path
     output: str
-    """Of the last step."""
+    """Of the last one."""
 
 
-def environment_of(settings: Settings, where: ProjectPaths) -> ProjectEnvironment:
-    """What programs find in the workspace."""
-    return ProjectEnvironment(where.workspace.resolve(), program_folders(settings))
+def setup_steps(settings: Settings) -> tuple[Command, ...]:
+    """The steps of `workspace.setup`."""
+    return tuple(map(tuple, settings.workspace.setup))
 
 
-async def run_command(
-    name: str, settings: Settings, where: ProjectPaths, on_step: Callable[[Command], None] = lambda _: None
-) -> Ended:
-    """Run the steps of a command until one fails; the log is kept, and how it ended is recorded.
+def checks_known(settings: Settings, where: ProjectPaths) -> tuple[KnownCheck, ...]:
+    """The checks of the project, those too that do not run."""
+    return known_checks(set_checks(settings), environment_of(settings, where))
+
+
+def checks_run(settings: Settings, where: ProjectPaths) -> tuple[ProjectCheck, ...]:
+    """The checks that the daemon runs on this machine."""
+    return applying_checks(settings, where, _policy(settings))
+
+
+def checks_named(name: str, settings: Settings, where: ProjectPaths) -> tuple[ProjectCheck, ...]:
+    """The check of a name, or without a name all that the daemon runs.
 
     Raises:
-        UsageError: there is no such command, no workspace, no sandbox, or a program is missing.
+        UsageError: there is none.
+    """
+    known = [one.check for one in checks_known(settings, where) if one.check.run]
+    if name:
+        named = tuple(check for check in known if check.name == name)
+        if not named:
+            raise UsageError(f"There is no check {name}; {suggestion(name, [check.name for check in known])}")
+        return named
+    checks = checks_run(settings, where)
+    if not checks:
+        raise UsageError("No check of the project can run. `tenex workspace show` tells what is known and missing.")
+    return checks
+
+
+async def run_setup(settings: Settings, where: ProjectPaths, on_step: Callable[[str], None] = lambda _: None) -> Ended:
+    """Run the steps of the setup until one fails; the log is kept, and how it ended is recorded.
+
+    Raises:
+        UsageError: there are no steps, no workspace, no sandbox, or a program is missing.
         Refusal: too little is free on disk.
     """
-    commands = commands_of(settings)
-    steps = commands.steps(name) or (propose(where.workspace).test if name == "test" else ())
+    steps = setup_steps(settings)
     if not steps:
-        raise UsageError(f"No command is set for {name}. `tenex workspace show` proposes what tenex.toml may have.")
+        raise UsageError("No command is set for setup. `tenex workspace show` proposes what tenex.toml may have.")
+    given = settings.workspace
+    programs = _programs(settings, where, given.setup_timeout, has_network=given.setup_network)
+    runs = ProjectRuns(where.data)
+    ended = Ended(command="", status=None, sentence="", log=runs.log_of("setup"), output="")
+    text = ""
+    for step in steps:
+        on_step(line_of([step]))
+        line = [_program(programs.project, step[0]), *step[1:]]
+        ended, text = await _run(programs, line, line_of([step]), ended.log, text)
+        if ended.status != 0:
+            break
+    runs.record("setup", line_of(steps), ended.status, ended.output)
+    return ended
+
+
+async def run_check(check: ProjectCheck, settings: Settings, where: ProjectPaths) -> Ended:
+    """Run a check in the workspace, with what agents' programs have; the log is kept, and how it ended is recorded.
+
+    Raises:
+        UsageError: there is no workspace, or no sandbox.
+        Refusal: too little is free on disk.
+    """
+    programs = _programs(settings, where, check.timeout, has_network=settings.tools.shell.network)
+    runs = ProjectRuns(where.data)
+    ended, _ = await _run(programs, shell_of(check), check.run, runs.log_of(f"check-{check.name}"), "")
+    runs.record(f"check-{check.name}", check.run, ended.status, ended.output)
+    return ended
+
+
+def _policy(settings: Settings) -> RunPolicy:
+    return shell_policy(settings, has_sandbox=settings.tools.shell.sandbox != "none" and probe_bubblewrap())
+
+
+def _programs(settings: Settings, where: ProjectPaths, seconds: float, *, has_network: bool) -> Programs:
+    """What runs commands for a person.
+
+    Raises:
+        UsageError: there is no workspace, or no sandbox.
+    """
     if not where.workspace.is_dir():
         raise UsageError(f"There is no workspace {where.workspace}; set paths.workspace in tenex.toml.")
-    is_sandboxed = settings.tools.shell.sandbox != "none"
-    policy = shell_policy(settings, has_sandbox=is_sandboxed and probe_bubblewrap())
+    policy = _policy(settings)
     if policy is RunPolicy.OFF:
         raise UsageError("Nothing was run: there is no sandbox, or it is switched off. `tenex doctor` tells more.")
-    is_setup = name == "setup"
-    seconds = settings.workspace.setup_timeout if is_setup else settings.tools.shell.timeout
     rules = ShellRules(
         policy=policy,
-        network=settings.workspace.setup_network if is_setup else settings.tools.shell.network,
+        network=has_network,
         timeout=seconds,
         reserve=disk_reserve(settings, where),
         path=program_folders(settings),
     )
-    runs = ProjectRuns(where.data)
-    ended = await _run_steps(steps, Programs(Workspace(where.workspace), rules), runs.log_of(name), on_step)
-    runs.record(name, steps, ended.status, ended.output)
-    return ended
+    return Programs(Workspace(where.workspace), rules)
 
 
-async def _run_steps(
-    steps: tuple[Command, ...], programs: Programs, log: Path, on_step: Callable[[Command], None]
-) -> Ended:
-    ended = Ended(command="", status=None, sentence="", log=log, output="")
-    text = ""
-    for step in steps:
-        on_step(step)
-        line = [_program(programs.project, step[0]), *step[1:]]
-        outcome, _ = await programs.execute(
-            line,
-            programs.workspace.root,
-            programs.rules.timeout,
-            most_output=LARGEST_LOG,
-        )
-        output = plain_text(outcome.output)
-        sentence = outcome.ended(f"`{line_of([step])}`", programs.rules.timeout)
-        text += f"$ {line_of([step])}\n{output}\n{sentence}\n\n"
-        await asyncio.to_thread(replace, log, text.encode("utf-8", "replace"))
-        ended = Ended(command=line_of([step]), status=outcome.status, sentence=sentence, log=log, output=output)
-        if outcome.status != 0:
-            break
-    return ended
+async def _run(programs: Programs, line: Sequence[str], shown: str, log: Path, before: str) -> tuple[Ended, str]:
+    """Run a program, and write its output into the log after what is `before` it; also the text of the log."""
+    outcome, _ = await programs.execute(
+        line,
+        programs.workspace.root,
+        programs.rules.timeout,
+        most_output=LARGEST_LOG,
+    )
+    output = plain_text(outcome.output)
+    sentence = outcome.ended(f"`{shown}`", programs.rules.timeout)
+    text = f"{before}$ {shown}\n{output}\n{sentence}\n\n"
+    await asyncio.to_thread(replace, log, text.encode("utf-8", "replace"))
+    return Ended(command=shown, status=outcome.status, sentence=sentence, log=log, output=output), text
 
 
 def _program(project: ProjectEnvironment, name: str) -> str:
@@ -183,24 +233,27 @@ class Lack:
 
 
 def lacks(settings: Settings, where: ProjectPaths) -> Iterator[Lack]:
-    """What agents will miss when they work on the project."""
+    """What agents will miss when they work on the project, and which checks cannot run."""
     project = environment_of(settings, where)
-    commands = commands_of(settings)
     if not project.root.is_dir():
         return
     for folder in program_folders(settings):
         if not folder.is_dir():
             yield Lack(f"there is no folder {folder}", "workspace.path", "correct it, or install what it is to hold")
-    proposed = propose(project.root)
-    yield from _lacks_of_environment(project, _how_to_set_up(commands, proposed))
-    used = {"test": commands.test or proposed.test, "lint": commands.lint, "build": commands.build}
-    for name, steps in used.items():
-        if missing := next(filter(None, (missing_program(project, step) for step in steps)), ""):
-            does = "the tests are run by" if name == "test" else f"the command {name} is"
-            fix = _how_to_set_up(commands, proposed) if name == "test" else f"install it there, or set {name} = []"
-            yield Lack(f"{does} `{line_of(steps)}`, and {missing} is not found", f"workspace.{name}", fix)
+    setup = setup_steps(settings)
+    how = _how_to_set_up(project, is_set=bool(setup))
+    environment = list(_lacks_of_environment(project, how))
+    yield from environment
+    fix = how if environment else "install it, or add its folder to workspace.path"
+    for known in checks_known(settings, where):
+        check = known.check
+        message = f"the check {check.name} is `{check.run}`, and {known.missing} is not found"
+        if known.missing and not known.source:
+            yield Lack(message, f"checks.{check.name}", f'{fix}, or set `run = ""`')
+        elif known.missing and check.has_tests:
+            yield Lack(f"{message}, so it does not run", str(project.root / known.source), fix)
     runs = ProjectRuns(where.data)
-    last = runs.last("setup", commands.setup)
+    last = runs.last("setup", line_of(setup))
     if last is not None and last.status != 0:
         yield Lack(f"the last setup failed: {last}", str(runs.log_of("setup")), "read this log, then repeat it")
 
@@ -218,9 +271,9 @@ def _lacks_of_environment(project: ProjectEnvironment, fix: str) -> Iterator[Lac
         yield Lack("package.json asks for packages, and there is no node_modules", str(project.root), fix)
 
 
-def _how_to_set_up(commands: ProjectCommands, proposed: ProjectCommands) -> str:
-    if commands.setup:
+def _how_to_set_up(project: ProjectEnvironment, *, is_set: bool) -> str:
+    if is_set:
         return "run `tenex workspace setup`"
-    if proposed.setup:
+    if propose_setup(project.root):
         return "set workspace.setup as `tenex workspace show` proposes, then run `tenex workspace setup`"
     return "set workspace.setup to the commands that make it, then run `tenex workspace setup`"

@@ -54,6 +54,7 @@ NO_USERS: Final = "no one may talk here"
 """The fault of settings without users."""
 _YEAR = 366 * 24 * 3600
 _HOURS: Final = re.compile(r"(?P<begin>(?:[01]?\d|2[0-3]):[0-5]\d)\s*[-–]\s*(?P<end>(?:[01]?\d|2[0-3]):[0-5]\d)")
+_CHECK_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _TIME: Final = "seconds"
 """Marks a time, which the core takes in milliseconds."""
 
@@ -515,16 +516,40 @@ Steps = Annotated[list[list[str]], PlainValidator(_steps)]
 
 
 class WorkspaceSettings(Section):
-    """The project that agents work on: its commands, and programs it needs."""
+    """The project that agents work on: how its environment is made, and programs it needs."""
 
     setup: Steps = []
     setup_network: bool = False
     setup_timeout: Seconds = 1_800
-    test: Steps = []
-    lint: Steps = []
-    build: Steps = []
     path: list[Text] = []
     commit: Literal["never", "ask", "auto"] = "never"
+
+
+def _shell_line(text: str) -> str:
+    text = text.strip()
+    if not all(char.isprintable() or char == "\t" for char in text):
+        raise ValueError("must be one line of plain text; join several commands with &&")
+    return text
+
+
+class CheckSettings(Section):
+    """A check of the project; one that runs nothing switches off what the project's files name."""
+
+    run: Annotated[str, AfterValidator(_shell_line)]
+    timeout: Annotated[float, Field(ge=1, le=86_400)] = 1_800
+    when: Annotated[list[Text], Field(max_length=100)] = []
+    tests: bool | None = None
+    """Whether it runs tests; unless given, whether its name says so."""
+
+
+def _check_names(checks: dict[str, CheckSettings]) -> dict[str, CheckSettings]:
+    wrong = [name for name in checks if not _CHECK_NAME.fullmatch(name)]
+    if wrong:
+        raise ValueError(
+            f"{wrong[0]!r} is no name for a check; use lower-case letters, digits, `-` and `_`, 32 at most, "
+            "a letter first"
+        )
+    return checks
 
 
 class McpServer(Section):
@@ -630,6 +655,7 @@ class Settings(BaseSettings):
     tools: ToolSettings = ToolSettings()
     plugins: Plugins = Plugins()
     workspace: WorkspaceSettings = WorkspaceSettings()
+    checks: Annotated[dict[str, CheckSettings], AfterValidator(_check_names)] = {}
     mcp: Mcp = Mcp()
     log: Log = Log()
     metrics: Metrics = Metrics()

@@ -1,6 +1,8 @@
 """Validation errors of settings as sentences: source, setting, what is wrong with it, what is allowed."""
 
+import json
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, get_args, get_origin
@@ -27,6 +29,8 @@ _KINDS: Mapping[type, str] = {
     dict: "a table",
     type(None): "nothing",
 }
+_NOW_CHECKS: Mapping[str, str] = {f"workspace.{name}": f"checks.{name}" for name in ("test", "lint", "build")}
+"""Settings that were replaced by tables of `[checks]`."""
 _RULE = re.compile(r"approve\[(\d+)\](.*)")
 
 
@@ -106,11 +110,15 @@ def _explain(error: dict[str, Any]) -> tuple[str, str]:
     context: Mapping[str, Any] = error.get("ctx", {})
     if kind == "extra_forbidden":
         *table, name = (str(part) for part in location)
+        if dotted(location) in _NOW_CHECKS:
+            return dotted(location), _as_check(_NOW_CHECKS[dotted(location)], given)
         return dotted(location), f"there is no such setting; {_hint(table, name)}"
     shown = "the value" if location[0] == "people" else _show(given)
     if kind == "literal_error":
         allowed = str(context["expected"]).replace("'", "").replace(" or ", ", ")
         return dotted(location), f"{shown} is not allowed; it must be one of: {allowed}"
+    if kind == "missing":
+        return dotted(location), "it is missing, and this table needs it"
     if kind == "value_error":
         return dotted(location), str(context["error"])
     bound = _bound(kind, context)
@@ -120,6 +128,15 @@ def _explain(error: dict[str, Any]) -> tuple[str, str]:
     if wanted:
         return dotted(location), f"{shown} is {_KINDS.get(type(given), 'a date or time')}; it must be {wanted}"
     return dotted(location), f"{shown} is wrong: {error['msg']}"
+
+
+def _as_check(table: str, steps: object) -> str:
+    """What to write instead of a command that was a list of arguments, or a list of such lists."""
+    if not steps or not isinstance(steps, list):
+        return f"there is no such setting; remove it, a command is the `run` of [{table}] now"
+    lines = steps if isinstance(steps[0], list) else [steps]
+    run = " && ".join(shlex.join(map(str, words)) for words in lines if isinstance(words, list))
+    return f"it is a check now; remove it, and write `[{table}]` and below it `run = {json.dumps(run)}`"
 
 
 def _bound(kind: str, context: Mapping[str, Any]) -> str:

@@ -11,7 +11,6 @@ command: in the sandbox, with the workspace read-only to it where its access is 
 
 import asyncio
 import re
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -190,7 +189,7 @@ def command_tool(template: CommandTemplate, programs: Programs) -> Tool:
         if program is None:
             raise Refusal(f"Nothing was run: there is no program {words[0]} here. The operator has to install it.")
         line = [program, *words[1:]]
-        result = await programs.run(line, context, workspace.root, seconds, shlex.join(words), only_reads=reads)
+        result = await programs.run(line, context, workspace.root, seconds, only_reads=reads)
         # what only reads proves nothing, and changes nothing
         return replace(result, exit_status=None, has_outside_effect=False) if reads else result
 

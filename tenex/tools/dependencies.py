@@ -8,7 +8,6 @@ from tenex.core.ports import ExecutionContext
 
 from .background import BackgroundCommands
 from .checkpoints import Checkpoints
-from .project_runs import ProjectRuns
 from .sandbox import RunPolicy
 from .serialized_calls import Transactions
 from .shell_runner import Programs, ShellRules
@@ -37,7 +36,6 @@ class ToolDependencies:
         commit_asks: a person allows each commit.
         check_asks: `check` runs what models wrote with all rights of the daemon's user, so a person is asked.
         skills: what `read_skill` reads.
-        runs: where runs of the project's tests are recorded; nowhere unless given.
         background: the programs that go on after a call, those of earlier tools too.
     """
 
@@ -50,7 +48,6 @@ class ToolDependencies:
     transactions: Transactions | None = None
     views: TurnViews | None = None
     scratch: Path | None = None
-    runs: ProjectRuns | None = None
     commits: bool = False
     commit_asks: bool = False
     check_asks: bool = False
@@ -71,7 +68,7 @@ class ToolDependencies:
         """How `shell` and `python` run programs; None where they are switched off."""
         if self.shell.policy is RunPolicy.OFF:
             return None
-        return Programs(self.workspace, self.shell, self.views, self.scratch, self.runs)
+        return Programs(self.workspace, self.shell, self.views, self.scratch)
 
 
 ToolTable = Mapping[str, Callable[[ToolDependencies], Tool | None]]

@@ -5,28 +5,19 @@ It is made while a conversation waits, so it looks at a bounded number of entrie
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from tenex.log import get_logger
 
 from .bounded_read import beginning
 from .files_read import summed_up
-from .ignored import ignored_below
-from .project_commands import (
-    NOTES,
-    UNKNOWN,
-    Command,
-    ProjectCommands,
-    line_of,
-    missing_program,
-    packages_wanted,
-    propose,
-)
+from .project_checks import ProjectCheck
+from .project_commands import NOTES
 from .project_environment import ProjectEnvironment
-from .project_runs import LastRun
+from .project_setup import packages_wanted
 from .workspace import HALF_WRITTEN, HIDDEN, is_venv
 
 NAMED: Final = 100
@@ -39,30 +30,19 @@ CACHE_TAG: Final = "CACHEDIR.TAG"
 """A file that marks a folder as a cache (bford.info/cachedir): pytest, mypy, ruff and cargo write it."""
 LARGEST_NOTES: Final = 128 * 1024
 """Bytes read; prompts show less."""
-PATIENCE: Final = 0.5
-"""Seconds that git may take to say what is ignored, for a conversation waits meanwhile."""
 
 _log = get_logger(__name__)
 
 
-def overview(
-    workspace: Path,
-    *,
-    runs: bool,
-    commands: ProjectCommands = UNKNOWN,
-    last: Callable[[Sequence[Command]], LastRun | None] = lambda _: None,
-    path: tuple[Path, ...] = (),
-) -> str:
+def overview(workspace: Path, *, runs: bool, checks: Sequence[ProjectCheck] = (), path: tuple[Path, ...] = ()) -> str:
     """The files of the workspace in a line, those of its own folder first; `runs` adds what a shell needs to know.
 
-    Where they are too many for it, like files become one entry. Whether files were changed since the last run of its
-    tests is seen by the times of those that were looked at.
+    Where they are too many for it, like files become one entry.
 
     Args:
         workspace: the folder.
-        runs: adds the interpreter, and the commands of the project.
-        commands: those that the operator has set; for tests, what the project's files name plainly is named without.
-        last: gives the last run of its tests, which are the steps of a command.
+        runs: adds the interpreter, and the checks of the project.
+        checks: those that the daemon runs.
         path: folders of programs that the operator names.
     """
     found, is_whole = _names(workspace)
@@ -73,9 +53,10 @@ def overview(
         more = " and more"
     lines = [f"Its files: {', '.join(shown)}{more}." if shown else "It is empty."]
     if runs:
-        project = ProjectEnvironment(workspace.resolve(), path)
-        lines += _of_environment(project)
-        lines += _of_commands(project, commands, last, lambda moment: _is_changed_since(project.root, found, moment))
+        lines += _of_environment(ProjectEnvironment(workspace.resolve(), path))
+    if runs and checks:
+        listed = ", ".join(f"{check.name} (`{check.run}`)" for check in checks)
+        lines.append(f"Its checks: {listed}. The daemon runs them itself after a turn that changed files.")
     return "\n".join(lines)
 
 
@@ -95,47 +76,6 @@ def _of_environment(project: ProjectEnvironment) -> Iterator[str]:
     elif asking := packages_wanted(project.root):
         system = f"; `{Path(python).name}` is the system's{version}" if python else ""
         yield f"It has no environment, and {asking} asks for packages{system}."
-
-
-def _of_commands(
-    project: ProjectEnvironment,
-    commands: ProjectCommands,
-    last: Callable[[Sequence[Command]], LastRun | None],
-    is_changed_since: Callable[[int], bool],
-) -> Iterator[str]:
-    """Sentences on the commands of the project; one that cannot run there is not recommended."""
-    test = commands.test or propose(project.root).test
-    if test:
-        run = last(test)
-        since = "; files changed since" if run is not None and is_changed_since(run.at) else ""
-        when = f" Last run: {run}{since}." if run is not None else ""
-        yield f"Its tests are run by `{line_of(test)}`.{when}"
-    others = [
-        f"`{line_of(steps)}` {does}"
-        for steps, does in ((commands.lint, "checks"), (commands.build, "builds"))
-        if steps and not any(missing_program(project, step) for step in steps)
-    ]
-    if others:
-        yield f"{' and '.join(others)} it."
-
-
-def _is_changed_since(root: Path, names: Sequence[str], moment: int) -> bool:
-    """Whether one of these files was written after that second, in which a run of tests that ends may still write.
-
-    What git ignores does not count: reports of a later run of some tests are no change of the work.
-    """
-    newer = [PurePosixPath(name) for name in names if _written_at(root / name) > moment]
-    if not newer:
-        return False
-    ignored = ignored_below(root, root, PATIENCE)
-    return any(not any(str(part) in ignored for part in (path, *path.parents)) for path in newer)
-
-
-def _written_at(file: Path) -> int:
-    try:
-        return int(file.lstat().st_mtime)
-    except OSError:
-        return 0
 
 
 def _names(workspace: Path) -> tuple[list[str], bool]:

@@ -80,6 +80,20 @@ class ProjectEnvironment:
         name = Path(os.path.realpath(python)).name if python else ""
         return name.removeprefix("python") if _VERSION.fullmatch(name.removeprefix("python")) else ""
 
+    def libraries(self) -> list[Path]:
+        """The folders in which its interpreter finds installed modules."""
+        venv = self.venv()
+        python = self.python()
+        prefixes: list[Path] = []
+        if venv is not None:
+            prefixes.append(venv)
+            if _settings(venv).get("include-system-site-packages", "").lower() == "true":
+                prefixes += _bases(venv)
+        elif python is not None:
+            prefixes += [Path(python).parent.parent, Path("/usr/local")]
+        wanted = ("lib/python3*/site-packages", "lib/python3*/dist-packages")
+        return [place for prefix in prefixes for pattern in wanted for place in prefix.glob(pattern)]
+
     def mounts(self) -> list[Path]:
         """Folders outside the workspace and the system that its programs need, for the sandbox to show read-only."""
         venv = self.venv()

@@ -1,11 +1,10 @@
-"""When the commands of a project were run last and how they ended, in a file of the data folder."""
+"""When a person ran the commands of a project last and how they ended, in a file of the data folder."""
 
 import json
 import os
-import re
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -14,21 +13,10 @@ from typing import Final
 
 from tenex.log import get_logger
 
-from .project_commands import Command, line_of
-
 FOLDER: Final = "workspace-runs"
 """In the data folder."""
 LONGEST: Final = 160
 """Characters kept of the last line that a command printed."""
-
-_OPTIONS: Final = ("-q", "-qq", "-v", "-vv", "-s", "-x", "2>&1")
-"""Words after a command that leave it what it is; so do most that begin with two dashes."""
-_SELECTING: Final = re.compile(
-    r"--(no-?run|co|lf|sw|nf|list|bins?|libs?|docs?|fixtures|markers|help|version)$"
-    r"|--.*(collect|deselect|exclude|failed|filter|grep|ignore|name|only|path|pattern|related|setup|skip|stepwise)"
-    r"|--(changed|package|test)"
-)
-"""Options by which a program runs a part of the tests, or none."""
 
 _log = get_logger(__name__)
 
@@ -65,16 +53,16 @@ class ProjectRuns:
         """Where the output of a command is kept."""
         return self.folder / f"{name}.log"
 
-    def last(self, name: str, steps: Sequence[Command]) -> LastRun | None:
-        """The last run of these steps; None where they were never run."""
+    def last(self, name: str, command: str) -> LastRun | None:
+        """The last run of this line; None where it was never run."""
         found = self._read().get(name)
-        return found if found is not None and found.command == line_of(steps) else None
+        return found if found is not None and found.command == command else None
 
-    def record(self, name: str, steps: Sequence[Command], status: int | None, output: str) -> None:
-        """Keep how steps ended; a disk that does not take it is logged."""
+    def record(self, name: str, command: str, status: int | None, output: str) -> None:
+        """Keep how a line ended; a disk that does not take it is logged."""
         lines = [line for line in output.splitlines() if line.strip()]
         shown = "".join(char for char in lines[-1] if char.isprintable()).strip("= ")[:LONGEST] if lines else ""
-        runs = self._read() | {name: LastRun(int(self._now()), status, line_of(steps), shown)}
+        runs = self._read() | {name: LastRun(int(self._now()), status, command, shown)}
         text = json.dumps({key: asdict(run) for key, run in runs.items()}, indent=1)
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -89,22 +77,3 @@ class ProjectRuns:
         with suppress(OSError, ValueError, TypeError, AttributeError):
             return {str(name): LastRun(**run) for name, run in json.loads(self._file.read_text("utf-8")).items()}
         return {}
-
-
-def is_whole_run(line: str, steps: Sequence[Command]) -> bool:
-    """Whether a command line ends with all of these steps and with their exit status: no part, no pipe."""
-    wanted = line_of(steps)
-    text = " ".join(line.split())
-    if not wanted or text.count(wanted) != 1:
-        return False
-    before, _, after = text.partition(wanted)
-    is_first = not before or before.endswith(("&& ", "; "))
-    return (
-        is_first
-        and after[:1] in ("", " ")
-        and all(word in _OPTIONS or _is_plain_option(word) for word in after.split())
-    )
-
-
-def _is_plain_option(word: str) -> bool:
-    return re.match(r"--\w", word) is not None and _SELECTING.match(word) is None and not set(word) & set(";&|<>`$(")

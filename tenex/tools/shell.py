@@ -46,7 +46,7 @@ def shell_tool(programs: Programs) -> Tool:
         command = checked(arguments["command"], "command")
         folder = await asyncio.to_thread(programs.folder, arguments.get("cwd"))
         deadline = min(int(arguments.get("timeout", most)), most)
-        return await programs.run(shell_line(command), context, folder, deadline, command)
+        return await programs.run(shell_line(command), context, folder, deadline)
 
     network = "the network can be used" if rules.network else "there is no network"
     confined = (
@@ -69,8 +69,9 @@ def shell_tool(programs: Programs) -> Tool:
 
 
 def shell_line(command: str) -> list[str]:
-    """The program and the arguments that carry out a command line."""
-    return [shutil.which("bash", path=os.defpath) or "/bin/sh", "-c", command]
+    """The program and the arguments that carry out a command line; a pipe fails where one of its programs does."""
+    bash = shutil.which("bash", path=os.defpath)
+    return [bash, "-o", "pipefail", "-c", command] if bash is not None else ["/bin/sh", "-c", command]
 
 
 def python_tool(programs: Programs) -> Tool:

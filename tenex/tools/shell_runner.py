@@ -19,10 +19,8 @@ from tenex.core.ports import ExecutionContext, ToolResult
 
 from . import process, sandbox, workspace_scan
 from .git_config import folders_elsewhere, why_no_repository
-from .process import DiskReserve, decoded, named, plain_text
-from .project_commands import Command, propose
+from .process import DiskReserve, decoded, named
 from .project_environment import ProjectEnvironment
-from .project_runs import ProjectRuns, is_whole_run
 from .sandbox import RunPolicy
 from .tool import Body, Refusal, Tool, run_uncancellable
 from .turn_views import TOO_LARGE, TurnViews
@@ -63,8 +61,6 @@ class ShellRules:
     """Folders of programs, besides the workspace's and the system's."""
     folders: tuple[Path, ...] = ()
     """Further folders that are seen, read-only: of skills."""
-    test: tuple[Command, ...] = ()
-    """The project's test command, whose runs are recorded; without, that which its files name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +73,6 @@ class Programs:
     """What they write to where the phase permits no changes; without, the workspace is read-only there."""
     scratch: Path | None = None
     """The folder in which each call gets an empty one of its own; the system's unless given."""
-    runs: ProjectRuns | None = None
-    """Where runs of the project's tests are recorded."""
 
     @property
     def most(self) -> int:
@@ -133,7 +127,6 @@ class Programs:
         context: ExecutionContext,
         folder: Path,
         deadline: int,
-        typed: str = "",
         *,
         only_reads: bool = False,
     ) -> ToolResult:
@@ -144,7 +137,6 @@ class Programs:
             context: of the call.
             folder: where it starts.
             deadline: in seconds.
-            typed: the line of a shell that it is, or reads.
             only_reads: the workspace is read-only to it in every phase.
         """
         witness: Witness | None = None
@@ -157,8 +149,6 @@ class Programs:
         else:
             with witness_of(self.workspace.root) as witness:
                 outcome, settled = await self.execute(command, folder, deadline, witness=witness)
-        if typed and folder == self.workspace.root:
-            await asyncio.to_thread(self._record, typed, outcome)
         ended = outcome.ended("The command", deadline)
         if is_read_only and not only_reads:
             ended += f" The workspace was read-only to it: {TOO_LARGE}."
@@ -167,6 +157,16 @@ class Programs:
         ended += self.remarks(settled)
         result = replace(outcome.result(ended), has_outside_effect=self.reaches_out)
         return with_witness(result, witness)
+
+    async def run_in(
+        self, command: Sequence[str], view: WorkspaceView, deadline: float, *, most_output: int = MOST_OUTPUT
+    ) -> process.Outcome:
+        """Run a program at the top of the workspace, in a view that nothing else uses meanwhile.
+
+        Raises:
+            Refusal: too little is free on disk.
+        """
+        return await self._attend(command, self.workspace.root, deadline, view=view, most_output=most_output)
 
     def _view_of(self, context: ExecutionContext) -> WorkspaceView | None:
         return self.views.opened(context) if self.views is not None else None
@@ -194,12 +194,6 @@ class Programs:
         if settled.lost:
             said += f" Lost, and cannot be restored: {named(decoded(settled.lost))}; name this in your response."
         return said
-
-    def _record(self, typed: str, outcome: process.Outcome) -> None:
-        """Record a run of the project's tests, if it was one."""
-        test = self.rules.test or propose(self.workspace.root).test
-        if self.runs is not None and is_whole_run(typed, test):
-            self.runs.record("test", test, outcome.status, plain_text(outcome.output))
 
     async def execute(
         self,

@@ -1,6 +1,7 @@
 """`tenex workspace`: the project's environment is made in the sandbox, and what is missing is named."""
 
 import json
+import shlex
 import subprocess
 import tomllib
 from pathlib import Path
@@ -39,9 +40,10 @@ def test_init_proposes_commands_and_runs_nothing(tenex: Tenex, tmp_path: Path, p
     assert written["workspace"] == {
         "setup": [["python3", "-m", "venv", ".venv"], ["pip", "install", "-e", ".", "pytest"]],
         "setup_network": True,
-        "test": ["python", "-m", "pytest"],
-        "lint": ["ruff", "check", "."],
     }
+    assert "checks" not in written
+    text = (data / "tenex.toml").read_text()
+    assert '# [checks.test]\n# run = "python3 -m pytest"\n# [checks.lint]\n# run = "ruff check ."\n' in text
     assert sorted(path.name for path in project.iterdir()) == ["pyproject.toml", "tests"]
     tenex(f"config check --data {data}")
     shown = tenex(f"init --dir {data} --workspace {tmp_path}/other", code=2).err
@@ -54,8 +56,8 @@ def test_setup_makes_the_environment_in_the_sandbox_and_keeps_its_log(
 ) -> None:
     data = tmp_path / "data"
     program = f"import os; print(sorted(os.environ)); open('{tmp_path}/outside', 'w'); print(42)"
-    probe = json.dumps(["python", "-c", program])
-    set_up(tenex, data, project, f"setup = {MADE}\ntest = {probe}")
+    probe = ["python", "-c", program]
+    set_up(tenex, data, project, f"setup = {MADE}\n[checks.test]\nrun = {json.dumps(shlex.join(probe))}")
     before = tenex(f"workspace show --data {data}").out
     assert "missing    pyproject.toml asks for packages, and there is no .venv; run `tenex workspace setup`" in before
     shown = json.loads(tenex(f"workspace setup --json --data {data}").out)
@@ -64,8 +66,10 @@ def test_setup_makes_the_environment_in_the_sandbox_and_keeps_its_log(
     assert log.startswith("$ python3 -m venv --without-pip .venv\n")
     assert f"\n{project}/.venv\n" in log
     assert (data / "workspace-runs/setup.log").stat().st_mode & 0o077 == 0
-    assert tenex(f"workspace test --data {data}").out == "test: 42\n"
-    assert "TENEX" not in (data / "workspace-runs/test.log").read_text()
+    assert (
+        tenex(f"workspace check test --data {data}").out == f"test: 42  (log: {data}/workspace-runs/check-test.log)\n"
+    )
+    assert "TENEX" not in (data / "workspace-runs/check-test.log").read_text()
     assert not (tmp_path / "outside").exists()
 
     facts = json.loads(tenex(f"workspace show --json --data {data}").out)
@@ -84,24 +88,78 @@ def test_a_step_that_fails_ends_the_setup_and_doctor_names_the_log(tenex: Tenex,
     assert not (project / "ran").exists()
     report = json.loads(tenex(f"doctor --json --data {data}", code=None).out)
     found = {
-        one["message"].partition(":")[0]: one["location"] for one in report["findings"] if one["check"] == "workspace"
+        one["message"].partition(":")[0]: one["location"]
+        for one in report["findings"]
+        if one["check"] == "workspace" and one["level"] == "warning"
     }
     assert found == {
         "pyproject.toml asks for packages, and there is no .venv": str(project),
-        "the tests are run by `python -m pytest`, and python is not found": "workspace.test",
+        "the check test is `python3 -m pytest`, and the module pytest is not found, so it does not run": (
+            f"{project}/tests/test_a.py"
+        ),
         "the last setup failed": f"{data}/workspace-runs/setup.log",
     }
 
 
-@pytest.mark.parametrize("name", ["lint", "build"])
-def test_doctor_names_a_command_whose_program_is_not_there(
-    tenex: Tenex, tmp_path: Path, project: Path, name: str
-) -> None:
+def test_doctor_names_a_check_whose_program_is_not_there(tenex: Tenex, tmp_path: Path, project: Path) -> None:
     data = tmp_path / "data"
-    set_up(tenex, data, project, f'{name} = ["nothing-such", "."]')
-    message = f"the command {name} is `nothing-such .`, and nothing-such is not found"
+    set_up(tenex, data, project, '[checks.lint]\nrun = "nothing-such ."')
+    message = "the check lint is `nothing-such .`, and nothing-such is not found"
     assert message in json.loads(tenex(f"workspace show --json --data {data}").out)["missing"]
-    assert f"install it there, or set {name} = []" in tenex(f"doctor --data {data}", code=None).out
+    assert 'or set `run = ""`' in tenex(f"doctor --data {data}", code=None).out
+
+
+@needs_bubblewrap
+def test_checks_are_shown_with_who_names_them_and_run_by_name(tenex: Tenex, tmp_path: Path, project: Path) -> None:
+    data = tmp_path / "data"
+    (project / "Makefile").write_text("build:\n\t@echo built; touch made\n")
+    tables = (
+        '[checks.docs]\nrun = "echo 1; false | cat"\nwhen = ["docs/*"]',
+        '[checks.lint]\nrun = ""',
+        '[checks.fast]\nrun = "echo ok"',
+    )
+    set_up(tenex, data, project, "\n".join(tables))
+    shown = tenex(f"workspace show --data {data}").out
+    assert [line for line in shown.splitlines() if line.startswith("check ")] == [
+        "check      docs: echo 1; false | cat (checks.docs, where docs/* changed)",
+        "check      lint: switched off (checks.lint)",
+        "check      fast: echo ok (checks.fast)",
+        "check      build: make build (Makefile)",
+        "check      test: python3 -m pytest (tests/test_a.py); does not run: the module pytest is not found",
+    ]
+    facts = json.loads(tenex(f"workspace show --json --data {data}").out)["checks"]
+    assert {one["name"]: one["runs"] for one in facts} == {
+        "docs": True,
+        "lint": False,
+        "fast": True,
+        "build": True,
+        "test": False,
+    }
+    assert "There is no check fats; did you mean `fast`?" in tenex(f"workspace check fats --data {data}", code=2).err
+    assert tenex(f"workspace check build --data {data}").out.startswith("build: built  (log: ")
+    assert (project / "made").exists()
+    ended = tenex(f"workspace check --data {data}", code=1)
+    assert "docs: `echo 1; false | cat` ended with exit status 1." in ended.out
+    assert "fast: ok" in ended.out
+    assert "Not passed: docs." in ended.err
+    assert (
+        "checks that run after a turn which changed files: docs, fast, build"
+        in tenex(f"doctor --data {data}", code=None).out
+    )
+    assert "run by hand" in tenex(f"workspace show --data {data}").out
+
+
+def test_without_a_sandbox_only_checks_that_are_set_run(
+    tenex: Tenex, tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "Makefile").write_text("build:\n")
+    set_up(tenex, tmp_path / "data", project, '[checks.fast]\nrun = "echo ok"')
+    monkeypatch.setenv("TENEX_TOOLS__SHELL__SANDBOX", "none")
+    shown = tenex(f"workspace show --data {tmp_path}/data").out
+    assert "build: make build (Makefile); does not run: there is no sandbox\n" in shown
+    assert tenex(f"workspace check --data {tmp_path}/data").out.startswith("fast: ok  (log: ")
+    monkeypatch.setenv("TENEX_TOOLS__SHELL__SANDBOX", "off")
+    assert "No check of the project can run." in tenex(f"workspace check --data {tmp_path}/data", code=2).err
 
 
 @pytest.mark.parametrize(
@@ -119,9 +177,9 @@ def test_what_cannot_be_run_is_told(tenex: Tenex, tmp_path: Path, project: Path,
 
 
 @pytest.mark.parametrize("value", ['"make test"', "[[]]", '["a", ["b"]]', "[1]", '[""]', '["a\\u0000"]'])
-def test_a_command_is_a_list_of_arguments(tenex: Tenex, tmp_path: Path, project: Path, value: str) -> None:
-    set_up(tenex, tmp_path / "data", project, f"test = {value}")
-    assert "workspace.test: must" in tenex(f"config check --data {tmp_path}/data", code=3).err
+def test_a_step_is_a_list_of_arguments(tenex: Tenex, tmp_path: Path, project: Path, value: str) -> None:
+    set_up(tenex, tmp_path / "data", project, f"setup = {value}")
+    assert "workspace.setup: must" in tenex(f"config check --data {tmp_path}/data", code=3).err
 
 
 def test_nothing_runs_without_a_sandbox_unless_the_operator_says_so(

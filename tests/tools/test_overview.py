@@ -1,4 +1,4 @@
-"""What an agent is shown of the workspace before it begins: names of files, a test command, and `AGENTS.md`."""
+"""What an agent is shown of the workspace before it begins: names of files, checks, and `AGENTS.md`."""
 
 import os
 import socket
@@ -10,8 +10,9 @@ from structlog.testing import capture_logs
 
 from tenex.cli.main import main
 from tenex.tools.overview import LARGEST_NOTES, LOOKED_AT, NAMED, overview, workspace_notes
-from tenex.tools.project_commands import NOTES, ProjectCommands
-from tenex.tools.project_runs import ProjectRuns
+from tenex.tools.project_checks import ProjectCheck, checks_of
+from tenex.tools.project_commands import NOTES
+from tenex.tools.project_environment import ProjectEnvironment
 
 from .conftest import put
 
@@ -48,26 +49,14 @@ def test_caches_are_not_listed(tmp_path: Path) -> None:
     assert overview(tmp_path, runs=False) == "Its files: CACHEDIR.TAG, a.py."
 
 
-@pytest.mark.parametrize(
-    ("file", "text", "command"),
-    [
-        ("Makefile", ".PHONY: test\n\ntest: build\n\tcc\n", "make test"),
-        ("Makefile", "test := 1\ntests:\n", ""),
-        ("pyproject.toml", "[tool.pytest.ini_options]\n", "python -m pytest"),
-        ("pyproject.toml", "[project]\n", ""),
-        ("pytest.ini", "[pytest]\n", "python -m pytest"),
-        ("package.json", '{"scripts": {"test": "vitest"}}', "npm test"),
-        ("package.json", '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}', ""),
-        ("package.json", '{"scripts": []}', ""),
-        ("package.json", "{", ""),
-    ],
-)
-def test_the_command_for_the_tests_is_named_where_it_is_obvious(
-    tmp_path: Path, file: str, text: str, command: str
-) -> None:
-    put(tmp_path, {file: text})
-    assert overview(tmp_path, runs=False) == f"Its files: {file}."
-    assert overview(tmp_path, runs=True).partition("\n")[2] == (f"Its tests are run by `{command}`." if command else "")
+def test_the_checks_of_the_project_are_named(tmp_path: Path) -> None:
+    put(tmp_path, {"a.py": ""})
+    checks = [ProjectCheck(name="test", run="pytest -x && node 'a b.js'"), ProjectCheck(name="lint", run="./lint .")]
+    assert overview(tmp_path, runs=False, checks=checks) == "Its files: a.py."
+    assert overview(tmp_path, runs=True, checks=checks).partition("\n")[2] == (
+        "Its checks: test (`pytest -x && node 'a b.js'`), lint (`./lint .`). The daemon runs them itself after a turn "
+        "that changed files."
+    )
 
 
 def test_an_environment_is_named_and_not_listed(tmp_path: Path) -> None:
@@ -78,55 +67,6 @@ def test_an_environment_is_named_and_not_listed(tmp_path: Path) -> None:
     shown = overview(tmp_path, runs=True)
     assert shown == "Its files: pyproject.toml.\n`python` is that of its environment venv 3.12.1 (not listed above)."
     assert overview(tmp_path, runs=False) == "Its files: pyproject.toml."
-
-
-RUN_AT = 1_795_000_000
-
-
-def dated(workspace: Path, files: dict[str, str], moment: int = RUN_AT) -> None:
-    """Write files with this time."""
-    put(workspace, files)
-    for name in files:
-        os.utime(workspace / name, (moment, moment))
-
-
-def test_commands_of_the_operator_and_the_last_run_of_tests_are_named(tmp_path: Path) -> None:
-    workspace = tmp_path / "workspace"
-    dated(workspace, {"Makefile": "test:\n\tcc\n"})
-    runs = ProjectRuns(tmp_path / "data", lambda: RUN_AT)
-    commands = ProjectCommands(test=(("pytest", "-x"), ("node", "a b.js")), lint=(("./lint", "."),), build=(("./b",),))
-
-    def shown() -> list[str]:
-        return overview(
-            workspace, runs=True, commands=commands, last=lambda steps: runs.last("test", steps)
-        ).splitlines()[1:]
-
-    named = "Its tests are run by `pytest -x && node 'a b.js'`."
-    assert shown() == [named], "what cannot be run there is not recommended"
-    dated(workspace, {"lint": "", "b": ""})
-    assert shown() == [named, "`./lint .` checks and `./b` builds it."]
-    runs.record("test", commands.test, 1, "FAILED a\n== \x1b1 failed, 2 passed ==\n\n")
-    assert shown()[0] == f"{named} Last run: 2026-11-18 11:06 UTC, exit status 1 (1 failed, 2 passed)."
-    runs.record("test", (("make", "test"),), 0, "")
-    assert shown()[0] == named, "the last run was of another command"
-
-
-def test_files_that_changed_since_the_last_run_of_tests_are_mentioned(tmp_path: Path) -> None:
-    """A verifier took "exit status 0" for a word on what was changed after it."""
-    workspace = tmp_path / "workspace"
-    runs = ProjectRuns(tmp_path / "data", lambda: RUN_AT + 0.9)
-    test = (("make", "test"),)
-    runs.record("test", test, 0, "2 passed")
-
-    def ending() -> str:
-        return overview(workspace, runs=True, last=lambda steps: runs.last("test", steps)).partition(" UTC, ")[2]
-
-    dated(workspace, {"Makefile": "test:\n\tcc\n", ".gitignore": "*.log\nbuild/\n", "src/a.py": ""})
-    assert ending() == "exit status 0 (2 passed).", "what the run itself wrote is of the same second"
-    dated(workspace, {"run.log": "", "build/x/report.xml": ""}, RUN_AT + 60)
-    assert ending() == "exit status 0 (2 passed).", "what is ignored is no change of the work"
-    dated(workspace, {"src/a.py": "x = 1\n"}, RUN_AT + 1)
-    assert ending() == "exit status 0 (2 passed); files changed since."
 
 
 def listening(place: Path) -> None:
@@ -155,7 +95,7 @@ def test_notes_that_are_no_file_are_reported_and_closed(
     assert os.listdir("/proc/self/fd") == before  # noqa: PTH208
     assert [entry["reason"] for entry in logged] == [why]
     os.mkfifo(tmp_path / "workspace" / "Makefile")  # nor does this one wait
-    assert "tests are run" not in overview(tmp_path / "workspace", runs=True)
+    assert checks_of((), ProjectEnvironment(tmp_path / "workspace")) == ()
     assert main(["--data", str(tmp_path), "agents", "show", "executor", "--prompt"]) == 0
     assert f"AGENTS.md was not read: {why}. Make it a plain text file." in capsys.readouterr().out
 

@@ -1,114 +1,61 @@
-"""What files of a project say about its commands, and which command lines were a run of its tests."""
+"""What files of a project say about its setup, what a command needs, and how the last run by a person is kept."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from tenex.tools.project_commands import ProjectCommands, line_of, missing_program, propose
+from tenex.tools.project_commands import line_of, missing_program
 from tenex.tools.project_environment import ProjectEnvironment
-from tenex.tools.project_runs import ProjectRuns, is_whole_run
-from tenex.tools.shell import shell_tool
-from tenex.tools.shell_runner import Programs
-from tenex.tools.workspace import Workspace
-from tests.programs import needs_bubblewrap
+from tenex.tools.project_runs import ProjectRuns
+from tenex.tools.project_setup import propose_setup
 
-from .conftest import SANDBOXED, Bench, put
+from .conftest import put
 
 VENV = "python3 -m venv .venv"
 PACKAGE = "[build-system]\nrequires = []\n[project]\nname = 'x'\ndependencies = ['y']\n"
-NPM = ("npm run lint", "npm run build")
-NODE = {"scripts": {"test": "vitest", "lint": "eslint", "build": "vite"}, "devDependencies": {"vite": "1"}}
+NODE = {"devDependencies": {"vite": "1"}}
 
 
 @pytest.mark.parametrize(
-    ("files", "setup", "test", "lint", "build"),
+    ("files", "setup"),
     [
-        ({}, "", "", "", ""),
+        ({}, ""),
         (
-            {"pyproject.toml": f"{PACKAGE}[project.optional-dependencies]\ntests = ['pytest']\ndocs = ['mkdocs']\n"
-             "[tool.pytest.ini_options]\n[tool.ruff]\n"},
-            f"{VENV} && pip install -e '.[tests]'", "python -m pytest", "ruff check .", "",
+            {"pyproject.toml": f"{PACKAGE}[project.optional-dependencies]\ntests = ['pytest']\ndocs = ['mkdocs']\n"},
+            f"{VENV} && pip install -e '.[tests]'",
         ),
         (
             {"pyproject.toml": "[project]\nname = 'x'\n[dependency-groups]\ndev = ['z>=1', {include-group = 'test'}]\n"
              "test = ['pytest>=8', {include-group = 'dev'}]\n", "tests/test_a.py": ""},
-            f"{VENV} && pip install -e . 'pytest>=8' 'z>=1'", "python -m pytest", "", "",
+            f"{VENV} && pip install -e . 'pytest>=8' 'z>=1'",
         ),
-        (
-            {"requirements.txt": "y\n", "tests/test_a.py": ""},
-            f"{VENV} && pip install -r requirements.txt pytest", "python -m pytest", "", "",
-        ),
-        ({"setup.py": "", "tox.ini": "[testenv]\ncommands = nose\n"}, f"{VENV} && pip install -e .", "tox", "", ""),
-        ({"tox.ini": "[testenv]\ncommands = {envpython} -m pytest %(x)s\n"}, "", "python -m pytest", "", ""),
-        ({"package.json": json.dumps(NODE)}, "npm install", "npm test", *NPM),
-        ({"package.json": json.dumps(NODE), "package-lock.json": ""}, "npm ci", "npm test", *NPM),
-        ({"Makefile": "VAR := 1\ntest lint:\n\tx\nbuild: a\n\ty\ntest: build\n"}, "", "make test", "", "make build"),
-        (
-            {"AGENTS.md": "Run `pytest -q tests`, not `make test`.\n```\n$ ruff check src\nnpm run build | cat\n```\n",
-             "Makefile": "test:\n"},
-            "", "pytest -q tests", "ruff check src", "",
-        ),
-        ({"AGENTS.md": 'Use `pytest $(evil)` or `pytest <file>` or `pytest "x`.', "Makefile": "test:"},
-         "", "make test", "", ""),
-        ({"pyproject.toml": "[project", "package.json": "[1]", "tox.ini": "no section"}, "", "", "", ""),
-        ({"pyproject.toml": "tool = 1\nproject = 2\ndependency-groups = 3"}, f"{VENV} && pip install -e .", "", "", ""),
+        ({"requirements.txt": "y\n", "tests/test_a.py": ""}, f"{VENV} && pip install -r requirements.txt pytest"),
+        ({"setup.py": "", "tox.ini": "[testenv]\ncommands = nose\n"}, f"{VENV} && pip install -e ."),
+        ({"package.json": json.dumps(NODE)}, "npm install"),
+        ({"package.json": json.dumps(NODE), "package-lock.json": ""}, "npm ci"),
+        ({"package.json": json.dumps(NODE), "pnpm-lock.yaml": ""}, "pnpm install --frozen-lockfile"),
+        ({"package.json": json.dumps(NODE | {"packageManager": "yarn@4"})}, "yarn install"),
+        ({"package.json": "{}"}, ""),
+        ({"pyproject.toml": "[project", "package.json": "[1]", "tox.ini": "no section"}, ""),
+        ({"pyproject.toml": "tool = 1\nproject = 2\ndependency-groups = 3"}, f"{VENV} && pip install -e ."),
     ],
 )  # fmt: skip
-def test_commands_are_proposed_from_files(
-    tmp_path: Path, files: dict[str, str], setup: str, test: str, lint: str, build: str
-) -> None:
+def test_a_setup_is_proposed_from_files(tmp_path: Path, files: dict[str, str], setup: str) -> None:
     put(tmp_path, files)
-    found = propose(tmp_path)
-    assert [line_of(found.steps(name)) for name in ("setup", "test", "lint", "build")] == [setup, test, lint, build]
+    assert line_of(propose_setup(tmp_path)) == setup
 
 
-@pytest.mark.parametrize(
-    ("line", "is_run"),
-    [
-        ("python -m pytest", True),
-        ("cd . && python  -m pytest -q --tb=short 2>&1", True),
-        ("export X=1; python -m pytest", True),
-        ("python -m pytest -q --benchmark-disable --cov=src", True),
-        ("python -m pytest --lf", False),
-        ("python -m pytest --ignore=tests/slow", False),
-        ("python -m pytest --collect-only", False),
-        ("python -m pytest --color=no; true", False),
-        ("python -m pytest --color=no|tail", False),
-        ("python -m pytest tests/test_a.py", False),
-        ("python -m pytest -k one", False),
-        ("python -m pytest | tail", False),
-        ("python -m pytest; true", False),
-        ("python -m pytest || python -m pytest", False),
-        ("echo python -m pytest", False),
-        ("python -m pytest-x", False),
-        ("", False),
-    ],
-)
-def test_only_a_whole_run_counts(line: str, is_run: bool) -> None:
-    assert is_whole_run(line, [("python", "-m", "pytest")]) is is_run
-    assert not is_whole_run(line, [])
-
-
-@needs_bubblewrap
-async def test_runs_of_the_tests_by_agents_are_recorded(workspace: Workspace, root: Path, tmp_path: Path) -> None:
-    put(root, {"Makefile": "test:\n\t@echo 3 passed; test ! -e broken\n", "src/x": ""})
-    runs = ProjectRuns(tmp_path / "data")
-    tools, test = Bench([shell_tool(Programs(workspace, SANDBOXED, runs=runs))]), [("make", "test")]
-    await tools.run("make test", cwd="src")
-    await tools.run("make test | cat")
-    assert runs.last("test", test) is None
-    await tools.run("ls && make test")
-    assert (last := runs.last("test", test)) is not None
-    assert (last.status, last.last_line) == (0, "3 passed")
-    await tools.run("touch broken; make test")
-    assert (last := runs.last("test", test)) is not None
-    assert last.status == 2
+def test_the_last_run_of_a_line_is_kept(tmp_path: Path) -> None:
+    runs = ProjectRuns(tmp_path / "data", lambda: 1_795_000_000)
+    assert runs.last("setup", "make") is None
+    runs.record("setup", "make", 1, "FAILED a\n== \x1b1 failed, 2 passed ==\n\n")
+    assert str(runs.last("setup", "make")) == "2026-11-18 11:06 UTC, exit status 1 (1 failed, 2 passed)"
+    assert runs.last("setup", "make all") is None, "the last run was of another line"
     (tmp_path / "data/workspace-runs/last.json").write_text("{")
-    assert runs.last("test", test) is None
-    await tools.run("rm broken; make test")
-    assert (last := runs.last("test", test)) is not None
-    assert last.status == 0
+    assert runs.last("setup", "make") is None
+    runs.record("setup", "make", None, "")
+    assert str(runs.last("setup", "make")) == "2026-11-18 11:06 UTC, stopped before its end"
 
 
 def test_what_a_command_needs_is_looked_for_in_the_environment(root: Path) -> None:
@@ -122,4 +69,18 @@ def test_what_a_command_needs_is_looked_for_in_the_environment(root: Path) -> No
              ("pytest", "own", "unittest", "absent"))]  # fmt: skip
     missing = [missing_program(project, tuple(line.split())) for line in words]
     assert missing == ["", "nothing-such", "", "tools/gone", "", "", "", "the module absent"]
-    assert ProjectCommands().steps("test") == ()
+
+
+def test_modules_of_the_system_count_where_the_workspace_has_no_environment_or_shares_them(root: Path) -> None:
+    put(root, {"system/bin/python3": "", "system/lib/python3.12/site-packages/pytest/x": ""})
+    (root / "system/bin/python3").chmod(0o755)
+    project = ProjectEnvironment(root / "own", (root / "system/bin",))
+    command = ("python3", "-m", "pytest")
+    assert missing_program(project, command) == ""
+    put(root, {"own/.venv/bin/python": "", "own/.venv/bin/python3": "", "own/.venv/pyvenv.cfg": "home = x\n"})
+    for name in ("python", "python3"):
+        (root / "own/.venv/bin" / name).chmod(0o755)
+    assert missing_program(project, command) == "the module pytest"
+    shared = f"home = {root}/system/bin\ninclude-system-site-packages = true\n"
+    (root / "own/.venv/pyvenv.cfg").write_text(shared)
+    assert missing_program(project, command) == ""

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 
 from tenex.core.errors import StoreError
 from tenex.core.installation import DISTRIBUTION, pip_install
-from tenex.operations.workspace_commands import containment_of, lacks
+from tenex.operations.workspace_commands import checks_run, containment_of, lacks
 from tenex.tools.daemon_programs import find_program
 from tenex.tools.git_config import GIT_ALONE, why_no_repository
 from tenex.tools.sandbox import probe_bubblewrap
@@ -244,6 +244,11 @@ def _is_repository(git: str, folder: Path) -> bool:
 
 
 def workspace(case: Case) -> Iterator[Finding]:
-    """Report what agents will miss when they work on the project."""
+    """Report what agents will miss when they work on the project, and which checks the daemon runs."""
     found = [warning(lack.message, lack.place, lack.fix) for lack in lacks(case.settings, case.paths)]
-    yield from found or [ok("the project's environment and commands are complete", case.paths.workspace)]
+    yield from found or [ok("the project's environment is complete", case.paths.workspace)]
+    checks = ", ".join(check.name for check in checks_run(case.settings, case.paths))
+    if checks:
+        yield ok(f"checks that run after a turn which changed files: {checks}", "checks")
+    else:
+        yield ok("no check of the project is known that can run here: a verifier alone judges the work", "checks")
