@@ -272,20 +272,82 @@ class Checkpoints:
         if not wanted:
             return {}
         with self._one, self._git.within(PATIENCE):
-            key = (conversation, cycle)
-            if key not in self._cycles:
-                trees = self._first_and_last(conversation, {"cycle": str(cycle)})
-                if trees is None:
-                    return {}
-                if len(self._cycles) >= _MOST_KNOWN:
-                    del self._cycles[next(iter(self._cycles))]
-                self._cycles[key] = trees[0]
-            options = ("-r", "-z", "--numstat", "--no-ext-diff", "--no-textconv", "--no-renames")
-            raw = self._git.run("-c", _TEXT_AT_MOST, "diff-tree", *options, self._cycles[key], tree, "--", *wanted)
-        lines = dict.fromkeys(wanted, (0, 0))
-        for entry in filter(None, raw.decode("utf-8", "surrogateescape").split("\0")):
-            added, removed, path = entry.split("\t", 2)
-            if path in lines and added.isdecimal():
+            base = self._base_of(conversation, cycle)
+            if not base:
+                return {}
+            counted = self._line_counts(base, tree, wanted)
+        return {path: counted.get(os.fsencode(path), (0, 0)) for path in wanted}
+
+    def base_of(self, conversation: str, cycle: int) -> str:
+        """The tree of before the first call of a conversation's cycle; "" where none is kept.
+
+        Raises:
+            CheckpointFailed: git failed.
+        """
+        with self._one:
+            return self._base_of(conversation, cycle)
+
+    def line_counts(self, before: str, after: str) -> dict[bytes, tuple[int, int]]:
+        """The lines added and removed in each path that differs between two trees, and of which lines are known.
+
+        Raises:
+            CheckpointFailed: git failed.
+        """
+        with self._one, self._git.within(PATIENCE):
+            return self._line_counts(before, after)
+
+    def files(self, tree: str) -> dict[bytes, Kept]:
+        """All that a tree holds, by path.
+
+        Raises:
+            CheckpointFailed: git failed.
+        """
+        with self._one:
+            raw = self._git.run("ls-tree", "-r", "-z", tree)
+        found = {}
+        for entry in filter(None, raw.split(b"\0")):
+            about, _, path = entry.partition(b"\t")
+            mode, _, blob = about.split()
+            if path != NOT_KEPT:
+                found[path] = Kept(int(mode, 8), blob.decode())
+        return found
+
+    def earlier_copies(self, changes: Iterable[Change]) -> Iterator[tuple[bytes, restore.Copy]]:
+        """What the paths of these changes held before, of those whose content was kept.
+
+        Raises:
+            CheckpointFailed: git failed, or a copy cannot be read.
+        """
+        wanted = [change for change in changes if change.was is not None]
+        for start in range(0, len(wanted), _AT_ONCE):
+            part = wanted[start : start + _AT_ONCE]
+            blobs = list({change.was.blob for change in part if change.was is not None})
+            with self._one:
+                contents = dict(zip(blobs, self._contents(blobs), strict=True))
+            for change in part:
+                copy = self._copy(change.was, contents, change.permissions, change.path)
+                if copy is not None:
+                    yield change.path, copy
+
+    def _base_of(self, conversation: str, cycle: int) -> str:
+        key = (conversation, cycle)
+        if key not in self._cycles:
+            is_known = self._git.folder.exists() and self._tip(_ref(conversation))
+            trees = self._first_and_last(conversation, {"cycle": str(cycle)}) if is_known else None
+            if trees is None:
+                return ""
+            if len(self._cycles) >= _MOST_KNOWN:
+                del self._cycles[next(iter(self._cycles))]
+            self._cycles[key] = trees[0]
+        return self._cycles[key]
+
+    def _line_counts(self, before: str, after: str, paths: Sequence[str] = ()) -> dict[bytes, tuple[int, int]]:
+        options = ("-r", "-z", "--numstat", "--no-ext-diff", "--no-textconv", "--no-renames")
+        raw = self._git.run("-c", _TEXT_AT_MOST, "diff-tree", *options, before, after, "--", *paths)
+        lines = {}
+        for entry in filter(None, raw.split(b"\0")):
+            added, removed, path = entry.split(b"\t", 2)
+            if added.isdigit():
                 lines[path] = (int(added), int(removed))
         return lines
 

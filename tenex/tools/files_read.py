@@ -4,11 +4,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
-from unicodedata import normalize
 
 import regex
 
@@ -18,6 +16,7 @@ from tenex.core.ports import ExecutionContext, ToolResult
 
 from .dependencies import ToolTable
 from .ignored import ignored_below
+from .path_patterns import fits
 from .tool import Refusal, Tool, blocking_body, boolean, integer, object_schema, string, with_remarks
 from .workspace import Workspace, digest
 
@@ -99,15 +98,8 @@ def _files(workspace: Workspace, start: Path, pattern: str) -> _Found:
     left_out: list[str] = []
     walk = workspace.walk(start, ignored_below(workspace.root, start), left_out)
     visited = list(islice(walk, VISITED + 1))
-    wanted = normalize("NFC", pattern)  # `é` may be one character or two, there and in names
-    forms = {wanted, wanted.replace("**/", "")}  # `**/` also matches no folder at all
-
-    def fits(path: str) -> bool:
-        whole = normalize("NFC", path)
-        name = PurePosixPath(whole).name
-        return not pattern or any(fnmatchcase(whole, form) or fnmatchcase(name, form) for form in forms)
-
-    return _Found(sorted(filter(fits, visited[:VISITED])), len(visited), left_out)
+    names = sorted(path for path in visited[:VISITED] if not pattern or fits(path, pattern))
+    return _Found(names, len(visited), left_out)
 
 
 def summed_up(paths: Sequence[str], folder: str, most: int) -> list[str]:

@@ -155,8 +155,18 @@ def remove_special(root: Path, path: bytes) -> None:
 
 def clear_away(folder: Path) -> None:
     """Remove a folder of ours that a program could write to; what the system does not permit stays."""
-    with suppress(OSError), _parent(folder.parent, os.fsencode(folder.name), create=False) as parent:
-        _remove_whole(os.fsencode(folder.name), parent)
+    with suppress(OSError):
+        clear_below(folder.parent, os.fsencode(folder.name))
+
+
+def clear_below(folder: Path, path: bytes) -> None:
+    """Remove whatever has a path in a folder of ours; what is gone already is fine.
+
+    Raises:
+        OSError: the system does not permit it, or the path leads through a link.
+    """
+    with suppress(FileNotFoundError), _parent(folder, path, create=False) as parent:
+        _remove_whole(_name(path), parent)
 
 
 def permit(root: Path, path: bytes, mode: int) -> None:

@@ -130,10 +130,31 @@ class TurnViews:
         """The turn of a call, which no other call uses meanwhile, and its view."""
         turn = self._turns.setdefault((context.conversation_id, context.turn), _Turn())
         async with turn.busy:
-            if turn.view is None:
-                turn.view = await run_uncancellable(lambda: self._made(is_sandboxed=is_sandboxed))
-                _log.info("view.opened", way=turn.view.way, conversation=context.conversation_id, turn=context.turn)
-            yield turn, turn.view
+            view = turn.view
+            if view is None:
+
+                def make() -> WorkspaceView:
+                    turn.view = self._made(is_sandboxed=is_sandboxed)  # here, so that a cancelled call leaves it known
+                    return turn.view
+
+                view = await run_uncancellable(make)
+                _log.info("view.opened", way=view.way, conversation=context.conversation_id, turn=context.turn)
+            yield turn, view
+
+    @asynccontextmanager
+    async def separate(self, *, is_sandboxed: bool = True) -> AsyncIterator[WorkspaceView]:
+        """A view that belongs to no turn; it is removed at the end of the block.
+
+        Raises:
+            Refusal: the disk does not take it; or without a sandbox, there is no overlay.
+        """
+        made: list[WorkspaceView] = []
+        try:
+            await run_uncancellable(lambda: made.append(self._made(is_sandboxed=is_sandboxed)))
+            yield made[0]
+        finally:
+            for view in made:
+                await run_uncancellable(view.remove)
 
     def opened(self, context: ExecutionContext) -> WorkspaceView | None:
         """The view of the turn that a call belongs to, if there is one."""
