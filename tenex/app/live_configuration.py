@@ -6,19 +6,21 @@ from dataclasses import asdict
 from typing import Any
 
 from tenex.configuration.build import Configuration
+from tenex.core.checks import CheckResult, Inspection
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation, Run
-from tenex.core.effects import KindEffect
+from tenex.core.effects import Check, Inspect, KindEffect
 from tenex.core.errors import ConfigurationError, TenexError
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ModelStep, Quote, ToolSpec
 from tenex.core.phases import Phase
-from tenex.core.ports import Clock, ExecutionContext, KindTask, OnText, Prompt, ToolResult, ignore_text
+from tenex.core.ports import Checks, Clock, ExecutionContext, KindTask, OnText, Prompt, ToolResult, ignore_text
 from tenex.core.signals import Signal
 from tenex.llm.client import ModelClient
 from tenex.log import get_logger
 from tenex.operations.status import Reloaded
 from tenex.runtime.daily_limits import quote_tokens
+from tenex.runtime.executors import NoChecks
 
 log = get_logger(__name__)
 
@@ -93,6 +95,25 @@ class LiveConfiguration:
     def route(self, conversation: Conversation) -> ModelRequest:
         """The request to the router."""
         return self.now.prompter.route(conversation)
+
+
+class LiveChecks:
+    """`Checks` (`core.ports`) by the current configuration; a check that runs keeps the one it began with."""
+
+    def __init__(self, current: LiveConfiguration) -> None:
+        self._current = current
+
+    @property
+    def _now(self) -> Checks:
+        return self._current.now.checks or NoChecks()
+
+    async def inspect(self, effect: Inspect) -> Inspection:
+        """Look at the workspace."""
+        return await self._now.inspect(effect)
+
+    async def run(self, effect: Check) -> CheckResult:
+        """Run a check."""
+        return await self._now.run(effect)
 
 
 class Reloading:

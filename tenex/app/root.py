@@ -73,6 +73,7 @@ from tenex.store.pictures import PICTURES, PictureFolder
 from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 from tenex.store.view import Views
+from tenex.telemetry.record_log import RecordLog
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.turn_views import TurnViews
 from tenex.tools.umask import make_folders, process_umask
@@ -83,7 +84,7 @@ from .approvals import ApprovalOrders
 from .control import Awaited, orders
 from .direct_messages import DirectMessages, take_all
 from .index_updater import IndexUpdater, keep_cursors, oldest_cursor, oldest_new
-from .live_configuration import LiveConfiguration, Reloading
+from .live_configuration import LiveChecks, LiveConfiguration, Reloading
 from .mcp_tools import McpTools
 from .mcp_views import McpViews
 from .model_choices import ModelChoices
@@ -428,8 +429,9 @@ class Application:
             budget=lambda: current.now.settings.models.context_tokens,
             daily=self.daily,
             undo=self._undo,
+            checks=LiveChecks(current),
         )
-        self.observers: list[Observer] = [self.daily, self.indicators, self.watch_stream, *observers]
+        self.observers: list[Observer] = [RecordLog(), self.daily, self.indicators, self.watch_stream, *observers]
         self.observers += [self.static.background, self.views, self.mcp_tools]
         self.observers += [*([self.meter] if self.meter else []), *open_spans(self.stack, self.settings)]
         self.coordinator = ConversationCoordinator(

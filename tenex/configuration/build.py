@@ -12,7 +12,7 @@ from tenex.core.config import Agent, AgentKind, PeerGroup, Policy
 from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug, TurnId
-from tenex.core.ports import KindRunner, Model
+from tenex.core.ports import Checks, KindRunner, Model
 from tenex.core.trust import may_reach
 from tenex.llm.scripted import Pace
 from tenex.nostr.keys import Key, KeyRing, RemoteKey, npub, parse_project_address, parse_public_key
@@ -24,12 +24,13 @@ from tenex.settings import ProjectPaths, Settings, check_paths, reload_settings
 from tenex.store.daemon_journal import DaemonJournal
 from tenex.tools.background import BackgroundCommands
 from tenex.tools.changing import ToolSource
+from tenex.tools.check_runner import CheckRunner
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.dependencies import ToolDependencies
 from tenex.tools.overview import overview, workspace_notes
 from tenex.tools.process import DiskReserve
-from tenex.tools.project_commands import NAMES, ProjectCommands
-from tenex.tools.project_runs import ProjectRuns
+from tenex.tools.project_checks import TESTS, ProjectCheck, checks_of
+from tenex.tools.project_environment import ProjectEnvironment
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy
 from tenex.tools.serialized_calls import Transactions
@@ -103,6 +104,8 @@ class Configuration:
     prompter: ConversationPrompter
     model: Model
     missions: KindRunner
+    checks: Checks | None = None
+    """None in a preview, in which nothing is run."""
     project_event: str = ""
     """The address of the project's event (`31933:<key>:<d>`); "" where there is none."""
     models: tuple[str, ...] = ()
@@ -215,7 +218,9 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     check = _check_policy(settings, has_sandbox=ground.has_sandbox, is_offline=only_rules)
     methods = {slug: own for slug, own in methods.items() if slug in library.definitions}
     shadow = shadow_of(settings, ground.places, ground.workspace)
-    tools, loaded = _tools(settings, ground, check, roster.get, methods, shadow, own, library, is_offline=only_rules)
+    tools, loaded, checks = _tools(
+        settings, ground, check, roster.get, methods, shadow, own, library, is_offline=only_rules
+    )
     project = replace(
         library.orchestrator.agent(keys[PROJECT].public),
         name=settings.project.name,
@@ -243,9 +248,10 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         },
         disabled=unusable,
         disabled_agents=disabled_slugs,
+        # the router's are about its decisions, and recorded without any reflection
+        has_lessons=lambda: any(known.agent != project.slug for known in ground.book.all_lessons()),
     )
-    commands = commands_of(settings)
-    recorded = ProjectRuns(ground.places.data)
+    policy_of_programs = shell_policy(settings, has_sandbox=ground.has_sandbox)
     prompter = ConversationPrompter(
         library,
         policy=lambda: policy,
@@ -262,8 +268,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         workspace_files=lambda runs: overview(
             ground.places.workspace,
             runs=runs,
-            commands=commands,
-            last=partial(recorded.last, "test"),
+            checks=applying_checks(settings, ground.places, policy_of_programs) if runs else (),
             path=program_folders(settings),
         ),
         changes=partial(_changes_of_turn, shadow),
@@ -284,6 +289,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         missions=NodeRunner(
             {slug: (one.graph, one.make_deps(ground.places.workspace)) for slug, one in missions.items()}, ground.ask
         ),
+        checks=checks,
     )
 
 
@@ -362,7 +368,7 @@ def _tools(
     library: PromptLibrary,
     *,
     is_offline: bool,
-) -> tuple[ToolRegistry, Loaded]:
+) -> tuple[ToolRegistry, Loaded, CheckRunner | None]:
     given = settings.tools
     turns = Transactions(ground.workspace, shadow, ground.background, ground.views)
     where = ground.places
@@ -373,7 +379,6 @@ def _tools(
         timeout=given.shell.timeout,
         reserve=reserve,
         path=program_folders(settings),
-        test=commands_of(settings).test,
         folders=own.skills.folders,
     )
     parts = ToolDependencies(
@@ -385,7 +390,6 @@ def _tools(
         has_sandbox=ground.has_sandbox,
         transactions=turns,
         views=ground.views,
-        runs=ProjectRuns(where.data),
         commits=settings.workspace.commit != "never",
         commit_asks=settings.workspace.commit == "ask",
         check_asks=check is RunPolicy.UNSANDBOXED and not is_offline,
@@ -394,7 +398,17 @@ def _tools(
     )
     loaded = own.load(library, ground.workspace, shell.policy, parts.programs)
     tools = [*standard_tools(parts), *loaded.tools]
-    return ToolRegistry(tools, find_agent, turns, methods=methods, source=ground.mcp_tools), loaded
+    registry = ToolRegistry(tools, find_agent, turns, methods=methods, source=ground.mcp_tools)
+    if ground.views is None or parts.programs is None:
+        return registry, loaded, None
+    checks = CheckRunner(
+        parts.programs,
+        shadow,
+        ground.views,
+        lambda earlier: applying_checks(settings, where, shell.policy, earlier),
+        lambda conversation: where.check_logs / conversation,
+    )
+    return registry, loaded, checks
 
 
 def _changes_of_turn(shadow: Checkpoints | None, conversation: Conversation, turn: TurnId) -> str:
@@ -417,9 +431,36 @@ def shadow_of(settings: Settings, where: ProjectPaths, workspace: Workspace) -> 
     )
 
 
-def commands_of(settings: Settings) -> ProjectCommands:
-    """The commands of the project that the operator has set."""
-    return ProjectCommands(**{name: tuple(map(tuple, getattr(settings.workspace, name))) for name in NAMES})
+def set_checks(settings: Settings) -> tuple[ProjectCheck, ...]:
+    """The checks of the project that the operator has set; one that runs nothing is switched off."""
+    return tuple(
+        ProjectCheck(
+            name=name,
+            run=check.run,
+            timeout=check.timeout,
+            when=tuple(check.when),
+            has_tests=check.tests if check.tests is not None else name in TESTS,
+        )
+        for name, check in settings.checks.items()
+    )
+
+
+def applying_checks(
+    settings: Settings, where: ProjectPaths, policy: RunPolicy, earlier: Mapping[str, bytes | None] | None = None
+) -> tuple[ProjectCheck, ...]:
+    """The checks that the daemon runs, as the workspace is, or as it was with what files held `earlier`; blocks.
+
+    Without a sandbox nothing is run that only files of the workspace name, and where programs are off, nothing at all.
+    """
+    if policy is RunPolicy.OFF:
+        return ()
+    with_found = policy is RunPolicy.SANDBOXED
+    return checks_of(set_checks(settings), environment_of(settings, where), with_found=with_found, earlier=earlier)
+
+
+def environment_of(settings: Settings, where: ProjectPaths) -> ProjectEnvironment:
+    """What programs find in the workspace."""
+    return ProjectEnvironment(where.workspace.resolve(), program_folders(settings))
 
 
 def program_folders(settings: Settings) -> tuple[Path, ...]:

@@ -200,12 +200,19 @@ class Limits:
         return self.expectations.get(phase, self.default_expectation)
 
 
+Need = Literal["needed", "always", "never"]
+"""When agents work in a gate: where there is something to do, after each change, or not at all."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateRules:
     """How gates may be passed without being met."""
 
     plan_approval: Literal["router", "person"] = "router"
     members_may_waive: bool = False
+    chores: Need = "needed"
+    """When agents tidy; else a rule passes the gate, as with `reflection`."""
+    reflection: Need = "needed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,6 +319,8 @@ class Policy:
     """What a mention would begin and that cannot be used, each with its faults."""
     disabled_agents: Mapping[Slug, tuple[str, ...]] = field(default_factory=dict)
     """Agents whose files have faults, each with them."""
+    has_lessons: Callable[[], bool] = field(default=lambda: False, compare=False)
+    """Whether agents have recorded a lesson in this project; what is decided by it is recorded, so no replay asks."""
 
     @property
     def begun_by_mention(self) -> Mapping[Slug, Beginner]:

@@ -151,7 +151,7 @@ def _consequences(transaction: Transaction, signal: Signal) -> Transaction:  # n
                 transaction.add(r.ModelCallCancelled, run=name, usage=usage, model=model)
         case DayLimitReached(key=key) if key.work is Work.MODEL:
             if (run := _waiting_for_model(transaction, key)) is not None:
-                holds.hold(transaction, run, signal)
+                runs.day_limit_reached(transaction, run, signal)
         case ToolReturned(key=key, result=result):
             running = _running(transaction, key)
             if running is not None:

@@ -26,6 +26,8 @@ class Work(StrEnum):
     NODE = "node"
     FUNCTIONS = "functions"
     UNDO = "undo"
+    INSPECT = "inspect"
+    CHECK = "check"
 
 
 class Key(NamedTuple):
@@ -117,7 +119,29 @@ class Undo:
     is_all: bool = False
 
 
-Effect = Route | ModelCall | ToolCall | Publish | Timer | KindEffect | Evaluate | Undo
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspect:
+    """Look what differs in the workspace since a cycle began, and which checks of the project apply."""
+
+    key: Key
+    conversation: ConversationId
+    cycle: int
+    touched: tuple[str, ...] = ()
+    """What calls of the cycle have changed: of these, files that are in no checkpoint count as changed too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Run a check of the project in a view: on the workspace as it is, which `tree` names, or on an earlier tree."""
+
+    key: Key
+    conversation: ConversationId
+    name: str
+    tree: str
+    is_earlier: bool = False
+
+
+Effect = Route | ModelCall | ToolCall | Publish | Timer | KindEffect | Evaluate | Undo | Inspect | Check
 
 
 def may_start_early(effect: Effect) -> bool:

@@ -4,7 +4,7 @@ A kind is a folder of `tenex.workflows`; `tenex.workflows` registers all of them
 (`core/kind_format.py`) with reducers, records of its own, and the answers below. The kernel knows none by name.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -55,6 +55,8 @@ class KindCommand(NamedTuple):
     """Whether the kind reads it itself in the message that begins a conversation."""
     is_waiver: bool = False
     """Whether it is for those who may skip quality gates."""
+    split: Callable[[str], tuple[str, str]] | None = None
+    """What of the words after it is its argument, and the request beside it; None where all of them are its own."""
 
 
 class Kind:
@@ -113,6 +115,10 @@ class Kind:
         """The quality gate that a turn meets by closing."""
         return None
 
+    def is_inspected_after(self, state: State, turn: OrchestratorTurn) -> bool:
+        """Whether the daemon looks at the workspace once a turn is over."""
+        return False
+
     def is_published(self, state: State, run: Run, outcome: Outcome, verdict: WorkVerdict) -> bool:
         """Whether users get an agent's last words as a message."""
         return True
@@ -120,6 +126,10 @@ class Kind:
     def why_unproved(self, transaction: Transaction, agent: Agent) -> Unproved | None:
         """Why the verdict `verified` of an agent does not count; None where it does."""
         return None
+
+    def what_is_missing(self, state: State, run: Run) -> str:
+        """What a model is asked for once, before its run ends with what it says; "" for nothing."""
+        return ""
 
     def what_follows(self, transaction: Transaction, run: Run, verdict: WorkVerdict) -> str:
         """What is done next by rule, for users at the end of a run's words; "" where nothing has to be said."""
@@ -280,6 +290,11 @@ def all_kinds() -> Sequence[Kind]:
 def kind_of_conversation(state: State) -> Kind:
     """The kind that a conversation is of now."""
     return next(kind for kind in all_kinds() if kind.owns(state))
+
+
+def has_own_work(state: State) -> bool:
+    """Whether a kind has work of its own under way, beside runs and the router."""
+    return any(next(kind.effects(state), None) is not None for kind in all_kinds())
 
 
 def held_timers(state: State) -> Iterator[Key]:

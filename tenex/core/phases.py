@@ -80,6 +80,8 @@ class PhaseFacts:
     """Whether its agents judge what was made, and end with a verdict."""
     may_ask: bool = True
     """Whether its agents may say more to users than how their part ended."""
+    may_fail: bool = False
+    """Whether the work goes on all the same where an agent fails in it: nothing depends on what it would have said."""
     changes_only_own: bool = False
     """Whether only files of this cycle and documentation may be changed: `tools/write_policy.py` looks at the path."""
 
@@ -128,6 +130,7 @@ PHASES: Final[Mapping[Phase, PhaseFacts]] = {
         access=frozenset({Access.SPEAK, Access.LEARN}),
         gate=Gate(reason="the work is done", risk="nothing will be remembered from this cycle"),
         may_ask=False,
+        may_fail=True,
     ),
 }
 

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from tenex.core.checks import CheckResult, Inspection
 from tenex.core.conversation import Conversation, Run
-from tenex.core.effects import KindEffect
+from tenex.core.effects import Check, Inspect, KindEffect
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.messages import ModelRequest, ModelStep, StartEntry, ToolSpec
 from tenex.core.phases import Phase
@@ -119,6 +120,16 @@ class KindTask(Protocol):
     @property
     def is_busy(self) -> bool:
         """Whether a step is under way, from when it was asked for until it is known to be durable."""
+
+
+class Checks(Protocol):
+    """Looks at the workspace, and runs the project's checks in it."""
+
+    async def inspect(self, effect: Inspect) -> Inspection:
+        """What differs since the cycle began, and which checks apply; a fault is part of the answer."""
+
+    async def run(self, effect: Check) -> CheckResult:
+        """Run a check in a view; whatever happens, it ends in a result. Cancelled, it ends its programs."""
 
 
 class KindRunner(Protocol):

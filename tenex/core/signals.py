@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tenex.core.agent_phases.program import AgentPhaseState
+from tenex.core.checks import CheckResult, Inspection
 from tenex.core.config import Role
 from tenex.core.effects import Key
 from tenex.core.errors import ModelRefused, ModelUnavailable
@@ -225,6 +226,22 @@ class UndoReturned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Inspected:
+    """What the workspace holds after a turn was compared with the beginning of its cycle."""
+
+    key: Key
+    inspection: Inspection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A check of the project has ended."""
+
+    key: Key
+    result: CheckResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
     """A relay has answered for good about one event."""
 
@@ -299,6 +316,8 @@ Signal = (
     | TimerFired
     | Evaluated
     | UndoReturned
+    | Inspected
+    | Checked
     | Published
     | RollBack
     | AgentStateProvided

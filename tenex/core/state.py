@@ -268,13 +268,13 @@ class State:
     def requests(self) -> tuple[Message, ...]:
         """A user's messages of this cycle that no turn could carry out: shown to no agent, or in quality gates only.
 
-        Answers to us are none, nor is what came before a user stopped the work.
+        Answers to us are none, nor what the router has settled, nor what came before a user stopped the work.
         """
         handled = max(self.worked_on, self.work.stopped)
         return tuple(
             message
             for message in self.cycle.messages
-            if message.role is not None and message.seq > handled and not message.is_answer
+            if message.role is not None and message.seq > handled and not message.is_settled
         )
 
     def newer_than_last_turn(self) -> tuple[Message, ...]:
@@ -284,7 +284,7 @@ class State:
         return tuple(
             message
             for message in self.cycle.messages
-            if message.role is not None and message.seq > opened and not message.is_answer
+            if message.role is not None and message.seq > opened and not message.is_settled
         )
 
 

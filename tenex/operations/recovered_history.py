@@ -181,8 +181,8 @@ class _ProgramRun(_Entry):
     exit_status: int | None = 0
 
     def value(self) -> ProgramRun:
-        """The run for readers; what a file says is no trial that a verdict could count on."""
-        return ProgramRun(agent=Slug(self.agent), command=self.command, status=self.exit_status, is_trial=False)
+        """The run for readers."""
+        return ProgramRun(agent=Slug(self.agent), command=self.command, status=self.exit_status or 0)
 
 
 class _Turn(_Entry):
@@ -218,7 +218,7 @@ class _Turn(_Entry):
             models=_costs(self.models),
             working=self.working_ms,
             changed=tuple(self.changed_files),
-            ran=tuple(one.value() for one in self.ran[:RAN]),
+            ran=tuple(one.value() for one in self.ran[:RAN] if one.exit_status is not None),
             source=source,
         )
 

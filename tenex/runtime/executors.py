@@ -9,17 +9,32 @@ from functools import partial
 from typing import assert_never
 
 from tenex.core.agent_phases.decide import offered
+from tenex.core.checks import CheckResult, Inspection
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
-from tenex.core.effects import Effect, Evaluate, KindEffect, ModelCall, Publish, Route, Timer, ToolCall, Undo
+from tenex.core.effects import (
+    Check,
+    Effect,
+    Evaluate,
+    Inspect,
+    KindEffect,
+    ModelCall,
+    Publish,
+    Route,
+    Timer,
+    ToolCall,
+    Undo,
+)
 from tenex.core.errors import ModelRefused, ModelUnavailable, TenexError
 from tenex.core.ids import ConversationId
 from tenex.core.memory.window import CONTEXT_TOKENS, fitted
 from tenex.core.messages import ModelRequest, Usage, with_short_names
 from tenex.core.port_values import UndoOutcome
-from tenex.core.ports import Clock, KindRunner, Model, OnText, Prompter, ToolResult, Tools, ignore_text
+from tenex.core.ports import Checks, Clock, KindRunner, Model, OnText, Prompter, ToolResult, Tools, ignore_text
 from tenex.core.signals import (
+    Checked,
     DayLimitReached,
+    Inspected,
     KindSignal,
     ModelAnswered,
     ModelCallInterrupted,
@@ -50,6 +65,19 @@ async def _no_files(_: Undo) -> UndoOutcome:
     return UndoOutcome(fault="earlier files are not known here.")
 
 
+class NoChecks:
+    """Checks where nothing is known of a workspace."""
+
+    async def inspect(self, effect: Inspect) -> Inspection:
+        """Nothing is known to differ."""
+        del effect
+        return Inspection(fault="there are no checkpoints")
+
+    async def run(self, effect: Check) -> CheckResult:
+        """There is none."""
+        return CheckResult(name=effect.name, command="", tree=effect.tree, outcome="missing", reason="no such check")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executors:
     """Everything that carries out effects; one object for all conversations."""
@@ -65,12 +93,15 @@ class Executors:
     """Estimated tokens of a request, as configured now."""
     on_text: Callable[[Conversation, ModelCall], OnText] = lambda _conversation, _call: ignore_text
     kind_runner: KindRunner | None = None
+    checks: Checks = field(default_factory=NoChecks)
     undo: Callable[[Undo], Awaitable[UndoOutcome]] = _no_files
     """Lists or puts back what a conversation changed in the workspace."""
     functions: FunctionCalls = field(default_factory=FunctionCalls)
     run_tools: RunTools = field(default_factory=RunTools)
 
-    def prepare(self, conversation: Conversation, effect: Effect, post: Callable[[Signal], None] = _ignore) -> Task:
+    def prepare(  # noqa: C901 one case an effect: flat, and complete
+        self, conversation: Conversation, effect: Effect, post: Callable[[Signal], None] = _ignore
+    ) -> Task:
         """Capture what an effect needs of the current state; the task carries it out later, or never.
 
         `post` receives a mission's intermediate signals and the cost of cancelled calls.
@@ -90,6 +121,10 @@ class Executors:
                 return partial(self._evaluate, conversation, effect)
             case Undo():
                 return partial(self._undo, effect)
+            case Inspect():
+                return partial(self._inspect, effect)
+            case Check():
+                return partial(self._check, effect)
             case KindEffect(key=key):
                 reached = self.daily.reached(key, conversation.on_behalf_of)
                 if reached is not None:
@@ -167,6 +202,23 @@ class Executors:
             log.exception("executor.failed", executor="undo")
             outcome = UndoOutcome(fault=f"an internal error: {type(error).__name__}")
         return UndoReturned(key=effect.key, outcome=outcome)
+
+    async def _inspect(self, effect: Inspect) -> Signal:
+        try:
+            inspection = await self.checks.inspect(effect)
+        except Exception as error:
+            log.exception("executor.failed", executor="inspect")
+            inspection = Inspection(fault=f"an internal error: {type(error).__name__}")
+        return Inspected(key=effect.key, inspection=inspection)
+
+    async def _check(self, effect: Check) -> Signal:
+        try:
+            result = await self.checks.run(effect)
+        except Exception as error:
+            log.exception("executor.failed", executor="check", check=effect.name)
+            why = f"an internal error: {type(error).__name__}"
+            result = CheckResult(name=effect.name, command="", tree=effect.tree, outcome="uncontained", reason=why)
+        return Checked(key=effect.key, result=result)
 
     async def _publish(self, conversation: ConversationId, effect: Publish) -> Signal:
         outcome = await self.outbox.publish(conversation, effect.event, effect.relay)

@@ -57,6 +57,11 @@ class ProjectPaths:
         return self.data / "views"
 
     @property
+    def check_logs(self) -> Path:
+        """Where the output of the project's checks is kept, a folder for each conversation."""
+        return self.data / "checks"
+
+    @property
     def key_folders(self) -> tuple[Path, ...]:
         """Where keys are looked for, in this order; only the first is written to."""
         return (self.keys,) if self.credentials is None else (self.keys, self.credentials)

@@ -24,6 +24,17 @@ COMPLETE_SPEC: Final = ToolSpec(
                     "enum": ["verified", "issues", "untried"],
                     "description": "In verification, and needed there.",
                 },
+                "asked": {
+                    "type": "array",
+                    "items": object_schema(
+                        {
+                            "what": string(),
+                            "result": {"type": "string", "enum": ["met", "not met", "cannot be met here"]},
+                        },
+                        {"how": string("How you know.")},
+                    ),
+                    "description": "In verification: each thing that was asked for.",
+                },
                 "issues": string("Each fault, and the steps to see it again; or why it could not be tried."),
             },
         )

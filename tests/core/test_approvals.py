@@ -1,11 +1,12 @@
 """The approval of a plan by a user: who may give it, what counts, and what anything else leads to."""
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from tenex.core import records as r
-from tenex.core.config import GateRules, Role
+from tenex.core.config import Role
 from tenex.core.ids import PublicKey
 from tenex.core.phases import Phase
 from tenex.core.signals import RollBack
@@ -13,6 +14,7 @@ from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import phases_of
 from tests.fakes.scenario import (
     ALICE,
+    ALWAYS,
     ENDS,
     WAITS,
     Router,
@@ -25,10 +27,11 @@ from tests.fakes.scenario import (
     route,
     routed_by_rule,
     step_until,
+    wish,
 )
 
 BOB = PublicKey("b" * 64)
-PERSON = GateRules(plan_approval="person")
+PERSON = dataclasses.replace(ALWAYS, plan_approval="person")
 HOUR = 3_600
 
 
@@ -277,7 +280,7 @@ def test_a_failed_planner_leaves_nothing_to_approve() -> None:
 
 def test_a_yes_where_a_waiver_is_asked_too_answers_only_the_question_it_replies_to() -> None:
     scenario = planned()
-    scenario.router = Router({**WAITS, "waive": ["verification"]}, WAITS)
+    scenario.router = Router(wish(WAITS, "verification", words="hello"), WAITS)
     scenario.converse("hello", role=Role.GUEST, author=BOB, name="bob")
     assert scenario.conversation.cycle.waiting_for == "waiver"
     waiver = scenario.records(r.MessageSent)[-1].events[0].id
@@ -286,7 +289,7 @@ def test_a_yes_where_a_waiver_is_asked_too_answers_only_the_question_it_replies_
     assert not is_approved(scenario)
     assert scenario.records(p.Waived) == []
     again = planned()
-    again.router = Router({**WAITS, "waive": ["verification"]}, WAITS)
+    again.router = Router(wish(WAITS, "verification", words="hello"), WAITS)
     again.converse("hello", role=Role.GUEST, author=BOB, name="bob").converse("yes", reply_to=waiver)
     assert len(again.records(p.Waived)) == 1
     assert not is_approved(again)

@@ -22,6 +22,7 @@ from tenex.store.format import CONVERSATION
 from tenex.workflows.phases import records as p
 from tests.fakes.scenario import (
     ALICE,
+    ALWAYS,
     ENDS,
     WAITS,
     Router,
@@ -34,6 +35,7 @@ from tests.fakes.scenario import (
     reply,
     route,
     scenario_at,
+    wish,
 )
 
 BREAKS = ModelFailed(key=Key(Work.MODEL, 0), message="the model refused", retryable=False)
@@ -157,14 +159,15 @@ def test_a_plan_a_user_must_approve_waits_for_them_and_an_answer_given_before_ap
     assert scenario.phases() == [Phase.PLAN, Phase.EXECUTE]
 
 
-MEMBERS_MAY = policy(gates=GateRules(members_may_waive=True))
+MEMBERS_MAY = policy(gates=replace(ALWAYS, members_may_waive=True))
 BOB = PublicKey("b" * 64)
 CAROL = PublicKey("c" * 64)
 
 
 def wishing(scenario: Scenario, *gates: str) -> Scenario:
     """Let the router wish to skip these gates, and then wait."""
-    scenario.router = Router({**route("chores", "executor"), "waive": list(gates)}, WAITS)
+    (first, *_) = scenario.records(r.MessageRecorded)
+    scenario.router = Router(wish(route("chores", "executor"), *gates, words=first.text), WAITS)
     scenario.settle()
     scenario.router = Router(WAITS)
     return scenario
@@ -188,8 +191,9 @@ def test_whatever_a_user_writes_a_wish_of_the_router_is_a_question(text: str) ->
     sent = scenario.records(r.MessageSent)[-1]
     assert sent.purpose == "question"
     assert sent.text == (
-        "May I skip verification and chores in this cycle? Then no one will have tried whether it works; documentation "
-        "and leftovers stay as they are. Answer “yes” to skip them; any other answer keeps them."
+        f"May I skip verification and chores in this cycle, because of “{text}”? Then no one will have tried whether "
+        "it works; documentation and leftovers stay as they are. Answer “yes” to skip them; any other answer keeps "
+        "them."
     )
     check_idle(scenario)
 
@@ -242,7 +246,7 @@ def test_a_text_with_any_other_word_is_no_clear_yes(text: str) -> None:
 
 def test_the_router_may_not_ask_again_for_the_same_gates_before_a_user_has_written() -> None:
     scenario = asked()
-    again = {**route("chores", "executor"), "waive": ["verification"]}
+    again = wish(route("chores", "executor"), "verification")
     scenario.router = Router(again)
     scenario.converse("no")
     assert len(scenario.records(p.WaiverRequested)) == 1
@@ -261,9 +265,9 @@ def test_the_router_may_not_ask_again_for_the_same_gates_before_a_user_has_writt
 )
 def test_what_is_waived_is_passed_through_and_the_rest_stays_to_do(skipped: tuple[Phase, ...]) -> None:
     scenario = scenario_at(Phase.EXECUTE)
-    for text in ("/skip", "/skip execute", "/skip verification chores"):
+    for text, more in (("/skip", ""), ("/skip execute", " Nothing was started.")):
         scenario.user_writes(text)
-        assert scenario.sent_texts()[-1] == "/skip takes one of: verification, chores, reflection."
+        assert scenario.sent_texts()[-1] == f"/skip takes one of: verification, chores, reflection.{more}"
     for text in ["/quick"] if skipped == QUALITY_PHASES else [f"/skip {gate}" for gate in reversed(skipped)]:
         scenario.user_writes(text)
     given = next(text for text in scenario.sent_texts() if text.startswith("As you wish"))
@@ -384,7 +388,7 @@ def test_a_yes_of_a_program_waives_nothing_though_its_signer_is_an_owner() -> No
 def test_a_yes_to_an_older_question_about_gates_waives_nothing() -> None:
     scenario = asked_now()
     first = question_of(scenario)
-    scenario.router = Router({**route("chores", "executor"), "waive": ["verification"]})
+    scenario.router = Router(wish(route("chores", "executor"), "verification"))
     scenario.converse("not now").converse("perhaps later")
     assert question_of(scenario) != first
     scenario.converse("yes", reply_to=first)

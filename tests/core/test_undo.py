@@ -25,8 +25,8 @@ from tests.fakes.scenario import (
     step_until,
 )
 
-from .test_evidence import Workplace, builds, run, work
 from .test_only_choice import WORK, team
+from .test_verdicts import Workplace, builds, run, work
 
 BUILT = ("complete", {"response": "built", "summary": "it is new"})
 

@@ -22,10 +22,25 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from tenex.core import records as r
+from tenex.core.checks import ChangedFile, CheckResult, Inspection
 from tenex.core.config import Agent, AgentKind, GateRules, Limits, Policy, Replay, Role, ToolRule
 from tenex.core.conversation import Conversation, fold, new_conversation
 from tenex.core.dispatch import decide, next_question
-from tenex.core.effects import Effect, Evaluate, Key, KindEffect, ModelCall, Publish, Route, Timer, ToolCall, Undo, Work
+from tenex.core.effects import (
+    Check,
+    Effect,
+    Evaluate,
+    Inspect,
+    Key,
+    KindEffect,
+    ModelCall,
+    Publish,
+    Route,
+    Timer,
+    ToolCall,
+    Undo,
+    Work,
+)
 from tenex.core.functions.verdicts import Verdict, call_now
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.kind_format import FORMATS
@@ -38,8 +53,10 @@ from tenex.core.port_values import UndoOutcome
 from tenex.core.ports import Prompt, PublishOutcome, ToolResult, UnsignedEvent
 from tenex.core.rollback.whole import ConversationForked, RolledBack
 from tenex.core.signals import (
+    Checked,
     Evaluated,
     InboundMessage,
+    Inspected,
     MessageReceived,
     ModelAnswered,
     ModelFailed,
@@ -86,10 +103,15 @@ def agent(slug: str, kind: AgentKind = AgentKind.WORKER, tools: Iterable[str] = 
     )
 
 
+ALWAYS = GateRules(chores="always", reflection="always")
+"""Agents work in each gate after every change, whether or not there is something to do."""
+
+
 def policy(*, limits: Limits | None = None, gates: GateRules | None = None, routes_by_rule: bool = False) -> Policy:
     """The roster of the tests: a project manager, a planner, two executors and an expert; the router chooses each step.
 
-    With `routes_by_rule` a step that leaves one choice is taken without it.
+    With `routes_by_rule` a step that leaves one choice is taken without it. Unless `gates` says else, agents work in
+    each gate after every change.
     """
     people = [agent("project-manager"), agent("planner"), agent("executor"), agent("helper")]
     people.append(agent("security", AgentKind.EXPERT))
@@ -99,7 +121,7 @@ def policy(*, limits: Limits | None = None, gates: GateRules | None = None, rout
         project=agent("orchestrator", AgentKind.ORCHESTRATOR, ()),
         routes_by_rule=routes_by_rule,
         limits=limits or Limits(),
-        gates=gates or GateRules(),
+        gates=gates or ALWAYS,
     )
 
 
@@ -143,6 +165,11 @@ def reply(text: str, *calls: tuple[str, dict[str, Any]]) -> ModelStep:
     return ModelStep(text=text, calls=requests, model="script", usage=Usage(input_tokens=10, output_tokens=5))
 
 
+def passed(effect: Check) -> CheckResult:
+    """A check that has found nothing."""
+    return CheckResult(name=effect.name, command=effect.name, tree=effect.tree, outcome="passed", status=0, tests=3)
+
+
 class Scenario:
     """One conversation, its journal, and work in flight."""
 
@@ -162,21 +189,31 @@ class Scenario:
         self.backlog: list[Signal] = []
         self.budget = CONTEXT_TOKENS
         self.undo: Callable[[Undo], UndoOutcome] = lambda _: UndoOutcome()
+        self.check_names: tuple[str, ...] = ()
+        self.check: Callable[[Check], CheckResult] = passed
         self.answers_at_once = True
         """Whether functions that a decision depends on are called before anything else happens."""
+        self.looks_at_once = True
+        """Whether looks at the workspace and checks end before anything else happens."""
 
     # ---- the actor ----
 
     def handle(self, signal: Signal) -> list[r.Record]:
         """Decide, append, apply, reconcile, and call the functions that are asked; crash where the test asks for it."""
         records = self._handle(signal)
-        while self.answers_at_once and (asked := self._evaluation()) is not None:
+        while (asked := self._at_once()) is not None:
             self.running.pop(asked.key)
             records = [*records, *self._handle(self.perform(asked))]
         return records
 
-    def _evaluation(self) -> Evaluate | None:
-        return next((effect for effect in self.running.values() if isinstance(effect, Evaluate)), None)
+    def _at_once(self) -> Effect | None:
+        kinds = (*((Evaluate,) if self.answers_at_once else ()), *((Inspect, Check) if self.looks_at_once else ()))
+        return next((effect for effect in self.running.values() if isinstance(effect, kinds)), None)
+
+    def inspect(self, effect: Inspect) -> Inspection:
+        """What differs: all that calls have changed, on a tree that each change makes a new one."""
+        changed = tuple(ChangedFile(path=path, added=1) for path in effect.touched)
+        return Inspection(tree=f"tree-{effect.key.seq}", base="tree-0", changed=changed, checks=self.check_names)
 
     def _handle(self, signal: Signal) -> list[r.Record]:
         self.now = Millis(self.now + 1)
@@ -265,7 +302,7 @@ class Scenario:
         names = tuple(map(Slug, addressed))
         return self.handle(MessageReceived(message=message, role=role, name=name, addressed=names, is_plain=by_program))
 
-    def perform(self, effect: Effect) -> Signal:
+    def perform(self, effect: Effect) -> Signal:  # noqa: C901 one case an effect: flat, and complete
         """Do one piece of work and state how it ended."""
         match effect:
             case Route():
@@ -300,6 +337,10 @@ class Scenario:
                 return evaluated(self.conversation, effect, self.policy, self.now)
             case Undo():
                 return UndoReturned(key=effect.key, outcome=self.undo(effect))
+            case Inspect():
+                return Inspected(key=effect.key, inspection=self.inspect(effect))
+            case Check():
+                return Checked(key=effect.key, result=self.check(effect))
             case KindEffect():
                 raise AssertionError("a scenario with work of a kind answers for it")
 
@@ -407,6 +448,16 @@ ENDS = {"agents": ["END"], "reason": "all is done"}
 def route(phase: str | None, *agents: str, **more: Any) -> dict[str, Any]:
     decision: dict[str, Any] = {"agents": list(agents), "reason": f"on to {phase or 'the same'}", **more}
     return {**decision, "phase": phase} if phase else decision
+
+
+def wish(decision: dict[str, Any], *gates: str, words: str = "build it") -> dict[str, Any]:
+    """The decision with a wish to skip gates, which rests on these words of a person."""
+    return {**decision, "waive": list(gates), "settles": [{"words": words, "as": "waiver"}]}
+
+
+def thanked(decision: dict[str, Any], *texts: str) -> dict[str, Any]:
+    """The decision where these messages are taken as thanks."""
+    return {**decision, "settles": [{"words": text, "as": "thanks"} for text in texts]}
 
 
 def one_turn(agent: str = "project-manager", phase: str | None = None, then: str = "USER") -> RouterModel:
@@ -521,7 +572,7 @@ def check_invariants(scenario: Scenario) -> None:
     read = (phases_of(conversation).worked_on, conversation.router.asked)
     assert (phases_of(again).worked_on, again.router.asked) == read, "what is not compared, too"
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
-    _check_phases(records)
+    _check_phases(conversation.id, records)
     _check_reflections(records)
     assert conversation.totals.usage == _spent(records), "usage is the sum over the records"
     working = [effect for effect in in_flight(scenario) if not isinstance(effect, Undo)]
@@ -538,7 +589,7 @@ def check_invariants(scenario: Scenario) -> None:
         assert (run.wants is not None) + (run.retry is not None) + bool(run.open_calls) == 1
 
 
-def _check_phases(records: list[r.Record]) -> None:
+def _check_phases(conversation: ConversationId, records: list[r.Record]) -> None:
     here = Phase.CHAT
     for number, record in enumerate(records):
         if isinstance(record, r.PhaseTransition):
@@ -550,7 +601,7 @@ def _check_phases(records: list[r.Record]) -> None:
         elif isinstance(record, r.CycleStarted):
             here = record.phase
         elif here is not Phase.EXECUTE and any(type(record) in kind.records for kind in FORMATS.values()):
-            here = fold(ID, records[: number + 1]).cycle.phase  # a kind of conversation may have no phases
+            here = fold(conversation, records[: number + 1]).cycle.phase  # a kind of conversation may have no phases
         elif isinstance(record, (RolledBack, ConversationForked)):
             here = record.state.cycle.phase  # a jump: no transition is invented
         elif isinstance(record, (r.TurnOpened, r.MessageSent)):

@@ -554,7 +554,7 @@ def test_why_work_was_not_tried_is_read_from_the_file() -> None:
     (found,) = history_of_view({"orchestratorTurns": [turn]}, VIEW, lost).turns
     assert lost == []
     assert [(one.verdict, one.untried) for one in found.completions] == [("untried", "no browser")]
-    assert [(one.command, one.status, one.is_trial) for one in found.ran] == [("python a.py", 1, False)]
+    assert [(one.command, one.status) for one in found.ran] == [("python a.py", 1)]
 
 
 async def test_the_transitions_and_turns_of_an_older_programs_file_are_kept(home: Home) -> None:

@@ -20,11 +20,12 @@ from hypothesis.stateful import (
 
 from tenex.core import records as r
 from tenex.core.agent_phases.program import Scope
+from tenex.core.checks import CheckOutcome, CheckResult, Inspection
 from tenex.core.clear_answers import is_clear_yes
-from tenex.core.config import GateRules, Limits, Policy, Replay, Role, ToolRule
+from tenex.core.config import Limits, Policy, Replay, Role, ToolRule
 from tenex.core.conversation import Conversation, fold, new_conversation
 from tenex.core.dispatch import decide
-from tenex.core.effects import Effect, ModelCall, Publish, Route, Timer, ToolCall, Undo, Work
+from tenex.core.effects import Check, Effect, Inspect, ModelCall, Publish, Route, Timer, ToolCall, Undo, Work
 from tenex.core.ids import CallId, PublicKey, Slug
 from tenex.core.inbox.commands import command_names
 from tenex.core.messages import CallRequest, ModelStep, Usage
@@ -32,6 +33,8 @@ from tenex.core.pending import pending
 from tenex.core.phases import AFTER_WORK, QUALITY_PHASES, Access, Phase, way
 from tenex.core.ports import PublishOutcome, ToolResult
 from tenex.core.signals import (
+    Checked,
+    Inspected,
     MessageDeleted,
     ModelAnswered,
     ModelFailed,
@@ -49,6 +52,7 @@ from tenex.workflows.phases.state import phases_of
 from tests.fakes import agent_phases
 from tests.fakes.scenario import (
     ALICE,
+    ALWAYS,
     ID,
     TOOLS,
     Scenario,
@@ -62,7 +66,7 @@ from tests.fakes.scenario import (
 )
 from tests.fakes.subagents import calls_to, link, with_subagents
 
-from .earned import Earned
+from .earned import Earned, pending_words
 
 BOB = PublicKey("b" * 64)
 
@@ -86,6 +90,8 @@ def good(question: dict[str, Any]) -> dict[str, Any]:
 
 ASKING = {"deploy": ToolRule(name="deploy", access=Access.CHANGE, replay=Replay.ONCE, asks=True)}
 """A tool about which a person is asked."""
+CHECKS = ("types", "test")
+"""Of the project."""
 SLUGS = ["project-manager", "planner", "executor", "helper", "security"]
 TEXTS = [
     "build it",
@@ -105,10 +111,20 @@ _slugs = st.lists(st.sampled_from(SLUGS), min_size=1, max_size=3)
 _phases = st.sampled_from([*map(str, Phase), "deployment"])
 _words = st.sampled_from(["END", "USER"])
 _waivers = st.lists(st.sampled_from([*map(str, QUALITY_PHASES), "execute"]), max_size=3)
+_settles = st.lists(
+    st.fixed_dictionaries(
+        {
+            "words": st.sampled_from(["build it", "yes", "make it", "make it green", "skip the tests", "x"]),
+            "as": st.sampled_from(["thanks", "waiver", "carried_out"]),
+        },
+        optional={"turn": st.sampled_from(["turn-1", "turn-2"])},
+    ),
+    max_size=2,
+)
 _decisions = st.builds(
     lambda agents, more: {"agents": agents, "reason": "because", **more},
     _slugs | _words.map(lambda word: [word]) | st.just(["wizard"]) | st.just(["END", "executor"]) | st.just([]),
-    st.fixed_dictionaries({}, optional={"phase": _phases, "waive": _waivers}),
+    st.fixed_dictionaries({}, optional={"phase": _phases, "waive": _waivers, "settles": _settles}),
 )
 _garbage = st.sampled_from(["", "hm", "{", '{"agents": 7}', "[" * 2_000, "\ud800"])
 
@@ -241,6 +257,10 @@ class FollowedPlay(Scenario):
                 self.without_open_work = 0
             case r.QuestionAnswered() | p.PlanApproved() | p.WaiverDeclined():
                 self.requests.pop(record.message, None)
+            case r.Routed(settled=settled) | p.WaiverRequested(settled=settled) if settled:
+                for settlement in settled:
+                    words = self.requests.pop(settlement.message).text
+                    assert settlement.kind == "carried_out" or settlement.words == words, "all of a message, or none"
             case p.Waived():
                 left = self.requests.items()
                 self.requests = {seq: one for seq, one in left if one.event_id != record.message_id}
@@ -259,6 +279,7 @@ class ConversationMachine(RuleBasedStateMachine):
     only_agent = Slug("")
     routes_by_rule = False
     plan_approval: Literal["router", "person"] = "router"
+    gates = ALWAYS
 
     def __init__(self) -> None:
         super().__init__()
@@ -266,8 +287,10 @@ class ConversationMachine(RuleBasedStateMachine):
         config = dataclasses.replace(sub_agents(limits), only_agent=self.only_agent)
         if self.routes_by_rule:
             config = routed_by_rule(config)
-        config = dataclasses.replace(config, gates=GateRules(plan_approval=self.plan_approval))
+        config = dataclasses.replace(config, gates=dataclasses.replace(self.gates, plan_approval=self.plan_approval))
         self.scenario = FollowedPlay(good, sociable, config=config)
+        self.scenario.check_names = CHECKS
+        self.scenario.looks_at_once = False
         self.old: list[Signal] = []
         self.looked_at = 0
 
@@ -412,6 +435,39 @@ class ConversationMachine(RuleBasedStateMachine):
         )
         self.ends(effect, ToolReturned(key=effect.key, result=result))
 
+    @precondition(lambda self: self.ready(Inspect))
+    @rule(tree=st.sampled_from(["", "base", "one", "one", "two"]), differs=st.sampled_from([True, True, False]))
+    def somebody_looks(self, tree: str, *, differs: bool) -> None:
+        """The workspace is as it was, or not, or that is not known."""
+        (effect,) = self.ready(Inspect)
+        assert isinstance(effect, Inspect)
+        inspection = Inspection(fault="there are no checkpoints")
+        if tree:
+            changed = self.scenario.inspect(effect).changed if differs else ()
+            inspection = Inspection(tree=tree, base="base", changed=changed, checks=CHECKS if changed else ())
+        self.ends(effect, Inspected(key=effect.key, inspection=inspection))
+
+    @precondition(lambda self: self.ready(Check))
+    @rule(
+        outcome=st.sampled_from(["passed", "passed", "failed", "nothing", "timeout", "changed", "missing"]),
+        failed=st.sets(st.sampled_from(["a", "b", "c"]), min_size=1),
+        environment=st.sampled_from(["", "", "others"]),
+    )
+    def a_check_ends(self, outcome: CheckOutcome, failed: set[str], environment: str) -> None:
+        (effect,) = self.ready(Check)
+        assert isinstance(effect, Check)
+        names = tuple(sorted(failed)) if outcome == "failed" else ()
+        result = CheckResult(
+            name=effect.name,
+            command="make",
+            tree=effect.tree,
+            outcome=outcome,
+            failures=len(names),
+            failed=names,
+            environment=environment,
+        )
+        self.ends(effect, Checked(key=effect.key, result=result))
+
     @precondition(lambda self: self.ready(Publish))
     @rule(accepted=st.booleans())
     def relays_answer(self, accepted: bool) -> None:
@@ -475,9 +531,12 @@ class ConversationMachine(RuleBasedStateMachine):
             Work.PUBLISH: Publish,
             Work.TIMER: Timer,
             Work.UNDO: Undo,
+            Work.INSPECT: Inspect,
+            Work.CHECK: Check,
         }
         assert all(isinstance(effect, kinds[key.work]) for key, effect in self.scenario.running.items())
         assert len(self.ready(Route)) <= 1
+        assert len(self.ready((Inspect, Check))) <= 1, "one thing is looked at after the other"
 
     @invariant()
     def a_checkpoint_holds_all_of_it(self) -> None:
@@ -520,7 +579,10 @@ class ConversationMachine(RuleBasedStateMachine):
         for decision in new:
             kinds = [type(record) for record in decision]
             if r.Ended in kinds and r.CommandGiven not in kinds:
-                state = self.before(decision[0].seq)
+                seen = [
+                    record.seq + 1 for record in decision if isinstance(record, p.WorkInspected | p.VerificationCounted)
+                ]
+                state = self.before(max(seen, default=decision[0].seq))
                 left = {gate for gate in state.unmet_gates if gate is not Phase.REFLECTION}
                 waived = {gate for record in decision if isinstance(record, p.Waived) for gate in record.phases}
                 assert not left - waived
@@ -530,14 +592,16 @@ class ConversationMachine(RuleBasedStateMachine):
         """What a person wrote has a turn after it that could work on it, unless it was an answer or they stopped it."""
         self.scenario.refold()
         left = [one.text for one in self.scenario.requests.values()]
+        pending = pending_words(self.scenario.conversation)
         if self.scenario.conversation.cycle.status == "ended":
             assert not left
+            assert not pending
         is_gone = self.only_agent and self.only_agent not in self.scenario.policy.routable
         if self.scenario.conversation.cycle.waiting_for == "user" and is_gone:
             self.scenario.requests.clear()  # they were answered by the notice, and stay so when the agent comes back
         elif self.scenario.conversation.cycle.waiting_for == "user":
             # a yes that does not count is answered with the reason
-            assert not [text for text in left if not is_clear_yes(text)]
+            assert not [text for text in (*left, *pending) if not is_clear_yes(text)]
 
     @invariant()
     def plans_are_approved_by_who_may(self) -> None:

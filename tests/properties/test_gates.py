@@ -1,13 +1,17 @@
 """Random verifiers, routers and words of a person: no end and no gate that is not earned, and no word passed over."""
 
 import dataclasses
+import random
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tenex.core.checks import CheckResult, Inspection
+from tenex.core.config import GateRules
 from tenex.core.conversation import Conversation
-from tenex.core.effects import Effect, ModelCall, ToolCall
+from tenex.core.effects import Check, Effect, Inspect, ModelCall, ToolCall
 from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
 from tenex.core.signals import Signal, ToolReturned
@@ -16,17 +20,22 @@ from tests.fakes.scenario import (
     WAITS,
     Scenario,
     check_invariants,
+    passed,
     plain_model,
     policy,
     reply,
     route,
     routed_by_rule,
+    thanked,
+    wish,
 )
 
-from .earned import Earned
+from .earned import Earned, pending_words
 
 WRITES = ("write_file", {"path": "a.py"})
 NOTES = ("write_file", {"path": "n.md"})
+DEPLOYS = ("send", {"path": ""})
+"""Changes something outside, and no file."""
 READS = ("read_file", {"path": "n.md"})
 CHECKS = ("check", {"path": "a.py"})
 FAILS = ("check", {"path": "b.py"})
@@ -36,23 +45,70 @@ FINDS = ("complete", {"response": "it fails", "verdict": "issues", "issues": "no
 CANNOT = ("complete", {"response": "not run", "verdict": "untried", "issues": "there is no screen"})
 
 
-class Failing(Scenario):
-    """A scenario in which `b.py` fails where it is the first, third, fifth call."""
+class Checked(Scenario):
+    """A scenario in which `b.py` fails where it is the first, third, fifth call, and looks and checks end as drawn.
+
+    `send` changes what is outside.
+    """
+
+    trees: Sequence[str] = ("now",)
+    """What the workspace holds at each look; "base" where nothing differs any more, "" where that is not known."""
+    outcomes: Mapping[tuple[str, str], Mapping[str, Any]] = {}
+    """How each check ends on each tree; it passes where none is given."""
+    looks = 0
 
     def perform(self, effect: Effect) -> Signal:
         """Give its exit status."""
         signal = super().perform(effect)
         if not (isinstance(signal, ToolReturned) and isinstance(effect, ToolCall)):
             return signal
+        if effect.request.tool == "send":
+            result = dataclasses.replace(signal.result, touched=(), has_outside_effect=True)
+            return dataclasses.replace(signal, result=result)
         if (effect.request.tool, effect.request.arguments) != FAILS or self.ran.total() % 2 == 0:
             return signal
         return dataclasses.replace(signal, result=dataclasses.replace(signal.result, exit_status=1))
 
+    def inspect(self, effect: Inspect) -> Inspection:
+        """The next look."""
+        tree = self.trees[self.looks % len(self.trees)]
+        self.looks += 1
+        if not tree:
+            return Inspection(fault="there are no checkpoints")
+        changed = super().inspect(effect).changed if tree != "base" else ()
+        return Inspection(tree=tree, base="base", changed=changed, checks=self.check_names if changed else ())
 
-_built = st.sampled_from([(WRITES,), (NOTES,), (NOTES, WRITES), (READS,), ()])
+    def ended(self, effect: Check) -> CheckResult:
+        """As drawn."""
+        return dataclasses.replace(passed(effect), **self.outcomes.get((effect.name, effect.tree), {}))
+
+
+_trees = st.lists(st.sampled_from(["one", "one", "one", "two", "two", "base", ""]), min_size=1, max_size=4)
+_failed = st.builds(
+    lambda names, is_named: {
+        "outcome": "failed",
+        "status": 1,
+        "failures": len(names),
+        "failed": tuple(sorted(names)) if is_named else (),
+    },
+    st.sets(st.sampled_from(["a", "b", "c"]), min_size=1),
+    st.sampled_from([True, True, False]),
+)
+_ended = (
+    _failed
+    | st.sampled_from(["failed", "timeout", "nothing", "missing", "changed"]).map(
+        lambda outcome: {"outcome": outcome, "status": None, "tests": None}
+    )
+    | _failed.map(lambda result: {**result, "environment": "other packages"})
+)
+_outcomes = st.dictionaries(
+    st.tuples(st.sampled_from(["types", "test"]), st.sampled_from(["one", "two", "base"])), _ended
+) | _ended.map(lambda ended: {("test", tree): ended for tree in ("one", "two", "base")})
+_checks = st.sampled_from([(), ("test",), ("test",), ("types", "test")])
+_built = st.sampled_from([(WRITES,), (WRITES,), (WRITES,), (NOTES,), (NOTES, WRITES), (READS,), (DEPLOYS,)])
 _verified = st.tuples(
     st.sampled_from([(), (READS,), (CHECKS,), (READS, CHECKS), (FAILS, CHECKS), (READS, FAILS)]),
-    st.sampled_from([SAYS, FINDS, CANNOT]),
+    st.sampled_from([SAYS, SAYS, SAYS, FINDS, CANNOT]),
 )
 _words = st.sampled_from(
     ["that's enough, no more checks", "yes", "no", "make it green", "/stop", "/skip verification", ""]
@@ -60,9 +116,14 @@ _words = st.sampled_from(
 _ways = st.sampled_from([
     ENDS,
     WAITS,
-    {**ENDS, "waive": ["verification", "chores"]},
-    {**ENDS, "waive": ["chores", "reflection"], "acknowledged": True},
+    wish(ENDS, "verification", "chores"),
+    wish(ENDS, "chores", "reflection", words="that's enough, no more checks"),
+    thanked(ENDS, "make it green"),
+    thanked(WAITS, "yes"),
     route("execute", "executor"),
+    route("verification", "executor"),
+    route("verification", "executor"),
+    route("verification", "executor"),
     route("verification", "executor", "security"),
     route("chores", "executor"),
 ])  # fmt: skip
@@ -74,11 +135,27 @@ _ways = st.sampled_from([
     ways=st.lists(_ways, min_size=1, max_size=6),
     words=st.lists(_words, max_size=3),
     when=st.integers(0, 40),
-    by_rule=st.booleans(),
+    by_rule=st.sampled_from([True, True, False]),
+    by_need=st.booleans(),
+    at_once=st.booleans(),
+    checks=_checks,
+    trees=_trees,
+    outcomes=_outcomes,
 )
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=300, deadline=None, derandomize=True)
 def test_no_end_is_without_evidence_a_waiver_or_an_accepted_untried(
-    builds: list[Any], verdicts: list[Any], ways: list[Any], words: list[str], when: int, *, by_rule: bool
+    builds: list[Any],
+    verdicts: list[Any],
+    ways: list[Any],
+    words: list[str],
+    when: int,
+    checks: tuple[str, ...],
+    trees: list[str],
+    outcomes: dict[tuple[str, str], dict[str, Any]],
+    *,
+    by_rule: bool,
+    by_need: bool,
+    at_once: bool,
 ) -> None:
     counts = {Phase.EXECUTE: 0, Phase.VERIFICATION: 0}
 
@@ -101,16 +178,22 @@ def test_no_end_is_without_evidence_a_waiver_or_an_accepted_untried(
             return route("reflection", *left)
         return ways[len(scenario.journal) % len(ways)]
 
-    scenario = Failing(router, worker, config=routed_by_rule(policy()) if by_rule else policy())
+    known = dataclasses.replace(policy(), gates=GateRules(), has_lessons=lambda: True) if by_need else policy()
+    scenario = Checked(router, worker, config=routed_by_rule(known) if by_rule else known)
+    scenario.check_names, scenario.check = checks, scenario.ended
+    scenario.trees, scenario.outcomes, scenario.looks_at_once = trees, outcomes, at_once
+    dice = random.Random(when)
     scenario.user_writes("build it")
     for text in ["", *words]:
         if text:
             scenario.user_writes(text)
         for _ in range(when):
-            if not scenario.step():
+            if not scenario.step(lambda effects: dice.choice(effects)):
                 break
-    scenario.settle()
+    scenario.settle(when)
     earned = Earned()
     for decision in scenario.journal:
         earned.follow(decision)
     check_invariants(scenario)
+    is_at_rest = "user" in (scenario.conversation.cycle.waiting_for or "user")
+    assert pending_words(scenario.conversation) == [] or not is_at_rest

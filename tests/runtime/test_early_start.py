@@ -22,7 +22,8 @@ from tests.fakes.runtime import World
 from tests.fakes.scenario import ID, one_turn, policy, reply
 from tests.fakes.virtual import virtual_time
 
-ONCE = one_turn("executor", "execute")
+TALKS = one_turn("executor", "brainstorm")
+WORKS = one_turn("executor", "execute")
 FLUSH = 100.0
 """Seconds of an append: whatever does not wait for it has long ended."""
 
@@ -38,7 +39,7 @@ class Watched(World):
     """Knows of each effect whether the record that wants it was durable when it started."""
 
     def __init__(self) -> None:
-        super().__init__(ONCE, tools)
+        super().__init__(WORKS, tools)
         self.append_time = FLUSH
         self.started: Counter[tuple[str, bool]] = Counter()
 
@@ -83,7 +84,7 @@ async def test_a_turn_waits_for_the_disk_or_for_the_model_whichever_takes_longer
 
 def slow(append_time: float) -> World:
     """An agent thinks for 10 s, and appends take their time too."""
-    world = World(ONCE, lambda _: reply("it is done"))
+    world = World(TALKS, lambda _: reply("it is done"))
     world.think, world.append_time, world.cut_off = 10.0, append_time, Usage(input_tokens=7)
     return world
 
@@ -113,7 +114,7 @@ async def test_a_call_that_started_for_an_append_that_failed_is_made_again_and_i
 
 @virtual_time
 async def test_a_result_of_a_tool_that_started_for_an_append_that_failed_is_dropped() -> None:
-    world = World(ONCE, tools)
+    world = World(WORKS, tools)
     world.append_time = 1.0
     world.fail_append = lambda number: 0 if number == 3 else None
     async with world.daemon() as daemon:

@@ -65,7 +65,7 @@ async def test_however_many_are_busy_only_so_many_views_are_written(monkeypatch:
             await asyncio.sleep(0.25)
         assert 10 <= len(world.times) <= 40, "of 160 pauses in 4 s"
         for conversation in busy:
-            await daemon.until("waiting", conversation)
+            await daemon.until("ended", conversation)
         await asyncio.sleep(3)
         assert {name: world.shown[name] for name in world.books} == {
             name: sum(map(len, book)) for name, book in world.books.items()

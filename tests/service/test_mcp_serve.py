@@ -124,7 +124,10 @@ async def test_a_question_of_an_agent_is_answered_by_its_event_and_any_text_is_t
             client, "answer_question", conversation=name, question=question["question"], text="/quick"
         )
         _, messages = await waited(client, answered, "waiting")
-        assert [message["text"] for message in messages] == ["/quick", "I paint it /quick."]
+        assert [message["text"] for message in messages] == [
+            "/quick",
+            "I paint it /quick.\n\nNo file was changed and nothing was run.",
+        ]
         assert not folder.state(name).kinds["phases"].waivers
 
 

@@ -48,6 +48,7 @@ class Teller:
 
 
 PHASE = {"phase": "execute"}
+STORY = "Once upon a time. The end.\n\nNo file was changed and nothing was run."
 
 
 @asynccontextmanager
@@ -105,7 +106,7 @@ async def test_a_client_receives_typing_text_and_stop_and_then_the_answer(
         assert texts == (["Once", " upon", " a time."] if kind == SINCE else TALE)
         assert sent[0]["content"] == "Executor is typing"
         assert ["phase", "execute"] in sent[0]["tags"]
-        assert sent[-1]["content"] == "Once upon a time. The end."
+        assert sent[-1]["content"] == STORY
 
         active = [_tags(event, "p") for event in alice.received if event["kind"] == OPERATIONS]
         assert active[0] in ([executor], [app.project.public]), "one that is soon replaced may be left out"
@@ -113,4 +114,4 @@ async def test_a_client_receives_typing_text_and_stop_and_then_the_answer(
         assert all(_tags(event, "P") == [alice.pubkey] for event in alice.received if event["kind"] == OPERATIONS)
 
         kept = await alice.fetch(kinds=[*EPHEMERAL_KINDS, answer], authors=sorted({executor, app.project.public}))
-        assert [event["content"] for event in kept] == ["Once upon a time. The end."]
+        assert [event["content"] for event in kept] == [STORY]

@@ -48,7 +48,12 @@ def test_every_phase_may_have_an_expectation_of_its_own(phase: Phase) -> None:
 
 
 def test_every_rule_of_the_gates_is_a_setting() -> None:
-    rules: dict[str, Any] = {"members_may_waive": True, "plan_approval": "person"}
+    rules: dict[str, Any] = {
+        "members_may_waive": True,
+        "plan_approval": "person",
+        "chores": "always",
+        "reflection": "never",
+    }
     assert {field.name for field in fields(GateRules)} == set(rules)
     assert given(gates=rules).gates.to_core() == GateRules(**rules)
 
@@ -138,3 +143,50 @@ def test_an_invalid_model_is_one_error_with_an_example(wrong: object) -> None:
     assert raised.value.faults == (
         'command line: models.default: must be the name of a model in quotes, or a list of one to ten: ["a:b", "c:d"]',
     )
+
+
+def test_a_check_has_a_line_a_limit_patterns_and_whether_it_runs_tests() -> None:
+    found = given(checks={"test": {"run": " make test\t-j "}, "docs-1_b": {"run": "", "timeout": 1, "when": ["*.md"]}})
+    assert found.checks["test"].model_dump() == {"run": "make test\t-j", "timeout": 1_800, "when": [], "tests": None}
+    assert found.checks["docs-1_b"].when == ["*.md"]
+
+
+def test_a_check_may_be_set_by_a_variable() -> None:
+    found = load(None, Path("/nowhere"), env={"TENEX_CHECKS__TEST__RUN": "make test"})
+    assert found.checks["test"].run == "make test"
+
+
+@pytest.mark.parametrize(
+    ("checks", "words"),
+    [
+        ({"Test": {"run": "x"}}, "checks: 'Test' is no name for a check; use lower-case letters"),
+        ({"a" * 33: {"run": "x"}}, "is no name for a check"),
+        ({"test": {}}, "checks.test.run: it is missing, and this table needs it"),
+        ({"test": {"run": "a\nb"}}, "checks.test.run: must be one line of plain text; join several commands with &&"),
+        ({"test": {"run": "a\0b"}}, "checks.test.run: must be one line"),
+        ({"test": {"run": ["make"]}}, "checks.test.run: the value is a list; it must be text in quotes"),
+        ({"test": {"run": "x", "timeout": 0.5}}, "checks.test.timeout: 0.5 is out of bounds; it must be at least 1"),
+        ({"test": {"run": "x", "timeout": 86_401}}, "it must be at most 86,400"),
+        ({"test": {"run": "x", "when": "*.py"}}, "checks.test.when: '*.py' is text; it must be a list"),
+        ({"test": {"run": "x", "wen": []}}, "checks.test.wen: there is no such setting; did you mean `when`?"),
+    ],
+)
+def test_what_is_wrong_with_a_check_is_named(checks: Any, words: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        given(checks=checks)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "words"),
+    [
+        ("test", ["python", "-m", "pytest"], 'write `[checks.test]` and below it `run = "python -m pytest"`'),
+        ("lint", [["a", "b c"], ["d"]], """write `[checks.lint]` and below it `run = "a 'b c' && d"`"""),
+        ("build", [], "workspace.build: there is no such setting; remove it, a command is the `run` of [checks.build]"),
+        ("test", "make", "remove it, a command is the `run` of [checks.test]"),
+    ],
+)
+def test_a_command_that_became_a_check_is_refused_with_what_to_write(name: str, steps: Any, words: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        given(workspace={name: steps})
+    assert words in str(refused.value)

@@ -23,9 +23,8 @@ from typing import Any, Final
 from unicodedata import normalize
 
 from tenex.core.phases import Phase
-from tenex.core.programs import words_of
 
-from .shell_text import ShellText, Words, may_run_others, parsed
+from .shell_text import ShellText, Words, may_run_others, parsed, words_of
 
 COMMAND: Final = "command"
 """The argument that holds a command line, whatever the tool."""

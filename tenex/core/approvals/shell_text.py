@@ -8,9 +8,6 @@ they err in opposite directions:
   allow rule lets through has to be plain, so a construct that is not listed here is never allowed by one.
 - Which commands may be in it? All that the parser finds at any depth, and those that wrappers and shells are given as
   words. Refuse and ask rules match any of them: a word that is no command makes a question too many, and no harm.
-
-`core/programs.py` reads command lines for another purpose, with another error: what it does not understand counts as a
-trial of the work. It judges exit statuses of calls that are on record, so its results must not change with a parser.
 """
 
 import re
@@ -19,8 +16,6 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from typing import Any, Final
-
-from tenex.core.programs import base_of, words_of
 
 Words = tuple[str, ...]
 """A program and its arguments."""
@@ -47,6 +42,17 @@ _SPECIAL: Final = re.compile(r"[*?\[\]{}!]|(?:^|[=:])~")
 _COMMANDS: Final = frozenset({"command", "declaration_command", "unset_command", "test_command"})
 _NO_WORDS: Final = frozenset({"variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect"})
 """Parts of a command that are none of its words."""
+
+
+def words_of(text: str) -> frozenset[str]:
+    """A set of words, written as a text."""
+    return frozenset(text.split())
+
+
+def base_of(word: str) -> str:
+    """The name of a program without its folder."""
+    return word.rpartition("/")[2]
+
 
 _RUNS_OTHERS: Final = words_of("""
     . ansible ash at awk bash batch builtin busybox bwrap chroot chrt command coproc csh dash deno doas docker ed emacs

@@ -95,6 +95,8 @@ class PhaseTransition(Record):
     cycle: int = field(default=0, compare=False)
     source: str = field(default="", compare=False)
     """The file that alone says so, where the journal was rebuilt from it; "" for what was decided here."""
+    gate: Phase | None = None
+    """The quality gate that a rule passed with this, because there was nothing to do in it; the reason says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

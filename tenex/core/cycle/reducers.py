@@ -3,7 +3,7 @@
 from typing import Final
 
 from tenex.core import records as r
-from tenex.core.inbox.message import Message
+from tenex.core.inbox.message import Message, Settlement
 from tenex.core.messages import NO_USAGE
 from tenex.core.phases import Phase
 from tenex.core.reducers import Reducers
@@ -27,7 +27,10 @@ def carried(state: State, record: r.CycleStarted) -> tuple[Message, ...]:
         messages = state.newer_than_last_turn()
     elif state.cycle.number:
         messages = tuple(message for message in state.cycle.messages if message.seq in (record.carried or ()))
-    return tuple(replace(message, cycle=record.cycle) for message in messages)
+    here = state.cycle.number
+    return tuple(
+        replace(message, cycle=record.cycle, carried_from=message.carried_from or here) for message in messages
+    )
 
 
 def leaves_phase(state: State, record: r.CycleStarted) -> bool:
@@ -90,7 +93,7 @@ def _wrote(cycle: Cycle, record: r.MessageRecorded, before: State) -> Cycle:
 
 @CYCLE.on(r.QuestionAnswered)
 def _answered(cycle: Cycle, record: r.QuestionAnswered, _: State) -> Cycle:
-    return cycle.settled(record.message)
+    return cycle.answered(record.message)
 
 
 # ---- status ----------------------------------------------------------------------------------------------------------
@@ -167,10 +170,15 @@ def _call_returned(cycle: Cycle, record: r.ToolCallCompleted, before: State) -> 
             cycle,
             touched=cycle.touched | frozenset(record.touched),
             lines=dict([*others_lines.items(), *record.lines.items()][-LINES_KEPT:]),
-            route_streak=0,
-            streak_of=(),
         )
+        if not is_inspected_later(before):
+            cycle = replace(cycle, route_streak=0, streak_of=())
     return cycle
+
+
+def is_inspected_later(state: State) -> bool:
+    """Whether the workspace is compared once the turn is over, so that a write of the same bytes is no change."""
+    return state.has_phases and state.cycle.phase is Phase.EXECUTE
 
 
 def is_all_put_back(state: State, record: r.FilesUndone) -> bool:
@@ -207,18 +215,17 @@ for _kind in COSTS:
         CYCLE.add(_kind, spent)
 
 
-def with_settled(state: State, record: r.Routed) -> Cycle:
-    """The cycle without the requests of which the router says that they ask for no work of their own."""
-    cycle = state.cycle
-    for message in state.requests if record.settles else ():
-        if message.seq <= record.settles:
-            cycle = cycle.settled(message.seq)
-    return cycle
+def settled_by(state: State, record: r.Routed) -> tuple[Settlement, ...]:
+    """Of which messages the router says that nothing of them is left to be done."""
+    if record.settled is not None:
+        return record.settled
+    late = state.requests if record.settles else ()
+    return tuple(Settlement(message=message.seq, kind="thanks") for message in late if message.seq <= record.settles)
 
 
 @CYCLE.on(r.Routed)
-def _routed(_cycle: Cycle, record: r.Routed, before: State) -> Cycle:
-    return spent(with_settled(before, record), record, before)
+def _routed(cycle: Cycle, record: r.Routed, before: State) -> Cycle:
+    return spent(cycle.settled(settled_by(before, record)), record, before)
 
 
 @CYCLE.on(r.MessageWithdrawn)

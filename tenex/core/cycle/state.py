@@ -1,11 +1,11 @@
 """The request that is under way: its messages and turns, what was read and changed for it, and what it has cost."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from tenex.core.ids import Slug
-from tenex.core.inbox.message import Message
+from tenex.core.inbox.message import Message, Settlement
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
 from tenex.core.values import replace
@@ -67,7 +67,15 @@ class Cycle:
         """Its author has deleted the message `seq`, which agents have read: its place stays, what it said goes."""
         return replace(self, messages=tuple(message.blanked(seq) for message in self.messages))
 
-    def settled(self, seq: int) -> "Cycle":
+    def answered(self, seq: int) -> "Cycle":
         """The message `seq` was the answer to a question, so nothing of it is left to be done."""
         messages = (replace(message, is_answer=True) if message.seq == seq else message for message in self.messages)
+        return replace(self, messages=tuple(messages))
+
+    def settled(self, settlements: Iterable[Settlement]) -> "Cycle":
+        """The router has said of messages why nothing of them is left to be done."""
+        by_seq = {settlement.message: settlement for settlement in settlements}
+        if not by_seq:
+            return self
+        messages = (replace(m, settlement=by_seq[m.seq]) if m.seq in by_seq else m for m in self.messages)
         return replace(self, messages=tuple(messages))

@@ -108,7 +108,7 @@ def _limit(state: State, history: History, record: r.LimitReached) -> History:
 
 def _stopped(state: State, history: History, record: r.Stopped) -> History:
     history = noted(state, history, record, "stop", "stopped everything that ran", by=person(record.name))
-    return replace(history, reason=f"{record.name} stopped the work")
+    return _unless_ended(state, history, f"{record.name} stopped the work")
 
 
 def _continued(state: State, history: History, record: r.Continued) -> History:
@@ -118,7 +118,12 @@ def _continued(state: State, history: History, record: r.Continued) -> History:
 def _command(state: State, history: History, record: r.CommandGiven) -> History:
     words = f"/{record.command} {record.argument}".rstrip()
     history = noted(state, history, record, "command", words, by=person(record.name, record.author))
-    return replace(history, reason=f"{record.name} gave /{record.command}")
+    return _unless_ended(state, history, f"{record.name} gave /{record.command}")
+
+
+def _unless_ended(state: State, history: History, reason: str) -> History:
+    """The history with a new reason for its status; that for which a cycle has ended stays until the next begins."""
+    return history if state.cycle.status == "ended" else replace(history, reason=reason)
 
 
 def _sent(state: State, history: History, record: r.MessageSent) -> History:

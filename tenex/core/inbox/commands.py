@@ -14,7 +14,7 @@ from tenex.core.amounts import count, dollars, duration
 from tenex.core.approvals import answers as approvals
 from tenex.core.config import Verbosity
 from tenex.core.decider import Decider, person
-from tenex.core.delivery.outgoing import notify
+from tenex.core.delivery.outgoing import as_sentence, notify
 from tenex.core.errors import InternalError
 from tenex.core.ids import Millis, PublicKey, RunId
 from tenex.core.kind import KindCommand, all_kinds, kind_of_conversation, refused_name, what_is_refused
@@ -84,6 +84,15 @@ def counts_as_last_line(name: str) -> bool:
     """Whether a command counts as the last line of a message too: what others refer to there is unclear."""
     command = commands_of_kinds().get(name)
     return name in _LAST_LINE if command is None else command.counts_as_last_line
+
+
+def split_request(command: Command) -> tuple[Command, str]:
+    """A command without the request that stands beside it in a message, and that request; "" for none."""
+    of_kind = commands_of_kinds().get(command.name)
+    if of_kind is None or of_kind.split is None:
+        return command, ""
+    argument, request = of_kind.split(command.argument)
+    return Command(command.name, argument), request.strip()
 
 
 UNKNOWN = "unknown"
@@ -484,6 +493,8 @@ def activity(transaction: Transaction, ended: str) -> list[str]:
         lines = [f"{run.name}: {_doing(run, doing, transaction.now)}" for run in doing.runs]
     elif doing.router is not None:
         lines = [_routing(doing.router)]
+    elif does := next((share.does for share in doing.shares if share.does), ""):
+        lines = [as_sentence(f"It {does}")]
     else:
         lines = [ended if transaction.state.cycle.status == "ended" else "I wait for you."]
     if sentence := holds.on_hold(transaction.state):

@@ -14,7 +14,7 @@ from tenex.core.delivery.notifications import note_awake
 from tenex.core.delivery.outgoing import notify, send_as_agent
 from tenex.core.identity.state import title_of
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
-from tenex.core.kind import all_kinds, can_begin, kind_of_conversation, refused_name
+from tenex.core.kind import all_kinds, can_begin, has_own_work, kind_of_conversation, refused_name
 from tenex.core.memory.window import in_a_line
 from tenex.core.names import is_placeholder, with_names, without_mentions
 from tenex.core.permissions import Decision
@@ -26,6 +26,7 @@ from tenex.core.work.run import ASK, Call, CallState, Run
 from tenex.core.work.runs import after_result
 
 from .commands import (
+    UNKNOWN,
     Command,
     commands_of_kinds,
     counts_as_last_line,
@@ -33,6 +34,7 @@ from .commands import (
     parse,
     read,
     split_last_line,
+    split_request,
     stop,
 )
 from .message import DELETED, Message
@@ -69,13 +71,14 @@ def on_message(transaction: Transaction, signal: MessageReceived) -> None:
     if state.cycle.status == "new":
         _start(transaction, signal)
     note_awake(transaction, signal)
-    command = read(transaction, signal)
-    if isinstance(command, Command):
-        _give(transaction, command, signal)
+    leading, rest = _without_leading_commands(transaction, signal)
+    if isinstance(rest, Command):
+        _give_all(transaction, [*leading, rest], signal)
         return
-    if approvals.on_message(transaction, command):
+    if approvals.on_message(transaction, rest):
+        _give_all(transaction, leading, signal)
         return
-    signal, last = _without_last_line(command)
+    signal, last = _without_last_line(rest)
     state = transaction.state
     retried = refused_name(transaction)
     is_begun = not retried and bool(state.memory.recent or state.cycle.turns or state.has_begun_kind)
@@ -88,6 +91,7 @@ def on_message(transaction: Transaction, signal: MessageReceived) -> None:
     kind.on_message(transaction, signal, called)
     _report_machines(transaction, signal)
     _report_pictures(transaction, signal)
+    _give_all(transaction, leading, signal)  # they are for the cycle that the request has begun
     if last is not None and counts_as_last_line(last.name):
         _give(transaction, last, signal)
     elif last is not None and not (called and _counts_in_opening(last)):
@@ -156,7 +160,33 @@ def _without_last_line(signal: MessageReceived) -> tuple[MessageReceived, Comman
     text, command = split_last_line(signal.message.text)
     if command is None or not counts_as_last_line(command.name):
         return signal, command
+    command, request = split_request(command)
+    if request:
+        text = f"{text}\n{request}"
     return replace(signal, message=replace(signal.message, text=text)), command
+
+
+def _without_leading_commands(
+    transaction: Transaction, signal: MessageReceived
+) -> tuple[list[Command], Command | MessageReceived]:
+    """The commands before a request in the same message, and the rest: the request, or another command."""
+    leading: list[Command] = []
+    while True:
+        rest = read(transaction, signal)
+        if not isinstance(rest, Command):
+            return leading, rest
+        command, request = split_request(rest)
+        if command.name == UNKNOWN:
+            return [], command  # nothing is started
+        if not request:
+            return leading, command
+        leading.append(command)
+        signal = replace(signal, message=replace(signal.message, text=request))
+
+
+def _give_all(transaction: Transaction, commands: Sequence[Command], signal: MessageReceived) -> None:
+    for command in commands:
+        _give(transaction, command, signal)
 
 
 def _give(transaction: Transaction, command: Command, signal: MessageReceived) -> None:
@@ -176,7 +206,7 @@ def _give(transaction: Transaction, command: Command, signal: MessageReceived) -
     execute_command(transaction, command, signal)
     state = transaction.state
     is_idle = state.cycle.status == "active" and state.work.turn is None and state.router.question is None
-    if is_idle and kind_of_conversation(state).waits_when_idle:
+    if is_idle and not has_own_work(state) and kind_of_conversation(state).waits_when_idle:
         transaction.add(r.Waiting, reason="user")
 
 
@@ -193,14 +223,21 @@ def on_deletion(transaction: Transaction, signal: MessageDeleted) -> None:
         return
     shown = max((run.shown for run in state.work.runs.values()), default=0)
     is_begun = state.reads_messages or state.has_open_kind
-    was_read = is_begun or deleted.is_answer or deleted.seq <= max(state.memory.answered, shown)
+    was_read = is_begun or deleted.is_settled or deleted.seq <= max(state.memory.answered, shown)
     was_title = str(deleted.event_id) == str(state.id) or state.identity.title == title_of(deleted.text)
     transaction.add(r.MessageWithdrawn, message=deleted.seq, was_read=was_read, was_title=was_title)
     is_under_way = state.work.turn is not None or state.router.question is not None or is_begun
+    is_under_way = is_under_way or has_own_work(state)
     if was_read and is_under_way and state.cycle.status == "active":
         _end_work_on(transaction, deleted)
-    elif not was_read and state.work.turn is None and state.cycle.status == "active" and not state.unanswered:
+    elif not was_read and _waits_for_nothing(state):
         transaction.add(r.Waiting, reason="user")
+
+
+def _waits_for_nothing(state: Conversation) -> bool:
+    """Whether a conversation that is at work has nothing to do any more."""
+    is_active = state.cycle.status == "active" and state.work.turn is None
+    return is_active and not state.unanswered and not has_own_work(state)
 
 
 def _end_work_on(transaction: Transaction, deleted: Message) -> None:
@@ -228,7 +265,7 @@ def _asking(state: Conversation, messages: Sequence[Message]) -> list[Message]:
     if state.has_open_kind:
         return [*messages[:1]]
     begins = max((place for place, message in enumerate(messages) if message.is_first), default=0)
-    return [message for message in messages[begins:] if not message.is_answer]
+    return [message for message in messages[begins:] if not message.is_settled]
 
 
 def _is_of(message: Message, signal: MessageDeleted) -> bool:

@@ -1,7 +1,7 @@
 """A message of the conversation as a value."""
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from tenex.core.config import Role
 from tenex.core.ids import Millis, PublicKey, TurnId
@@ -10,6 +10,23 @@ from tenex.core.values import replace
 
 DELETED: Final = "(deleted by its author)"
 """In place of what a user wrote and took back after work on it had begun."""
+
+
+SettledAs = Literal["thanks", "waiver", "carried_out"]
+"""Thanks, which ask for nothing; a wish to leave out quality gates; a request that a turn of a gate carried out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """Why nothing of the message `message` (a seq) is left to be done, by the router's word, which code has checked.
+
+    `words` are the user's own that this rests on; `turn` is the one that carried the message out.
+    """
+
+    message: int
+    kind: SettledAs
+    words: str = ""
+    turn: TurnId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +46,8 @@ class Message:
     """The last turn opened before it was written."""
     is_answer: bool = False
     """Whether it answered a question of ours, and so has been dealt with."""
+    settlement: Settlement | None = None
+    """Why nothing of it is left to be done; None where it was no more than answered, or still asks for something."""
     is_plain: bool = False
     """Whether a program or an agent elsewhere wrote it: it decides nothing."""
     by_machine: bool = False
@@ -39,12 +58,19 @@ class Message:
     """What it replies to or quotes, in words for models; "" for nothing that they are not shown anyway."""
     cycle: int = 0
     """For readers, as `turn`, the turn that was open."""
+    carried_from: int = field(default=0, compare=False)
+    """The cycle in which it came, where another one began with it; for readers."""
     turn: TurnId | None = None
     is_first: bool = field(default=False, compare=False)
     """Whether work waited before it, so that what it asks for is a piece of work of its own; what follows adds to that.
 
     Not so in snapshots that were written before it was kept: they are still right.
     """
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing of it is left to be done, whatever agents were shown."""
+        return self.is_answer or self.settlement is not None
 
     def blanked(self, seq: int) -> "Message":
         """The same without its words, if it is the message `seq`."""

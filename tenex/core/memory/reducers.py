@@ -7,6 +7,7 @@ from tenex.core.cycle.reducers import carried, closed_turn, message_of
 from tenex.core.history.state import HistoryRecovered, MessagePlace
 from tenex.core.inbox.message import Message
 from tenex.core.messages import AgentText, Entry, Shown, ShownBefore, UserText, cut, with_context
+from tenex.core.phases import Phase
 from tenex.core.reducers import Reducers
 from tenex.core.state import State
 from tenex.core.values import replace
@@ -105,11 +106,45 @@ def _placed(message: Message, place: MessagePlace) -> Message:
 @MEMORY.on(r.CycleStarted)
 def _cycle_started(memory: Memory, record: r.CycleStarted, before: State) -> Memory:
     cycle = before.cycle
-    seqs = {message.seq for message in carried(before, record)}
+    # what the cycle knows of its messages goes on to be known of them
+    known = {message.seq: message for message in cycle.messages if message.is_settled}
+    known |= {message.seq: message for message in carried(before, record)}
     recent = memory.recent
-    if seqs:
-        recent = tuple(replace(message, cycle=record.cycle) if message.seq in seqs else message for message in recent)
-    return replace(memory, recent=recent, past=remembered(memory.past, cycle.number, cycle.messages, cycle.turns))
+    if known:
+        recent = tuple(_with_fate(message, known.get(message.seq)) for message in recent)
+    past = remembered(memory.past, cycle.number, cycle.messages, cycle.turns, _how_it_ended(before))
+    return replace(memory, recent=recent, past=past)
+
+
+def _with_fate(message: Message, known: Message | None) -> Message:
+    """The message with the cycle that it is of, and with why nothing of it is left to be done."""
+    if known is None:
+        return message
+    return replace(
+        message,
+        cycle=known.cycle,
+        carried_from=known.carried_from,
+        is_answer=known.is_answer,
+        settlement=known.settlement,
+    )
+
+
+def _how_it_ended(state: State) -> str:
+    """How the cycle that is over came to its end, as the end of a sentence about it."""
+    turns = state.cycle.turns
+    outcomes = {done.outcome for done in turns[-1].completions} if turns else set()
+    waived = {phase for kind in state.kinds.values() for waiver in kind.waivers for phase in waiver.phases}
+    if "stopped" in outcomes:
+        return "which was stopped before its end"
+    if outcomes and "finished" not in outcomes:
+        return "which failed"
+    if state.unmet_gates:
+        return "which was ended before it was checked"
+    if not state.cycle.touched and not any(turn.has_effect for turn in turns):
+        return "which changed nothing"
+    if Phase.VERIFICATION in waived:
+        return "which ended without a check"
+    return "which ended"
 
 
 @MEMORY.on(r.TurnClosed)

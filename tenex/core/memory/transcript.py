@@ -215,12 +215,11 @@ def _between(
     conversation: Conversation, messages: Sequence[Message], after: int, *, is_first: bool
 ) -> list[tuple[int, Note]]:
     """The notes between messages, each with the seq it comes before: they never change, and never move."""
-    begins = {past.since for past in conversation.memory.past} | {
-        message.seq for message in conversation.cycle.messages[:1]
-    }
+    begins = {past.since: past.cycle for past in conversation.memory.past}
+    begins |= {message.seq: conversation.cycle.number for message in conversation.cycle.messages[:1]}
     shown = messages[1:] if is_first else messages
-    new = Note(title="A new request", text="What is above belongs to earlier work, which is done.")
-    notes = [(message.seq, new) for message in shown if message.seq in begins]
+    beginning = [message.seq for message in shown if message.seq in begins]
+    notes = [(seq, _new_request(conversation, begins[seq])) for seq in beginning]
     notes += [
         (item.seq, Note(title="Decision", text=item.text))
         for item in conversation.memory.user_decisions
@@ -233,6 +232,15 @@ def _between(
         if failed and turn.summary and (turn.seq < newest or turn.summary != handed):
             notes.append((turn.seq, Note(title="Not finished", text=_turn_line(conversation, turn))))
     return notes
+
+
+def _new_request(conversation: Conversation, cycle: int) -> Note:
+    """That a cycle begins, and how the one before it ended: it need not be done."""
+    past = conversation.memory.past
+    before = next((known for known in past if known.cycle == cycle - 1), None)
+    is_remembered = bool(past) and past[0].cycle < cycle
+    ended = before.ended if before is not None else "which no agent worked on" if is_remembered else ""
+    return Note(title="A new request", text=f"What is above is earlier work{ended and f', {ended}'}.")
 
 
 def _handed_on(conversation: Conversation) -> str:

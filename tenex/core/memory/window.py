@@ -19,7 +19,7 @@ whose window is smaller than the budget is sent less than that (`squeezed`): the
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from operator import is_
 from typing import Any, Final
@@ -331,10 +331,16 @@ class PastCycle:
     """The beginning of the message that began it."""
     done: tuple[str, ...]
     """The last word on each of its phases: `execute: executor: wrote a.py`."""
+    ended: str = field(default="", compare=False)
+    """How it ended, as the end of a sentence about it; "" in older snapshots."""
 
 
 def remembered(
-    past: tuple[PastCycle, ...], cycle: int, messages: Sequence[Message], turns: Sequence[OrchestratorTurn]
+    past: tuple[PastCycle, ...],
+    cycle: int,
+    messages: Sequence[Message],
+    turns: Sequence[OrchestratorTurn],
+    ended: str = "",
 ) -> tuple[PastCycle, ...]:
     """What is known of the past when a cycle is over: bounded, and made of what agents wrote to be handed on.
 
@@ -345,7 +351,7 @@ def remembered(
         return past
     since, request = (messages[0].seq, messages[0].text) if messages else (turns[0].seq, "")
     done = tuple(f"{phase}: {in_a_line(summary, PAST_CHARACTERS)}" for phase, summary in last.items())
-    newest = PastCycle(cycle=cycle, since=since, request=in_a_line(request, PAST_CHARACTERS), done=done)
+    newest = PastCycle(cycle=cycle, since=since, request=in_a_line(request, PAST_CHARACTERS), done=done, ended=ended)
     return (*past, newest)[-PAST_CYCLES:]
 
 

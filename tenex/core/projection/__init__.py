@@ -33,12 +33,16 @@ from .activity import (
     undelivered,
     worker_of,
 )
+from .fates import Fate, FateKind, Fates, fates_of_cycle
 from .glance import Glance, glance_of, partner
 from .kinds import PhasesShare, phase_of
 from .whole import PlacedMessage, Projection, project
 
 __all__ = [
     "Activity",
+    "Fate",
+    "FateKind",
+    "Fates",
     "Glance",
     "KindShare",
     "PhasesShare",
@@ -49,6 +53,7 @@ __all__ = [
     "RunState",
     "activity_of",
     "condition_of",
+    "fates_of_cycle",
     "glance_of",
     "is_idle",
     "is_settled",

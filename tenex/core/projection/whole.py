@@ -19,6 +19,7 @@ from tenex.core.state import State
 from tenex.core.work.turn import OrchestratorTurn
 
 from .activity import Activity, activity_of
+from .fates import Fate, Fates
 from .glance import Glance, glance_of
 from .kinds import PhasesShare, of_phases
 
@@ -27,10 +28,14 @@ _SEQ: Final = attrgetter("seq")
 
 
 class PlacedMessage(NamedTuple):
-    """A message and the turn in which it was written, or the first one after it, which works on it; "" for none."""
+    """A message and the turn in which it was written, or the first one after it, which works on it; "" for none.
+
+    `fate` is what became of a user's message, as far as that is known.
+    """
 
     message: Message
     turn: str
+    fate: Fate | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +111,10 @@ def _reason(state: State, now: Activity, history: History) -> str:
 
 def _placed(state: State, history: History) -> Iterator[PlacedMessage]:
     turns: list[OrchestratorTurn] | None = None
+    fates = Fates(state)
     for message in state.memory.recent[-LEAST_RECENT:]:
         if message.turn is not None:
-            yield PlacedMessage(message, message.turn)
+            yield PlacedMessage(message, message.turn, fates.of(message))
             continue
         if turns is None:
             turns = [turn for turn in history.turns if not turn.source]
@@ -116,4 +122,4 @@ def _placed(state: State, history: History) -> Iterator[PlacedMessage]:
         place = bisect_right(turns, message.seq, key=_SEQ)
         is_known = place < len(turns) and (place > 0 or not history.turns_before)
         is_same_cycle = is_known and turns[place].cycle == message.cycle
-        yield PlacedMessage(message, turns[place].turn_id if is_same_cycle else "")
+        yield PlacedMessage(message, turns[place].turn_id if is_same_cycle else "", fates.of(message))

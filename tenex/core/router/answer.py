@@ -4,9 +4,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, get_args
 
 from tenex.core.graph import END
+from tenex.core.ids import TurnId
+from tenex.core.inbox.message import SettledAs
 from tenex.core.phases import QUALITY_PHASES, Phase
 
 ANSWER_CHARACTERS = 64_000
@@ -26,24 +28,51 @@ DECISION_SCHEMA: Mapping[str, Any] = {
         "phase": {"type": "string", "enum": [str(phase) for phase in Phase]},
         "reason": {"type": "string"},
         "waive": {"type": "array", "items": {"type": "string", "enum": [str(phase) for phase in QUALITY_PHASES]}},
-        "acknowledged": {"type": "boolean"},
+        "settles": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "words": {"type": "string"},
+                    "as": {"type": "string", "enum": list(get_args(SettledAs))},
+                    "turn": {"type": "string"},
+                },
+                "required": ["words", "as"],
+            },
+        },
     },
     "required": ["agents", "reason"],
 }
+
+
+_SETTLED_AS: Final[tuple[SettledAs, ...]] = get_args(SettledAs)
+_FORM: Final = "{agents, phase?, reason, waive?, settles?}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settles:
+    """A message of which the router says that nothing is left to be done: the one that has these words.
+
+    `turn` is the one that carried it out.
+    """
+
+    words: str
+    kind: SettledAs
+    turn: TurnId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingDecision:
     """What the router chose; `phase` None means: stay. `waive` are gates it wishes a user would give up.
 
-    `acknowledged` says that what users wrote in a gate asks for no work beyond this decision.
+    `settles` are the messages that ask for no work beyond this decision.
     """
 
     agents: tuple[str, ...]
     reason: str
     phase: str | None = None
     waive: tuple[str, ...] = ()
-    acknowledged: bool = False
+    settles: tuple[Settles, ...] = ()
 
 
 def parse(text: str) -> RoutingDecision | str:
@@ -54,9 +83,7 @@ def parse(text: str) -> RoutingDecision | str:
     """
     read = [_decision(value) for value in _objects(text[-ANSWER_CHARACTERS:])]
     if not read:
-        return (
-            "The answer holds no JSON object. Answer with one object: {agents, phase?, reason, waive?, acknowledged?}."
-        )
+        return f"The answer holds no JSON object. Answer with one object: {_FORM}."
     return next((decision for decision in reversed(read) if isinstance(decision, RoutingDecision)), read[-1])
 
 
@@ -79,12 +106,15 @@ def _decision(value: Mapping[str, Any]) -> RoutingDecision | str:
     waive = _waived(value.get("waive"))
     if isinstance(waive, str):
         return waive
+    settles = _settled(value.get("settles"))
+    if isinstance(settles, str):
+        return settles
     return RoutingDecision(
         agents=tuple(dict.fromkeys(agents)),
         phase=phase.strip() or None if phase else None,
         reason=reason.strip()[:REASON_CHARACTERS] if isinstance(reason, str) and reason.strip() else "no reason given",
         waive=waive,
-        acknowledged=value.get("acknowledged") in (True, "true", "True"),
+        settles=settles,
     )
 
 
@@ -95,6 +125,29 @@ def _waived(value: Any) -> tuple[str, ...] | str:
     if not isinstance(values, list) or not all(isinstance(gate, str) for gate in values):
         return f"`waive` must be a list of quality gates: {', '.join(QUALITY_PHASES)}."
     return tuple(gate for gate in values if gate.strip())
+
+
+def _settled(value: Any) -> tuple[Settles, ...] | str:
+    if not value:
+        return ()
+    wrong = f'`settles` must be a list of {{"words", "as"}}, `as` one of: {", ".join(_SETTLED_AS)}.'
+    items = [value] if isinstance(value, dict) else value
+    if not isinstance(items, list):
+        return wrong
+    settles = []
+    for item in items:
+        if not isinstance(item, dict):
+            return wrong
+        words = item.get("words")
+        if not words:
+            continue  # filled in with nothing
+        kind = next((kind for kind in _SETTLED_AS if kind == item.get("as")), None)
+        if not isinstance(words, str) or kind is None:
+            return wrong
+        turn = item.get("turn")
+        name = turn.strip() if isinstance(turn, str) else ""
+        settles.append(Settles(words=words, kind=kind, turn=TurnId(name) if name else None))
+    return tuple(dict.fromkeys(settles))
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from tenex.core.decider import Decider
 from tenex.core.ids import Millis
+from tenex.core.inbox.message import Settlement
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
 from tenex.core.record import Record
@@ -47,8 +48,10 @@ class Routed(Record):
     model: str = ""
     decided_by: Decider | None = None
     """Who decided it; None in older journals."""
+    settled: tuple[Settlement, ...] | None = None
+    """The users' messages of which nothing is left to be done; None in older journals, which have `settles`."""
     settles: int = 0
-    """The seq up to which users' messages in a gate ask for no work of their own; 0 for none."""
+    """In older journals the seq up to which users' messages in a gate ask for no work of their own; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

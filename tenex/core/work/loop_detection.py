@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from tenex.core.messages import CallRequest, CallResult, ModelStep
+from tenex.core.phases import PHASES
 from tenex.core.state import State
 
 from .run import Run
@@ -74,7 +75,8 @@ def _made(run: Run, since: int) -> Iterator[CallWithResult]:
 def repeated_failure(state: State) -> Completion | None:
     """The newest failure whose agent failed for that reason `SAME_FAILURES` times since a user last spoke."""
     turns = state.cycle.turns[-state.cycle.turns_since_user :] if state.cycle.turns_since_user else ()
-    failed = [done for turn in turns for done in turn.completions if done.outcome in ("failed", "timed_out")]
+    counted = [turn for turn in turns if not PHASES[turn.phase].may_fail]
+    failed = [done for turn in counted for done in turn.completions if done.outcome in ("failed", "timed_out")]
     times = Counter(map(_reason, failed))
     return next((done for done in reversed(failed) if times[_reason(done)] >= SAME_FAILURES), None)
 

@@ -15,6 +15,19 @@ from tenex.core.router.answer import RoutingDecision
 from tenex.core.routes import Route
 
 Outcome = Literal["finished", "failed", "timed_out", "stopped", "over_limit"]
+Fulfilment = Literal["met", "not met", "cannot be met here"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a verifier says of one thing that was asked for: a claim."""
+
+    what: str
+    result: Fulfilment
+    how: str = ""
+    """How it knows."""
+
+
 WorkVerdict = Literal["", "verified", "issues", "untried"]
 """What a verifier says of the work; `untried`: it could not be tried, and meets no gate."""
 
@@ -116,8 +129,6 @@ class ToolCallCompleted(Record):
     """What the result asks for, where rules choose who works next."""
     exit_status: int | None = None
     """The exit status of the program that the call ran; None where it ran none, and in older journals."""
-    is_trial: bool = False
-    """Whether that program did more than read or print."""
     has_outside_effect: bool = False
     """Whether it may have changed something that `touched` does not name."""
     lines: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -222,6 +233,8 @@ class RunEnded(Record):
     hand_over: RoutingDecision | None = None
     """Where its agent wants the work to go on; it was permitted when the run ended."""
     untried: str = ""
+    findings: tuple[Finding, ...] = ()
+    """What a verifier says of each thing that was asked for."""
     """Why the work could not be tried, with that verdict."""
     completed: bool = False
     """Whether its agent called `complete`; else it only stopped to call tools."""
@@ -251,3 +264,5 @@ class TurnClosed(Record):
     turn_id: TurnId
     summary: str
     gate: Phase | None = None
+    is_inspected: bool = False
+    """Whether the daemon looks at the workspace now."""

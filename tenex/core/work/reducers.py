@@ -199,6 +199,7 @@ def _with_completion(turn: OrchestratorTurn, run: Run, record: r.RunEnded) -> Or
     turn = replace(turn, models=models)
     if run.parent is not None:
         return turn
+    turn = replace(turn, shown=max(turn.shown, run.shown))
     completion = Completion(
         agent=run.agent,
         outcome=record.outcome,
@@ -209,6 +210,7 @@ def _with_completion(turn: OrchestratorTurn, run: Run, record: r.RunEnded) -> Or
         at=record.at,
         hand_over=record.hand_over,
         untried=record.untried,
+        findings=record.findings,
         calls=() if record.outcome == "finished" else run.called(),
         completed=record.completed or bool(record.summary),  # older records have the summary alone
     )
@@ -296,7 +298,12 @@ def _with_evidence(
     if turn is None or not before.has_phases:
         return turn
     turn = called(turn, before.cycle.touched | frozenset(record.touched), run, record)
-    return replace(turn, has_effect=True) if record.touched or record.has_outside_effect else turn
+    if not record.touched and not record.has_outside_effect:
+        return turn
+    asked_by = run
+    while asked_by.parent is not None and asked_by.parent in before.work.runs:
+        asked_by = before.work.runs[asked_by.parent]
+    return replace(turn, has_effect=True, shown_at_change=max(turn.shown_at_change, asked_by.shown))
 
 
 # ---- questions to users ----------------------------------------------------------------------------------------------

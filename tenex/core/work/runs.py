@@ -26,9 +26,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from itertools import takewhile
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
-from tenex.core import permissions, programs
+from tenex.core import permissions
 from tenex.core import records as r
 from tenex.core.agent_phases import decide as agent_phases
 from tenex.core.approvals import decide as approvals
@@ -41,13 +41,14 @@ from tenex.core.messages import NO_USAGE, CallRequest, CallResult, ModelStep
 from tenex.core.phases import PHASES
 from tenex.core.pictures import NUMBERS
 from tenex.core.port_values import ToolResult
-from tenex.core.signals import ModelFailed
+from tenex.core.signals import DayLimitReached, ModelFailed
 from tenex.core.subagents import decide as subagents
 from tenex.core.subagents.links import link_of
 from tenex.core.transaction import Transaction
 
-from . import loop_detection
+from . import holds, loop_detection
 from .live_run import LiveRun
+from .records import Finding, Fulfilment
 from .run import Call, CallState, Run, choices_of
 from .turns import LIFETIME, STOPPED, advance, close_calls, finish_run, limit_reached, spent, stop_at_run_limit
 
@@ -66,6 +67,11 @@ REASON_CHARACTERS = 300
 
 RESULT_CHARACTERS = 300
 """Of a result that users are shown: enough to see what went wrong."""
+
+FULFILMENTS: Final = get_args(Fulfilment)
+
+FINDINGS: Final = 30
+"""Things that were asked for of which a verifier's words are kept."""
 
 VERDICTS: Final = ("verified", "issues", "untried")
 
@@ -341,7 +347,35 @@ def _wrong_completion(arguments: Mapping[str, Any], run: Run) -> str | None:
         return "In verification `complete` needs `verdict`: `verified`, `issues` or `untried`."
     if verdict == "untried" and not str(arguments.get("issues") or "").strip():
         return "With the verdict `untried`, `complete` needs `issues`: why it could not be tried, in a sentence."
+    return _wrong_findings(arguments.get("asked"), verdict)
+
+
+def _wrong_findings(asked: object, verdict: object) -> str | None:
+    """What is wrong with what a verifier says of each thing that was asked for."""
+    if asked is None:
+        return None
+    if not isinstance(asked, list) or not all(isinstance(entry, dict) for entry in asked):
+        return "`asked` of `complete` must be a list of objects with `what`, `result` and `how`."
+    for entry in asked:
+        is_text = isinstance(entry.get("what"), str) and isinstance(entry.get("how", ""), str)
+        if not is_text or entry.get("result") not in FULFILMENTS:
+            results = ", ".join(f"`{result}`" for result in FULFILMENTS)
+            return f"Each entry of `asked` needs `what`, a text, and `result`: one of {results}."
+    if verdict == "verified" and any(entry["result"] == "not met" for entry in asked):
+        return "`verified` is for work in which nothing is `not met`: give the verdict `issues`, or correct `asked`."
     return None
+
+
+def _findings(arguments: Mapping[str, Any]) -> tuple[Finding, ...]:
+    asked = arguments.get("asked") or ()
+    return tuple(
+        Finding(
+            what=in_a_line(entry["what"], REASON_CHARACTERS),
+            result=entry["result"],
+            how=in_a_line(entry.get("how", ""), REASON_CHARACTERS),
+        )
+        for entry in asked[:FINDINGS]
+    )
 
 
 def _unproved(run: LiveRun, agent: Agent, arguments: Mapping[str, Any]) -> str | None:
@@ -374,6 +408,8 @@ def _finish(run: LiveRun, arguments: Mapping[str, Any], *, completed: bool) -> N
     text = text or summary or kind_of_conversation(transaction.state).text_of_calls(transaction, ended)
     verdict, untried = _verdict(run, arguments, issues)
     lacking = _lacking(ended, text, verdict)
+    if not lacking and not ended.reprompts and transaction.now < ended.close_at:
+        lacking = kind_of_conversation(transaction.state).what_is_missing(transaction.state, ended)
     if lacking and ended.reprompts < NUDGES and not _has_no_steps_left(run):
         transaction.add(r.ModelReprompted, run=run.id, text=lacking)
     elif not text:
@@ -387,6 +423,7 @@ def _finish(run: LiveRun, arguments: Mapping[str, Any], *, completed: bool) -> N
             summary=summary,
             verdict=verdict,
             untried=untried,
+            findings=_findings(arguments) if verdict else (),
             completed=completed,
         )
         after_end(transaction, ended)
@@ -439,8 +476,7 @@ def returned(transaction: Transaction, run_id: RunId, call: Call, result: ToolRe
         values=dict(result.values),
         route=result.route,
         exit_status=result.exit_status,
-        is_trial=result.exit_status is not None and programs.is_trial(call.request),
-        has_outside_effect=result.has_outside_effect and not programs.only_reads(call.request),
+        has_outside_effect=result.has_outside_effect,
         background=None if result.background is None else dict(result.background),
     )
     after_result(transaction, run.id, result.moves)
@@ -564,6 +600,9 @@ def model_failed(transaction: Transaction, run_id: RunId | None, failure: ModelF
     if failure.needs_operator:
         delay = LIFETIME
     is_on_hold = is_last or asked_for > SILENCE or failure.needs_operator
+    if is_on_hold and run is not None and PHASES[run.now.phase].may_fail:
+        _fail(run, failure.message, failure)
+        return
     is_reported = _is_outage_reported(transaction, run)
     transaction.add(
         r.RetryScheduled,
@@ -580,6 +619,14 @@ def model_failed(transaction: Transaction, run_id: RunId | None, failure: ModelF
     if is_on_hold and not is_reported:
         minutes = max(1, round(delay / 60_000))
         _report_outage(transaction, run, failure, f"{'every' if is_last else 'in'} {minutes} min")
+
+
+def day_limit_reached(transaction: Transaction, run: Run, reached: DayLimitReached) -> None:
+    """A run's model call may not begin before the day is over: hold it, or give up where nothing depends on it."""
+    if PHASES[run.phase].may_fail:
+        _fail(LiveRun(transaction, run.id), reached.sentence)
+    else:
+        holds.hold(transaction, run, reached)
 
 
 def _is_outage_reported(transaction: Transaction, run: LiveRun | None) -> bool:

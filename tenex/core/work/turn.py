@@ -10,22 +10,16 @@ from tenex.core.phases import Phase
 from tenex.core.port_values import Handoff
 from tenex.core.router.answer import RoutingDecision
 
-from .records import Outcome, WorkVerdict
+from .records import Finding, Outcome, WorkVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramRun:
-    """A program that an agent ran, with its exit status; `is_trial` as in `ToolCallCompleted`.
-
-    A trial whose command line hides its exit status has None.
-    """
+    """A program that an agent ran, with its exit status; that of a shell's line is the shell's."""
 
     agent: Slug
     command: str
-    status: int | None
-    is_trial: bool
-    tried: tuple[tuple[str, ...], ...] = ()
-    """A trial as `tenex.core.trials` compares it."""
+    status: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +37,7 @@ class Completion:
     """Where its agent wants the work to go on."""
     untried: str = ""
     """Why the work could not be tried, with that verdict."""
+    findings: tuple[Finding, ...] = ()
     calls: tuple[str, ...] = ()
     """What was called, a line each, where it was not finished."""
     completed: bool = False
@@ -74,6 +69,13 @@ class OrchestratorTurn:
     """Files changed in the cycle that were read in it."""
     has_effect: bool = False
     """Whether it has changed a file or something outside."""
+    shown: int = field(default=0, compare=False)
+    """The seq of the newest message that an agent of it was shown before its run ended.
+
+    0, as below, in snapshots that were written before it was kept.
+    """
+    shown_at_change: int = field(default=0, compare=False)
+    """The seq of the newest message that an agent of it had been shown when it changed something."""
     cycle: int = 0
     """This and what follows are for readers."""
     decided_by: Decider | None = None
@@ -87,11 +89,6 @@ class OrchestratorTurn:
     """Files that its calls changed, cut."""
     source: str = ""
     """The file that alone says so; "" for what this journal recorded."""
-
-    @property
-    def has_tried(self) -> bool:
-        """Whether something was run in it, with success, that does more than read or print."""
-        return any(program.is_trial and program.status == 0 for program in self.ran)
 
     def has_finished(self, agent: Slug) -> bool:
         """Whether the agent's completion has been counted."""

@@ -15,12 +15,13 @@ from tenex.core.ids import CallId, Millis, RunId, Slug, TurnId
 from tenex.core.kind import kind_of_conversation
 from tenex.core.memory.window import MESSAGE_CHARACTERS, in_a_line
 from tenex.core.messages import NO_USAGE, Usage, cut
-from tenex.core.phases import Phase
+from tenex.core.phases import PHASES, Phase
 from tenex.core.port_values import Handoff
 from tenex.core.router.answer import RoutingDecision
 from tenex.core.transaction import Transaction
 
 from .loop_detection import SAME_FAILURES, repeated_failure
+from .records import Finding
 from .run import CallState, Run
 from .turn import Completion
 
@@ -110,6 +111,8 @@ def stop_at_run_limit(transaction: Transaction) -> bool:
     state = transaction.state
     if state.work.turn is not None or state.memory.last_turn is None or not kind_of_conversation(state).asks_at_limits:
         return False
+    if PHASES[state.memory.last_turn.phase].may_fail:
+        return False
     over = [done.error for done in state.memory.last_turn.completions if done.outcome == "over_limit"]
     if not over:
         return False
@@ -181,6 +184,7 @@ def finish_run(
     summary: str = "",
     verdict: r.WorkVerdict = "",
     untried: str = "",
+    findings: Sequence[Finding] = (),
     error: str = "",
     completed: bool = False,
     announce: bool = True,
@@ -210,7 +214,9 @@ def finish_run(
         words = shown or summary
         send_as_agent(transaction, run, words, "completion", completed=completed, asks=asks, is_published=is_published)
     elif announce:
-        send_as_agent(transaction, run.spent(usage, model), f"I could not finish: {error}", "error")
+        is_published = kind_of_conversation(transaction.state).is_published(transaction.state, run, outcome, verdict)
+        words = f"I could not finish: {error}"
+        send_as_agent(transaction, run.spent(usage, model), words, "error", is_published=is_published)
     transaction.add(
         r.RunEnded,
         run=run.id,
@@ -219,6 +225,7 @@ def finish_run(
         summary=summary,
         verdict=verdict,
         untried=untried,
+        findings=tuple(findings),
         error=error,
         usage=usage,
         model=model,
@@ -269,8 +276,10 @@ def close_turn(transaction: Transaction) -> None:
     if turn is None:
         return
     summary = "\n".join(_line(done) for done in turn.completions)
-    gate = kind_of_conversation(transaction.state).gate_met(transaction, turn)
-    transaction.add(r.TurnClosed, turn_id=turn.turn_id, summary=summary, gate=gate)
+    kind = kind_of_conversation(transaction.state)
+    gate = kind.gate_met(transaction, turn)
+    is_inspected = kind.is_inspected_after(transaction.state, turn)
+    transaction.add(r.TurnClosed, turn_id=turn.turn_id, summary=summary, gate=gate, is_inspected=is_inspected)
 
 
 def _line(done: Completion) -> str:

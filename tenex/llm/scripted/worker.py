@@ -7,7 +7,6 @@ from typing import Any
 from tenex.core.agent_phases.tools import APPEND, SET
 from tenex.core.ids import CallId
 from tenex.core.messages import CallRequest, CallResult, ModelRequest, ModelStep
-from tenex.core.programs import is_text
 from tenex.core.prose import fenced
 
 from .agent_run import LEARNED, AgentRun, NextStep, text_of, without_numbers
@@ -170,10 +169,6 @@ def _verify(run: AgentRun) -> End:
     if faults or not changes:
         issues = "\n".join(faults) or "- I found no file to verify"
         return {"response": f"Issues:\n{issues}", "verdict": "issues", "issues": issues}
-    if not any(result and result.ok for result in ran.values()) and not all(map(is_text, changes)):
-        names = ", ".join(f"`{path}`" for path in changes)
-        why = f"the offline model runs only programs of Python, and could run none for {names}"
-        return {"response": "\n".join(["Looked at, and not run:", *lines]), "verdict": "untried", "issues": why}
     summary = "; ".join(line.removeprefix("- ") for line in lines)
     return {"response": "\n".join([VERIFIED, *lines]), "summary": summary, "verdict": "verified"}
 

@@ -24,6 +24,7 @@ from tenex.core.errors import ConfigurationError
 from tenex.core.phases import Phase
 from tenex.core.text import decode
 from tenex.prompting.frontmatter import choices
+from tenex.settings.sections import CheckSettings
 
 SHIPPED: Final = Path(__file__).parent / "scenarios"
 ROUTER: Final = "orchestrator"
@@ -33,7 +34,7 @@ REST: Final = "..."
 """In `phases`: any phases, or none."""
 _SANDBOXED: Final = ("shell", "python")
 """Tools that verification offers only where there is a sandbox."""
-_DECISION: Final = ("agents", "phase", "reason", "waive", "acknowledged")
+_DECISION: Final = ("agents", "phase", "reason", "waive", "settles")
 _WANTED: Final[Mapping[str, str]] = {
     "string_type": "must be text; put it in quotes",
     "list_type": "must be a list, such as `[a, b]`",
@@ -158,6 +159,8 @@ class Expectations(Table):
     """A file of the workspace contains this; null: there is none."""
     replies: list[str] = []
     """Each is in a message that the project or an agent sent."""
+    never: list[str] = []
+    """None of them is in such a message."""
     notes: Bound | None = None
     """Messages published to the person; at most, like those below. `cached` is at least, as a fraction."""
     calls: Bound | None = None
@@ -178,6 +181,12 @@ class Scenario(Table):
     """A folder below that of the scenario: copied to the workspace, which becomes a git repository with one commit."""
     venv: bool = False
     """Whether the workspace gets an empty virtual environment, `.venv`."""
+    needs: list[Text] = []
+    """Programs of the system: the scenario is skipped where one is not installed."""
+    checks: dict[Text, CheckSettings] = {}
+    """The checks that are set, as in the settings; those of the user's settings are of another project."""
+    lessons: dict[Text, list[Text]] = {}
+    """What agents have learnt before: in a project without a lesson all who took part reflect."""
     files: dict[FileName, str] = {}
     """In the workspace at the beginning; they replace those of the repository."""
     models: Literal["scripted", "offline", "settings"] | None = None

@@ -1,26 +1,28 @@
-"""The last word on a cycle that changed something: what was changed, how it was checked, and what it took.
+"""The last word on a cycle that changed something: what the daemon has seen, and what agents say, as their words.
+
+    Done.                      it was checked, and nothing is worse than before
+    Done, but not checked.     no check has run, and the verifier's commands failed; or somebody left it out
+    Partly done.               something that was asked for could not be met, or what is worse was accepted
+    Nothing was changed.       what calls changed is as it was
 
 Which words of agents are published is decided here too: one message per answer, question and issue, and this one.
 """
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tenex.core.amounts import count, dollars, duration
 from tenex.core.history.reducers import so_far
-from tenex.core.ids import Slug
 from tenex.core.memory.window import in_a_line
-from tenex.core.names import is_placeholder
-from tenex.core.phases import QUALITY_PHASES, Phase
+from tenex.core.phases import PHASES, QUALITY_PHASES, Phase
 from tenex.core.records import Outcome, WorkVerdict
 from tenex.core.state import State
+from tenex.core.work.records import Finding
 from tenex.core.work.run import Run
-from tenex.core.work.turn import OrchestratorTurn, ProgramRun
-from tenex.workflows.phases.records import Waived
+from tenex.core.work.turn import OrchestratorTurn
 from tenex.workflows.phases.state import phases_of
 
-from . import evidence, waivers
+from . import checks, fates
 
 FILES: Final = 12
 """Changed files that are named."""
@@ -28,87 +30,133 @@ FILES: Final = 12
 WORDS: Final = 300
 """Characters of an agent's summary."""
 
-LONGEST: Final = 4_000
-"""Characters of a command that are looked at."""
-
-COMMANDS: Final = 3
-"""Commands that are named: the suite, and what was tried by hand."""
+COMMANDS: Final = 5
+"""Commands of a verifier that are named, the newest."""
 
 COMMAND: Final = 100
 """Characters of one of them: a test command with its options."""
-
-_SCRIPT: Final = re.compile(
-    r"""\b((?:python[\d.]*|node|perl|ruby)\b[^'"|;&]{0,40} -[ce] )(?:'[^']{25,}(?:'|$)|"(?:\\.|[^"\\]){25,}(?:"|$))""",
-    re.DOTALL,
-)
-"""A program in an argument, as of `python -c`: no one reads it on a phone, and the verifier says what it showed."""
-
-_ITEM: Final = re.compile(r"[.;,]?\n(?:[-*+•]|\d{1,3}[.)])[ \t]+")
-
-_VERDICT: Final = re.compile(r"\A(\*\*|__|)verified\s*(?:\1\s*[:.–—\n]+|[:.–—\n]+\s*\1)\s*", re.IGNORECASE)
-"""How verifiers like to begin, which is said already."""
 
 
 def is_published(state: State, run: Run, outcome: Outcome, verdict: WorkVerdict) -> bool:
     """Whether users get an agent's last words as a message; else they are in the conversation's file only.
 
-    What a gate finds right is in the last word on the cycle, and so is what a repair brought. A failure is published,
-    and so is what an agent says after it was shown a message that came in its turn.
+    What a gate finds right is in the last word on the cycle, and so is what a repair brought that changed something. A
+    failure is published where something depends on it, and so is what an agent says after it was shown a message that
+    came in its turn.
     """
     turn = state.work.turn
     has_been_addressed = turn is not None and run.shown > turn.seq
-    if outcome != "finished" or has_been_addressed:
+    if outcome != "finished":
+        return not PHASES[run.phase].may_fail
+    if has_been_addressed:
         return True
     if run.phase is Phase.EXECUTE:
-        return not _is_repair(state)
+        return not (is_repair(state) and turn is not None and turn.has_effect)
     return run.phase not in QUALITY_PHASES or verdict == "issues"
 
 
+def facts_of_turn(state: State) -> str:
+    """What users are told beside the words of an agent that ends its part of a turn in execute; "" for nothing."""
+    turn = state.work.turn
+    if turn is None or turn.phase is not Phase.EXECUTE or turn.has_effect or turn.ran:
+        return ""
+    return "No file was changed and nothing was run."
+
+
 def last_word(state: State) -> str:
-    """The message at the end of a cycle that changed something."""
-    facts = [_changed(state), *_checks(state), _taken(state)]
+    """The message at the end of a cycle."""
+    facts = [
+        _changed(state),
+        *_checks(state),
+        *_verified(state),
+        *_not_met(state),
+        *_left_out(state),
+        *_tidied(state),
+        _taken(state),
+    ]
     if state.requests:
         facts.append("What you wrote meanwhile is next.")
     listed = "\n".join(f"- {fact}" for fact in facts if fact)  # clients that draw Markdown would join plain lines
-    return f"{_result(state) or 'Done.'}\n\n{listed}"
+    return "\n\n".join(part for part in (_first_word(state), unpublished_result(state), listed) if part)
 
 
-def has_been_answered(state: State) -> bool:
-    """Whether users were sent the result of the work, and an answer to what they have written since, if they have.
+def is_news(state: State) -> bool:
+    """Whether the last word says more or other than what users were sent before: then it rings.
 
-    Then the last word is about the checks alone. Not so after a failure or an issue: that it was checked is news then.
+    Not so where they were sent the result of the work, and an answer to what they have written since.
     """
+    if _first_word(state) != _DONE:
+        return True
     place = max((place for place, turn in enumerate(state.cycle.turns) if turn.phase is Phase.EXECUTE), default=None)
     if place is None or _unpublished(state) is not None:
-        return False
+        return True
     built, *later = state.cycle.turns[place:]
     sent = [message for message in state.memory.recent if message.sent_as]
     written = max((message.seq for message in state.cycle.messages), default=0)
-    return (
-        any(message.turn == built.turn_id for message in sent)
-        and sent[-1].seq > written
-        and all(done.outcome == "finished" for turn in (built, *later) for done in turn.completions)
-        and not any(done.verdict == "issues" for turn in later for done in turn.completions)
+    is_sent = any(message.turn == built.turn_id for message in sent) and sent[-1].seq > written
+    has_failed = any(
+        done.outcome != "finished" and not PHASES[turn.phase].may_fail
+        for turn in (built, *later)
+        for done in turn.completions
     )
+    has_issues = any(done.verdict == "issues" for turn in later for done in turn.completions)
+    return not is_sent or has_failed or has_issues
 
 
-def speaker(state: State) -> Slug | None:
-    """The agent whose words the last word begins with; None where there is none, or several."""
+def is_repair(state: State) -> bool:
+    """Whether work goes on after a verification, with no new message since."""
+    return _follows_verification(state.cycle.turns, _newest(state))
+
+
+def _follows_verification(turns: Sequence[OrchestratorTurn], newest: int) -> bool:
+    """Whether one of the turns was a verification, after the newest message of users."""
+    return any(turn.phase is Phase.VERIFICATION for turn in turns if turn.seq > newest)
+
+
+def _newest(state: State, until: int | None = None) -> int:
+    """The seq of the newest message, or of the newest before a record; 0 for none."""
+    return max((message.seq for message in state.cycle.messages if until is None or message.seq < until), default=0)
+
+
+_DONE: Final = "Done."
+
+
+def _first_word(state: State) -> str:
+    if not phases_of(state).executed:
+        return "Nothing was changed in the end."
+    is_met = Phase.VERIFICATION in phases_of(state).gates_met
+    if checks.worse(state) or _unmet(state):
+        return "Partly done."
+    if is_met and (checks.has_ended_any(state) or (not checks.results(state) and _has_succeeded(state))):
+        return _DONE
+    return "Done, but not checked."
+
+
+def _has_succeeded(state: State) -> bool:
+    """Whether the verifier's commands have all ended well at their last run, or it only read."""
+    turn = _verification(state)
+    latest = {program.command: program.status for program in turn.ran} if turn is not None else {}
+    return not any(latest.values())
+
+
+def _verification(state: State) -> OrchestratorTurn | None:
+    """The newest one of the cycle."""
+    return next((turn for turn in reversed(state.cycle.turns) if turn.phase is Phase.VERIFICATION), None)
+
+
+def unpublished_result(state: State) -> str:
+    """The words of those who built, where they were not published: after a repair; "" for none."""
     built = _unpublished(state)
     done = [done for done in built.completions if done.outcome == "finished"] if built is not None else []
-    return done[0].agent if len(done) == 1 else None
+    return "\n\n".join(f"{completion.agent} says: {completion.text}" for completion in done)
 
 
-def _is_repair(state: State, until: int | None = None) -> bool:
-    """Whether work goes on after a verification that found issues, with no new message since, or before a record."""
-    newest = max((message.seq for message in state.cycle.messages if until is None or message.seq < until), default=0)
-    return any(done.verdict == "issues" for turn in state.cycle.turns if turn.seq > newest for done in turn.completions)
-
-
-def _result(state: State) -> str:
-    """The words of those who built, where they were not published."""
-    built = _unpublished(state)
-    return "\n\n".join(done.text for done in built.completions if done.outcome == "finished") if built else ""
+def was_repaired_in_vain(state: State) -> bool:
+    """Whether the last turn was a repair that changed nothing, of which users read what its agents say."""
+    last = state.cycle.turns[-1] if state.cycle.turns else None
+    if last is None or last.phase is not Phase.EXECUTE or last.has_effect:
+        return False
+    return _follows_verification(state.cycle.turns[:-1], _newest(state, until=last.seq))
 
 
 def _unpublished(state: State) -> OrchestratorTurn | None:
@@ -117,11 +165,13 @@ def _unpublished(state: State) -> OrchestratorTurn | None:
     if place is None:
         return None
     built, *later = state.cycle.turns[place:]
-    return built if _is_repair(state, until=later[0].seq if later else None) else None
+    newest = _newest(state, until=later[0].seq if later else None)
+    is_repaired = _follows_verification(state.cycle.turns[:place], newest)
+    return built if built.has_effect and is_repaired else None
 
 
 def _changed(state: State) -> str:
-    paths = sorted(state.cycle.touched)
+    paths = sorted(checks.differing(state))
     if not paths:
         return ""
     more = f" and {count(len(paths) - FILES, 'other')}" if len(paths) > FILES else ""
@@ -129,67 +179,78 @@ def _changed(state: State) -> str:
 
 
 def _with_lines(state: State, path: str) -> str:
+    inspection = phases_of(state).inspection
+    if inspection is not None and any(file.path == path and file.kind == "deleted" for file in inspection.changed):
+        return f"{path} (deleted)"
     added, removed = state.cycle.lines.get(path, (0, 0))
     return " ".join([path, *([f"+{added:,}"] if added else []), *([f"−{removed:,}"] if removed else [])])
 
 
 def _checks(state: State) -> Iterator[str]:
-    """How it was checked, what was left out, and what was tidied."""
+    """How each check of the project ended, here and before."""
+    for said in checks.sentences(state):
+        yield f"{said[:1].upper()}{said[1:]}."
+
+
+def _verified(state: State) -> Iterator[str]:
+    """What the newest verification ran, and what its agents said."""
+    turn = _verification(state)
+    if turn is None or not phases_of(state).executed:
+        return
+    latest: dict[str, int] = {}
+    for program in turn.ran:
+        latest.pop(program.command, None)  # to the end, as the newest
+        latest[program.command] = program.status
+    ran = [f"`{in_a_line(command, COMMAND)}`: {_status(status)}" for command, status in latest.items()][-COMMANDS:]
+    names = ", ".join(dict.fromkeys(program.agent for program in turn.ran))
+    if ran:
+        yield f"{names} ran {'; '.join(ran)}."
+    elif turn.looked_at:
+        yield f"{', '.join(turn.agents)} read what was changed, and ran nothing."
+    published = {message.text for message in state.memory.recent if message.sent_as and message.turn == turn.turn_id}
+    for done in turn.completions:
+        words = done.text or done.summary
+        if done.verdict in ("verified", "untried") and words and words not in published:  # each is said once
+            yield f"{done.agent} says: “{in_a_line(words, WORDS)}”"
+
+
+def _status(status: int) -> str:
+    return f"exit status {status}" if status >= 0 else f"ended by signal {-status}"
+
+
+def _unmet(state: State) -> list[Finding]:
+    """What the newest verification says cannot be met."""
+    turn = _verification(state)
+    done = turn.completions if turn is not None else ()
+    return [finding for completion in done for finding in completion.findings if finding.result != "met"]
+
+
+def _not_met(state: State) -> Iterator[str]:
+    for finding in _unmet(state):
+        yield f"{finding.result[:1].upper()}{finding.result[1:]}: {finding.what}" + (
+            f" ({finding.how})." if finding.how else "."
+        )
+
+
+def _left_out(state: State) -> Iterator[str]:
+    """What was not checked or left out, and on whose words."""
     for waiver in phases_of(state).waivers:
         if waiver.untried:
-            who = _name(state, waiver, "You")
-            yield f"Not tried: {_line(waiver.untried)}. {f'{who} accepted it' if who else 'It was accepted'} so."
+            who = fates.who_waived(state, waiver, "You")
+            accepted = f"{who} accepted it" if who else "It was accepted"
+            why = "" if checks.worse(state) else f"Not verified: {in_a_line(waiver.untried, WORDS).rstrip(' .')}. "
+            yield f"{why}{accepted} so."
         elif Phase.VERIFICATION in waiver.phases and Phase.VERIFICATION not in phases_of(state).gates_met:
-            who = _name(state, waiver, "you")
+            who = fates.who_waived(state, waiver, "you")
             yield f"Not checked: {f'{who} left the verification' if who else 'the verification was left'} out."
-    if Phase.VERIFICATION in phases_of(state).gates_met:
-        turn = next(turn for turn in reversed(state.cycle.turns) if turn.phase is Phase.VERIFICATION)
-        yield _checked(state, turn)
-    for waiver in phases_of(state).waivers:
-        if waiver.unasked:
-            who = _name(state, waiver, "you")
-            yield f"Left out{f', as {who} wished' if who else ''}: {waivers.listed(waiver.phases)}."
+    yield from fates.settled_words(state)
+
+
+def _tidied(state: State) -> Iterator[str]:
     tidied = [turn for turn in state.cycle.turns if turn.phase is Phase.CHORES and turn.has_effect]
     for turn in tidied[-1:]:
-        yield "Tidied: " + " ".join(_line(done.text or done.summary) + "." for done in turn.completions)
-
-
-def _name(state: State, waiver: Waived, you: str) -> str:
-    """The name of who waived, by their newest message; `you` for who is answered, "" for another without a name."""
-    written = [
-        message.name for message in state.memory.recent if message.author == waiver.author and message.role is not None
-    ]
-    names = [name for name in (*written[::-1], waiver.name) if not is_placeholder(name)]
-    return names[0] if names else you if waiver.author == state.on_behalf_of else ""
-
-
-def _checked(state: State, turn: OrchestratorTurn) -> str:
-    verified = [done for done in turn.completions if done.verdict == "verified"]
-    published = {message.text for message in state.memory.recent if message.sent_as and message.turn == turn.turn_id}
-    words = [_line(done.text or done.summary) for done in verified if done.text not in published]  # each is said once
-    latest: dict[str, int | None] = {}
-    for program in turn.ran:
-        if program.is_trial:
-            command = _command(program)
-            latest.pop(command, None)  # to the end, as the newest
-            latest[command] = program.status
-    passed = [command for command, status in latest.items() if status == 0][-COMMANDS:]
-    hidden = [f"how {_command(program)} ended is not known" for program in evidence.hidden_trials(turn)]
-    how = [f"{', '.join(passed)} ended without an error"] if passed else []
-    how += hidden[-COMMANDS:]
-    said = "; ".join(words)
-    if not said:
-        return f"Checked: {'; '.join(how) or 'it was read'}."
-    if not how:
-        return f"Checked by reading: {said}."
-    if len(passed) == 1 and not hidden and passed[0] in said:
-        return f"Checked: {said}."
-    return f"Checked: {said} ({'; '.join(how)})."
-
-
-def _command(program: ProgramRun) -> str:
-    command = _SCRIPT.sub(r"\1…", program.command[:LONGEST])
-    return f"`{in_a_line(command, COMMAND)}`"
+        said = (in_a_line(done.text or done.summary, WORDS).rstrip(" .") for done in turn.completions)
+        yield "Tidied: " + " ".join(f"{words}." for words in said)
 
 
 def _taken(state: State) -> str:
@@ -207,11 +268,3 @@ def _taken(state: State) -> str:
     if cost := dollars(usage.cost_usd):
         parts.append(cost)
     return f"It took {', '.join(parts)}."
-
-
-def _line(text: str) -> str:
-    """An agent's words within a sentence: the name of the verdict only once, and a list as its items."""
-    words = _VERDICT.sub("", text[:LONGEST].strip())
-    lines = "".join(f"\n{line.strip()}" for line in words.splitlines() if line.strip())
-    listed = _ITEM.sub("; ", lines).replace(":; ", ": ").lstrip("; \n")
-    return in_a_line(listed or text, WORDS).rstrip(" .")

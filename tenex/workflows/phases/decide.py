@@ -6,17 +6,20 @@ from tenex.core import records as r
 from tenex.core.decider import Decider, person
 from tenex.core.delivery.outgoing import as_sentence, notify
 from tenex.core.delivery.records import Purpose
+from tenex.core.effects import Check
 from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.messages import NO_USAGE, ModelStep
 from tenex.core.phases import AFTER_WORK, PHASE_TRANSITIONS, Phase
 from tenex.core.router.answer import parse
+from tenex.core.signals import Checked, Inspected
 from tenex.core.state import State
 from tenex.core.transaction import Transaction
 from tenex.core.work.turns import advance, open_turn, same_failure, spent, too_many_turns, wait_at_limit
 from tenex.workflows.phases.state import phases_of
 
-from . import closing, gates, waivers
-from .only_choice import only_choice, to_accept_untried
+from . import ceremony, checks, closing, fates, gates, waivers
+from . import records as p
+from .only_choice import only_choice, to_accept_so
 from .routing import Accepted, Rejected, check
 
 REQUEST: Final = 400
@@ -35,12 +38,34 @@ def answered(transaction: Transaction, step: ModelStep) -> None:
     if isinstance(decision, str):
         reject(transaction, step, Rejected(sentence=decision, plain="did not answer in the form that is asked for"))
         return
-    decision = waivers.grant_wish(transaction, decision)
-    verdict = check(transaction.state, decision, transaction.policy)
+    settled = fates.settled(transaction.state, decision)
+    if isinstance(settled, Rejected):
+        reject(transaction, step, settled)
+        return
+    decision = waivers.grant_wish(transaction, decision, settled)
+    verdict = check(transaction.state, decision, transaction.policy, settled)
     if isinstance(verdict, Rejected):
         reject(transaction, step, verdict)
     else:
         accept(transaction, verdict, by=transaction.policy.project.slug, decider=_router(transaction, step), step=step)
+
+
+def seen(transaction: Transaction, signal: Inspected | Checked) -> None:
+    """Record what the daemon has seen of the work, and go on once nothing more is to be looked at."""
+    wanted = next((effect for effect in checks.effects(transaction.state) if effect.key == signal.key), None)
+    if isinstance(signal, Inspected) and wanted is not None:
+        transaction.add(p.WorkInspected, inspection=signal.inspection)
+    elif isinstance(signal, Checked) and isinstance(wanted, Check):
+        transaction.add(p.CheckEnded, result=signal.result, is_earlier=wanted.is_earlier)
+    else:
+        return
+    if checks.are_under_way(transaction.state):
+        return
+    last = transaction.state.cycle.turns[-1] if transaction.state.cycle.turns else None
+    is_verified = last is not None and gates.met(transaction.state, last, transaction.policy) is Phase.VERIFICATION
+    if last is not None and is_verified and Phase.VERIFICATION in transaction.state.unmet_gates:
+        transaction.add(p.VerificationCounted, turn_id=last.turn_id)
+    advance(transaction)
 
 
 def reject(transaction: Transaction, step: ModelStep, rejected: Rejected) -> None:
@@ -59,7 +84,7 @@ def reject(transaction: Transaction, step: ModelStep, rejected: Rejected) -> Non
     if rejected.stale:
         want_router(transaction, attempt)
     elif rejected.waiver:
-        waivers.ask(transaction, rejected.waiver)
+        waivers.ask(transaction, rejected.waiver, settled=rejected.settled)
     elif attempt < transaction.policy.limits.routing_attempts:
         want_router(transaction, attempt + 1)
     else:
@@ -105,8 +130,6 @@ def accept(
     rejections = question.rejections if question else ()
     agents = accepted.agents or (("END",) if accepted.end else ("USER",))
     phase = accepted.way[-1] if accepted.way else None
-    is_after_work = transaction.state.cycle.phase in AFTER_WORK or (accepted.end and not transaction.state.cycle.turns)
-    is_settled = accepted.acknowledged and question is not None and is_after_work
     transaction.add(
         r.Routed,
         agents=agents,
@@ -116,13 +139,17 @@ def accept(
         usage=step.usage,
         model=step.model,
         decided_by=decider,
-        settles=question.seq if is_settled and question is not None else 0,
+        settled=accepted.settled,
     )
     for sentence in rejections:
         if sentence.startswith("There is no "):
             transaction.add(r.RouterCorrected, lesson=f"{sentence} The answer that was accepted: {', '.join(agents)}.")
     if accepted.user:
-        if not _has_answered(transaction):  # as after `/continue` and nothing to do: silence would look like a fault
+        repair = closing.unpublished_result(transaction.state)
+        is_repair = bool(repair) or closing.was_repaired_in_vain(transaction.state)
+        if is_repair and transaction.state.cycle.phase is Phase.EXECUTE:  # users read last that a repair follows
+            notify(transaction, f"{repair}\n\nI wait for you: {accepted.reason}".lstrip())
+        elif not _has_answered(transaction):  # as after `/continue` and nothing to do: silence would look like a fault
             notify(transaction, f"I wait for you: {accepted.reason}")
         elif transaction.state.cycle.phase in AFTER_WORK:
             notify(
@@ -152,7 +179,7 @@ def _has_answered(transaction: Transaction) -> bool:
 
 def _enter(transaction: Transaction, accepted: Accepted, decider: Decider) -> None:
     for phase in accepted.way[:-1]:
-        _skip(transaction, phase, decider)
+        _pass(transaction, phase, decider)
     if accepted.way:
         target = accepted.way[-1]
         from_reflection = transaction.state.cycle.phase is Phase.REFLECTION
@@ -165,25 +192,30 @@ def _enter(transaction: Transaction, accepted: Accepted, decider: Decider) -> No
         )
 
 
-def _skip(transaction: Transaction, phase: Phase, decider: Decider) -> None:
-    """Pass through a phase that a user waived."""
-    waivers = [waiver for waiver in phases_of(transaction.state).waivers if phase in waiver.phases]
-    if waivers:
-        transition(transaction, phase, f"waived by {waivers[0].name}", person(waivers[0].name, waivers[0].author))
+def _pass(transaction: Transaction, phase: Phase, decider: Decider) -> None:
+    """Pass through a gate in which nobody works: a user waived it, it was met before, or there is nothing to do."""
+    phases = phases_of(transaction.state)
+    waiver = next((waiver for waiver in phases.waivers if phase in waiver.phases), None)
+    if waiver is not None:
+        transition(transaction, phase, f"waived by {waiver.name}", person(waiver.name, waiver.author))
+    elif phase in phases.gates_met:
+        transition(transaction, phase, "it was passed before, and nothing was changed since", decider)
     else:
-        transition(transaction, phase, "waived", decider)
+        reason = ceremony.why_passed(transaction.state, transaction.policy, phase)
+        transition(transaction, phase, reason, _rule(transaction), gate=phase)
 
 
 def end(transaction: Transaction, reason: str, decider: Decider) -> None:
     """End the cycle; open the next at once for requests that no turn of it could carry out."""
-    for phase in gates.waived_to_the_end(transaction.state):
-        _skip(transaction, phase, decider)
+    for phase in gates.passed_to_the_end(transaction.state, transaction.policy):
+        _pass(transaction, phase, decider)
     requests = transaction.state.requests
-    if phases_of(transaction.state).executed:
-        slug = closing.speaker(transaction.state)
-        speaker = transaction.policy.roster.get(slug) if slug is not None else None
-        purpose: Purpose = "confirmation" if closing.has_been_answered(transaction.state) else "notice"
-        notify(transaction, closing.last_word(transaction.state), purpose, agent=speaker)
+    part = phases_of(transaction.state)
+    if part.executed or (part.inspection is not None and transaction.state.cycle.touched):
+        purpose: Purpose = "notice" if closing.is_news(transaction.state) else "confirmation"
+        notify(transaction, closing.last_word(transaction.state), purpose)
+    elif taken := [*fates.settled_words(transaction.state)]:
+        notify(transaction, "\n".join(taken), "confirmation")
     transaction.add(r.Ended, reason=reason, decided_by=decider)
     if requests:
         author = person(requests[-1].name, requests[-1].author)
@@ -210,13 +242,17 @@ def addressed_now(transaction: Transaction) -> tuple[Slug, ...]:
 
 
 def route(transaction: Transaction) -> None:
-    """Take the only choice there is, or ask the router; at a limit ask a user first."""
-    limit = _limit(transaction)
+    """Take the only choice there is, or ask the router; at a limit ask a user first, except about an end."""
+    is_asked = any(not message.is_settled for message in transaction.state.unanswered)
+    if checks.are_under_way(transaction.state) and not is_asked:
+        return  # the next signal is of a check, and then it goes on
+    only = only_choice(transaction.state, transaction.policy)
+    limit = _limit(transaction) if only is None or not only.end else None
     if limit is not None:
         wait_at_limit(transaction, *limit)
-    elif (reason := to_accept_untried(transaction.state, transaction.policy)) is not None:
+    elif (reason := to_accept_so(transaction.state, transaction.policy)) is not None:
         waivers.ask(transaction, (Phase.VERIFICATION,), untried=reason)
-    elif (only := only_choice(transaction.state, transaction.policy)) is not None:
+    elif only is not None:
         accept(transaction, only, by=BY_RULE, decider=_rule_or_agent(transaction))
     else:
         want_router(transaction, 1)
@@ -225,13 +261,17 @@ def route(transaction: Transaction) -> None:
 def _rule_or_agent(transaction: Transaction) -> Decider:
     """Who decided the only choice there is: the agent that handed its work over, or a rule."""
     state = transaction.state
-    project = transaction.policy.project
     handed_over = () if state.unanswered else state.cycle.turns[-1].completions
     slug = next((done.agent for done in handed_over if done.hand_over is not None), None)
     agent = transaction.policy.roster.get(slug) if slug is not None else None
     if agent is None:
-        return Decider(kind="rule", name=project.name, pubkey=project.pubkey)
+        return _rule(transaction)
     return Decider(kind="hand-over", name=agent.name, pubkey=agent.pubkey)
+
+
+def _rule(transaction: Transaction) -> Decider:
+    project = transaction.policy.project
+    return Decider(kind="rule", name=project.name, pubkey=project.pubkey)
 
 
 def want_router(transaction: Transaction, attempt: int) -> None:
@@ -278,10 +318,19 @@ def correct_plan(transaction: Transaction, name: str, author: PublicKey) -> None
 # ---- cycles and phases -----------------------------------------------------------------------------------------------
 
 
-def transition(transaction: Transaction, to: Phase, reason: str, decider: Decider, *, begins: bool = False) -> None:
-    """Enter a phase; `begins` is whether the next cycle begins with that."""
+def transition(
+    transaction: Transaction,
+    to: Phase,
+    reason: str,
+    decider: Decider,
+    *,
+    begins: bool = False,
+    gate: Phase | None = None,
+) -> None:
+    """Enter a phase; `begins` is whether the next cycle begins with that, `gate` what a rule passes with it."""
     cycle = transaction.state.cycle.number
-    transaction.add(r.PhaseTransition, **handoff_fields(transaction, to, reason, decider, begins=begins), cycle=cycle)
+    fields = handoff_fields(transaction, to, reason, decider, begins=begins)
+    transaction.add(r.PhaseTransition, **fields, cycle=cycle, gate=gate)
 
 
 def handoff_fields(
@@ -311,7 +360,7 @@ def _request(state: State, *, begins: bool) -> str:
     For the cycle that begins next it is the first request that is left for it; "" where that is not recorded yet.
     """
     messages = state.requests if begins else state.cycle.messages
-    request = next((message.text for message in messages if not message.is_answer), "")
+    request = next((message.text for message in messages if not message.is_settled), "")
     return request if len(request) <= REQUEST else f"{request[:REQUEST]} …"
 
 

@@ -1,9 +1,10 @@
-"""The quality gates of a cycle: which are open, what meets one, and the way through waived ones.
+"""The quality gates of a cycle: which are open, what meets one, and the way through those that need nobody.
 
-They open when something is changed in execute: a file, or something outside. (ADR 55.)
+They open when something is changed in execute: a file, or something outside. (ADR 55.) One that is waived, or in which
+there is nothing to do, is passed through on the way to what is next.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
@@ -13,7 +14,7 @@ from tenex.core.state import State
 from tenex.core.work.turn import OrchestratorTurn
 from tenex.workflows.phases.state import phases_of
 
-from . import evidence
+from . import ceremony, verdicts
 
 
 def why_not_leave(conversation: Conversation, target: str, policy: Policy) -> str | None:
@@ -42,9 +43,10 @@ def why_not_leave(conversation: Conversation, target: str, policy: Policy) -> st
 
 
 def open_gates(conversation: Conversation, policy: Policy) -> tuple[Phase, ...]:
-    """The gates in the way of END; reflection is none where all who have yet to reflect have left the roster."""
+    """The gates in the way of END: those in which something is to be done by somebody who is there."""
+    needed = (gate for gate in conversation.unmet_gates if ceremony.why_needed(conversation, policy, gate))
     left = bool(yet_to_reflect(conversation, policy))
-    return tuple(gate for gate in conversation.unmet_gates if left or gate is not Phase.REFLECTION)
+    return tuple(gate for gate in needed if left or gate is not Phase.REFLECTION)
 
 
 def is_plan_approved(conversation: State) -> bool:
@@ -79,45 +81,56 @@ def met(conversation: Conversation, turn: OrchestratorTurn, policy: Policy) -> P
         return None if yet_to_reflect(conversation, policy) else turn.phase
     if turn.phase is Phase.VERIFICATION:
         is_verified = "verified" in finished and "issues" not in finished
-        return turn.phase if is_verified and evidence.is_proved(conversation, turn) else None
+        return turn.phase if is_verified and verdicts.counts(conversation, turn) else None
     return turn.phase if finished else None
 
 
 def yet_to_reflect(conversation: Conversation, policy: Policy) -> tuple[str, ...]:
-    """The participants of this cycle, still in the roster, who have not reflected."""
-    there = policy.routable
-    return tuple(
-        a for a in conversation.cycle.participants if a in there and a not in phases_of(conversation).reflected
-    )
+    """Those who have something to reflect on, and have not done it."""
+    reflected = phases_of(conversation).reflected
+    return tuple(agent for agent in ceremony.reflecting(conversation, policy) if agent not in reflected)
 
 
 def ineligible(conversation: Conversation, agents: Iterable[str], policy: Policy) -> tuple[str, ...]:
-    """Those of the agents who cannot reflect: they took no part, or have done it."""
-    waiting = yet_to_reflect(conversation, policy)
-    return tuple(agent for agent in agents if agent not in waiting)
+    """Those of the agents who cannot reflect: they took no part, have left, or have done it."""
+    part = conversation.cycle.participants
+    there = policy.routable
+    done = phases_of(conversation).reflected
+    return tuple(agent for agent in agents if agent not in part or agent not in there or agent in done)
 
 
-def path(conversation: Conversation, target: Phase) -> tuple[Phase, ...] | None:
-    """The phases entered on the way to `target`: itself, after those that are waived; None if there is no way."""
+def closed(conversation: Conversation, policy: Policy) -> frozenset[Phase]:
+    """The gates that need nobody now: those that are met or waived, and those in which there is nothing to do."""
+    still_open = open_gates(conversation, policy)
+    needless = (gate for gate in conversation.unmet_gates if gate not in still_open)
+    phases = phases_of(conversation)
+    return phases.gates_met | phases.waived | frozenset(needless)
+
+
+def path(conversation: Conversation, target: Phase, policy: Policy) -> tuple[Phase, ...] | None:
+    """The phases entered on the way to `target`: itself, after gates that are closed; None if there is no way."""
     here = conversation.cycle.phase
-    waived = phases_of(conversation).waived
     if PHASE_TRANSITIONS.permits(here, target):
         return (target,)
     way: list[Phase] = []
-    for gate in QUALITY_PHASES:
-        if gate in waived and PHASE_TRANSITIONS.permits(way[-1] if way else here, gate):
-            way.append(gate)
-            if PHASE_TRANSITIONS.permits(gate, target):
-                return (*way, target)
+    for gate in _through(conversation, policy):
+        way.append(gate)
+        if PHASE_TRANSITIONS.permits(gate, target):
+            return (*way, target)
     return None
 
 
-def waived_to_the_end(conversation: Conversation) -> tuple[Phase, ...]:
-    """The waived phases that are passed through before END, in order."""
-    way: list[Phase] = []
+def passed_to_the_end(conversation: Conversation, policy: Policy) -> tuple[Phase, ...]:
+    """The gates that are passed through before END, in order; none where each on the way was met before."""
+    way = tuple(_through(conversation, policy))
+    return way if any(gate not in phases_of(conversation).gates_met for gate in way) else ()
+
+
+def _through(conversation: Conversation, policy: Policy) -> Iterator[Phase]:
+    """The closed gates that follow one another, the first of them after the present phase."""
     here = conversation.cycle.phase
+    through = closed(conversation, policy)
     for gate in QUALITY_PHASES:
-        if gate in phases_of(conversation).waived and PHASE_TRANSITIONS.permits(here, gate):
-            way.append(gate)
+        if gate in through and PHASE_TRANSITIONS.permits(here, gate):
+            yield gate
             here = gate
-    return tuple(way)

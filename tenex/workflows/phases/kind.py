@@ -7,16 +7,17 @@ from tenex.core.config import Agent, Policy
 from tenex.core.conversation import Conversation
 from tenex.core.decider import Decider, person
 from tenex.core.delivery.outgoing import notify
-from tenex.core.effects import Key, Work
+from tenex.core.effects import Effect, Key, Work
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.inbox.commands import activity
 from tenex.core.inbox.decide import answers_question, record_message, report_disabled, report_elsewhere
 from tenex.core.kind import Kind, KindCommand, Unproved
+from tenex.core.kind_format import KindShare
 from tenex.core.lines import Place, Row
-from tenex.core.messages import ModelStep, Note, ToolSpec
+from tenex.core.messages import CallResult, ModelStep, Note, ToolSpec
 from tenex.core.phases import QUALITY_PHASES, TALK_PHASES, Phase
 from tenex.core.record import Record
-from tenex.core.signals import DayLimitReached, MessageReceived, ModelFailed, RouteAnswered, Signal
+from tenex.core.signals import Checked, DayLimitReached, Inspected, MessageReceived, ModelFailed, RouteAnswered, Signal
 from tenex.core.state import State
 from tenex.core.transaction import Transaction
 from tenex.core.work import holds, runs
@@ -25,17 +26,22 @@ from tenex.core.work.turn import OrchestratorTurn
 from tenex.core.work.turns import advance, open_turn, stop_turn
 from tenex.workflows.missions.state import mission_of
 from tenex.workflows.phases import records as p
-from tenex.workflows.phases.reducers import PHASES
-from tenex.workflows.phases.state import NAME, Phases
+from tenex.workflows.phases.reducers import CHANGING, PHASES
+from tenex.workflows.phases.state import NAME, Phases, phases_of
 
-from . import answers, approvals, closing, decide, evidence, gates, hand_over, waivers
+from . import answers, approvals, checks, closing, decide, gates, hand_over, verdicts, waivers
 from .only_choice import will_repair
 from .reflection_note import reflection_notes
 from .router_prompt import question_for
 from .routing import Rejected
-from .view import rows_of
+from .view import rows_of, share_of
 
 NO_GATES = "There are no quality gates here, so there is nothing to skip."
+ONLY_WORDS = (
+    "You have called no tool, so nothing was changed and nothing was run. Do now what was asked. If nothing is to be "
+    "done, or it cannot be done, call `complete` and say that."
+)
+"""To an agent in execute that ends its part with words alone."""
 NO_APPROVAL = "Plans need no approval here."
 
 
@@ -44,7 +50,15 @@ class PhasesKind(Kind):
 
     name = NAME
     state = Phases
-    records = (p.WaiverRequested, p.WaiverDeclined, p.Waived, p.PlanApproved)
+    records = (
+        p.WaiverRequested,
+        p.WaiverDeclined,
+        p.Waived,
+        p.PlanApproved,
+        p.WorkInspected,
+        p.CheckEnded,
+        p.VerificationCounted,
+    )
     reducers = PHASES
     commands = (
         KindCommand(
@@ -53,6 +67,7 @@ class PhasesKind(Kind):
             elsewhere=NO_GATES,
             counts_as_last_line=True,
             is_waiver=True,
+            split=lambda words: ("", words),
         ),
         KindCommand(
             name="skip",
@@ -62,6 +77,7 @@ class PhasesKind(Kind):
             takes_argument=True,
             counts_as_last_line=True,
             is_waiver=True,
+            split=waivers.split_gates,
         ),
         # it takes no words, which may be a condition: but then the kind refuses it
         KindCommand(
@@ -128,14 +144,20 @@ class PhasesKind(Kind):
         elif state.router.question is None:
             decide.route(transaction)
 
+    def what_is_missing(self, state: State, run: Run) -> str:
+        """That an agent in execute does what it only announces or claims, or says that it did not."""
+        is_alone = run.parent is None and run.phase is Phase.EXECUTE
+        has_called = any(isinstance(entry, CallResult) for entry in run.entries)
+        has_called = has_called or any(call.result is not None for call in run.calls if call.request.tool != "complete")
+        return ONLY_WORDS if is_alone and not has_called and closing.facts_of_turn(state) else ""
+
     def what_follows(self, transaction: Transaction, run: Run, verdict: r.WorkVerdict) -> str:
-        """That a repair follows, after a verification's issues."""
-        is_repaired = (
-            run.phase is Phase.VERIFICATION
-            and verdict == "issues"
-            and will_repair(transaction.state, transaction.policy)
-        )
-        return "A repair follows." if is_repaired else ""
+        """That a repair follows, after a verification's issues; what an agent in execute has not done."""
+        state = transaction.state
+        if run.phase is Phase.EXECUTE:
+            return closing.facts_of_turn(state)
+        is_verifier = run.phase is Phase.VERIFICATION and verdict == "issues"
+        return "A repair follows." if is_verifier and will_repair(state, transaction.policy, verdict) else ""
 
     def approval_question(self, transaction: Transaction, run: Run) -> str:
         """How a user approves a plan, where one has to."""
@@ -162,25 +184,42 @@ class PhasesKind(Kind):
         """Decide a call of `hand_over`."""
         return call.request.tool == hand_over.NAME and hand_over.decide(transaction, run, call)
 
+    def is_inspected_after(self, state: State, turn: OrchestratorTurn) -> bool:
+        """Whether something was changed that the daemon has not looked at."""
+        part = phases_of(state)
+        return part.executed and turn.phase in CHANGING and part.inspection is None
+
     def is_published(self, state: State, run: Run, outcome: r.Outcome, verdict: r.WorkVerdict) -> bool:
         """Whether users get an agent's last words as a message: one per answer and issue."""
         return closing.is_published(state, run, outcome, verdict)
 
     def why_unproved(self, transaction: Transaction, agent: Agent) -> Unproved | None:
-        """Why a verdict `verified` does not count: nothing was run in the turn, or it failed."""
-        return evidence.why_unproved(transaction, agent)
+        """Why a verdict `verified` does not count: its agent has not looked at the work."""
+        return verdicts.why_unproved(transaction, agent)
 
     def gate_met(self, transaction: Transaction, turn: OrchestratorTurn) -> Phase | None:
         """The quality gate that a turn meets by closing."""
         return gates.met(transaction.state, turn, transaction.policy)
 
     def notes(self, state: State, run: Run, room: int) -> Iterator[Note]:
-        """In reflection what happened in the cycle, and which of the agent's own calls went wrong."""
+        """In verification and repairs how the checks ended; in reflection what happened, and which own calls failed."""
         if run.phase is Phase.REFLECTION:
             yield from reflection_notes(state, run, room)
+        elif run.phase in (Phase.VERIFICATION, Phase.EXECUTE) and (seen := checks.report(state, room // 2)):
+            yield Note(title="Checks", text=f"The daemon ran the project's checks on the files as they are:\n{seen}")
+
+    def effects(self, state: State) -> Iterator[Effect]:
+        """What the daemon is to look at itself, and the checks that it is to run."""
+        yield from checks.effects(state)
 
     def on_signal(self, transaction: Transaction, signal: Signal) -> bool:
-        """Handle the router's answer, its failure and its limit; one that is not waited for gives no record."""
+        """Handle what the daemon has seen, and the router's answer, its failure and its limit.
+
+        One that is not waited for gives no record.
+        """
+        if isinstance(signal, Inspected | Checked):
+            decide.seen(transaction, signal)
+            return True
         if not isinstance(signal, RouteAnswered | ModelFailed | DayLimitReached) or signal.key.work is not Work.ROUTE:
             return False
         question = transaction.state.router.question
@@ -201,6 +240,16 @@ class PhasesKind(Kind):
                 )
                 decide.reject(transaction, nothing, refused)
         return True
+
+    def on_stop(self, transaction: Transaction, name: str) -> str:
+        """Name the check that ends; a look at what differs is not worth a word."""
+        del name
+        wanted = checks.next_check(phases_of(transaction.state))
+        return f"the check {wanted[0]}" if wanted is not None else ""
+
+    def share(self, state: State) -> KindShare | None:
+        """What the daemon has seen of the work."""
+        return share_of(state)
 
     def on_timer(self, transaction: Transaction, key: Key) -> bool:
         """Retry the router, or report that it is slow."""
@@ -229,13 +278,13 @@ class PhasesKind(Kind):
     def _waive(self, transaction: Transaction, name: str, argument: str, signal: MessageReceived) -> None:
         phases: tuple[Phase, ...] = QUALITY_PHASES
         if name == "skip":
-            phase = Phase.parse(argument)
-            if phase is None or phase not in QUALITY_PHASES:
-                notify(transaction, f"/skip takes one of: {', '.join(QUALITY_PHASES)}.")
+            phases = waivers.gates_in(argument)
+            if not phases:
+                rest = " Nothing was started." if argument else ""
+                notify(transaction, f"/skip takes one of: {', '.join(QUALITY_PHASES)}.{rest}")
                 return
-            phases = (phase,)
         if transaction.state.cycle.status == "ended":
-            sent = f"/skip {phases[0]}" if name == "skip" else "/quick"
+            sent = f"/skip {' '.join(phases)}" if name == "skip" else "/quick"
             notify(
                 transaction,
                 f"This cycle has ended: there is nothing to skip. Write a request, then send `{sent}` again.",
@@ -250,7 +299,7 @@ class PhasesKind(Kind):
         if turn is not None and turn.phase in wanted:
             stop_turn(transaction, f"{signal.name} left {turn.phase} out")
             advance(transaction)
-        elif transaction.state.cycle.status == "waiting" and transaction.state.cycle.messages:
+        elif turn is None and transaction.state.router.question is None and transaction.state.cycle.messages:
             advance(transaction)
 
     def _retry(self, transaction: Transaction, decider: Decider) -> bool:

@@ -3,10 +3,12 @@
     chat, brainstorm   the same agent answers the next message, and the router judges it after two turns, then four,
                        then eight; without `hand_over` the user is waited for
     execute            what was changed is verified; an answer that changed nothing ends the cycle
-    verification       a verdict `issues` goes back to execute, `verified` on to chores; `untried` goes to another agent
-                       who can run more, and then a user is asked whether they accept it so
-    chores             goes on to reflection, by each participant
-    reflection         goes on to END
+    verification       a verdict `issues`, or a check that is worse than before, goes back to execute, `verified` on to
+                       chores; about what could not be verified a user is asked whether they accept it so
+    chores             goes on to reflection, by those who have something to reflect on
+    reflection         goes on to END, also where an agent has failed in it
+
+A gate that needs nobody is passed through on the way (`ceremony.py`).
 
 Each is checked like an answer of the router. The router is asked where a message has come that no agent has been shown,
 or only one in a gate, where an agent has failed, or changed nothing where work was wanted, where several agents could
@@ -16,14 +18,16 @@ work, and about a request's first phase and a plan. (ADR 35, 55, 56.)
 from tenex.core.config import Agent, AgentKind, Policy
 from tenex.core.conversation import Conversation
 from tenex.core.graph import END
-from tenex.core.phases import GATES, TALK_PHASES, Phase
+from tenex.core.phases import GATES, PHASES, TALK_PHASES, Phase
 from tenex.core.router.answer import USER, RoutingDecision
 from tenex.core.state import State
+from tenex.core.work.records import WorkVerdict
 from tenex.core.work.turn import OrchestratorTurn
 from tenex.workflows.phases.state import phases_of
 
-from . import evidence, gates
+from . import ceremony, checks, gates
 from .routing import Accepted, check
+from .verdicts import is_unchanged_since_issues
 
 LONGEST_TALK = 8
 """Turns of a talk after which the next message is the router's to judge, at most."""
@@ -43,12 +47,12 @@ def only_choice(conversation: Conversation, policy: Policy) -> Accepted | None:
 def _decision(conversation: Conversation, policy: Policy) -> RoutingDecision | None:
     here = conversation.cycle.phase
     last = conversation.cycle.turns[-1]
-    has_ended = all(done.outcome == "finished" for done in last.completions)
+    has_ended = PHASES[here].may_fail or all(done.outcome == "finished" for done in last.completions)
     is_left_out = last.phase in phases_of(conversation).waived  # and may have been stopped for that
     if last.phase is not here or not (has_ended or is_left_out):
         return None
     handed_over = next((done.hand_over for done in last.completions if done.hand_over is not None), None)
-    if any(not message.is_answer for message in conversation.unanswered):
+    if any(not message.is_settled for message in conversation.unanswered):
         goes_on = here in TALK_PHASES and len(last.agents) == 1 and handed_over is None
         goes_on = goes_on and not _is_to_be_judged(conversation)
         return RoutingDecision(agents=last.agents, reason=GOES_ON) if goes_on else None
@@ -92,7 +96,8 @@ def _is_done(conversation: Conversation, last: OrchestratorTurn) -> bool:
     """Whether each agent has called `complete` with a summary, which says how to try it; a repair changed something."""
     verified = [turn for turn in conversation.cycle.turns if turn.phase is Phase.VERIFICATION]
     is_repair = any(done.verdict == "issues" for turn in verified[-1:] for done in turn.completions)
-    return all(done.summary for done in last.completions) and (last.has_effect or not is_repair)
+    is_the_same = is_unchanged_since_issues(conversation) or (is_repair and not last.has_effect)
+    return all(done.summary for done in last.completions) and not is_the_same
 
 
 def _to_next_gate(conversation: Conversation, last: OrchestratorTurn, policy: Policy) -> RoutingDecision | None:
@@ -101,7 +106,7 @@ def _to_next_gate(conversation: Conversation, last: OrchestratorTurn, policy: Po
         return RoutingDecision(agents=(END,), reason=_end_reason(conversation))
     gate = still_open[0]
     if gate is last.phase and gate is not Phase.REFLECTION:  # the turn did not meet it
-        return _after_verification(conversation, last, policy) if gate is Phase.VERIFICATION else None
+        return _after_verification(conversation, last) if gate is Phase.VERIFICATION else None
     only = only_agent(conversation, gate, policy)
     agents: tuple[str, ...] = (only.slug,) if only is not None else ()
     if gate is Phase.REFLECTION:
@@ -109,6 +114,9 @@ def _to_next_gate(conversation: Conversation, last: OrchestratorTurn, policy: Po
     reason = GATES[gate].reason
     if gate is Phase.CHORES and Phase.VERIFICATION in phases_of(conversation).waived:
         reason = _unchecked(conversation)
+    needed = ceremony.why_needed(conversation, policy, gate)
+    if needed != GATES[gate].reason:
+        reason = f"{reason}; {needed}"
     return RoutingDecision(agents=agents, phase=gate, reason=reason) if agents else None
 
 
@@ -125,75 +133,64 @@ def _unchecked(conversation: Conversation) -> str:
     return f"{waiver.name} accepted it untried" if waiver.untried else f"{waiver.name} waived verification"
 
 
-def _after_verification(conversation: Conversation, last: OrchestratorTurn, policy: Policy) -> RoutingDecision | None:
-    """Repair what was found; what could not be tried is tried by who can run more."""
-    if (repair := _repair(conversation, last)) is not None or untried_because(last) is None:
-        return repair
-    other = _can_run_more(conversation, policy)
-    reason = f"it was not tried yet: {untried_because(last)}"
-    return RoutingDecision(agents=(other.slug,), phase=Phase.VERIFICATION, reason=reason) if other is not None else None
-
-
-def untried_because(turn: OrchestratorTurn) -> str | None:
-    """Why nothing was tried with success in a verification; None where something was found, or tried with success."""
-    verdicts = [done for done in turn.completions if done.verdict]
-    if turn.phase is not Phase.VERIFICATION or any(done.verdict == "issues" for done in verdicts):
+def _after_verification(conversation: Conversation, last: OrchestratorTurn) -> RoutingDecision | None:
+    """Back to those who built it, with what the verifier or a check has found."""
+    reason = _to_repair(conversation, last)
+    if reason is None or _rounds(conversation, conversation.cycle.turns_since_user) > REPAIRS:
         return None
-    if evidence.has_tried(turn):
-        return None
-    return next((done.untried or done.text for done in verdicts if done.verdict == "untried"), None)
+    built = next((turn for turn in reversed(conversation.cycle.turns) if turn.phase is Phase.EXECUTE), None)
+    return RoutingDecision(agents=built.agents, phase=Phase.EXECUTE, reason=reason) if built is not None else None
 
 
-def to_accept_untried(conversation: Conversation, policy: Policy) -> str | None:
-    """Why the work could not be tried, where a user has to be asked whether they accept it so."""
+def _to_repair(state: State, turn: OrchestratorTurn) -> str | None:
+    """Why work goes back after a verification; None where nothing was found."""
+    if any(done.verdict == "issues" for done in turn.completions):
+        return "verification found issues; they have to be repaired"
+    worse = [checks.sentence(state, result) for result in checks.worse(state)]
+    return f"{'; '.join(worse)}; it has to be repaired" if worse else None
+
+
+def to_accept_so(conversation: Conversation, policy: Policy) -> str | None:
+    """Why the work is not verified, where a user has to be asked whether they accept it so."""
     last = conversation.cycle.turns[-1] if conversation.cycle.turns else None
     is_open = Phase.VERIFICATION in conversation.unmet_gates
     if last is None or not policy.routes_by_rule or not is_open or phases_of(conversation).untried_asked:
         return None
-    if conversation.cycle.phase is not Phase.VERIFICATION or any(not m.is_answer for m in conversation.unanswered):
+    if last.phase is not Phase.VERIFICATION or conversation.cycle.phase is not Phase.VERIFICATION:
         return None
-    if any(message.seq > conversation.router.asked for message in conversation.requests):
-        return None
+    is_asked = any(not message.is_settled for message in conversation.unanswered)
+    is_new = any(message.seq > conversation.router.asked for message in conversation.requests)
     has_ended = all(done.outcome == "finished" for done in last.completions)
-    return untried_because(last) if has_ended and _can_run_more(conversation, policy) is None else None
-
-
-def _can_run_more(conversation: Conversation, policy: Policy) -> Agent | None:
-    """A worker who has tools to run something that none of those has who have verified since the last change."""
-    turns = list(conversation.cycle.turns)
-    built = max((place for place, turn in enumerate(turns) if turn.phase is Phase.EXECUTE), default=-1)
-    tried = {slug for turn in turns[built + 1 :] if turn.phase is Phase.VERIFICATION for slug in turn.agents}
-    known = [policy.roster[slug] for slug in tried if slug in policy.roster]
-    used = frozenset[str]().union(*(evidence.programs_of(agent, policy) for agent in known))
-    others = [agent for agent in policy.routable.values() if agent.kind is AgentKind.WORKER and agent.slug not in tried]
-    able = [agent for agent in others if evidence.programs_of(agent, policy) - used]
-    usual = [agent for agent in able if not agent.phases or Phase.VERIFICATION in agent.phases]
-    return next(iter([*usual, *able]), None)
-
-
-def _repair(conversation: Conversation, last: OrchestratorTurn) -> RoutingDecision | None:
-    """Back to those who built it, where verification found issues."""
-    if not any(done.verdict == "issues" for done in last.completions):
+    if is_asked or is_new or not has_ended or _after_verification(conversation, last) is not None:
         return None
-    if _rounds(conversation, conversation.cycle.turns_since_user) > REPAIRS:
+    return why_not_verified(conversation, last)
+
+
+def why_not_verified(state: State, turn: OrchestratorTurn) -> str | None:
+    """What speaks against work that a turn has verified, or why it could not; None where issues were found."""
+    verdicts = [done for done in turn.completions if done.verdict]
+    if any(done.verdict == "issues" for done in verdicts):
         return None
-    built = next((turn for turn in reversed(conversation.cycle.turns) if turn.phase is Phase.EXECUTE), None)
-    reason = "verification found issues; they have to be repaired"
-    return RoutingDecision(agents=built.agents, phase=Phase.EXECUTE, reason=reason) if built is not None else None
+    if worse := checks.worse(state):
+        return "; ".join(checks.sentence(state, result) for result in worse)
+    if is_unchanged_since_issues(state) and verdicts:
+        return "nothing was changed since a verification found issues"
+    return next((done.untried or done.text for done in verdicts if done.verdict == "untried"), None)
 
 
-def will_repair(state: State, policy: Policy) -> bool:
-    """Whether issues that the open turn finds go back to those who built it, by rule."""
+def will_repair(state: State, policy: Policy, verdict: WorkVerdict) -> bool:
+    """Whether what the open turn finds goes back to those who built it, by rule."""
+    has_found = verdict == "issues" or bool(checks.worse(state))
     has_built = any(turn.phase is Phase.EXECUTE for turn in state.cycle.turns)
     is_new = any(message.seq > state.router.asked for message in state.requests)
     rounds = _rounds(state, max(0, state.cycle.turns_since_user - 1)) + 1
-    return policy.routes_by_rule and has_built and not is_new and rounds <= REPAIRS
+    return has_found and policy.routes_by_rule and has_built and not is_new and rounds <= REPAIRS
 
 
 def _rounds(state: State, newest: int) -> int:
-    """How many of the newest turns have found issues."""
+    """How many of the newest turns were verifications."""
     turns = state.cycle.turns[-newest:] if newest else ()
-    return sum(any(done.verdict == "issues" for done in turn.completions) for turn in turns)
+    return sum(turn.phase is Phase.VERIFICATION for turn in turns)
 
 
 def only_agent(conversation: Conversation, phase: Phase, policy: Policy) -> Agent | None:

@@ -1,8 +1,10 @@
-"""What users decide in a conversation of the phases: whether gates are skipped, whether a plan is approved."""
+"""What users decide in a conversation of the phases, and what the daemon has seen of its work."""
 
 from dataclasses import dataclass
 
+from tenex.core.checks import CheckResult, Inspection
 from tenex.core.ids import EventId, PublicKey, TurnId
+from tenex.core.inbox.message import Settlement
 from tenex.core.phases import Phase
 from tenex.core.record import Record
 
@@ -12,11 +14,13 @@ class WaiverRequested(Record):
     """Gates are to be skipped; the owner `of` is asked, or any owner where that is empty.
 
     `untried` is why the work could not be tried, where that is what a user is to accept; else the router wants it.
+    `settled` are messages of which nothing is left to be done, the wish among them where it is all of a message.
     """
 
     phases: tuple[Phase, ...]
     of: PublicKey = PublicKey("")
     untried: str = ""
+    settled: tuple[Settlement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,3 +55,26 @@ class PlanApproved(Record):
     name: str
     message_id: EventId
     message: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkInspected(Record):
+    """The daemon has compared the workspace with the beginning of the cycle."""
+
+    inspection: Inspection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerificationCounted(Record):
+    """A verdict that was given while a check still ran counts, now that all have ended."""
+
+    turn_id: TurnId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckEnded(Record):
+    """The daemon has run a check of the project in a view."""
+
+    result: CheckResult
+    is_earlier: bool = False
+    """Whether it ran on the tree of the cycle's beginning."""

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tenex.core import records as r
-from tenex.core.cycle.reducers import ANSWER_WORDS, CYCLE, carried, is_all_put_back, leaves_phase, with_settled
+from tenex.core.cycle.reducers import ANSWER_WORDS, CYCLE, carried, is_all_put_back, leaves_phase, settled_by
 from tenex.core.cycle.state import Cycle
 from tenex.core.decider import Decider, person
 from tenex.core.history.reducers import HISTORY, noted, where_kept
 from tenex.core.history.state import History
 from tenex.core.ids import Millis, PublicKey
+from tenex.core.inbox.message import Settlement
 from tenex.core.memory.reducers import MEMORY, QUOTE, decided
 from tenex.core.memory.state import Memory, UserDecision
 from tenex.core.memory.window import in_a_line
@@ -20,6 +21,7 @@ from tenex.core.router.state import Router
 from tenex.core.state import State
 from tenex.core.values import replace
 
+from . import checks
 from . import records as p
 from .questions import DecisionQuestion
 from .state import EARLIER_PLANS, NAME, Phases, phases_of
@@ -42,6 +44,12 @@ def _on(*records: type[r.Record]) -> Callable[[Reducer[Phases, Any]], Reducer[Ph
 
 _NEW: Final = Phases()
 
+CHANGING: Final = (Phase.EXECUTE, Phase.CHORES)
+"""The phases whose turns may change the workspace."""
+
+RESULTS_KEPT: Final = 40
+"""Results of checks in a cycle: those of ten checks on the newest trees, and before the work."""
+
 
 # ---- cycles and transitions ------------------------------------------------------------------------------------------
 
@@ -61,7 +69,8 @@ def _cycle_started(phases: Phases, record: r.CycleStarted, before: State) -> Pha
 
 @_on(r.PhaseTransition)
 def _moved(phases: Phases, record: r.PhaseTransition, _: State) -> Phases:
-    return replace(phases, wrote_since_entry=False, last_transition=record, unannounced=record)
+    phases = replace(phases, wrote_since_entry=False, last_transition=record, unannounced=record)
+    return phases if record.gate is None else replace(phases, gates_met=phases.gates_met | {record.gate})
 
 
 @_on(r.HandedOff)
@@ -78,6 +87,7 @@ def _wrote(phases: Phases, record: r.MessageRecorded, before: State) -> Phases:
         asked_at_rest=record.seq if is_at_rest else phases.asked_at_rest,
         wrote_since_entry=True,
         waiver_declined=frozenset(),
+        refused_tree="",
     )
 
 
@@ -125,10 +135,13 @@ def _route_requested(phases: Phases, _record: r.RouteRequested, _: State) -> Pha
 
 @_on(r.Routed)
 def _routed(phases: Phases, record: r.Routed, before: State) -> Phases:
+    if record.settled is not None:
+        return phases  # it names each message that it settles; older journals do not
     by = record.decided_by
     is_by_router = before.router.question is not None and by is not None and by.kind == "router"
     is_verifying = before.cycle.phase is Phase.VERIFICATION
-    if is_by_router and is_verifying and _has_granted_waiver(phases, with_settled(before, record)):
+    cycle = before.cycle.settled(settled_by(before, record))
+    if is_by_router and is_verifying and _has_granted_waiver(phases, cycle):
         # it could choose any work: the wish to waive, which began this, holds none that it left for the next cycle
         worked = before.memory.answered if phases.worked_on is None else phases.worked_on
         return replace(phases, worked_on=max(worked, before.router.asked))
@@ -137,7 +150,7 @@ def _routed(phases: Phases, record: r.Routed, before: State) -> Phases:
 
 def _has_granted_waiver(phases: Phases, cycle: Cycle) -> bool:
     """Whether a user has said yes to the router's question, and nothing else with it, or was not asked for it."""
-    answers = {message.event_id for message in cycle.messages if message.is_answer}
+    answers = {message.event_id for message in cycle.messages if message.is_settled}
     return any(waiver.unasked or (not waiver.untried and waiver.message_id in answers) for waiver in phases.waivers)
 
 
@@ -188,12 +201,32 @@ def _turn_opened(phases: Phases, record: r.TurnOpened, _: State) -> Phases:
 @_on(r.ToolCallCompleted)
 def _call_returned(phases: Phases, record: r.ToolCallCompleted, before: State) -> Phases:
     turn = before.work.turn
-    if turn is None or record.run not in before.work.runs:
+    run = before.work.runs.get(record.run)
+    if turn is None or run is None:
         return phases
-    if turn.phase is not Phase.EXECUTE or not (record.touched or record.has_outside_effect):
+    if not record.ok and record.exit_status is None:
+        phases = phases.with_failed_call(run.agent)
+    if not (record.touched or record.has_outside_effect):
+        return phases
+    if turn.phase in CHANGING:
+        phases = replace(phases, inspection=None, inspect_from=0)
+    if turn.phase is not Phase.EXECUTE:
         return phases
     changed_outside = phases.changed_outside or record.has_outside_effect
     return replace(phases.with_open_gates(), changed_outside=changed_outside)
+
+
+@_on(r.ToolCallRejected)
+def _call_refused(phases: Phases, record: r.ToolCallRejected, before: State) -> Phases:
+    run = before.work.runs.get(record.run)
+    return phases if run is None else phases.with_failed_call(run.agent)
+
+
+@_on(r.ApprovalAnswered)
+def _approval_answered(phases: Phases, record: r.ApprovalAnswered, before: State) -> Phases:
+    run = before.work.runs.get(record.run)
+    is_correction = record.outcome == "no" and bool(record.reason.strip())
+    return replace(phases, corrected=phases.corrected | {run.agent}) if run is not None and is_correction else phases
 
 
 @_on(r.RunEnded)
@@ -208,18 +241,51 @@ def _run_ended(phases: Phases, record: r.RunEnded, before: State) -> Phases:
 
 @_on(r.TurnClosed)
 def _turn_closed(phases: Phases, record: r.TurnClosed, before: State) -> Phases:
-    if before.work.turn is None or record.gate is None:
+    turn = before.work.turn
+    if turn is None:
         return phases
-    return replace(phases, gates_met=phases.gates_met | {record.gate})
+    if record.is_inspected:
+        phases = replace(phases, inspect_from=record.seq)
+    is_refused = any(done.verdict == "issues" for done in turn.completions) or bool(checks.worse(before))
+    if turn.phase is Phase.VERIFICATION and is_refused:
+        phases = replace(phases, refused_tree=phases.tree)
+    return phases if record.gate is None else replace(phases, gates_met=phases.gates_met | {record.gate})
 
 
 @_on(r.FilesUndone)
 def _files_undone(phases: Phases, record: r.FilesUndone, before: State) -> Phases:
-    """Without changes no gate is open."""
-    left = before.cycle.touched - frozenset(record.files)
-    if not is_all_put_back(before, record) or left or phases.changed_outside or before.cycle.status == "ended":
+    """Without changes no gate is open; else the workspace is looked at again."""
+    if before.cycle.status == "ended" or not record.files:
         return phases
-    return replace(phases, executed=False, gates_met=frozenset())
+    left = before.cycle.touched - frozenset(record.files)
+    if is_all_put_back(before, record) and not left and not phases.changed_outside:
+        return replace(phases.without_changes(), inspection=None, inspect_from=0)
+    return replace(phases, inspection=None, inspect_from=record.seq if phases.is_looked_at else 0)
+
+
+# ---- what the daemon has seen ----------------------------------------------------------------------------------------
+
+
+@_on(p.WorkInspected)
+def _inspected(phases: Phases, record: p.WorkInspected, before: State) -> Phases:
+    """Where nothing differs in the end, no gate is open."""
+    phases = replace(
+        phases,
+        inspection=record.inspection,
+        inspected_at=record.seq,
+        inspect_from=0,
+        last_tree=record.inspection.tree,
+    )
+    differs = record.inspection.fault or not before.cycle.touched.isdisjoint(record.inspection.paths)
+    return phases if differs or phases.changed_outside else phases.without_changes()
+
+
+@_on(p.CheckEnded)
+def _check_ended(phases: Phases, record: p.CheckEnded, _: State) -> Phases:
+    phases = replace(phases, check_results=(*phases.check_results, record.result)[-RESULTS_KEPT:])
+    if not record.is_earlier and record.result.tree != phases.tree:  # somebody has changed the workspace since
+        return replace(phases, inspection=None, inspect_from=record.seq)
+    return phases
 
 
 # ---- what rebuilds and imports leave ---------------------------------------------------------------------------------
@@ -242,20 +308,43 @@ def _imported(phases: Phases, record: r.ConversationImported, _: State) -> Phase
     return replace(phases, executed=False) if record.agent else phases
 
 
+@_on(p.VerificationCounted)
+def _verification_counted(phases: Phases, _record: p.VerificationCounted, _: State) -> Phases:
+    return replace(phases, gates_met=phases.gates_met | {Phase.VERIFICATION})
+
+
+@CYCLE.on(p.WorkInspected)
+def _cycle_inspected(cycle: Cycle, record: p.WorkInspected, before: State) -> Cycle:
+    """The lines that a file differs by are those of the whole cycle, whoever changed it in between."""
+    seen = {file.path: (file.added, file.removed) for file in record.inspection.changed if file.path in cycle.touched}
+    if seen:
+        cycle = replace(cycle, lines={**cycle.lines, **seen})
+    is_as_before = bool(record.inspection.tree) and record.inspection.tree == phases_of(before).last_tree
+    return cycle if is_as_before else replace(cycle, route_streak=0, streak_of=())
+
+
 # ---- the rest of the conversation ------------------------------------------------------------------------------------
 
 
 @CYCLE.on(p.WaiverDeclined, p.PlanApproved)
 def _cycle_decided(cycle: Cycle, record: p.WaiverDeclined | p.PlanApproved, _: State) -> Cycle:
-    return cycle.settled(record.message) if record.message else cycle
+    return cycle.answered(record.message) if record.message else cycle
+
+
+@CYCLE.on(p.WaiverRequested)
+def _cycle_waiver_requested(cycle: Cycle, record: p.WaiverRequested, _: State) -> Cycle:
+    return cycle.settled(record.settled)
 
 
 @CYCLE.on(p.Waived)
 def _cycle_waived(cycle: Cycle, record: p.Waived, before: State) -> Cycle:
+    if record.unasked:
+        wishes = (message for message in cycle.messages if message.event_id == record.message_id)
+        return cycle.settled(Settlement(message=m.seq, kind="waiver", words=record.quote) for m in wishes)
     answer = cycle.messages[-1] if phases_of(before).waiver_asked and cycle.messages else None
     is_short = answer is not None and len(answer.text.split()) <= ANSWER_WORDS
     if answer is not None and is_short and answer.event_id == record.message_id:
-        return cycle.settled(answer.seq)  # it holds no request that could be lost
+        return cycle.answered(answer.seq)  # it holds no request that could be lost
     return cycle
 
 

@@ -11,7 +11,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.graph import END
 from tenex.core.ids import ConversationId
 from tenex.core.inbox.message import Message
-from tenex.core.memory.window import BYTES_PER_TOKEN, CONTEXT_TOKENS, FRAME, MESSAGE_CHARACTERS, weight
+from tenex.core.memory.window import BYTES_PER_TOKEN, CONTEXT_TOKENS, FRAME, MESSAGE_CHARACTERS, in_a_line, weight
 from tenex.core.messages import Note, cut, with_context
 from tenex.core.names import short_key
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
@@ -19,7 +19,7 @@ from tenex.core.router.answer import REASON_CHARACTERS
 from tenex.core.work.turn import Completion, OrchestratorTurn
 from tenex.workflows.phases.state import phases_of
 
-from . import gates
+from . import checks, gates
 
 MESSAGES = (MESSAGE_CHARACTERS, 8_000, 2_400, 800, 240)
 """Characters of each message, tried in this order: a pasted log must not push the request out of a model's window."""
@@ -31,6 +31,13 @@ WRITTEN = 4 * 2**20
 thousand short ones. All but the newest are unchanged in the next question of theirs."""
 PER_VALUE = 500
 """Characters the value itself counts for, beyond its text."""
+
+FILES = 8
+"""Changed files of a turn that are named: which ones they are tells what was done, how many tells how much."""
+PROGRAMS = 3
+"""Of the programs that a turn ran, the newest: the last word on whether it works."""
+COMMAND = 80
+"""Characters of each command line."""
 
 LESSONS = 12
 LESSON = 500
@@ -112,8 +119,8 @@ def _fixed(conversation: Conversation, policy: Policy) -> dict[str, Any]:
         for phase in PHASE_TRANSITIONS.permitted(conversation.cycle.phase)
         if gates.why_not_leave(conversation, phase, policy) is None
     ]
-    way = QUALITY_PHASES if phases_of(conversation).waived else ()
-    beyond = [p for p in (*way, Phase.CHAT) if p not in permitted and _beyond(conversation, p)]
+    way = QUALITY_PHASES if gates.closed(conversation, policy) else ()
+    beyond = [p for p in (*way, Phase.CHAT) if p not in permitted and _beyond(conversation, p, policy)]
     return {
         "roster": [
             {
@@ -136,6 +143,7 @@ def _fixed(conversation: Conversation, policy: Policy) -> dict[str, Any]:
         "participants": list(conversation.cycle.participants),
         "still_to_reflect": list(gates.yet_to_reflect(conversation, policy)),
         "waived": sorted(phases_of(conversation).waived),
+        **({"checks": seen} if (seen := checks.sentences(conversation)) else {}),
         **({"plan_approved": True} if gates.must_be_carried_out(conversation, policy) else {}),
         "rejections": list(conversation.router.question.rejections if conversation.router.question else ()),
     }
@@ -179,18 +187,17 @@ def _shorter_turns(turns: Sequence[OrchestratorTurn], done: list[str], room: int
     return done
 
 
-def _beyond(conversation: Conversation, phase: Phase) -> bool:
-    """Whether a phase is reached only by passing through waived ones."""
+def _beyond(conversation: Conversation, phase: Phase, policy: Policy) -> bool:
+    """Whether a phase is reached only by passing through closed gates."""
     if phase is conversation.cycle.phase:
         return False
-    way = gates.path(conversation, phase)
+    way = gates.path(conversation, phase, policy)
     return way is not None and len(way) > 1
 
 
 def _message(message: Message, limit: int) -> str:
     return _json(
         {
-            "id": message.event_id,
             "from": message.name,
             "role": message.role,
             "key": short_key(message.author),
@@ -207,8 +214,24 @@ def _turn(turn: OrchestratorTurn, limit: int, reason: int) -> str:
             "agents": list(turn.agents),
             "reason": cut(turn.reason, reason),
             "completions": [_completion(done, limit) for done in turn.completions],
+            **_facts(turn),
         }
     )
+
+
+def _facts(turn: OrchestratorTurn) -> dict[str, Any]:
+    """What a turn changed, and the newest programs that it ran, each with its exit status."""
+    facts: dict[str, Any] = {}
+    if turn.changed:
+        more = [f"and {len(turn.changed) - FILES} more"] if len(turn.changed) > FILES else []
+        facts["changed"] = [*turn.changed[:FILES], *more]
+    elif turn.has_effect:
+        facts["changed"] = ["something outside the workspace"]
+    if turn.ran:
+        facts["ran"] = [
+            f"{in_a_line(ran.command, COMMAND)} -> exit status {ran.status}" for ran in turn.ran[-PROGRAMS:]
+        ]
+    return facts
 
 
 def _completion(done: Completion, limit: int) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """What a conversation of the phases keeps beside its cycle: gates, waivers, the plan, and what was worked on."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from tenex.core import records as r
+from tenex.core.checks import CheckResult, Inspection
 from tenex.core.ids import EventId, Millis, PublicKey, Slug, TurnId
 from tenex.core.phases import AFTER_WORK, QUALITY_PHASES, Phase
 from tenex.core.state import KindState, State
@@ -49,6 +51,27 @@ class Phases(KindState):
     untried_asked: bool = False
     """A user was asked to accept untried what has been changed; they are asked once."""
 
+    # what the daemon has seen of the work
+    inspect_from: int = 0
+    """The seq of the end of the turn after which the workspace is to be looked at; 0 for none."""
+    inspection: Inspection | None = None
+    """What was seen then; None where it was not looked at, or something was set to work since."""
+    inspected_at: int = 0
+    """The seq of its record."""
+    last_tree: str = ""
+    """What the workspace held when it was looked at last in this cycle, however much was changed since."""
+    check_results: tuple[CheckResult, ...] = ()
+    """Of this cycle, on all trees."""
+    refused_tree: str = ""
+    """The tree that was verified last with issues found, or with a check that is worse than before."""
+
+    # what there is to reflect on
+    failed_calls: Mapping[Slug, int] = field(default_factory=dict, compare=False)
+    """How many calls of each agent have failed or were refused in this cycle, without programs that ended with an
+    error: an exit status is a finding. A snapshot of before does not hold them, so they are not compared."""
+    corrected: frozenset[Slug] = field(default=frozenset(), compare=False)
+    """The agents to whose call a person said no, with a reason."""
+
     # the plan
     plan_question: DecisionQuestion | None = None
     """The messages that presented the newest plan and asked for its approval; None for none."""
@@ -64,6 +87,20 @@ class Phases(KindState):
     asked_at_rest: int = 0
     """The seq of the newest message that came in execute while nothing was under way or asked. The router could choose
     any work for it: where it chose to verify, that was what the user asked for."""
+
+    @property
+    def tree(self) -> str:
+        """What the workspace holds, as it was looked at last; "" where that is not known."""
+        return self.inspection.tree if self.inspection is not None else ""
+
+    @property
+    def is_looked_at(self) -> bool:
+        """Whether the daemon looks at what this cycle has changed; not so in journals of before."""
+        return self.executed and bool(self.inspect_from or self.last_tree or self.inspection)
+
+    def result(self, name: str, tree: str) -> CheckResult | None:
+        """How a check ended on a tree; None where it was not run there."""
+        return next((found for found in self.check_results if (found.name, found.tree) == (name, tree)), None)
 
     @property
     def asks_user(self) -> bool:
@@ -91,7 +128,7 @@ class Phases(KindState):
 
     def without_open_work(self, then: State, at: Millis, seq: int) -> "Phases":
         """It with nothing asked; what agents of the open turn were shown counts."""
-        del at, seq
+        del at
         worked = self.worked_on
         if then.work.turn is not None:
             shown = [then.memory.answered, *(run.shown for run in then.work.own_runs)]
@@ -104,12 +141,19 @@ class Phases(KindState):
             waiver_question=None,
             waiver_untried="",
             unannounced=None,
+            inspection=None,
+            inspect_from=seq if self.is_looked_at else 0,
         )
 
     def forked(self, records: int) -> "Phases":
         """It as a fork begins with it, whose records have numbers that are smaller by so many."""
         worked_on = None if self.worked_on is None else self.worked_on - records
-        return replace(self, worked_on=worked_on, asked_at_rest=self.asked_at_rest - records)
+        return replace(
+            self,
+            worked_on=worked_on,
+            asked_at_rest=self.asked_at_rest - records,
+            inspected_at=max(0, self.inspected_at - records),
+        )
 
     def imported(self, then: State, rest: State) -> "Phases":
         """What an import takes over of it: whether something was executed, so that its gates are open."""
@@ -143,6 +187,14 @@ class Phases(KindState):
             waiver_question=None,
             waiver_untried="",
         )
+
+    def without_changes(self) -> "Phases":
+        """Nothing is changed in the end: there is nothing to verify."""
+        return replace(self, executed=False, gates_met=frozenset())
+
+    def with_failed_call(self, agent: Slug) -> "Phases":
+        """A call of an agent has failed, or was refused."""
+        return replace(self, failed_calls={**self.failed_calls, agent: self.failed_calls.get(agent, 0) + 1})
 
     def with_open_gates(self) -> "Phases":
         """Something was changed in execute: each gate is to be passed, again."""

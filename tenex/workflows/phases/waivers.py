@@ -3,6 +3,7 @@
 Words never waive a check by themselves: a command does, or a clear yes to that question. (ADR 21.)
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -26,15 +27,38 @@ from tenex.workflows.phases.state import phases_of
 
 from . import gates
 from .answers import why_no_answer
+from .routing import Settled
 
 REASON_CHARACTERS: Final = 300
-"""Of the reason why the work could not be tried."""
+"""Of the reason why the work could not be tried, and of the words that are taken for a wish."""
 
 
-def ask(transaction: Transaction, phases: Sequence[Phase], untried: str = "") -> None:
+_NAME: Final = re.compile(r"[\s,]*(?:(?:and|[&+])\s+)?([^\s,]+)", re.IGNORECASE)
+"""The next word of a list: `verification, chores and reflection`."""
+
+
+def split_gates(words: str) -> tuple[str, str]:
+    """The gates that the words after `/skip` begin with, and what follows them: a request."""
+    end = 0
+    for match in _NAME.finditer(words):
+        if Phase.parse(match[1]) not in QUALITY_PHASES:
+            break
+        end = match.end()
+    return (words[:end], words[end:]) if end else (words, "")
+
+
+def gates_in(words: str) -> tuple[Phase, ...]:
+    """The gates that are named; none where anything else is."""
+    phases = [Phase.parse(match[1]) for match in _NAME.finditer(words)]
+    gates = [phase for phase in phases if phase is not None and phase in QUALITY_PHASES]
+    return tuple(dict.fromkeys(gates)) if len(gates) == len(phases) else ()
+
+
+def ask(transaction: Transaction, phases: Sequence[Phase], untried: str = "", settled: Settled | None = None) -> None:
     """Ask once whether these gates may be skipped, and wait: who wrote last is asked, or an owner if they may not.
 
-    With `untried`, the reason why the work could not be tried, whether it is accepted so.
+    With `untried`, the reason why the work could not be tried, whether it is accepted so. `settled` is what the router
+    said of messages: a wish that is all of a message has its answer with this question.
     """
     state = transaction.state
     newest = state.cycle.messages[-1] if state.cycle.messages else None
@@ -43,16 +67,25 @@ def ask(transaction: Transaction, phases: Sequence[Phase], untried: str = "") ->
         Decision.WAIVER, state, transaction.policy.gates, author=newest.author, role=newest.role
     ):
         of = newest.author
-    transaction.add(p.WaiverRequested, phases=tuple(phases), of=of, untried=untried)
+    transaction.add(
+        p.WaiverRequested,
+        phases=tuple(phases),
+        of=of,
+        untried=untried,
+        settled=settled.messages if settled is not None else (),
+    )
     owners = "" if of else " Only an owner can allow it."
     keeps = "it" if len(phases) == 1 else "them"
+    quote = in_a_line(settled.wish, REASON_CHARACTERS) if settled is not None else ""
+    because = f", because of “{quote}”" if quote else ""
+    risks = "; ".join(GATES[phase].risk for phase in phases)
     text = (
-        f"May I skip {listed(phases)} in this cycle? Then {'; '.join(GATES[phase].risk for phase in phases)}.{owners} "
+        f"May I skip {listed(phases)} in this cycle{because}? Then {risks}.{owners} "
         f"Answer “yes” to skip {keeps}; any other answer keeps {keeps}."
     )
     if untried:
         reason = in_a_line(untried, REASON_CHARACTERS).rstrip(" .")
-        text = f"No one could try it, because {reason}: accept it untried?{owners} Only “yes” accepts it."
+        text = f"It is not verified: {reason}. Accept it so?{owners} Only “yes” accepts it; else write how to go on."
     notify(transaction, text, "question", asks="waiver")
     transaction.add(r.Waiting, reason="waiver")
 
@@ -64,16 +97,17 @@ def still_open(state: State, phases: Sequence[Phase]) -> tuple[Phase, ...]:
     )
 
 
-def grant_wish(transaction: Transaction, decision: RoutingDecision) -> RoutingDecision:
+def grant_wish(transaction: Transaction, decision: RoutingDecision, settled: Settled) -> RoutingDecision:
     """Leave out chores and reflection because a user wants it so, without a question, once nothing is left to check.
 
+    The wish is all of a message that came since the work was done (`settled`), and not a part of one.
     Gives the decision to go on with: END where no gate is left and no other work is wanted. Where the wish is for more,
     or of a user who may not waive, it is the decision unchanged: then a user is asked. (ADR 56.)
     """
     state = transaction.state
     named = [phase for phase in map(Phase.parse, decision.waive) if phase is not None]
     wanted = still_open(state, list(dict.fromkeys(named)))
-    message = _late_message(transaction)
+    message = _wished_by(transaction, settled)
     if message is None or not wanted or not _may_leave_out(state, wanted):
         return decision
     transaction.add(
@@ -99,21 +133,17 @@ def _may_leave_out(state: State, wanted: Sequence[Phase]) -> bool:
     return is_checked and not is_check and phases_of(state).waiver_declined.isdisjoint(wanted)
 
 
-def _late_message(transaction: Transaction) -> Message | None:
-    """The newest message since the work was done, where one user who may waive wrote all of them.
-
-    None also where the router does not know it yet.
-    """
+def _wished_by(transaction: Transaction, settled: Settled) -> Message | None:
+    """The newest message that is nothing but such a wish, where those who wrote these may waive."""
     state = transaction.state
-    question = state.router.question
-    late = state.requests
-    if question is None or not late or late[-1].seq > question.seq:
-        return None
-    newest = late[-1]
+    seqs = {settlement.message for settlement in settled.messages if settlement.kind == "waiver"}
+    wishes = [message for message in state.cycle.messages if message.seq in seqs]
     rules = transaction.policy.gates
-    is_theirs = may_decide(Decision.WAIVER, state, rules, author=newest.author, role=newest.role)
-    is_by_person = all(message.author == newest.author and not message.is_plain for message in late)
-    return newest if is_theirs and is_by_person else None
+    are_theirs = all(
+        not wish.is_plain and may_decide(Decision.WAIVER, state, rules, author=wish.author, role=wish.role)
+        for wish in wishes
+    )
+    return wishes[-1] if wishes and are_theirs else None
 
 
 def nothing_to_skip(state: State, phases: Sequence[Phase]) -> str:
@@ -157,7 +187,7 @@ def answered(transaction: Transaction, signal: MessageReceived, wrote: r.Message
             return True
         skips = " and ".join(f"`/skip {phase}`" for phase in phases)
         does, how = (
-            ("accepts", "accept it untried") if phases_of(state).waiver_untried else ("skips", f"skip {listed(phases)}")
+            ("accepts", "accept it so") if phases_of(state).waiver_untried else ("skips", f"skip {listed(phases)}")
         )
         notify(transaction, f"Your “yes” {does} nothing: {why_not}. To {how}, send {skips}.")
     is_no = is_theirs and not why_not and is_clear_no(message.text)
