@@ -12,6 +12,7 @@ from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
 from tests.fakes.agent_phases import program
 from tests.fakes.scenario import (
+    ALWAYS,
     VERIFIES,
     WAITS,
     Router,
@@ -213,7 +214,7 @@ def test_the_router_is_asked_when_a_user_has_written_in_between() -> None:
 
 
 def test_a_person_approves_a_plan_where_the_setting_wants_it() -> None:
-    config = team(gates=GateRules(plan_approval="person"))
+    config = team(gates=dataclasses.replace(ALWAYS, plan_approval="person"))
     router = Router(route("plan", "planner"), route("execute", "executor"))
     scenario = Scenario(router, model_by_phase(**WORK), config=config).converse("design it")
     assert (scenario.conversation.cycle.status, len(router.asked)) == ("waiting", 1)

@@ -1,11 +1,12 @@
 """Reactions that stand for a reply or a command: a stop sign, a choice, a yes or no."""
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from tenex.core import records as r
-from tenex.core.config import GateRules, Role
+from tenex.core.config import Role
 from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.inbox.reactions import asks_yes_or_no
 from tenex.core.phases import Phase
@@ -13,6 +14,7 @@ from tenex.core.signals import InboundMessage, MessageReceived
 from tenex.workflows.phases import records as p
 from tests.fakes.scenario import (
     ALICE,
+    ALWAYS,
     ID,
     WAITS,
     Router,
@@ -153,7 +155,9 @@ def plans(question: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_thumb_on_the_plan_approves_it_and_only_for_who_may() -> None:
-    scenario = Scenario(plans, model_by_phase(), config=policy(gates=GateRules(plan_approval="person")))
+    scenario = Scenario(
+        plans, model_by_phase(), config=policy(gates=dataclasses.replace(ALWAYS, plan_approval="person"))
+    )
     scenario.now = type(scenario.now)(36_000_000_000)
     scenario.converse("design it")
     plan = next(one for one in reversed(scenario.records(r.MessageSent)) if one.purpose == "completion")

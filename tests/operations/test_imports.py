@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenex.core import records as r
-from tenex.core.config import GateRules, Role
+from tenex.core.config import Role
 from tenex.core.conversation import fold, new_conversation
 from tenex.core.cycle.state import Cycle
 from tenex.core.identity.state import Identity
@@ -30,6 +30,7 @@ from tenex.workflows.single.state import NAME as SINGLE
 from tenex.workflows.single.state import SingleAgent, agent_of
 from tests.fakes.scenario import (
     ALICE,
+    ALWAYS,
     ENDS,
     ID,
     WAITS,
@@ -107,7 +108,7 @@ def test_what_was_written_before_an_import_approves_no_plan() -> None:
     scenario = scenario_at(Phase.PLAN, Router(WAITS), diligent).settle()
     scenario.converse("yes, do it")
     then = imported(scenario.records())
-    then.policy = replace(then.policy, gates=GateRules(plan_approval="person"))
+    then.policy = replace(then.policy, gates=replace(ALWAYS, plan_approval="person"))
     then.router = Router(route("execute", "executor"), WAITS)
     before = len(refusals(then))
     then.user_writes("/continue")
@@ -227,7 +228,7 @@ def test_after_a_rebuild_the_own_waiver_counts_and_a_message_of_the_source_appro
     rebuilt = r.JournalRebuilt(seq=scenario.conversation.next_seq, at=scenario.now, source="relay", phase=Phase.PLAN)
     scenario.journal.append((rebuilt,))
     scenario.conversation = scenario.refold()
-    scenario.policy = replace(policy(), gates=GateRules(plan_approval="person"))
+    scenario.policy = replace(policy(), gates=replace(ALWAYS, plan_approval="person"))
     scenario.router = Router(route("execute", "executor"), WAITS)
     before = len(refusals(scenario))
     scenario.user_writes("/continue")

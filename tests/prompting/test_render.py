@@ -170,7 +170,7 @@ RULES = [
     "passes verification, then chores, then reflection, and only then ends",
     "with `issues` back to execute",
     "every participant reflects once",
-    'When none is left,\nanswer `["END"]`',
+    'When none is left, answer `["END"]`',
     "each alone and without `phase`",
     "`earlier`: the cycles before, which are no task",
     "in any language",

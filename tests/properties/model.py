@@ -22,6 +22,8 @@ GATED = (("verification", "chores"), ("chores", "reflection"))
 class Model:
     """One conversation, from a user's side: what is asked, who works, where it is."""
 
+    needed: frozenset[str] = frozenset(GATES)
+    """The gates in which agents work after each change; the others are passed by a rule."""
     status: str = "new"
     phase: str = "chat"
     is_asking: bool = False
@@ -88,7 +90,7 @@ class Model:
             found.append((self.phase, ["planner"]))
         if not self.is_newer and not self.has_request:
             found.append(("", ["USER"]))
-        may_end = self.has_turns and (not self.executed or set(GATES) <= self.met)
+        may_end = self.has_turns and (not self.executed or self.needed <= self.met)
         if may_end and (self.has_request or not self.is_newer):
             found.append(("", ["END"]))
         return found
@@ -96,10 +98,11 @@ class Model:
     def forbidden(self) -> list[tuple[str, list[str]]]:
         """Decisions the table or a gate bars: there is no way from here, not yet, or no end yet."""
         ways = [phase for phase in sorted(WAYS) if phase not in WAYS[self.phase] | {self.phase}]
-        ways += [phase for gate, phase in GATED if gate == self.phase not in self.met]
+        ways = [phase for phase in ways if (self.phase, phase) not in self._through()]
+        ways += [phase for gate, phase in GATED if gate == self.phase and not self._is_closed(gate)]
         barred = [(phase, ["planner"]) for phase in ways]
         # all may have reflected in a turn that was stopped: then the gate is not in the way, though nothing met it
-        left = set(GATES) - self.met - ({"reflection"} if self.participants <= self.reflected else set())
+        left = self.needed - self.met - ({"reflection"} if self.participants <= self.reflected else set())
         if self.executed and left:
             barred.append(("", ["END"]))
         return barred
@@ -107,11 +110,23 @@ class Model:
     def _may_go(self, phase: str) -> bool:
         if self.phase == "brainstorm":
             return self.wrote_here
-        if (self.phase, phase) in GATED and self.phase not in self.met:
+        if (self.phase, phase) in GATED and not self._is_closed(self.phase):
             return False
         if phase == "reflection":
             return bool(self.participants - self.reflected)
         return self.phase != "reflection"  # a way to chat from there begins another cycle: END is better
+
+    def _is_closed(self, gate: str) -> bool:
+        return gate in self.met or (self.executed and gate not in self.needed)
+
+    def _through(self) -> set[tuple[str, str]]:
+        """The ways from here that lead through gates which need nobody."""
+        here, ways = self.phase, set()
+        for gate in GATES:
+            if self._is_closed(gate) and gate in WAYS[here]:
+                here = gate
+                ways |= {(self.phase, target) for target in WAYS[gate]}
+        return ways
 
     def decided(self, phase: str, agents: list[str]) -> None:
         self.is_asking = False
@@ -119,6 +134,9 @@ class Model:
             self.status = "waiting"
         elif agents == ["END"]:
             self.status = "ended"
+            is_after_work = self.phase in ("execute", *GATES) and "verification" in self.met
+            if is_after_work and not self.needed | self.met >= set(GATES):
+                self.phase, self.wrote_here = "reflection", False
             if self.has_request:
                 self._new_cycle()
                 self._ask()

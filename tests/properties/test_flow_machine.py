@@ -25,19 +25,19 @@ from hypothesis.stateful import (
 )
 
 from tenex.core import records as r
-from tenex.core.config import Expectation, Limits
+from tenex.core.config import Expectation, GateRules, Limits
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.pending import pending
 from tenex.core.ports import OnText, OutgoingMessage, UnsignedEvent, ignore_text
 from tests.fakes.runtime import Daemon, World
-from tests.fakes.scenario import check_invariants, policy, reply
+from tests.fakes.scenario import ALWAYS, check_invariants, policy, reply
 from tests.fakes.subagents import calls_to, with_subagents
 from tests.fakes.virtual import VirtualLoop
 from tests.simulation.oracle import RecordedConversation, is_notice
 
-from .model import Model
+from .model import GATES, Model
 
 ID = "c" * 64
 CALLED = "security"
@@ -64,11 +64,11 @@ def _decision(phase: str, agents: list[str]) -> str:
 class PatientWorld(World):
     """Models that answer when a test lets them."""
 
-    def __init__(self) -> None:
+    def __init__(self, gates: GateRules) -> None:
         super().__init__(lambda _question: None, lambda _request: None)
         patient = Expectation(warn_after=YEARS, close_after=YEARS)  # the model knows no deadline, and stories are long
         limits = Limits(turns_per_message=1_000, same_route=1_000, steps_per_run=1_000, default_expectation=patient)
-        self.policy = with_subagents(policy(limits=limits), executor=[CALLED])
+        self.policy = with_subagents(policy(limits=limits, gates=gates), executor=[CALLED])
         self.asked: dict[str, asyncio.Future[Any]] = {}
         self.refusing: set[str] = set()
         self.faults = 0
@@ -96,11 +96,14 @@ class PatientWorld(World):
 
 
 class FlowMachine(RuleBasedStateMachine):
+    gates = ALWAYS
+    needed = frozenset(GATES)
+
     def __init__(self) -> None:
         super().__init__()
         self.loop = VirtualLoop()
         asyncio.set_event_loop(self.loop)
-        self.world, self.model, self.count = PatientWorld(), Model(), 0
+        self.world, self.model, self.count = PatientWorld(self.gates), Model(needed=self.needed), 0
         self.life: AbstractAsyncContextManager[Daemon] | None = None
         self._begin(kill=True)
 
@@ -321,10 +324,22 @@ FlowMachine.TestCase.settings = settings(
 TestFlowMachine = FlowMachine.TestCase
 
 
+class VerificationAloneMachine(FlowMachine):
+    """The same where a rule passes chores and reflection after each change."""
+
+    gates = GateRules(chores="never", reflection="never")
+    needed = frozenset({"verification"})
+
+
+VerificationAloneMachine.TestCase.settings = FlowMachine.TestCase.settings
+TestVerificationAloneMachine = VerificationAloneMachine.TestCase
+
+
 @pytest.mark.soak
-def test_many_other_stories() -> None:
+@pytest.mark.parametrize("machine", [FlowMachine, VerificationAloneMachine])
+def test_many_other_stories(machine: type[FlowMachine]) -> None:
     """New ones every time; a story that fails is printed with the seed that shows it again."""
     many = settings(
         FlowMachine.TestCase.settings, max_examples=400, stateful_step_count=50, derandomize=False, print_blob=True
     )
-    run_state_machine_as_test(FlowMachine, settings=many)
+    run_state_machine_as_test(machine, settings=many)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from tenex.core.phases import Phase
+from tenex.core.records import PhaseTransition
 from tenex.nostr.keys import SecretKey
 
 from .kit import Folder, daemon, tenex_here
@@ -25,7 +27,7 @@ async def is_in_prompt(lesson: dict[str, Any], folder: Folder, conversation: str
 
 async def test_a_lesson_has_a_source_reaches_no_owner_from_a_member_and_can_be_removed(folder: Folder) -> None:
     member = SecretKey.generate()
-    folder.edit("[people]\n", f'[people]\nmembers = ["{member.npub}"]\n')
+    folder.edit("[people]\n", f'[gates]\nreflection = "always"\n\n[people]\nmembers = ["{member.npub}"]\n')
     async with daemon(folder):
         name = await folder.write("Create zebra.py that prints xylophone", by=member)
         await folder.until(name, "ended")
@@ -71,6 +73,20 @@ async def test_a_lesson_has_a_source_reaches_no_owner_from_a_member_and_can_be_r
     assert facts == {"removed": other, "by": "command"}
     async with daemon(folder):
         assert await listed(folder) == [each for each in every if each not in (one, other)]
+
+
+async def test_agents_reflect_until_there_is_a_lesson_and_then_where_there_is_a_reason(folder: Folder) -> None:
+    async with daemon(folder):
+        reasons = []
+        for request in ("Create zebra.py that prints xylophone", "Create lion.py that prints savannah"):
+            name = await folder.write(request)
+            await folder.until(name, "ended")
+            moves = [record for record in folder.records(name) if isinstance(record, PhaseTransition)]
+            reasons += [move.reason for move in moves if move.to is Phase.REFLECTION]
+    assert reasons == [
+        "the work is done; no lesson is recorded in this project yet",
+        "nothing to reflect on: no call failed, no fault was found and nobody was corrected",
+    ]
 
 
 async def test_without_a_folder_there_are_no_lessons_and_none_is_made(folder: Folder) -> None:

@@ -31,6 +31,8 @@ def route(dice: Random, question: dict[str, Any]) -> dict[str, Any]:
     if dice.random() < 0.1:
         return {"agents": agents, "reason": "once more"}
     target = dice.choice(ONWARD[phase])
+    if target == "reflection" and not left:
+        return {"agents": ["END"], "reason": "nobody has anything to reflect on"}
     return {"phase": target, "agents": left if target == "reflection" else agents, "reason": f"on to {target}"}
 
 

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from tenex.core import records as r
-from tenex.core.config import PeerGroup, Replay
+from tenex.core.config import GateRules, PeerGroup, Replay
 from tenex.core.conversation import Conversation, Run, fold
 from tenex.core.errors import AppendFailed, ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId, PublicKey, Slug
@@ -67,6 +67,8 @@ class FaultyWorld(World):
         """Draws what agents of a talk hand over, in worlds where rules take the steps that leave one choice."""
         if self.talks is not None:
             self.policy = routed_by_rule(self.policy)
+        if seed % 7 == 5:
+            self.policy = replace(self.policy, gates=GateRules(), has_lessons=lambda: True)
         self.plain = self.policy
         self.cast = Random(f"agents {seed}") if seed % 2 else None
         """Draws what programs agents have; half the worlds have none, and stay as they always were."""
