@@ -17,7 +17,7 @@ from tenex.core.delivery.state import RelayRefusal
 from tenex.core.history.state import BLOCK, CallSummary, CycleSummary, DecisionSummary, History, Rollback, RunSummary
 from tenex.core.ids import ConversationId, Millis, PublicKey, RunId
 from tenex.core.messages import NO_USAGE, Usage
-from tenex.core.projection import PlacedMessage, Projection, RunActivity, project
+from tenex.core.projection import Fate, PlacedMessage, Projection, RunActivity, project
 from tenex.core.records import Record
 from tenex.core.state import Waiver
 from tenex.core.totals.costs import run_agent
@@ -96,8 +96,8 @@ class RenderedList:
 class Rendered:
     """What has been rendered of one conversation."""
 
-    messages: dict[tuple[int, int, str], str] = field(default_factory=dict)
-    """By the seq of the record that holds the message, its cycle and its turn."""
+    messages: dict[tuple[int, int, str, Fate | None], str] = field(default_factory=dict)
+    """By the seq of the record that holds the message, its cycle, its turn, and what became of it."""
     lists: dict[str, RenderedList] = field(default_factory=lambda: {name: RenderedList() for name in LISTS})
 
     def catch_up(self, projection: Projection) -> None:
@@ -110,7 +110,7 @@ class Rendered:
         earlier = self.messages
         self.messages = {}
         for placed in projection.messages:
-            key = (placed.message.seq, placed.message.cycle, placed.turn)
+            key = (placed.message.seq, placed.message.cycle, placed.turn, placed.fate)
             self.messages[key] = earlier.get(key) or _indented(_message(placed))
 
 
@@ -496,7 +496,14 @@ def _message(placed: PlacedMessage) -> dict[str, Any]:
         "phase": message.phase.value,
         "text": message.text,
         "eventId": message.event_id or message.sent_as,
+        "cameInCycle": message.carried_from,
+        "fate": _fate(placed.fate) if placed.fate is not None else None,
     }
+    return {name: value for name, value in shown.items() if value}
+
+
+def _fate(fate: Fate) -> dict[str, Any]:
+    shown = {"kind": fate.kind, "turn": fate.turn, "words": fate.words}
     return {name: value for name, value in shown.items() if value}
 
 

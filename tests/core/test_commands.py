@@ -13,10 +13,10 @@ from tenex.core import records as r
 from tenex.core.config import Role
 from tenex.core.conversation import new_conversation
 from tenex.core.effects import ToolCall
-from tenex.core.ids import Millis
+from tenex.core.ids import Millis, PublicKey
 from tenex.core.inbox.commands import Command, command_names, parse
 from tenex.core.memory.reducers import as_entry
-from tenex.core.phases import Phase
+from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ToolReturned
 from tenex.workflows.phases import records as p
@@ -452,9 +452,60 @@ def test_status_lists_no_gate_that_only_agents_who_left_could_meet() -> None:
 
 def test_words_after_a_command_that_takes_none_are_not_lost_without_a_sign() -> None:
     scenario = Scenario(Router(WAITS), plain_model).converse("hello")
-    scenario.user_writes("/quick Create q.py that prints q")
-    assert "send the rest as a message of its own" in scenario.sent_texts()[-2]
-    assert phases_of(scenario.conversation).waived
+    scenario.user_writes("/continue Create q.py that prints q")
+    assert any("send the rest as a message of its own" in text for text in scenario.sent_texts())
+
+
+@pytest.mark.parametrize("stage", ["new", "ended", "in a phase"])
+@pytest.mark.parametrize(
+    ("text", "waived"),
+    [
+        ("/quick Create q.py", QUALITY_PHASES),
+        ("/skip verification\nCreate q.py", QUALITY_PHASES[:1]),
+        ("/skip chores, reflection: Create q.py", QUALITY_PHASES[1:]),
+        ("/skip chores\n/skip reflection\nCreate q.py", QUALITY_PHASES[1:]),
+    ],
+)
+def test_a_waiver_beside_a_request_is_for_the_cycle_that_the_request_begins(
+    text: str, waived: tuple[Phase, ...], stage: str
+) -> None:
+    scenario = Scenario(longest_way, diligent)
+    if stage == "ended":
+        scenario.user_writes("hello")
+        scenario.user_writes("/new")
+    elif stage == "in a phase":
+        scenario.user_writes("Create p.py")
+    scenario.user_writes(text)
+    assert scenario.records(r.MessageRecorded)[-1].text == "Create q.py"
+    assert phases_of(scenario.conversation).waived == set(waived)
+    assert in_flight(scenario), "the request is worked on"
+    cycle = scenario.conversation.cycle
+    assert (cycle.number, cycle.messages[-1].text) == (2 if stage == "ended" else 1, "Create q.py")
+    title = {"new": "Create q.py", "ended": "hello", "in a phase": "Create p.py"}[stage]
+    assert scenario.conversation.identity.title == title
+
+
+def test_a_waiver_of_who_may_not_waive_leaves_the_request_beside_it() -> None:
+    scenario = Scenario(longest_way, diligent)
+    scenario.user_writes("/quick Create q.py", role=Role.MEMBER, author=PublicKey("b" * 64))
+    assert scenario.sent_texts() == ["Only an owner may skip a quality gate."]
+    assert not phases_of(scenario.conversation).waived
+    assert in_flight(scenario)
+
+
+def test_a_request_beside_a_waiver_in_the_last_line_is_a_part_of_the_message() -> None:
+    scenario = Scenario(longest_way, diligent)
+    scenario.user_writes("Create q.py\n/skip chores and print it")
+    assert scenario.records(r.MessageRecorded)[-1].text == "Create q.py\nand print it"
+    assert phases_of(scenario.conversation).waived == {Phase.CHORES}
+
+
+def test_an_unknown_name_after_a_waiver_starts_nothing() -> None:
+    scenario = Scenario(longest_way, diligent)
+    scenario.user_writes("/quick @excutor build it")
+    assert "Nothing was started" in scenario.sent_texts()[-1]
+    assert not phases_of(scenario.conversation).waived
+    assert not in_flight(scenario)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,8 @@ from tests.fakes.scenario import (
     route,
     routed_by_rule,
     step_until,
+    thanked,
+    wish,
 )
 
 BOB = PublicKey("b" * 64)
@@ -208,14 +210,14 @@ def test_an_answer_to_what_an_agent_asked_in_a_gate_begins_no_cycle(phase: Phase
     assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1)
 
 
-def wishes_to_stop(gates: list[str], then: dict[str, Any], asked: list[list[str]]) -> Any:
-    """A router that takes what is said in verification for a wish to waive these gates, and then decides this."""
+def wishes_to_stop(gates: list[str], then: dict[str, Any], asked: list[list[str]], words: str = "") -> Any:
+    """A router that takes these words in verification for a wish to waive these gates, and then decides this."""
 
     def decide(question: dict[str, Any]) -> dict[str, Any]:
         if question["phase"] != "verification" or question["cycle"] > 1:
             return onward(question)
         asked.append(question["waived"])
-        return then if question["waived"] else {**then, "waive": gates}
+        return then if question["waived"] else wish(then, *gates, words=words or NO_MORE)
 
     return decide
 
@@ -223,8 +225,8 @@ def wishes_to_stop(gates: list[str], then: dict[str, Any], asked: list[list[str]
 def test_work_that_is_wanted_beside_a_waiver_is_done_after_the_yes() -> None:
     """A rule went on to the next gate, and the work began only in the next cycle."""
     asked: list[list[str]] = []
-    router = wishes_to_stop(["verification", "chores"], route("execute", "executor"), asked)
-    scenario = stopped_at(FINDS, router, REQUEST).converse("yes")
+    router = wishes_to_stop(["verification", "chores"], route("execute", "executor"), asked, "no checks")
+    scenario = stopped_at(FINDS, router, f"{REQUEST}, no checks").converse("yes")
     assert asked[:2] == [[], ["chores", "verification"]], "it is asked again, as its prompt says"
     turns = [str(turn.phase) for turn in scenario.records(r.TurnOpened)]
     assert turns[:3] == ["execute", "verification", "execute"]
@@ -266,11 +268,10 @@ def test_a_wish_to_stop_after_the_verdict_ends_without_a_question(
     decision: dict[str, Any], phase: Phase, left_out: str, *, by_rule: bool
 ) -> None:
     """It led to the question whether chores may be skipped."""
-    wish = {**decision, "waive": ["chores", "reflection"], "acknowledged": True}
 
     def wishes(question: dict[str, Any]) -> dict[str, Any]:
         is_late = question["phase"] == phase and len(question["messages"]) > 1
-        return wish if is_late else onward(question)
+        return wish(decision, "chores", "reflection", words=NO_MORE) if is_late else onward(question)
 
     scenario = interrupted(phase, lambda it: it.user_writes(NO_MORE), router=wishes, by_rule=by_rule)
     assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1)
@@ -278,18 +279,19 @@ def test_a_wish_to_stop_after_the_verdict_ends_without_a_question(
     assert refusals(scenario) == []
     said = [text for text in scenario.sent_texts() if "reflection" in text]
     assert len(said) == 1, "it is said once, in the last word"
-    assert f"- Left out, as alice wished: {left_out}." in said[0].splitlines()
+    assert f"- Left out, because alice wrote “{NO_MORE}”: {left_out}." in said[0].splitlines()
     again = fold(ID, [record for decided in scenario.journal for record in decided])
     assert (again.requests, phases_of(again).waivers) == ((), phases_of(scenario.conversation).waivers)
 
 
-def test_work_that_is_wanted_beside_a_wish_to_stop_is_done_at_once() -> None:
-    router = wishes_to_stop(["chores", "reflection"], route("execute", "executor"), [])
+def test_a_wish_to_stop_beside_other_work_is_put_to_them_and_the_work_is_done() -> None:
+    router = wishes_to_stop(["chores", "reflection"], route("execute", "executor"), [], "then no more checks")
     scenario = stopped_at(VERIFIES, router, f"{REQUEST}, then no more checks")
+    assert "because of “then no more checks”? Then" in scenario.sent_texts()[-1]
+    scenario.converse("yes")
     turns = [turn.phase for turn in scenario.records(r.TurnOpened)]
     assert turns == [Phase.EXECUTE, Phase.VERIFICATION] * 2, "what was changed is verified"
     assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1)
-    assert not scenario.records(p.WaiverRequested)
 
 
 @pytest.mark.parametrize(
@@ -326,7 +328,8 @@ def test_a_wish_in_the_request_itself_is_put_to_them_and_a_no_keeps_what_was_ask
 
     def wishes(question: dict[str, Any]) -> dict[str, Any]:
         is_verified = question["phase"] == "verification" and not question["rejections"]
-        return {**ENDS, "waive": ["chores", "reflection"]} if is_verified else onward(question)
+        words = "build a parser of chores"
+        return wish(ENDS, "chores", "reflection", words=words) if is_verified else onward(question)
 
     scenario = Scenario(wishes, Interrupted(Phase.CHAT, 0), config=policy()).converse("build a parser of chores")
     assert scenario.conversation.cycle.waiting_for == "waiver"
@@ -335,69 +338,72 @@ def test_a_wish_in_the_request_itself_is_put_to_them_and_a_no_keeps_what_was_ask
     assert not scenario.records(p.Waived)
 
 
+def takes_as_thanks(text: str) -> Any:
+    """A router that takes this message as thanks, once it is there, and goes on."""
+
+    def decide(question: dict[str, Any]) -> dict[str, Any]:
+        is_there = any(message["text"] == text for message in question["messages"])
+        return thanked(onward(question), text) if is_there else onward(question)
+
+    return decide
+
+
 @pytest.mark.parametrize("by_rule", [True, False], ids=["routed by rule", "routed by the model"])
 @pytest.mark.parametrize("text", ["enough", "danke, das reicht", "ok thanks", "fertig"])
 @pytest.mark.parametrize("phase", QUALITY_PHASES)
 def test_what_the_router_takes_for_thanks_in_a_gate_begins_no_cycle(phase: Phase, text: str, *, by_rule: bool) -> None:
     """It began a cycle whose request was "enough"."""
-
-    def acknowledges(question: dict[str, Any]) -> dict[str, Any]:
-        return {**onward(question), "acknowledged": True}
-
-    scenario = interrupted(phase, lambda it: it.user_writes(text), router=acknowledges, by_rule=by_rule)
+    scenario = interrupted(phase, lambda it: it.user_writes(text), router=takes_as_thanks(text), by_rule=by_rule)
     assert (scenario.conversation.cycle.status, scenario.conversation.cycle.number) == ("ended", 1)
     assert scenario.conversation.requests == ()
 
 
-def test_only_what_the_router_has_read_is_acknowledged() -> None:
-    """Work that is wanted after it, and outside the gates, is not."""
-    acknowledged: list[str] = []
+def test_only_what_the_router_has_named_is_taken_as_thanks() -> None:
+    """A request that came beside the thanks begins a cycle."""
+    written: list[str] = []
 
-    def acknowledges(question: dict[str, Any]) -> dict[str, Any]:
-        if question["phase"] == "reflection" and question["cycle"] == 1 and not acknowledged:
-            acknowledged.append(question["messages"][-1]["text"])
+    def thanks(question: dict[str, Any]) -> dict[str, Any]:
+        if question["phase"] == "reflection" and question["cycle"] == 1 and not written:
+            written.append(question["messages"][-1]["text"])
             scenario.user_writes(REQUEST)
-        return {**onward(question), "acknowledged": question["messages"][-1]["text"] != REQUEST}
+        return takes_as_thanks("enough")(question) if question["cycle"] == 1 else onward(question)
 
     worker = Interrupted(Phase.REFLECTION, 0, lambda it: it.user_writes("enough"))
-    scenario = worker.scenario = Scenario(acknowledges, worker, config=routed_by_rule(policy()))
+    scenario = worker.scenario = Scenario(thanks, worker, config=routed_by_rule(policy()))
     scenario.converse("build it")
-    assert acknowledged == ["enough"]
+    assert written == ["enough"]
     assert works_again(scenario, REQUEST)
 
 
 def test_bare_thanks_after_an_end_get_no_answer_and_no_turn() -> None:
-    thanks = {**ENDS, "acknowledged": True}
+    thanks = thanked(ENDS, "Thanks")
     scenario = Scenario(Router(route("execute", "executor"), ENDS, thanks), ANSWERS).converse("where is it?")
-    before = (len(scenario.records(r.TurnOpened)), len(scenario.sent_texts()))
-    scenario.converse("thanks!")
+    before = len(scenario.records(r.TurnOpened))
+    scenario.converse("thanks! 🙏")
     assert (scenario.conversation.cycle.status, scenario.conversation.requests) == ("ended", ())
-    assert (len(scenario.records(r.TurnOpened)), len(scenario.sent_texts())) == before
+    assert len(scenario.records(r.TurnOpened)) == before
+    said = scenario.records(r.MessageSent)[-1]
+    assert (said.text, said.notifies) == ("Taken as thanks: “thanks! 🙏”.", ()), "it rings nowhere"
 
 
 def test_a_first_message_is_answered_whatever_the_router_takes_it_for() -> None:
-    thanks = {**ENDS, "acknowledged": True}
+    thanks = thanked(ENDS, "thanks!")
     scenario = Scenario(Router(thanks, route("chat", "executor"), WAITS), ANSWERS).converse("thanks!")
     assert scenario.records(r.RouteRejected)[0].sentence.startswith("END is refused")
     assert len(scenario.records(r.TurnOpened)) == 1
 
 
-def test_thanks_that_were_acknowledged_survive_a_restart() -> None:
-    def acknowledges(question: dict[str, Any]) -> dict[str, Any]:
-        return {**onward(question), "acknowledged": True}
-
-    scenario = interrupted(Phase.CHORES, lambda it: it.user_writes("enough"), router=acknowledges)
+def test_what_was_taken_as_thanks_survives_a_restart() -> None:
+    scenario = interrupted(Phase.CHORES, lambda it: it.user_writes("enough"), router=takes_as_thanks("enough"))
     again = fold(ID, [record for decision in scenario.journal for record in decision])
     assert (again.requests, again.cycle.number) == ((), 1)
 
 
 @pytest.mark.parametrize("text", ["no", "Nein, danke", "👎"])
 def test_a_clear_no_to_a_waiver_begins_no_cycle(text: str) -> None:
-    wish = {**route("verification", "executor"), "waive": ["verification"]}
-
     def wishes(question: dict[str, Any]) -> dict[str, Any]:
         is_first = question["phase"] == "execute" and len(question["messages"]) == 1
-        return wish if is_first else onward(question)
+        return wish(route("verification", "executor"), "verification") if is_first else onward(question)
 
     scenario = interrupted(Phase.EXECUTE, by_rule=False, router=wishes)
     assert scenario.conversation.cycle.waiting_for == "waiver"
@@ -406,11 +412,9 @@ def test_a_clear_no_to_a_waiver_begins_no_cycle(text: str) -> None:
 
 
 def test_a_refusal_with_a_request_in_it_begins_a_cycle() -> None:
-    wish = {**route("verification", "executor"), "waive": ["verification"]}
-
     def wishes(question: dict[str, Any]) -> dict[str, Any]:
         is_first = question["phase"] == "execute" and len(question["messages"]) == 1
-        return wish if is_first else onward(question)
+        return wish(route("verification", "executor"), "verification") if is_first else onward(question)
 
     scenario = interrupted(Phase.EXECUTE, by_rule=False, router=wishes).converse("no, and make it green")
     assert works_again(scenario, "no, and make it green")

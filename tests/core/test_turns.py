@@ -34,6 +34,7 @@ from tests.fakes.scenario import (
     route,
     scenario_at,
     step_until,
+    wish,
 )
 
 
@@ -101,7 +102,8 @@ def test_the_same_route_is_bounded_only_without_progress() -> None:
 
 def test_the_cost_of_a_cycle_is_bounded() -> None:
     def dear(conversation: Any, call: Any) -> Any:
-        return dataclasses.replace(reply("done"), usage=Usage(input_tokens=1, output_tokens=1, cost_usd=0.4))
+        usage = Usage(input_tokens=1, output_tokens=1, cost_usd=0.4)
+        return dataclasses.replace(plain_model(conversation, call), usage=usage)
 
     scenario = play_of(building, dear, cost_per_cycle_usd=1.0)
     assert limited(scenario) == "cost_per_cycle"
@@ -300,8 +302,8 @@ def test_a_transition_that_begins_a_cycle_names_no_request_of_the_last_one() -> 
 
 def test_b07_agents_of_a_turn_work_at_the_same_time_and_the_router_waits_for_the_last() -> None:
     """They ran one after the other, and the first one's completion started a second orchestrator."""
-    router = Router(route("execute", "executor", "helper", "planner"), WAITS)
-    scenario = scenario_at(Phase.CHAT, router, model_by_phase(execute=[reply("done")]))
+    router = Router(route("plan", "executor", "helper", "planner"), WAITS)
+    scenario = scenario_at(Phase.CHAT, router, model_by_phase(plan=[reply("done")]))
     step_until(scenario, lambda it: it.conversation.work.turn is not None)
     calls = in_flight(scenario)
     for number, call in enumerate(calls):
@@ -507,7 +509,7 @@ def test_two_users_of_one_name_are_distinguished_by_role_and_key() -> None:
 @pytest.mark.parametrize("text", ["\ud800", "\x00", "/stop\x00", "a" * 300_000, "“" * 60_000, "'" * 60_000])
 def test_no_text_breaks_a_decision(text: str) -> None:
     waiver = scenario_at(Phase.EXECUTE, text=f"so: {text}")
-    waiver.router = Router({**route("chores", "executor"), "waive": ["chores"]}, WAITS)
+    waiver.router = Router(wish(route("chores", "executor"), "chores", words="so:"), WAITS)
     for scenario in (Scenario(Router(WAITS), plain_model), asking("executor"), waiver.settle()):
         scenario.converse(text)
         scenario.converse(text, addressed=("planner",), reply_to="\ud800")

@@ -105,7 +105,7 @@ def test_an_unreadable_question_leads_to_the_user(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("news", "is_acknowledged"),
+    ("news", "is_thanks"),
     [
         ("enough", True),
         ("danke, das reicht", True),
@@ -117,7 +117,7 @@ def test_an_unreadable_question_leads_to_the_user(texts: list[str]) -> None:
         ("all tests must pass", False),
     ],
 )
-def test_thanks_and_a_wish_to_end_in_a_gate_ask_for_no_work(news: str, *, is_acknowledged: bool) -> None:
+def test_thanks_and_a_wish_to_end_in_a_gate_ask_for_no_work(news: str, *, is_thanks: bool) -> None:
     done = [
         turn(number, word) for number, word in enumerate(["execute", "verification:verified", "reflection"], start=1)
     ]
@@ -126,4 +126,4 @@ def test_thanks_and_a_wish_to_end_in_a_gate_ask_for_no_work(news: str, *, is_ack
     question = {"phase": "reflection", "permitted": ["chat"], "history": [first, *done, late]}
     rest = {"open_gates": [], "can_end": True, "still_to_reflect": [], "waived": [], "roster": ROSTER, "rejections": []}
     decision = ask(json.dumps({**question, **rest}))
-    assert decision.get("acknowledged", False) is is_acknowledged
+    assert decision.get("settles", []) == ([{"words": news, "as": "thanks"}] if is_thanks else [])

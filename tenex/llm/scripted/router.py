@@ -35,7 +35,7 @@ def _decide(request: ModelRequest) -> Decision:
                 item["text"] = without_context(item["text"])
         if len(question["rejections"]) > 1:  # the first may be of another model
             return _decision(["USER"], f"the decision was rejected: {short(question['rejections'][-1], 200)}")
-        return _choose(question) | _acknowledged(question)
+        return _choose(question) | _settles(question)
     except (LookupError, TypeError, ValueError):
         return _decision(["USER"], "the routing question could not be read")
 
@@ -103,11 +103,11 @@ def _since_execution(question: Question) -> list[str]:
     return [without_context(item["text"]) for item in history[start:] if "turn" not in item]
 
 
-def _acknowledged(question: Question) -> Decision:
-    """Whether all that was written in a gate is thanks or a wish to end, as a part of the decision."""
-    late = _since_execution(question)
-    is_talk = question["phase"] in AFTER_WORK and bool(late) and all(map(asks_nothing, late))
-    return {"acknowledged": True} if is_talk else {}
+def _settles(question: Question) -> Decision:
+    """What was written in a gate and is thanks or a wish to end, as a part of the decision."""
+    late = _since_execution(question) if question["phase"] in AFTER_WORK else []
+    settles = [{"words": text, "as": "thanks"} for text in late if asks_nothing(text)]
+    return {"settles": settles} if settles else {}
 
 
 def _has_late_request(question: Question) -> bool:

@@ -47,7 +47,7 @@ class SingleKind(Kind):
     def next(self, transaction: Transaction) -> None:
         """Open a turn where a message is not answered yet; else wait for one. A limit of cost comes before both."""
         state = transaction.state
-        unanswered = [message for message in state.unanswered if not message.is_answer]
+        unanswered = [message for message in state.unanswered if not message.is_settled]
         mentioned = tuple(
             dict.fromkeys(slug for slug, _ in state.work.addressed if slug in transaction.policy.routable)
         )

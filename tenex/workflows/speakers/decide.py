@@ -286,7 +286,7 @@ def _unread(transaction: Transaction) -> Sequence[Message]:
     session = session_of(transaction.state)
     if session is None or session.speakers.last_speaker_id in (None, PERSON):
         return ()
-    return [message for message in transaction.state.unanswered if not message.is_answer]
+    return [message for message in transaction.state.unanswered if not message.is_settled]
 
 
 def _hold(transaction: Transaction, sentence: str) -> None:
