@@ -1,11 +1,12 @@
 """`tenex eval`: the shipped scenarios hold, what fails is named, and real models are asked by the settings."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tenex.operations.evaluation.scenario import SHIPPED
+from tenex.operations.evaluation.scenario import SHIPPED, find, read_scenarios
 from tests.fakes.modelscripts import Team, swift
 from tests.fakes.modelserver import model_server
 from tests.programs import BUBBLEWRAP_WORKS, needs_bubblewrap, needs_git
@@ -15,23 +16,25 @@ from .conftest import Tenex
 
 FIELDS = "scenario model passed skipped failures calls sequentialCalls promptTokens cached notes costUsd seconds"
 
-IN_A_SANDBOX = {
-    *("brainstorm-to-work", "broken-test", "change-of-mind", "fault-found-once", "follow-up", "small-fix"),
-    "verdict-beside-a-failure",
-}
-"""Shipped scenarios whose verification runs commands."""
+IN_A_SANDBOX = {one.name for one in read_scenarios(find([])) if one.needs_sandbox}
+"""Shipped scenarios whose agents run commands."""
+LACKING = {one.name for one in read_scenarios(find([])) if not all(map(shutil.which, one.needs))}
+"""Those of programs that are not installed here."""
 
 
 def test_every_shipped_scenario_holds(tenex: Tenex, data: Path) -> None:
     results = json.loads(tenex("eval --json", code=None).out)
     assert {one["scenario"]: one["failures"] for one in results if one["failures"]} == {}
-    assert {one["scenario"] for one in results if one["skipped"]} == (set() if BUBBLEWRAP_WORKS else IN_A_SANDBOX)
-    assert len(results) == 23
+    assert {one["scenario"] for one in results if one["skipped"]} == (
+        LACKING if BUBBLEWRAP_WORKS else IN_A_SANDBOX | LACKING
+    )
+    assert "small-fix" in IN_A_SANDBOX
+    assert len(results) == 40
     assert all(set(one) == set(FIELDS.split()) for one in results)
     assert all(one["calls"] and one["notes"] and one["costUsd"] == 0 for one in results if one["passed"])
     assert list(data.iterdir()) == []
     assert ["repair", "scripted"] in [line.split()[:2] for line in tenex("eval --list").out.splitlines()]
-    assert len(json.loads(tenex("eval --list --json").out)) == 23
+    assert len(json.loads(tenex("eval --list --json").out)) == 40
 
 
 @pytest.mark.parametrize(
@@ -85,6 +88,36 @@ def test_without_a_sandbox_scenarios_that_run_commands_are_skipped(
 
 @needs_git
 @needs_bubblewrap
+def test_a_scenario_has_its_own_checks_and_lessons_and_needs_programs(tenex: Tenex, tmp_path: Path, data: Path) -> None:
+    """Those of the user's settings are of another project; without the programs it is skipped."""
+    (data / "tenex.toml").write_text('checks.test.run = "exit 9"\n')
+    text = (
+        "messages: ['Write a.txt']\nlessons: {executor: [Files are short.]}\n"
+        "script:\n"
+        "  orchestrator: [execute: executor]\n"
+        "  executor:\n"
+        "    execute:\n"
+        "      - write_file: {path: a.txt, content: a}\n"
+        "        shell: {command: 'true'}\n"
+        "      - complete: {response: It is there., summary: a.txt}\n"
+        "    chores: [complete: {response: Tidy., summary: tidy}]\n"
+        "  project-manager:\n"
+        "    - read_file: {path: a.txt}\n"
+        "    - complete: {response: It is right., verdict: verified}\n"
+        "expect: {status: ended, phases: [execute, verification, chores], replies: ['%s'], never: [exit 9]}\n"
+    )
+    (tmp_path / "bare.yaml").write_text(text % "Done.")
+    (tmp_path / "own.yaml").write_text(
+        "checks: {lint: {run: test -e a.txt}}\n" + text % "Lint: passed (`test -e a.txt`"
+    )
+    (tmp_path / "lacking.yaml").write_text("needs: [sh, no-such-program]\n" + text % "Done.")
+    results = json.loads(tenex(f"eval {tmp_path}/bare.yaml {tmp_path}/own.yaml {tmp_path}/lacking.yaml --json").out)
+    assert [one["failures"] for one in results] == [[], [], []]
+    assert [one["skipped"] for one in results] == ["", "", "no-such-program not installed"]
+
+
+@needs_git
+@needs_bubblewrap
 def test_a_repository_has_its_own_environment_and_one_commit(tenex: Tenex, tmp_path: Path) -> None:
     """Programs see the workspace's own interpreter; the folder that was copied is not changed."""
     (tmp_path / "lib").mkdir()
@@ -116,7 +149,8 @@ def test_a_message_comes_in_mid_work_and_another_begins_a_thread(tenex: Tenex, t
         "  orchestrator: [execute: executor, execute: executor, END]\n"
         "  executor:\n"
         "    - list_files: {}\n"
-        "    - This is the answer of the second thread.\n"
+        "    - complete: {response: This is the answer of the second thread.}\n"
+        "    - complete: {response: This is the answer of the second thread.}\n"
         "expect: {status: ended, phases: [execute], replies: ['Stopped: Executor', of the second thread], notes: 2}\n"
     )
     tenex(f"eval {tmp_path / 'mine.yaml'} --keep {tmp_path / 'kept'}")

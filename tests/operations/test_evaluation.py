@@ -140,6 +140,8 @@ for seen in (
         ({"replies": ["It is"]}, ""),
         ({"replies": ["May I"]}, "no reply contains 'May I'; the last: It is done."),
         ({"replies": ["Nothing"]}, "no reply contains 'Nothing'; the last: It is done."),
+        ({"never": ["Done", "tidy"]}, ""),
+        ({"never": ["It is"]}, "a reply contains 'It is': It is done."),
         ({"notes": 1}, ""),
         ({"notes": 0}, "notes: 1 of at most 0"),
         ({"verdicts": ["issues", "verified"]}, ""),

@@ -1,6 +1,7 @@
 """Runs a scenario: a daemon on a temporary data folder, and a person's client on an embedded relay, in this process."""
 
 import asyncio
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -8,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from tenex.app import open_application
+from tenex.app import Application, open_application
 from tenex.configuration.build import shell_policy
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
@@ -52,12 +53,15 @@ async def run_scenario(
     """
     is_real = models is not None or scenario.answered_by == "settings"
     chosen = models or (settings.models if is_real else Models(default=OFFLINE))
+    lacking = [program for program in scenario.needs if shutil.which(program) is None]
+    if lacking:
+        return _result(scenario, name, skipped=f"{' and '.join(lacking)} not installed")
     if not is_real and scenario.needs_sandbox and not await asyncio.to_thread(_has_sandbox, settings):
         return _result(scenario, name, skipped=_NO_SANDBOX)
     began = time.monotonic()
     watch = _Watch(scenario, is_real=is_real)
     async with embedded_relay() as url:
-        own = _isolated(settings, chosen, data, url, is_trusted=scenario.is_shipped and not is_real)
+        own = _isolated(settings, chosen, data, url, scenario, is_trusted=scenario.is_shipped and not is_real)
         places = resolve_paths(own)
         prepare_workspace(scenario, places.workspace)
         user, project = (KeyRing(*places.key_folders).get_or_create(one) for one in ("owner", "project"))
@@ -66,6 +70,7 @@ async def run_scenario(
             open_application(own, model=scripted, observers=(watch,), wrap_model=watch.wrapped) as app,
             app.serving(),
         ):
+            await _teach(scenario, app)
             try:
                 await _converse(scenario, lambda: connected_client(url, user, project.public), watch)
             except* RelayUnavailable as errors:
@@ -103,6 +108,13 @@ def _result(
         "costUsd": figures and figures.cost,
         "seconds": None if began is None else round(time.monotonic() - began, 2),
     }
+
+
+async def _teach(scenario: Scenario, app: Application) -> None:
+    """Record the lessons with which the scenario begins."""
+    for agent, lessons in scenario.lessons.items():
+        for number, lesson in enumerate(lessons, 1):
+            await app.daemon_journal.record(agent, "", lesson, lesson, "", f"scenario {agent} {number}")
 
 
 def _has_sandbox(settings: Settings) -> bool:
@@ -228,8 +240,10 @@ class _Watch:
         return is_idle(conversation) and not conversation.delivery.outbox
 
 
-def _isolated(settings: Settings, models: Models, data: Path, url: str, *, is_trusted: bool) -> Settings:
-    """The settings with folders, keys, a relay and a user of the run's own; keys of models are linked."""
+def _isolated(
+    settings: Settings, models: Models, data: Path, url: str, scenario: Scenario, *, is_trusted: bool
+) -> Settings:
+    """The settings with folders, keys, a relay, a user and checks of the run's own; keys of models are linked."""
     theirs = resolve_paths(settings)
     paths = Paths(agents=str(theirs.agents), workflows=str(theirs.workflows))
     keys = data / paths.keys
@@ -249,6 +263,7 @@ def _isolated(settings: Settings, models: Models, data: Path, url: str, *, is_tr
         "models": models.model_copy(update={"providers": providers}),
         "metrics": Metrics(),
         "traces": Traces(),
+        "checks": scenario.checks,
         "approvals": settings.approvals.model_copy(update={"unattended": True}),
     }
     if is_trusted:

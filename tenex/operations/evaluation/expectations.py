@@ -8,7 +8,7 @@ from pathlib import Path
 from tenex.core import records as r
 from tenex.core.ids import CallId, RunId
 from tenex.core.lines import shorten
-from tenex.core.programs import line_of
+from tenex.core.work.evidence import line_of
 
 from .figures import Figures
 from .scenario import REST, Expectations
@@ -65,6 +65,7 @@ def failures(expect: Expectations, run: Run, figures: Figures, workspace: Path) 
     """A sentence for each expectation that does not hold."""
     return [
         *_course(expect, run),
+        *_said(expect, run),
         *_evidence(expect, run),
         *_files(expect.files, workspace),
         *_bounds(expect, run, figures),
@@ -88,9 +89,17 @@ def _course(expect: Expectations, run: Run) -> Iterator[str]:
     for tool, text in expect.results.items():
         if text not in run.results.get(tool, ""):
             yield f"the last result of {tool} does not contain {text!r}: {shorten(run.results.get(tool, 'none'))}"
+
+
+def _said(expect: Expectations, run: Run) -> Iterator[str]:
+    """What the messages to the person contain."""
     for text in expect.replies:
         if not any(text in reply for reply in run.replies):
             yield f"no reply contains {text!r}; the last: {shorten(next(reversed(run.replies), 'none'))}"
+    for text in expect.never:
+        for reply in run.replies:
+            if text in reply:
+                yield f"a reply contains {text!r}: {shorten(reply)}"
 
 
 def _evidence(expect: Expectations, run: Run) -> Iterator[str]:
