@@ -29,7 +29,7 @@ class CheckRule:
 
     name: str
     run: str
-    """A line for a shell; `{npm}` stands for the project's package manager."""
+    """A line for a shell; `{npm}` is replaced by the project's package manager."""
     clues: tuple[Clue, ...]
 
 

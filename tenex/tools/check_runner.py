@@ -178,7 +178,7 @@ class CheckRunner:
     def _applying(self, checkpoints: Checkpoints, changes: Sequence[Change], paths: Sequence[str]) -> Iterator[str]:
         """The names of the checks that apply, those of the cycle's beginning that are gone too.
 
-        Whoever removes the last test, or the line that names a check, so is told that it cannot be run any more.
+        A check whose last test, or whose line, was removed is so reported as one that cannot run any more.
         """
         now = self._checks({})
         yield from (check.name for check in now if _applies(check, paths))
@@ -219,7 +219,7 @@ class CheckRunner:
                 return replace(not_run, reason=str(error))
 
     async def _attempts(self, checkpoints: Checkpoints, check: ProjectCheck, effect: Check) -> CheckResult:
-        """Run a check until nobody changes the workspace meanwhile; the result names the tree on which it ran.
+        """Run a check again while somebody changes the workspace meanwhile; the result names the tree on which it ran.
 
         Raises:
             NotShown: the earlier tree cannot be shown.

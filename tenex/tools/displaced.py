@@ -8,7 +8,7 @@ once the program has ended it is known
 - which paths a lost file went to by renames and links, over however many names: they may be its only copy.
 
 A file may have been written under a name that a folder got by a rename; it is known by the name it had before. What was
-copied and then removed leaves no trace, as nobody sees what a program reads.
+copied and then removed leaves no trace, because reads are not recorded.
 """
 
 import os

@@ -80,7 +80,7 @@ def known_checks(
 ) -> tuple[KnownCheck, ...]:
     """The checks of a project: those that are set, also to nothing, and those that its files name.
 
-    A check that is set is the only one of its kind: `test` stands for `test-node` too. With `earlier`, what files held
+    A check that is set is the only one of its kind: `test` replaces `test-node` too. With `earlier`, what files held
     before, they are those that the project had.
     """
     named = {check.name for check in own}
@@ -106,7 +106,7 @@ def checks_of(
     Args:
         own: the checks that are set.
         project: where they run.
-        with_found: whether those run that nobody set; where programs have all rights of the user, they should not.
+        with_found: whether found checks run; where programs have all rights of the user, they should not.
         earlier: what files held before, by path, None for one that was not there: then those are meant that ran there.
     """
     return tuple(

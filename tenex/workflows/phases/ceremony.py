@@ -4,8 +4,8 @@
     reflection    an agent's call failed or was refused, verification found issues, a check failed, a person corrected
                   an agent, the cycle was long, or no lesson is recorded in this project yet
 
-Nobody is asked: all of it follows from the state, and from whether there are lessons. What is not known counts as
-something to do. The transition that passes a gate records why.
+No model and no user is asked: it follows from the state, and from whether there are lessons. What is not known counts
+as something to do. The transition that passes a gate records why.
 """
 
 from collections.abc import Iterable, Iterator
@@ -50,7 +50,7 @@ def _by_setting(need: Need, gate: Phase, reason: str) -> str:
 
 
 def why_passed(state: State, policy: Policy, gate: Phase) -> str:
-    """Why a rule passes a gate in which nobody has to work."""
+    """Why a rule passes a gate in which no agent has to work."""
     setting = policy.gates.chores if gate is Phase.CHORES else policy.gates.reflection
     if setting == "never":
         return f'left out: gates.{gate} is "never"'
@@ -89,7 +89,7 @@ def _listed(paths: Iterable[str]) -> str:
 
 
 def needs_reflection(state: State, policy: Policy) -> str:
-    """What there is to reflect on; "" for nothing, also where nobody is there who would."""
+    """What there is to reflect on; "" for nothing, also where no agent that took part is left."""
     agents = reflecting(state, policy)
     own = (reason for agent in agents for reason in _own_reasons(state, agent))
     reasons = dict.fromkeys([*_general_reasons(state, policy), *own])

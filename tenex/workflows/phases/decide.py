@@ -193,7 +193,7 @@ def _enter(transaction: Transaction, accepted: Accepted, decider: Decider) -> No
 
 
 def _pass(transaction: Transaction, phase: Phase, decider: Decider) -> None:
-    """Pass through a gate in which nobody works: a user waived it, it was met before, or there is nothing to do."""
+    """Pass through a gate in which no agent works: a user waived it, it was met before, or there is nothing to do."""
     phases = phases_of(transaction.state)
     waiver = next((waiver for waiver in phases.waivers if phase in waiver.phases), None)
     if waiver is not None:

@@ -1,4 +1,4 @@
-"""The quality gates of a cycle: which are open, what meets one, and the way through those that need nobody.
+"""The quality gates of a cycle: which are open, what meets one, and the way through those without work.
 
 They open when something is changed in execute: a file, or something outside. (ADR 55.) One that is waived, or in which
 there is nothing to do, is passed through on the way to what is next.
@@ -100,7 +100,7 @@ def ineligible(conversation: Conversation, agents: Iterable[str], policy: Policy
 
 
 def closed(conversation: Conversation, policy: Policy) -> frozenset[Phase]:
-    """The gates that need nobody now: those that are met or waived, and those in which there is nothing to do."""
+    """The gates without work now: those that are met or waived, and those in which there is nothing to do."""
     still_open = open_gates(conversation, policy)
     needless = (gate for gate in conversation.unmet_gates if gate not in still_open)
     phases = phases_of(conversation)

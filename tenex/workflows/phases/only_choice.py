@@ -8,7 +8,7 @@
     chores             goes on to reflection, by those who have something to reflect on
     reflection         goes on to END, also where an agent has failed in it
 
-A gate that needs nobody is passed through on the way (`ceremony.py`).
+A gate without work is passed through on the way (`ceremony.py`).
 
 Each is checked like an answer of the router. The router is asked where a message has come that no agent has been shown,
 or only one in a gate, where an agent has failed, or changed nothing where work was wanted, where several agents could
