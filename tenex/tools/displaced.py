@@ -18,10 +18,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from .snapshots import folders_of, is_covered
-from .witness import Status, status
+from .witness import Seen, Status, status
 from .workspace import FILE
 
 MOST_NAMED_IN_FOLDER: Final = 5
@@ -45,18 +45,6 @@ SIGNATURE: Final = b"Signature: 8a477f597d28d172789f06886806bc55"
 
 PYTHON_CACHE: Final = b"__pycache__"
 """What Python can make again (PEP 3147); it puts no tag into it."""
-
-
-class Seen(Protocol):
-    """What was seen of a program, as `witness.Witness` has it."""
-
-    @property
-    def before(self) -> Mapping[bytes, bytes]:
-        """What was at each path that it wrote; empty where nothing was."""
-
-    @property
-    def moves(self) -> Collection[tuple[bytes, bytes]]:
-        """Paths that were renamed or linked, each with its new name, in the order in which that was seen first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,12 +22,11 @@ from .background import BackgroundCommands
 from .checkpoints import Change, Checkpoints, call_lines
 from .displaced import Displaced, displaced_by
 from .process import decoded, named
-from .sandbox_init import status_of, status_text
 from .shadow_git import CheckpointFailed, ShadowDamaged
 from .snapshots import Snapshot
 from .tool import Refusal, Tool, log_fields, run_uncancellable, with_remarks
 from .turn_views import TurnViews
-from .witness import Witness, WitnessedResult
+from .witness import Seen, WitnessedResult
 from .workspace import HIDDEN, Workspace
 from .workspace_view import WorkspaceView, Written, is_changed_since
 from .write_policy import is_confined, may_change
@@ -115,15 +114,20 @@ class Transactions:
             if result.ok or tool.access is Access.RUN:
                 result = replace(result, content=f"{result.content}\n{_NO_CHECKPOINT}", has_outside_effect=True)
             return result
-        try:
-            result = await call()
-        except BaseException:
-            await run_uncancellable(lambda: _end(checkpoints, tool, context, before, None))
-            raise
-        if tool.access is Access.CHANGE and not result.ok:
+        own = tool.access is Access.CHANGE
+        with self._workspace.watched() as writes:
+            try:
+                result = await call()
+            except BaseException:
+                seen = writes if own else None
+                await run_uncancellable(lambda: _end(checkpoints, tool, context, before, seen))
+                raise
+        if own and not result.ok and not writes.before:
             return result  # a refusal has changed nothing
         done = result
-        witness = result.witness if isinstance(result, WitnessedResult) else None
+        witness: Seen | None = writes if own else None
+        if isinstance(result, WitnessedResult):
+            witness = result.witness
         outcome = await run_uncancellable(lambda: _end(checkpoints, tool, context, before, witness, done.touched))
         await self._show_in_view(context, done.touched)
         if outcome is not None:
@@ -158,25 +162,24 @@ class Transactions:
     ) -> ToolResult:
         permitted = [one for one in written if _is_permitted(one, context)]
         left: dict[bytes, str] = {}
-        applied: dict[bytes, bytes] = {}
+        applied: list[bytes] = []
         lines: Mapping[str, tuple[int, int]] = {}
         if permitted:
             before = self._checkpoints and _kept_before(self._checkpoints, tool, context)
             # all are looked at first: to apply one changes its folder
             left = {one.path: why for one in permitted if (why := self._why_left(view, one, context))}
-            for one in permitted:
-                if one.path in left:
-                    continue
-                there = status_text(status_of(os.fsencode(self._workspace.root) + b"/" + one.path))
-                try:
-                    self._apply(view, one)
-                except (OSError, Refusal) as error:
-                    left[one.path] = str(error)
-                else:
-                    applied[one.path] = there
+            with self._workspace.watched() as writes:
+                for one in permitted:
+                    if one.path in left:
+                        continue
+                    try:
+                        self._apply(view, one)
+                    except (OSError, Refusal) as error:
+                        left[one.path] = str(error)
+                    else:
+                        applied.append(one.path)
             if self._checkpoints is not None and before:
-                witness = _Applied(applied)
-                outcome = _end(self._checkpoints, tool, context, before, witness)
+                outcome = _end(self._checkpoints, tool, context, before, writes)
                 lines = outcome.lines if outcome is not None else {}
             view.forget([one.path for one in permitted])  # from now on the workspace shows them
         kept_out = [one.path for one in written if one not in permitted]
@@ -253,19 +256,6 @@ class Transactions:
             view.forget([path.encode("utf-8", "surrogateescape") for path in touched])
 
 
-@dataclass(frozen=True, slots=True)
-class _Applied:
-    """What was applied from a view: nothing else was written."""
-
-    before: Mapping[bytes, bytes]
-    """What was at each path before, as a witness writes it down."""
-    moves: Collection[tuple[bytes, bytes]] = ()
-    fault: str = ""
-
-    def wrote(self, path: bytes) -> bool:
-        return path in self.before
-
-
 def _is_permitted(written: Written, context: ExecutionContext) -> bool:
     """Whether the phase permits a call to change this; nothing in a repository, whatever folder that is in."""
     is_of_git = b".git" in written.path.lower().split(b"/")
@@ -296,7 +286,7 @@ def _end(
     tool: Tool,
     context: ExecutionContext,
     before: Snapshot,
-    witness: Witness | _Applied | None,
+    witness: Seen | None,
     touched: Iterable[str] = (),
 ) -> _Outcome | None:
     """Keep what a call left; `touched` are the paths that it says it has changed. None where that is not known."""
@@ -304,15 +294,18 @@ def _end(
         after = checkpoints.take()
         changed: Sequence[Change] = ()
         others: tuple[bytes, ...] = ()
-        is_witnessed = witness is not None and not witness.fault
+        is_run = tool.access is Access.RUN
+        is_witnessed = is_run and witness is not None and not witness.fault
         displaced = Displaced()
-        if tool.access is Access.RUN:
+        if is_run:
             changed = checkpoints.changes(before, after)
             if witness is not None and is_witnessed:
                 others = tuple(change.path for change in changed if not witness.wrote(change.path))
                 changed = [change for change in changed if witness.wrote(change.path)]
                 paths = [change.path for change in changed]
                 displaced = displaced_by(witness, checkpoints.root, before.ignored, paths)
+        elif witness is not None:
+            displaced = displaced_by(witness, checkpoints.root, before.ignored, witness.before)
         about = call_lines(tool.access, witnessed=is_witnessed, others=others, displaced=displaced)
         message = _message("after", tool.name, context) + about
         checkpoints.keep(after, context.conversation_id, message, always=bool(displaced.lost))

@@ -1,19 +1,68 @@
-"""Which files of the workspace a program wrote, as the first process of its sandbox saw it (`sandbox_init`)."""
+"""Which files of the workspace a call wrote.
+
+Of a program the first process of its sandbox saw it (`sandbox_init`); tools of the daemon note it themselves.
+"""
 
 import fcntl
 import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from tenex.core.ports import ToolResult
+
+from .sandbox_init import status_of, status_text
 
 _NOT_BEGUN: Final = "it has not begun"
 
 Status = tuple[int, int, int, int]
 """What would show that a file was changed or replaced: mode, size, time in nanoseconds and inode."""
+
+
+class Seen(Protocol):
+    """What was seen of a call. The paths are relative to the workspace."""
+
+    @property
+    def before(self) -> Mapping[bytes, bytes]:
+        """What was at each path before its first write, as `status` reads it; empty where nothing was."""
+
+    @property
+    def moves(self) -> Collection[tuple[bytes, bytes]]:
+        """Paths that were renamed or linked, each with its new name, in the order in which that was seen first."""
+
+    @property
+    def fault(self) -> str:
+        """Why something may be missing; "" where all was seen."""
+
+    def wrote(self, path: bytes) -> bool:
+        """Whether it wrote a file, made or removed it, or renamed a folder that it lies in."""
+
+
+@dataclass(slots=True)
+class OwnWrites:
+    """What tools of the daemon write, noted before each write."""
+
+    root: Path
+    before: dict[bytes, bytes] = field(default_factory=dict)
+    moves: dict[tuple[bytes, bytes], None] = field(default_factory=dict)
+    fault: str = ""
+
+    def note(self, path: bytes) -> None:
+        """Note what is at a path, which is written next."""
+        if path not in self.before:
+            self.before[path] = status_text(status_of(os.fsencode(self.root) + b"/" + path))
+
+    def note_move(self, path: bytes, target: bytes) -> None:
+        """Note a file that is renamed next."""
+        self.note(path)
+        self.note(target)
+        self.moves[path, target] = None
+
+    def wrote(self, path: bytes) -> bool:
+        """Whether a file was written, made or removed."""
+        return path in self.before
 
 
 class Witness:

@@ -23,6 +23,7 @@ from .git_config import read_by_git, repositories_around
 from .tool import Refusal
 from .turn_queue import TurnQueue
 from .umask import NEW_FILE, NEW_FOLDER, give_rights, process_umask
+from .witness import OwnWrites
 
 LONGEST_PATH: Final = 1_000
 """Characters: deep enough for any project, and it bounds the folders one call can make."""
@@ -104,6 +105,16 @@ class Workspace:
         prefixes = {Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)}
         self._ours = [prefix for prefix in prefixes if prefix.is_relative_to(self.root)]
         self._changing = threading.Lock()  # two agents of one turn may change the same file
+        self._writes: OwnWrites | None = None
+
+    @contextmanager
+    def watched(self) -> Iterator[OwnWrites]:
+        """Note what the methods here write within the block; for who has the turn."""
+        self._writes = OwnWrites(self.root)
+        try:
+            yield self._writes
+        finally:
+            self._writes = None
 
     def resolve(self, path: str) -> Path:
         """The real path of what a model calls a path, links followed; it need not exist.
@@ -257,6 +268,7 @@ class Workspace:
             content = make(current)
             if content != current:
                 names = self.names_of(real)
+                self._note(*names)
                 with self._folder(real, create=True) as folder:
                     assert folder is not None
                     if current is not None and len(names) > 1:
@@ -324,6 +336,8 @@ class Workspace:
                 assert other is not None
                 if _about(other, target.name) is not None:
                     raise Refusal(f"{wanted} exists already; choose another name, or delete it first.")
+                if self._writes is not None:
+                    self._writes.note_move(os.fsencode(shown), os.fsencode(wanted))
                 rename_to_free(real.name, target.name, folder, other)
                 os.fsync(other)
             os.fsync(folder)
@@ -346,6 +360,7 @@ class Workspace:
                 raise Refusal(f"There is no file {shown}; `list_files` shows what there is.")
             is_read = stat.S_ISREG(about.st_mode) and about.st_size <= most
             check(_content(folder, real.name, shown, most) if is_read else None)
+            self._note(shown)
             os.unlink(real.name, dir_fd=folder)
             os.fsync(folder)
 
@@ -403,6 +418,13 @@ class Workspace:
                         else:
                             files.append(entry.name)
         return sorted(files), sorted(folders)
+
+    def _note(self, *paths: str) -> None:
+        """Note what is there, which is written next."""
+        if self._writes is None:
+            return
+        for path in paths:
+            self._writes.note(os.fsencode(path))
 
     def _file(self, real: Path, *, to_change: bool = False) -> str:
         if real == self.root:

@@ -183,11 +183,11 @@ def test_what_a_file_tool_wrote_is_removed_though_something_else_was_lost(work: 
     assert "secret" in (root / "then.py").read_text()
 
 
-@pytest.mark.parametrize(("path", "why"), [(".env", ".env"), ("node_modules/x/i.js", "in node_modules/")])
-def test_what_a_file_tool_moved_from_where_git_looks_away_stays(work: Work, root: Path, path: str, why: str) -> None:
+@pytest.mark.parametrize("path", [".env", "node_modules/x/i.js"])
+def test_what_a_file_tool_moved_from_where_git_looks_away_stays(work: Work, root: Path, path: str) -> None:
     work.moves(path, "moved")
     done = work.undoes()
-    assert done.left["moved"] == f"new; may hold what was {why}"
+    assert done.left["moved"] == f"new; may hold what was {path}"
     assert (root / "moved").exists()
     assert not done.is_as_before
 

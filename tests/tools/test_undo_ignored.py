@@ -146,6 +146,60 @@ def test_what_a_command_did_where_git_looks_away_is_named(work: Work, root: Path
     assert (set(back.files), back.left) == (set(files), listed.left), "a rollback leaves the same"
 
 
+TOOLS: dict[str, tuple[list[tuple[str, ...]], tuple[str, ...], dict[str, str]]] = {
+    # what file tools did, what is put back, and what stays with its reason
+    "written": ([("writes", "build/out", "x")], (), {"build/out": OVERWRITTEN}),
+    "written, and an edit": (
+        [("writes", "build/out", "x"), ("writes", "app.py", "2")],
+        ("app.py",),
+        {"build/out": OVERWRITTEN},
+    ),
+    "written with what it held": ([("writes", "build/out", "out\n")], (), {}),
+    "written through a link": ([("writes", "b/out", "x")], (), {"build/out": OVERWRITTEN}),
+    "made": ([("writes", "build/new", "x"), ("writes", "build/new", "y")], (), {}),
+    "deleted": ([("deletes", "build/out")], (), {"build/out": IGNORED}),
+    "deleted, and made again": (
+        [("deletes", "build/out"), ("writes", "build/out", "x")],
+        (),
+        {"build/out": OVERWRITTEN},
+    ),
+    "moved within the folder": ([("moves", "build/out", "build/o2")], (), {"build/out": IGNORED}),
+    "moved there and back": ([("moves", "build/out", "t"), ("moves", "t", "build/out")], (), {}),
+    "moved out": ([("moves", "build/secret", "new")], (), {"build/secret": IGNORED, "new": f"new; {SECRET}"}),
+    "moved over a file": (
+        [("deletes", "app.py"), ("moves", "build/secret", "app.py")],
+        (),
+        {"build/secret": IGNORED, "app.py": SECRET},
+    ),
+    "a file by itself": ([("writes", ".env", "x")], (), {".env": OVERWRITTEN}),
+    "a file by itself, deleted": ([("deletes", ".env")], (), {".env": IGNORED}),
+}
+
+
+@pytest.mark.parametrize("row", TOOLS)
+def test_what_file_tools_did_where_git_looks_away_is_named(work: Work, root: Path, row: str) -> None:
+    calls, files, left = TOOLS[row]
+    (root / "b").symlink_to("build")
+    before = work.files()
+    for name, *arguments in calls:
+        getattr(work, name)(*arguments)
+    there = work.files()
+    listed = work.lists()
+    assert (listed.files, listed.left) == (files, left)
+    done = work.undoes()
+    if files or left:
+        assert (done.files, done.left, done.is_as_before) == (files, left, not left)
+    assert work.files() == there | {path: before[path] for path in files}
+    back = work.goes_back(1)
+    assert (back.files, back.left) == (files, left), "a rollback leaves the same"
+
+
+def test_each_name_of_a_file_is_named(work: Work, root: Path) -> None:
+    (root / "build/twin").hardlink_to(root / "src/app.py")
+    work.writes("src/app.py", "2")
+    assert (work.lists().files, work.lists().left) == (("src/app.py",), {"build/twin": OVERWRITTEN})
+
+
 CHAINS: dict[str, tuple[list[str], dict[str, str]]] = {
     "over a file": (["mv build/secret t", "mv t src/app.py"], {"build/secret": IGNORED, "src/app.py": SECRET}),
     "over a file, in three calls": (

@@ -25,7 +25,7 @@ from tenex.tools.rollback import list_rollback, roll_back, undo
 from tenex.tools.sandbox import RunPolicy
 from tenex.tools.workspace import Workspace
 
-from .conftest import every_tool, make_context, put
+from .conftest import every_tool, having_read, put
 
 CONVERSATION = ConversationId("c" * 64)
 
@@ -61,41 +61,40 @@ class Work:
 
     def commands(self, script: str) -> int:
         """An agent calls `shell`, in the real sandbox: who wrote, and what was lost, is what was seen."""
+        return self.tool("shell", command=script)
+
+    def writes(self, path: str, content: str) -> int:
+        """An agent that has read a file calls `write_file`."""
+        return self.tool("write_file", path, path=path, content=content)
+
+    def moves(self, path: str, to: str) -> int:
+        """An agent calls `move_file`."""
+        return self.tool("move_file", path=path, to=to)
+
+    def deletes(self, path: str) -> int:
+        """An agent that has read a file calls `delete_file`."""
+        return self.tool("delete_file", path, path=path)
+
+    def tool(self, tool: str, read: str = "", *, is_refused: bool = False, **arguments: Any) -> int:
+        """An agent calls a tool, after it has read a file; the number of the call's last record."""
         seq = len(self.records) + 1
         name = CallId(f"k{seq}")
-        self._add(ToolCallStarted, run=RunId("r"), call=name, tool="shell", replay=Replay.ONCE, phase=Phase.EXECUTE)
-        context = make_context(idempotency_key=f"{CONVERSATION}:{seq}")
+        self._add(ToolCallStarted, run=RunId("r"), call=name, tool=tool, replay=Replay.ONCE, phase=Phase.EXECUTE)
+        there = [read] if (self.root / read).is_file() else []
+        context = having_read(self.root, *there, idempotency_key=f"{CONVERSATION}:{seq}")
         tools = every_tool(Workspace(self.root), self.checkpoints, RunPolicy.SANDBOXED)
-        result = asyncio.run(tools.run(script, context))
-        assert result.ok, result.content
+        result = asyncio.run(tools.do(tool, context, **arguments))
+        assert result.ok or is_refused, result.content
         self._add(
             ToolCallCompleted,
             run=RunId("r"),
             call=name,
-            tool="shell",
-            ok=True,
+            tool=tool,
+            ok=result.ok,
             content=result.content,
             touched=result.touched,
         )
         return len(self.records)
-
-    def writes(self, path: str, content: str | bytes) -> int:
-        """`write_file`."""
-
-        def call() -> tuple[str, ...]:
-            put(self.root, {path: content})
-            return (path,)
-
-        return self._call(call, call_lines(Access.CHANGE, witnessed=False, others=()))
-
-    def moves(self, path: str, to: str) -> int:
-        """`move_file`."""
-
-        def call() -> tuple[str, ...]:
-            (self.root / path).rename(self.root / to)
-            return path, to
-
-        return self._call(call, call_lines(Access.CHANGE, witnessed=False, others=()))
 
     def calls(self, **files: str | None) -> int:
         """A program writes files; None removes one. The number of the call's last record."""
