@@ -22,6 +22,7 @@ from .workspace import LONGEST_PATH
 
 _BEFORE: Final = "before"
 _AFTER: Final = "after"
+_ENDED: Final = "ended"
 
 Writer = Literal["tool", "program", "unclear", "back"]
 """Who wrote between two checkpoints: a file tool, a program that was watched, one that was not, or going back."""
@@ -47,6 +48,8 @@ class Pair:
     others: frozenset[bytes] = frozenset()
     """What somebody else is known to have written meanwhile."""
     displaced: Displaced = field(default_factory=Displaced)
+    is_background: bool = False
+    """Whether it is of a background command that has ended: then both trees are the same."""
 
     def is_own(self, path: bytes) -> bool:
         """Whether a path that differs was, or may have been, written by the call."""
@@ -64,16 +67,17 @@ class Pair:
 def pairs_of(commits: Sequence[Commit], records: Sequence[Record]) -> Iterator[Pair]:
     """The pairs of a conversation in which something changed or was lost, oldest first.
 
-    A call that is not on record, as after a rebuild, is somebody else's.
+    A call that is not on record, as after a rebuild, is somebody else's. A background command ends with its run.
     """
     started = {record.seq: record for record in records if isinstance(record, ToolCallStarted)}
     completed = {(record.run, record.call): record for record in records if isinstance(record, ToolCallCompleted)}
     returns = [record for record in records if isinstance(record, RolledBack | FilesUndone) and record.restored_tree]
+    ends = {run: record.seq for record in records if (run := getattr(record, "run", None))}
     last = 0.0
     to = 0.0
     began = 0.0
     for previous, commit in pairwise(commits):
-        if commit.moment == _BEFORE or (commit.tree == previous.tree and not commit.displaced.lost):
+        if commit.moment == _BEFORE or (commit.tree == previous.tree and commit.displaced.is_nothing):
             continue
         if not commit.call:
             # where the daemon ended before it could record that it went back, it belongs to what was before
@@ -92,6 +96,8 @@ def pairs_of(commits: Sequence[Commit], records: Sequence[Record]) -> Iterator[P
         done = completed.get((start.run, start.call))
         began = start.at / 1000
         end = inf if done is None else done.seq
+        if commit.moment == _ENDED:
+            end = ends[start.run]
         last = max(last, start.seq if done is None else done.seq)
         yield Pair(
             writer=_writer(commit, done),
@@ -103,10 +109,13 @@ def pairs_of(commits: Sequence[Commit], records: Sequence[Record]) -> Iterator[P
             touched=frozenset(done.touched) if done is not None else frozenset(),
             others=commit.others,
             displaced=commit.displaced,
+            is_background=commit.moment == _ENDED,
         )
 
 
 def _writer(commit: Commit, done: ToolCallCompleted | None) -> Writer:
+    if commit.moment == _ENDED:
+        return "program"
     if commit.moment != _AFTER:  # what a phase did not permit was put back, by an older version
         return "back"
     if commit.access is Access.CHANGE and done is not None and done.ok:

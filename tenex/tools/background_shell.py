@@ -17,10 +17,11 @@ from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.log import get_logger
 
 from .background import MOST_RUNNING, BackgroundCommand, BackgroundCommands
-from .checkpoints import Checkpoints
+from .checkpoints import Checkpoints, call_lines
 from .dependencies import ToolDependencies, ToolTable
+from .displaced import displaced_by
 from .process import decoded, named, plain_text
-from .serialized_calls import MOST_TOUCHED
+from .serialized_calls import MOST_TOUCHED, call_message
 from .shadow_git import CheckpointFailed
 from .shell import checked, shell_line
 from .shell_runner import MOST_OUTPUT, Programs
@@ -176,17 +177,25 @@ def _snapshot(checkpoints: Checkpoints | None, context: ExecutionContext) -> Sna
 def _changes(
     checkpoints: Checkpoints | None, before: Snapshot | None, context: ExecutionContext, witness: Witness
 ) -> tuple[str, ...]:
-    """What a program has changed since a snapshot; nothing where that is not known."""
+    """What a program has changed since a snapshot; nothing where that is not known.
+
+    What it took away that no checkpoint has is kept with the checkpoints.
+    """
     witness.look()
     witness.close()
     if checkpoints is None or before is None:
         return ()
     try:
         changes = checkpoints.changes(before, checkpoints.take())
+        own = [change.path for change in changes if witness.fault or witness.wrote(change.path)]
+        if not witness.fault:
+            displaced = displaced_by(witness, checkpoints.root, before.ignored, own)
+            if not displaced.is_nothing:
+                lines = call_lines(Access.RUN, witnessed=True, others=(), displaced=displaced)
+                checkpoints.note(context.conversation_id, call_message("ended", "shell_start", context) + lines)
     except (CheckpointFailed, OSError) as error:
         _log.error("checkpoint.failed", moment="after", error=str(error), **log_fields(context))
         return ()
-    own = [change.path for change in changes if witness.fault or witness.wrote(change.path)]
     return tuple(decoded(own))[:MOST_TOUCHED]
 
 

@@ -5,6 +5,7 @@ under one ref for each conversation, `refs/tenex/<id>`; their messages name the 
 before a call is the parent of the commit that names it.
 """
 
+import base64
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tenex.core.phases import Access
 from tenex.log import get_logger
@@ -23,6 +24,7 @@ from . import restore, workspace_scan
 from .displaced import Displaced, Lost
 from .shadow_git import DEADLINE, PATIENCE, CheckpointFailed, GitTooSlow, ShadowGit
 from .snapshots import NEVER_KEPT, NOT_KEPT, UMASK, Snapshot, Snapshots, folders_of, reason, usual_permissions
+from .witness import MARK_SIZE
 
 MOST_COUNTED: Final = 100
 """Files of one call whose lines are counted: users are shown fewer."""
@@ -37,6 +39,9 @@ _AT_ONCE: Final = 32  # files put back with one command: two contents of 10 MiB 
 _NAMED_AT_ONCE: Final = 200  # paths in one command line, of at most 4096 bytes each
 _MOST_KNOWN: Final = 256  # conversations whose last tree is remembered; another one costs one command
 
+_NO_CONTENT: Final = bytes(MARK_SIZE)
+"""In place of the mark of a content that is not known."""
+
 _UNREADABLE: Final = "its copy cannot be read"
 
 _ACCESS: Final = re.compile(r"^access: (change|run)$", re.MULTILINE)
@@ -44,6 +49,7 @@ _WITNESSED: Final = re.compile(r"^witnessed: yes$", re.MULTILINE)
 _OTHER: Final = re.compile(r'^other: (".*")$', re.MULTILINE)
 _LOST: Final = re.compile(r"^lost: ({.*})$", re.MULTILINE)
 _MOVED: Final = re.compile(r"^moved: ({.*})$", re.MULTILINE)
+_MADE: Final = re.compile(r"^made: (\S+)$", re.MULTILINE)
 """The lines of `call_lines`."""
 
 _log = get_logger(__name__)
@@ -94,7 +100,7 @@ class Commit:
 
     tree: str
     moment: str
-    """Its first word: `before`, `after`, or `put` where something was put back."""
+    """Its first word: `before`, `after`, `ended` for a background command, or `put` where something was put back."""
     call: int
     """The seq of the record that permitted the call it was made for; 0 where it was made for none."""
     access: Access | None = None
@@ -114,11 +120,24 @@ def call_lines(access: Access, *, witnessed: bool, others: Iterable[bytes], disp
     lines += [f"other: {json.dumps(os.fsdecode(path))}" for path in sorted(others)]
     if displaced is not None:
         for lost in displaced.lost:
-            entry = {"path": os.fsdecode(lost.path), "count": lost.count, "was": lost.was}
+            files = _as_text(mark + (content or _NO_CONTENT) for mark, content in lost.files.items())
+            entry = {"path": os.fsdecode(lost.path), "count": lost.count, "was": lost.was, "files": files}
             lines.append(f"lost: {json.dumps(entry)}")
         for path, origin in displaced.targets.items():
             lines.append(f"moved: {json.dumps({'path': os.fsdecode(path), 'from': os.fsdecode(origin)})}")
+        if displaced.made:
+            lines.append(f"made: {_as_text(sorted(displaced.made))}")
     return "".join(f"{line}\n" for line in lines)
+
+
+def _as_text(marks: Iterable[bytes]) -> str:
+    return base64.b64encode(b"".join(marks)).decode("ascii")
+
+
+def _marks(text: str, size: int) -> Iterator[bytes]:
+    """The marks in a text, each of so many bytes."""
+    whole = base64.b64decode(text)
+    return (whole[at : at + size] for at in range(0, len(whole), size))
 
 
 class Checkpoints:
@@ -522,15 +541,30 @@ class Checkpoints:
             parent = self._tip(ref)
             if parent and self._tree_of(parent) == snapshot.tree and not always:
                 return
-            above = ["-p", parent] if parent else []
-            made = self._git.run("commit-tree", *above, "-F", "-", snapshot.tree, feed=message.encode())
-            commit = made.decode().strip()
-            self._git.run("update-ref", ref, commit)
-            self._remember(commit, snapshot.tree)
-            self._count += 1
-            if self._count % TIDY_EVERY == 1:
-                with suppress(CheckpointFailed):
-                    self._git.run("gc", "--auto", "--quiet")
+            self._commit(ref, parent, snapshot.tree, message)
+
+    def note(self, conversation: str, message: str) -> None:
+        """Keep a message under a conversation, with the tree that was kept last; nothing where none was.
+
+        Raises:
+            CheckpointFailed: it is not kept.
+        """
+        ref = _ref(conversation)
+        with self._one:
+            parent = self._tip(ref)
+            if parent:
+                self._commit(ref, parent, self._tree_of(parent), message)
+
+    def _commit(self, ref: str, parent: str, tree: str, message: str) -> None:
+        above = ["-p", parent] if parent else []
+        made = self._git.run("commit-tree", *above, "-F", "-", tree, feed=message.encode())
+        commit = made.decode().strip()
+        self._git.run("update-ref", ref, commit)
+        self._remember(commit, tree)
+        self._count += 1
+        if self._count % TIDY_EVERY == 1:
+            with suppress(CheckpointFailed):
+                self._git.run("gc", "--auto", "--quiet")
 
     def commits(self, conversation: str) -> list[Commit]:
         """What was kept under a conversation, the oldest first; none where nothing was, or git was never used.
@@ -624,15 +658,22 @@ def _commit(tree: str, message: str, call: re.Match[str] | None) -> Commit:
 
 
 def _displaced(message: str) -> Displaced:
-    lost = [json.loads(entry) for entry in _LOST.findall(message)]
     moved = [json.loads(entry) for entry in _MOVED.findall(message)]
+    made = _MADE.search(message)
     return Displaced(
-        lost=tuple(
-            Lost(path=os.fsencode(one["path"]), count=one["count"], was=tuple(one["was"]) if one["was"] else None)
-            for one in lost
-        ),
+        lost=tuple(_lost(json.loads(entry)) for entry in _LOST.findall(message)),
         targets={os.fsencode(one["path"]): os.fsencode(one["from"]) for one in moved},
+        made=frozenset(_marks(made[1], MARK_SIZE)) if made else frozenset(),
     )
+
+
+def _lost(entry: Mapping[str, Any]) -> Lost:
+    files = {}
+    for both in _marks(entry.get("files", ""), 2 * MARK_SIZE):
+        content = both[MARK_SIZE:]
+        files[both[:MARK_SIZE]] = b"" if content == _NO_CONTENT else content
+    was = tuple(entry["was"]) if entry["was"] else None
+    return Lost(path=os.fsencode(entry["path"]), count=entry["count"], was=was, files=files)
 
 
 class _NoCopy(Exception):

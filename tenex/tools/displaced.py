@@ -7,8 +7,10 @@ once the program has ended it is known
 - which files there are gone or have other bytes: what was there before is not there any more;
 - which paths a lost file went to by renames and links, over however many names: they may be its only copy.
 
-A file may have been written under a name that a folder got by a rename; it is known by the name it had before. What was
-copied and then removed leaves no trace, because reads are not recorded.
+A file may have been written under a name that a folder got by a rename; it is known by the name it had before. Reads
+are not recorded, so what was copied before it went is known by its content: a file that would be undone and has the
+same content as what is lost may be its only copy. What the call itself left there is marked: another call that
+overwrites it takes nothing away.
 """
 
 import os
@@ -21,7 +23,8 @@ from pathlib import Path
 from typing import Final
 
 from .snapshots import folders_of, is_covered
-from .witness import Seen, Status, status
+from .sandbox_init import status_of, status_text
+from .witness import Seen, Status, content_mark, file_mark, status
 from .workspace import FILE
 
 MOST_NAMED_IN_FOLDER: Final = 5
@@ -29,6 +32,9 @@ MOST_NAMED_IN_FOLDER: Final = 5
 
 MOST_ENTRIES: Final = 1_000
 """Of one call: each is a line in the message of a commit."""
+
+MOST_MARKED: Final = 20_000
+"""Files of one call of which the marks are kept: 16 bytes each in the message of a commit."""
 
 MOST_TARGETS: Final = 100
 """Paths of one call that may hold what was lost; of more, all that the call wrote may."""
@@ -57,6 +63,8 @@ class Lost:
     """How many files and folders; the path is that of the ignored folder they lie in, if there are several."""
     was: Status | None = None
     """What was there, if it is one."""
+    files: Mapping[bytes, bytes] = field(default_factory=dict)
+    """The mark of each file as it was, with that of its content, where it is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +75,13 @@ class Displaced:
     targets: Mapping[bytes, bytes] = field(default_factory=dict)
     """Files, and folders with all in them, that may hold what was lost, with the path that it had. The empty path is
     all that the call wrote."""
+    made: frozenset[bytes] = frozenset()
+    """The marks of the files that it left in ignored folders."""
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether there is nothing to keep of it."""
+        return not self.lost and not self.made
 
     def origin_of(self, path: bytes) -> bytes | None:
         """What a path may hold; None if it came from no lost file."""
@@ -84,7 +99,7 @@ def displaced_by(seen: Seen, root: Path, ignored: Collection[bytes], changed: It
         changed: what it changed of what the checkpoints have.
     """
     top = os.fsencode(root) + b"/"
-    lost = {path: was for path, was in _ignored_before(seen, ignored) if not is_as_it_was(top, path, was)}
+    lost = {path: was for path, was in _ignored_before(seen, ignored) if not is_as_it_was(top, path, status(was))}
     holding, is_cut = _holding(seen.moves, lost)
 
     targets: dict[bytes, bytes] = {}
@@ -95,8 +110,16 @@ def displaced_by(seen: Seen, root: Path, ignored: Collection[bytes], changed: It
     if len(targets) > MOST_TARGETS or is_cut:
         targets = {b"": min(holding.values())}
 
-    named = {path: was for path, was in lost.items() if not _is_in_cache(top, path, seen)}
-    return Displaced(lost=tuple(_entries(named, ignored))[:MOST_ENTRIES], targets=targets)
+    caches = _Caches(top, seen)
+    named = {path: was for path, was in lost.items() if not caches.has(path)}
+    made: set[bytes] = set()
+    for path in seen.before:
+        if len(made) == MOST_MARKED:
+            break
+        if is_covered(path, ignored) and not caches.has(path):
+            made.update(_mark_of(top, path))
+    entries = tuple(_entries(named, ignored))[:MOST_ENTRIES]
+    return Displaced(lost=entries, targets=targets, made=frozenset(made))
 
 
 def is_as_it_was(root: bytes, path: bytes, was: Status) -> bool:
@@ -111,7 +134,14 @@ def is_as_it_was(root: bytes, path: bytes, was: Status) -> bool:
     return stat.S_ISDIR(mode) or (about.st_size, about.st_mtime_ns) == (size, time)
 
 
-def _ignored_before(seen: Seen, ignored: Collection[bytes]) -> Iterator[tuple[bytes, Status]]:
+def _mark_of(root: bytes, path: bytes) -> Iterator[bytes]:
+    """The mark of a file or link that is there."""
+    about = status_of(root + path)
+    if about is not None and not stat.S_ISDIR(about.st_mode):
+        yield file_mark(path, status_text(root + path, about))
+
+
+def _ignored_before(seen: Seen, ignored: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
     """The files that a program wrote and the folders that it renamed, of what was ignored, by their names before it."""
     renamed: dict[bytes, bytes] = {}
     for name, target in seen.moves:
@@ -133,7 +163,7 @@ def _ignored_before(seen: Seen, ignored: Collection[bytes]) -> Iterator[tuple[by
             continue
         if name not in known and is_covered(name, ignored):
             known.add(name)
-            yield name, was
+            yield name, text
 
 
 def _name_before(path: bytes, renamed: Mapping[bytes, bytes]) -> bytes:
@@ -174,15 +204,24 @@ def _holding(moves: Collection[tuple[bytes, bytes]], lost: Iterable[bytes]) -> t
     return holding, False
 
 
-def _is_in_cache(root: bytes, path: bytes, seen: Seen) -> bool:
-    """Whether a path lies in a folder whose content can be made again, as the folder said before the program began."""
-    for folder in folders_of(path):
-        if folder.rpartition(b"/")[2] == PYTHON_CACHE:
-            return True
-        tag = folder + b"/" + CACHE_TAG
-        if tag not in seen.before and _begins_with(root + tag, SIGNATURE):
-            return True
-    return False
+class _Caches:
+    """Folders whose content can be made again, as they said before the program began."""
+
+    def __init__(self, root: bytes, seen: Seen) -> None:
+        self._root = root
+        self._seen = seen
+        self._known: dict[bytes, bool] = {}
+
+    def has(self, path: bytes) -> bool:
+        """Whether a path lies in one."""
+        return any(self._is_one(folder) for folder in folders_of(path))
+
+    def _is_one(self, folder: bytes) -> bool:
+        if folder not in self._known:
+            tag = folder + b"/" + CACHE_TAG
+            is_tagged = tag not in self._seen.before and _begins_with(self._root + tag, SIGNATURE)
+            self._known[folder] = is_tagged or folder.rpartition(b"/")[2] == PYTHON_CACHE
+        return self._known[folder]
 
 
 def _begins_with(path: bytes, text: bytes) -> bool:
@@ -191,14 +230,19 @@ def _begins_with(path: bytes, text: bytes) -> bool:
     return False
 
 
-def _entries(lost: Mapping[bytes, Status], ignored: Collection[bytes]) -> Iterator[Lost]:
+def _entries(lost: Mapping[bytes, bytes], ignored: Collection[bytes]) -> Iterator[Lost]:
     """What was lost, sorted; of a folder in which it is much, one entry."""
     listed: dict[bytes, list[bytes]] = {}
     for path in sorted(lost):
         entry = next((folder + b"/" for folder in folders_of(path) if folder + b"/" in ignored), path)
         listed.setdefault(entry, []).append(path)
+    left = MOST_MARKED
     for entry, paths in listed.items():
+        marked = paths[:left]
+        left -= len(marked)
+        files = {path: {file_mark(path, lost[path]): content_mark(lost[path])} for path in marked}
         if len(paths) > MOST_NAMED_IN_FOLDER:
-            yield Lost(path=entry, count=len(paths))
+            together = {mark: content for each in files.values() for mark, content in each.items()}
+            yield Lost(path=entry, count=len(paths), files=together)
         else:
-            yield from (Lost(path=path, was=lost[path]) for path in paths)
+            yield from (Lost(path=path, was=status(lost[path]), files=files.get(path, {})) for path in paths)

@@ -277,7 +277,7 @@ def _kept_before(checkpoints: Checkpoints, tool: Tool, context: ExecutionContext
 
 def _kept(checkpoints: Checkpoints, moment: str, tool: Tool, context: ExecutionContext) -> Snapshot:
     snapshot = checkpoints.take()
-    checkpoints.keep(snapshot, context.conversation_id, _message(moment, tool.name, context))
+    checkpoints.keep(snapshot, context.conversation_id, call_message(moment, tool.name, context))
     return snapshot
 
 
@@ -307,8 +307,8 @@ def _end(
         elif witness is not None:
             displaced = displaced_by(witness, checkpoints.root, before.ignored, witness.before)
         about = call_lines(tool.access, witnessed=is_witnessed, others=others, displaced=displaced)
-        message = _message("after", tool.name, context) + about
-        checkpoints.keep(after, context.conversation_id, message, always=bool(displaced.lost))
+        message = call_message("after", tool.name, context) + about
+        checkpoints.keep(after, context.conversation_id, message, always=not displaced.is_nothing)
     except (CheckpointFailed, OSError) as error:
         _log.error("checkpoint.failed", moment="after", error=str(error), **log_fields(context))
         return None
@@ -343,7 +343,8 @@ def _text(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")
 
 
-def _message(moment: str, tool: str, context: ExecutionContext) -> str:
+def call_message(moment: str, tool: str, context: ExecutionContext) -> str:
+    """The message of a commit that is made for a call."""
     about = {
         "conversation": context.conversation_id,
         "cycle": context.cycle,

@@ -12,9 +12,11 @@ with a reason, if
   model. Of anything else a new file may hold what was lost in the same work, or what was in an ignored folder that has
   changed since; git does not know the inside of those, but a file that is moved out changes the ctime of its folder.
   A file that was there before may hold what a rename is seen to have brought to it (`displaced`), also over a name that
-  an earlier call gave.
+  an earlier call gave;
+- it has the content of something that is lost in an ignored folder: it was copied before that went.
 
-What a program changed within an ignored folder is named too: one by one, or by the number in each such folder.
+What a call changed within an ignored folder is named too: one by one, or by the number in each such folder; but not what
+calls of the same work had left there.
 """
 
 import hashlib
@@ -22,7 +24,7 @@ import os
 import stat
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +34,9 @@ from tenex.core.undo.sentences import CHANGED_BY_OTHERS, UNCLEAR
 from .attribution import Pair, as_recorded
 from .checkpoints import Change, Checkpoints, may_hold, was_not_kept
 from .displaced import Lost, is_as_it_was
+from .sandbox_init import status_of, status_text
 from .snapshots import Snapshot, folders_of, is_covered, reason
+from .witness import content_mark
 
 MOST_VISITED: Final = 200_000
 """Ignored files and folders that are looked at: about a second. Where there are more, some may have changed."""
@@ -205,16 +209,27 @@ class Planner:
         return history
 
     def _lost_inside(self, history: "_History") -> dict[bytes, str]:
-        """What is lost within ignored folders; what lies in a folder that is named itself is left out."""
-        found: dict[bytes, str] = {}
-        for path, lost in history.inside.items():
-            if lost.was is None:
-                found[path] = f"{count(lost.count, 'file')} in it {_SEVERAL}"
-            elif not is_as_it_was(self._root, path, lost.was):
-                found[path] = _OVERWRITTEN if self._exists(path) else _IGNORED
-        return {
-            path: why for path, why in found.items() if not any(folder + b"/" in found for folder in folders_of(path))
+        """What is lost within ignored folders; what lies in a folder that is named itself is counted there."""
+        gone = {
+            path: lost
+            for path, lost in history.inside.items()
+            if lost.was is None or not is_as_it_was(self._root, path, lost.was)
         }
+        counts = {path: lost.count for path, lost in gone.items()}
+        found: dict[bytes, str] = {}
+        for path, lost in gone.items():
+            is_one = lost.was is not None
+            shown = may_hold(path) if is_one else f"may hold what was in {path.decode('utf-8', 'replace')}"
+            for content in filter(None, lost.files.values()):
+                history.contents.setdefault(content, shown)
+            above = [folder + b"/" for folder in folders_of(path) if folder + b"/" in gone]
+            if above:
+                counts[above[-1]] += lost.count
+            elif is_one:
+                found[path] = _OVERWRITTEN if self._exists(path) else _IGNORED
+            else:
+                found[path] = ""
+        return {path: why or f"{count(counts[path], 'file')} in it {_SEVERAL}" for path, why in found.items()}
 
     def _is_back(self, path: bytes, history: "_History") -> bool:
         """Whether what was lost for a while is there again."""
@@ -254,7 +269,11 @@ class Planner:
         """What the present bytes of a path may be the only copy of."""
         path = change.path
         has_bytes = change.is_there and (change.is_new or change.was is not None)
-        if not has_bytes or _is_written(change, history):
+        if not has_bytes:
+            return ""
+        if history.contents and (held := history.contents.get(self._content(path))):
+            return held
+        if _is_written(change, history):
             return ""
         if not change.is_new or path in history.holding:
             return history.holding.get(path, "")
@@ -263,6 +282,11 @@ class Planner:
         if history.changed_meanwhile is None:
             history.changed_meanwhile = self._changed_meanwhile(then, history, pairs)
         return history.changed_meanwhile
+
+    def _content(self, path: bytes) -> bytes:
+        """The mark of what a path holds now."""
+        place = self._root + path
+        return content_mark(status_text(place, status_of(place)))
 
     def _lost(self, then: Snapshot, history: "_History", wanted: Wanted) -> dict[bytes, str]:
         """What is gone, and in no checkpoint or somebody else's."""
@@ -292,7 +316,8 @@ class Planner:
             return ""
         if then.is_cut:
             return "may hold what git ignores"
-        since = pairs[0].began - _SLACK
+        # a call that only made what git ignores took nothing away
+        since = next(pair.began for pair in pairs if pair.before != pair.after or pair.displaced.lost) - _SLACK
         left = MOST_VISITED
         for path in sorted({*history.theirs, *then.unkept}):
             newest, visited = _newest_change(self._root + path, left)
@@ -323,6 +348,10 @@ class _History:
     lost_stamps: dict[bytes, tuple[int, int, int]] = field(default_factory=dict)
     inside: dict[bytes, Lost] = field(default_factory=dict)
     """What the work took away within ignored folders."""
+    left_there: set[bytes] = field(default_factory=set)
+    """The marks of what the work left within ignored folders."""
+    contents: dict[bytes, str] = field(default_factory=dict)
+    """The marks of contents that are lost, each with what a file may hold that has it."""
     holding: dict[bytes, str] = field(default_factory=dict)
     """Paths that a program wrote in a call in which something was lost, with what they may hold."""
 
@@ -348,7 +377,8 @@ class _History:
         displaced = self._displaced(pair, difference, own, before)
         self._note_overwritten(pair, before, after)
         self._note_lost_inside(pair)
-        self._note_holding(pair, own, displaced, difference)
+        places = {*own, *self.own} if pair.is_background else own
+        self._note_holding(pair, places, displaced, difference)
 
         for path in own:
             change = difference.changes.get(path)
@@ -390,9 +420,16 @@ class _History:
         for lost in pair.displaced.lost:
             if is_covered(lost.path, self.made):
                 continue
+            theirs = {mark: content for mark, content in lost.files.items() if mark not in self.left_there}
+            number = lost.count - len(lost.files) + len(theirs)
             known = self.inside.get(lost.path)
-            if known is None or (known.was is None and known.count < lost.count):
-                self.inside[lost.path] = lost
+            if not number or (known is not None and known.was is not None):
+                continue
+            if known is not None:
+                number += known.count
+                theirs = {**known.files, **theirs}
+            self.inside[lost.path] = replace(lost, count=number, files=theirs)
+        self.left_there |= pair.displaced.made
 
     def _displaced(self, pair: Pair, difference: _Difference, own: set[bytes], before: Snapshot) -> set[bytes]:
         """What the call took away or overwrote that the first checkpoint does not have: it may be elsewhere now."""

@@ -4,7 +4,9 @@ Of a program the first process of its sandbox saw it (`sandbox_init`); tools of 
 """
 
 import fcntl
+import hashlib
 import os
+import stat
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -16,6 +18,9 @@ from tenex.core.ports import ToolResult
 from .sandbox_init import status_of, status_text
 
 _NOT_BEGUN: Final = "it has not begun"
+
+MARK_SIZE: Final = 6
+"""Bytes: 20,000 files of a build have a mark in common with 20,000 others once in a million builds."""
 
 Status = tuple[int, int, int, int]
 """What would show that a file was changed or replaced: mode, size, time in nanoseconds and inode."""
@@ -52,7 +57,8 @@ class OwnWrites:
     def note(self, path: bytes) -> None:
         """Note what is at a path, which is written next."""
         if path not in self.before:
-            self.before[path] = status_text(status_of(os.fsencode(self.root) + b"/" + path))
+            place = os.fsencode(self.root) + b"/" + path
+            self.before[path] = status_text(place, status_of(place))
 
     def note_move(self, path: bytes, target: bytes) -> None:
         """Note a file that is renamed next."""
@@ -152,8 +158,27 @@ class Witness:
 
 def status(text: bytes) -> Status:
     """What a witness wrote down about a file."""
-    mode, size, time, inode = text.split(b",")
+    mode, size, time, inode = text.split(b",")[:4]
     return int(mode), int(size), int(time), int(inode)
+
+
+def content_mark(text: bytes) -> bytes:
+    """What files of the same content have in common, of what a witness wrote down; empty where it is not known.
+
+    Files of which the sizes, the beginnings and the ends are equal have it in common too.
+    """
+    _, size, _, _, *sample = text.split(b",") if text else [b""] * 4
+    return _digest(size, *sample) if sample and sample[0] else b""
+
+
+def file_mark(path: bytes, text: bytes) -> bytes:
+    """By what a file is known that was written, until somebody changes or replaces it."""
+    mode, size, time, inode = status(text)
+    return _digest(path, b"%d,%d,%d,%d" % (stat.S_IFMT(mode), size, time, inode))
+
+
+def _digest(*parts: bytes) -> bytes:
+    return hashlib.blake2b(b"\0".join(parts), digest_size=MARK_SIZE).digest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,7 +80,8 @@ class Work:
         seq = len(self.records) + 1
         name = CallId(f"k{seq}")
         self._add(ToolCallStarted, run=RunId("r"), call=name, tool=tool, replay=Replay.ONCE, phase=Phase.EXECUTE)
-        there = [read] if (self.root / read).is_file() else []
+        real = (self.root / read).resolve()
+        there = [real.relative_to(self.root).as_posix()] if real.is_file() else []
         context = having_read(self.root, *there, idempotency_key=f"{CONVERSATION}:{seq}")
         tools = every_tool(Workspace(self.root), self.checkpoints, RunPolicy.SANDBOXED)
         result = asyncio.run(tools.do(tool, context, **arguments))
