@@ -579,6 +579,7 @@ class Application:
             workspace,
             lambda: shadow_of(current.now.settings, places, workspace),
             lambda name, records: closing_of(name, records, self.keys, current.now.policy.only_agent, self.clock.now()),
+            self.static.background.ended,
         )
         handlers = orders(
             reporter,

@@ -75,6 +75,14 @@ Closing = Callable[[ConversationId, Sequence[r.Record]], r.ConversationImported 
 """Gives the record that is missing where a journal was copied from another folder; see `imports.closing_of`."""
 
 
+EndBackground = Callable[[ConversationId], Awaitable[None]]
+"""Ends the background commands of a conversation, and returns once they and what they changed are known."""
+
+
+async def _none_runs(_: ConversationId) -> None:
+    """No background command runs without a daemon."""
+
+
 def _ours(_: ConversationId, records: Sequence[r.Record]) -> None:
     """No journal comes from elsewhere."""
 
@@ -129,6 +137,7 @@ class RollbackService:
     checkpoints: Callable[[], Checkpoints | None]
     """Gives None where they are off."""
     closing: Closing = _ours
+    end_background: EndBackground = _none_runs
     _one: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
     _open: dict[ConversationId, tuple[Journal, list[r.Record]]] = field(init=False, default_factory=dict)
     """That this process has opened for a rollback; a daemon has its own."""
@@ -182,6 +191,7 @@ class RollbackService:
     ) -> RollbackResult:
         await self._acquire_workspace()
         try:
+            await self.end_background(plan.id)
             done = await run_uncancellable(
                 lambda: work.roll_back(checkpoints, plan.id, plan.records, plan.to, is_all=is_all)
             )
@@ -243,6 +253,7 @@ class RollbackService:
             records = plain(await self.folder.read(conversation))
             await self._acquire_workspace()
             try:
+                await self.end_background(conversation)
                 return await run_uncancellable(
                     lambda: work.undo(
                         checkpoints, conversation, records, asked.scope, asked.to, asked.paths, asked.is_all

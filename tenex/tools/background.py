@@ -235,9 +235,14 @@ class BackgroundCommands:
                 self._end(self._commands.pop(key).values())
 
     def end(self, conversation: ConversationId) -> None:
-        """End the programs of a conversation with which another worker goes on."""
+        """End the programs of a conversation: another worker goes on with it, or it goes back."""
         for key in [key for key in self._commands if key[0] == conversation]:
             self._end(self._commands.pop(key).values())
+
+    async def ended(self, conversation: ConversationId) -> None:
+        """End the programs of a conversation, and return once what they changed is known."""
+        self.end(conversation)
+        await self.settled()
 
     async def close(self) -> None:
         """End all of them, as the daemon does."""

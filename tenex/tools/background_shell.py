@@ -27,7 +27,7 @@ from .shell import checked, shell_line
 from .shell_runner import MOST_OUTPUT, Programs
 from .snapshots import Snapshot
 from .tool import LARGEST, Refusal, Tool, log_fields, object_schema, run_uncancellable, string
-from .witness import Witness
+from .witness import Witness, with_witness
 from .write_policy import is_confined
 
 LONGEST: Final = 3_600.0
@@ -76,9 +76,11 @@ def shell_start_tool(programs: Programs, commands: BackgroundCommands, checkpoin
             raise Refusal(command.refusal)
         if not command.is_running:
             await command.wait_for_end(ENDS_WITHIN)
-            return replace(_result(commands, command, context, 0), has_outside_effect=True)
+            done = replace(_result(commands, command, context, 0), has_outside_effect=True)
+            return with_witness(done, witness)
         content = f"{_situation(command)} Read on with `shell_read`, end it with `shell_stop`.\n{_output(command, 0)}"
-        return ToolResult(ok=True, content=content, has_outside_effect=True, background=commands.of_run(context))
+        begun = ToolResult(ok=True, content=content, has_outside_effect=True, background=commands.of_run(context))
+        return with_witness(begun, await asyncio.to_thread(witness.until_now))
 
     reach = "" if programs.rules.network else ", and other commands cannot reach its ports"
     return Tool(

@@ -222,9 +222,10 @@ class Planner:
             shown = may_hold(path) if is_one else f"may hold what was in {path.decode('utf-8', 'replace')}"
             for content in filter(None, lost.files.values()):
                 history.contents.setdefault(content, shown)
-            above = [folder + b"/" for folder in folders_of(path) if folder + b"/" in gone]
-            if above:
-                counts[above[-1]] += lost.count
+            above = next((folder + b"/" for folder in folders_of(path) if folder + b"/" in gone), None)
+            if above is not None:
+                is_counted = bool(lost.files) and lost.files.keys() <= gone[above].files.keys()
+                counts[above] += 0 if is_counted else lost.count
             elif is_one:
                 found[path] = _OVERWRITTEN if self._exists(path) else _IGNORED
             else:
@@ -420,15 +421,13 @@ class _History:
         for lost in pair.displaced.lost:
             if is_covered(lost.path, self.made):
                 continue
-            theirs = {mark: content for mark, content in lost.files.items() if mark not in self.left_there}
+            known = self.inside.get(lost.path, Lost(path=lost.path, count=0))
+            left_out = {*self.left_there, *known.files}
+            theirs = {mark: content for mark, content in lost.files.items() if mark not in left_out}
             number = lost.count - len(lost.files) + len(theirs)
-            known = self.inside.get(lost.path)
-            if not number or (known is not None and known.was is not None):
-                continue
-            if known is not None:
-                number += known.count
-                theirs = {**known.files, **theirs}
-            self.inside[lost.path] = replace(lost, count=number, files=theirs)
+            if number and known.was is None:
+                files = {**known.files, **theirs}
+                self.inside[lost.path] = replace(lost, count=known.count + number, files=files)
         self.left_there |= pair.displaced.made
 
     def _displaced(self, pair: Pair, difference: _Difference, own: set[bytes], before: Snapshot) -> set[bytes]:

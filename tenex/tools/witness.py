@@ -7,8 +7,10 @@ import fcntl
 import hashlib
 import os
 import stat
+import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final, Protocol
@@ -79,6 +81,7 @@ class Witness:
         self.descriptor = os.memfd_create("tenex-witness", os.MFD_CLOEXEC)
         fcntl.fcntl(self.descriptor, fcntl.F_SETFL, os.O_APPEND)  # `begin` empties it
         self._read = 0
+        self._one = threading.Lock()  # a background command ends while its beginning is looked at
         self._has_begun = False
         self._cut = b""
         self._before: dict[bytes, bytes] = {}
@@ -89,9 +92,10 @@ class Witness:
 
     def close(self) -> None:
         """Free the descriptor; what was read is kept."""
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        with self._one:
+            if self.descriptor >= 0:
+                os.close(self.descriptor)
+                self.descriptor = -1
 
     def begin(self) -> None:
         """Take what it writes from now on for all of it; what it wrote before is written down again."""
@@ -107,11 +111,23 @@ class Witness:
 
     def look(self) -> None:
         """Read what was written down since the last time."""
-        while chunk := os.pread(self.descriptor, 1 << 16, self._read):
-            self._read += len(chunk)
-            *entries, self._cut = (self._cut + chunk).split(b"\0")
-            for entry in entries:
-                self._take(entry[:1], entry[1:])
+        with self._one:
+            while self.descriptor >= 0 and (chunk := os.pread(self.descriptor, 1 << 16, self._read)):
+                self._read += len(chunk)
+                *entries, self._cut = (self._cut + chunk).split(b"\0")
+                for entry in entries:
+                    self._take(entry[:1], entry[1:])
+
+    def until_now(self) -> "Witness":
+        """What was written so far, which stays as it is."""
+        self.look()
+        with self._one:
+            taken = copy(self)
+            taken.descriptor = -1
+            taken._before = dict(self._before)
+            taken._trees = set(self._trees)
+            taken._moves = dict(self._moves)
+        return taken
 
     def wrote(self, path: bytes) -> bool:
         """Whether it wrote a file, made or removed it, or renamed a folder that it lies in."""

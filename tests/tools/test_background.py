@@ -30,8 +30,12 @@ from tests.programs import needs_bubblewrap, needs_git
 
 from . import conftest as kit
 from .conftest import FAMILY, Bench, KeptLessons, contents, make_context, processes_in, put, subjects
+from .undo_kit import Work
 
 pytestmark = needs_git
+
+GONE = "was ignored by git and is not in the checkpoints"
+CHANGED = "changed, and is ignored by git: what it was is not in the checkpoints"
 
 RUN = RunId("turn-1.executor")
 OTHER = ConversationId("d" * 64)
@@ -271,3 +275,34 @@ async def test_it_dies_with_a_daemon_that_is_killed(root: Path, folder: Path, po
     daemon.kill()
     await daemon.wait()
     await kit.until(lambda: not processes_in(root), "the command is gone too")
+
+
+BUILDS = """
+echo x > build/out; mv build/secret app.py; cp build/copied src.py; rm build/copied; echo 1 > build/new
+touch done; exec sleep 600
+"""
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("policy", [RunPolicy.SANDBOXED])
+async def test_what_one_took_away_in_an_ignored_folder_is_named_by_an_undo(
+    root: Path, folder: Path, shell: Bench, commands: BackgroundCommands
+) -> None:
+    put(root, {".gitignore": "build/\ndone\n", "app.py": "1\n", "src.py": "1\n"})
+    put(root, {"build/out": "out\n", "build/secret": "secret\n", "build/copied": "copied\n"})
+    work = Work(Checkpoints(folder, root), root)
+    work.turn()
+    seq = work.begins("shell_start")
+    result = await shell.do("shell_start", at(seq), command=BUILDS)
+    work.ends(seq, result)
+    await kit.until((root / "done").exists, "it has written")
+    other = work.begins("shell")
+    work.ends(other, await shell.do("shell", at(other), command="echo 2 > mine.py"))
+    await commands.ended(make_context().conversation_id)
+    lost = {"build/copied": GONE, "build/out": CHANGED, "build/secret": GONE}
+    listed = await asyncio.to_thread(work.lists)
+    assert listed.left.items() >= lost.items(), "and `build/new` is the work's own"
+    assert "build/new" not in listed.left
+    done = await asyncio.to_thread(work.undoes)
+    assert done.left == listed.left
+    assert (contents(root)["app.py"], contents(root)["src.py"]) == ("secret\n", "copied\n")

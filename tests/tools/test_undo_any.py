@@ -52,8 +52,10 @@ steps = st.one_of(
     st.tuples(st.just("program"), scripts),
     st.tuples(st.just("program"), rules.map(lambda one: [one])),
     st.tuples(st.just("both"), st.tuples(scripts, scripts)),
-    st.tuples(st.just("tool"), st.tuples(st.just("write"), everywhere, SIZES)),
-    st.tuples(st.just("tool"), st.tuples(st.just("move"), everywhere, everywhere)),
+    st.tuples(st.just("tool"), st.tuples(st.sampled_from(["write", "edit", "delete"]), everywhere, SIZES)),
+    st.tuples(st.just("tool"), st.tuples(st.sampled_from(["write", "edit", "delete"]), hidden, SIZES)),
+    st.tuples(st.just("tool"), st.tuples(st.sampled_from(["move", "rewrite"]), everywhere, everywhere)),
+    st.tuples(st.just("tool"), st.tuples(st.sampled_from(["move", "rewrite"]), hidden, places)),
     st.tuples(st.just("person"), scripts),
     st.tuples(st.just("person"), st.lists(edits, min_size=1, max_size=2)),
     st.tuples(st.just("undo"), st.none()),
@@ -74,12 +76,12 @@ class Session:
         """All that was there before the first call."""
         self.others: set[bytes] = set()
         """Paths that somebody else changed since, or of which nobody saw who did."""
-        self.by_tools: set[bytes] = set()
-        """Paths that file tools changed: what these overwrite where git looks away is not named."""
         self.linked: set[bytes] = set()
         """Files with a second name: by that a file changes of which nobody sees a write."""
         self.copies = False
-        """Whether bytes may have come to a file in a way that nobody sees."""
+        """Whether a file may have been copied: where a person removes it then, nobody sees that the copy is the last."""
+        self.persons = False
+        """Whether a person did something."""
         self.pictures: list[dict[bytes, object]] = []
         """Of the moments before calls."""
 
@@ -131,8 +133,6 @@ class Session:
         changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
         if kind in ("person", "both") and self.first is not None:
             self.others |= changed
-        elif kind == "tool":
-            self.by_tools |= changed
         self.linked |= {os.fsencode(path.relative_to(self.root)) for path in self.files() if path.stat().st_nlink > 1}
         if kind in ("program", "both", "tool") and len(self.work.records) > calls:
             self.pictures.append(picture)
@@ -147,12 +147,12 @@ class Session:
                     self.script(part, is_agents=each) for part, each in zip(what, (True, False), strict=True)
                 )
                 self.work.runs(f"set +e; {agent}", person=f"set +e; {person}", witnessed=False)
-                self.copies = True
+                self.copies = self.persons = True
             case "person":
+                self.persons = True
                 self.work.person(f"set +e; {self.script(what, is_agents=False)}")
             case "tool":
-                with suppress(OSError):
-                    self.tool(*what)
+                self.tool(*what)
             case "undo":
                 self.check(lambda: self.work.undoes(), self.pictures, names_all=True)
             case "back" if self.work.records[1:]:
@@ -160,14 +160,23 @@ class Session:
                 self.check(lambda: self.work.goes_back(to), self.pictures[:1] if to == 1 else [], names_all=to == 1)
 
     def tool(self, kind: str, path: str, two: Any) -> None:
+        """File tools of an agent that has read what it changes; some refuse, as for a name that is no text."""
         place = self.root / path
-        if kind == "write":
-            if not place.is_dir() and not place.is_symlink():
-                self.work.writes(path, self.content(two, is_agents=True))
-            return
-        to = self.root / two
-        if place.is_file() and to.parent.is_dir() and not os.path.lexists(to):
-            self.work.moves(path, two)
+        shown = place.read_text() if place.is_file() else ""
+        match kind:
+            case "write":
+                self.work.writes(path, self.content(two, is_agents=True).decode(), is_refused=True)
+            case "edit" if shown:
+                edits = [{"old": shown, "new": self.content(two, is_agents=True).decode()}]
+                self.work.tool("edit_file", path, path=path, edits=edits, is_refused=True)
+            case "delete":
+                self.work.deletes(path, is_refused=True)
+            case "move":
+                self.work.moves(path, two, is_refused=True)
+            case "rewrite" if shown:
+                self.work.writes(two, shown, is_refused=True)
+                if self.root.joinpath(two).is_file():
+                    self.work.deletes(path, is_refused=True)
 
     def check(self, undo: Any, moments: list[dict[bytes, object]], *, names_all: bool) -> None:
         before = self.bytes_below()
@@ -176,7 +185,8 @@ class Session:
         lost = {path: text for path, text in before.items() if text in self.theirs and text not in there}
         # nobody sees a copy out of a folder that git ignores; over a file that was there, the checkpoints have it
         kept = set(git(self.folder, "rev-list", "--objects", "--all").split()) if lost else set()
-        hidden = {text for path, text in (self.first or {}).items() if is_ignored(path)} if not self.copies else set()
+        is_seen = not (self.copies and self.persons)
+        hidden = {text for path, text in (self.first or {}).items() if is_ignored(path)} if is_seen else set()
         removed = [
             path
             for path, text in lost.items()
@@ -185,7 +195,7 @@ class Session:
         assert not removed, (removed, done)
         if names_all and self.first is not None:
             now = self.bytes_below()
-            unknown = self.others | self.by_tools | self.linked
+            unknown = self.others | self.linked
             differing = [path for path, text in self.first.items() if now.get(path) != text]
             unnamed = [path for path in differing if path not in unknown and not is_named(path, done)]
             assert not unnamed, (unnamed, done)
@@ -253,6 +263,14 @@ SHAPES: dict[str, tuple[list[tuple[str, str, Any]], list[tuple[str, Any]]]] = {
     "ignored no longer": ([("ignore", "", None)], []),
     "moved out by a tool": ([("write", "a", 99)], [("tool", ("move", "out/x", "new"))]),
     "copied out and removed": ([("carry", "out/x", "new")], []),
+    "copied over a file and removed": ([("carry", "out/x", "a")], []),
+    "copied over a file and removed in the next call": (
+        [("copy", "out/x", "a")],
+        [("program", [("delete", "out/x", None)])],
+    ),
+    "written over a file by tools, and deleted": ([("write", "d/e", 99)], [("tool", ("rewrite", "out/x", "a"))]),
+    "deleted by a tool": ([("write", "a", 99)], [("tool", ("delete", "out/x", 1))]),
+    "edited by a tool": ([("write", "a", 99)], [("tool", ("edit", "out/x", 99))]),
     "overwritten in a folder, while a file changes": ([("write", "out/x", 99), ("write", "a", 99)], []),
     "a folder renamed, and made again": ([("rename", "out", "new")], [("program", [("write", "out/x", 99)])]),
 }

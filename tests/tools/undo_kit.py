@@ -14,6 +14,7 @@ from tenex.core.identity.state import Identity
 from tenex.core.ids import CallId, ConversationId, Millis, RunId, Slug, TurnId
 from tenex.core.phases import Access, Phase
 from tenex.core.port_values import UndoOutcome
+from tenex.core.ports import ToolResult
 from tenex.core.record import Record
 from tenex.core.records import FilesUndone, ToolCallCompleted, ToolCallStarted, UndoScope
 from tenex.core.rollback.whole import RolledBack
@@ -63,34 +64,44 @@ class Work:
         """An agent calls `shell`, in the real sandbox: who wrote, and what was lost, is what was seen."""
         return self.tool("shell", command=script)
 
-    def writes(self, path: str, content: str) -> int:
+    def writes(self, path: str, content: str, *, is_refused: bool = False) -> int:
         """An agent that has read a file calls `write_file`."""
-        return self.tool("write_file", path, path=path, content=content)
+        return self.tool("write_file", path, path=path, content=content, is_refused=is_refused)
 
-    def moves(self, path: str, to: str) -> int:
+    def moves(self, path: str, to: str, *, is_refused: bool = False) -> int:
         """An agent calls `move_file`."""
-        return self.tool("move_file", path=path, to=to)
+        return self.tool("move_file", path=path, to=to, is_refused=is_refused)
 
-    def deletes(self, path: str) -> int:
+    def deletes(self, path: str, *, is_refused: bool = False) -> int:
         """An agent that has read a file calls `delete_file`."""
-        return self.tool("delete_file", path, path=path)
+        return self.tool("delete_file", path, path=path, is_refused=is_refused)
 
     def tool(self, tool: str, read: str = "", *, is_refused: bool = False, **arguments: Any) -> int:
         """An agent calls a tool, after it has read a file; the number of the call's last record."""
-        seq = len(self.records) + 1
-        name = CallId(f"k{seq}")
-        self._add(ToolCallStarted, run=RunId("r"), call=name, tool=tool, replay=Replay.ONCE, phase=Phase.EXECUTE)
+        seq = self.begins(tool)
         real = (self.root / read).resolve()
         there = [real.relative_to(self.root).as_posix()] if real.is_file() else []
         context = having_read(self.root, *there, idempotency_key=f"{CONVERSATION}:{seq}")
         tools = every_tool(Workspace(self.root), self.checkpoints, RunPolicy.SANDBOXED)
         result = asyncio.run(tools.do(tool, context, **arguments))
         assert result.ok or is_refused, result.content
+        return self.ends(seq, result)
+
+    def begins(self, tool: str) -> int:
+        """A call is permitted; the number of the record."""
+        name = CallId(f"k{len(self.records) + 1}")
+        self._add(ToolCallStarted, run=RunId("r"), call=name, tool=tool, replay=Replay.ONCE, phase=Phase.EXECUTE)
+        return len(self.records)
+
+    def ends(self, seq: int, result: ToolResult) -> int:
+        """The call that was permitted by a record has ended; the number of its last record."""
+        started = self.records[seq - 1]
+        assert isinstance(started, ToolCallStarted)
         self._add(
             ToolCallCompleted,
-            run=RunId("r"),
-            call=name,
-            tool=tool,
+            run=started.run,
+            call=started.call,
+            tool=started.tool,
             ok=result.ok,
             content=result.content,
             touched=result.touched,
