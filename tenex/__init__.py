@@ -46,8 +46,10 @@ if TYPE_CHECKING:
     from .workflows.missions import Answer as Answer
     from .workflows.missions import BaseNode as BaseNode
     from .workflows.missions import Dependency as Dependency
+    from .workflows.missions import Edge as Edge
     from .workflows.missions import End as End
     from .workflows.missions import Graph as Graph
+    from .workflows.missions import GraphRun as GraphRun
     from .workflows.missions import GraphRunContext as GraphRunContext
     from .workflows.missions import GraphRunResult as GraphRunResult
     from .workflows.missions import NodeError as NodeError
@@ -100,7 +102,9 @@ _NAMES = {
     ),
     "runtime.coordinator": "ConversationCoordinator",
     "workflows.agents": "AgentLink AgentResult BaseAgent Link State spec tool",
-    "workflows.missions": "Answer BaseNode Dependency End Graph GraphRunContext GraphRunResult NodeError durable",
+    "workflows.missions": (
+        "Answer BaseNode Dependency Edge End Graph GraphRun GraphRunContext GraphRunResult NodeError durable"
+    ),
     "workflows.speakers": (
         "AgentTarget AllOf Always AnyOf ContextEquals ContextIn ContextThreshold Envelope Finish FromSpeaker "
         "Handoff Not RevertToInitiatorTarget RoundRobinTarget StayTarget TerminateTarget ToolCalled "
@@ -112,8 +116,29 @@ _MODULES = {name: module for module, names in _NAMES.items() for name in names.s
 
 __all__ = list(_MODULES)
 
+_JOURNAL = "a run is kept by its journal: give `journal=` and `mission=` to `Graph.run`"
+_BUILDER = "a graph is built of nodes: `Graph(nodes=[...])`"
+_ERRORS = "catch `tenex.core.errors.WorkflowError`, or `ConfigurationError` for a graph with faults"
+_REPLACED = {
+    "BaseStatePersistence": _JOURNAL,
+    "EndSnapshot": _JOURNAL,
+    "FileStatePersistence": _JOURNAL,
+    "FullStatePersistence": _JOURNAL,
+    "GraphBuilder": _BUILDER,
+    "GraphRuntimeError": _ERRORS,
+    "GraphSetupError": _ERRORS,
+    "NodeSnapshot": _JOURNAL,
+    "SimpleStatePersistence": _JOURNAL,
+    "Snapshot": _JOURNAL,
+    "StepContext": _BUILDER,
+}
+"""Names of pydantic-graph that this program has no counterpart of, and what takes their place."""
+
 
 def __getattr__(name: str) -> Any:
+    if name in _REPLACED:
+        # no AttributeError: `from tenex import ...` would replace its sentence
+        raise ImportError(f"tenex has no {name}: {_REPLACED[name]}. See docs/workflows.md, Missions.")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
