@@ -12,9 +12,22 @@ if TYPE_CHECKING:
     from tenex.core.config import Limits as Limits
     from tenex.core.conversation import Conversation as Conversation
     from tenex.core.cycle.records import PhaseTransition as PhaseTransition
+    from tenex.core.ids import CallId as CallId
+    from tenex.core.messages import AgentText as AgentText
+    from tenex.core.messages import CallRequest as CallRequest
+    from tenex.core.messages import CallResult as CallResult
+    from tenex.core.messages import ModelRequest as ModelRequest
+    from tenex.core.messages import ModelStep as ModelStep
+    from tenex.core.messages import Note as Note
+    from tenex.core.messages import ToolSpec as ToolSpec
+    from tenex.core.messages import Usage as Usage
+    from tenex.core.messages import UserText as UserText
     from tenex.core.phases import PHASE_TRANSITIONS as PHASE_TRANSITIONS
     from tenex.core.phases import Phase as Phase
     from tenex.core.ports import ExecutionContext as ExecutionContext
+    from tenex.core.ports import Model as Model
+    from tenex.core.ports import OnText as OnText
+    from tenex.core.ports import ignore_text as ignore_text
     from tenex.core.router.answer import RoutingDecision as RoutingDecision
     from tenex.core.work.turn import OrchestratorTurn as OrchestratorTurn
 
@@ -89,8 +102,10 @@ _NAMES = {
     "configuration.models": "get_model",
     "core.config": "Limits",
     "core.conversation": "Conversation",
+    "core.ids": "CallId",
+    "core.messages": "AgentText CallRequest CallResult ModelRequest ModelStep Note ToolSpec Usage UserText",
     "core.phases": "PHASE_TRANSITIONS Phase",
-    "core.ports": "ExecutionContext",
+    "core.ports": "ExecutionContext Model OnText ignore_text",
     "core.records": "PhaseTransition",
     "core.router.answer": "RoutingDecision",
     "core.work.turn": "OrchestratorTurn",

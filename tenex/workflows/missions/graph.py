@@ -83,9 +83,7 @@ class Graph(NodeGraph[StateT, DepsT, RunEndT]):
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            running = self.run(
-                start_node, state=state, deps=deps, limits=limits, clock=clock, persistence=persistence
-            )
+            running = self.run(start_node, state=state, deps=deps, limits=limits, clock=clock, persistence=persistence)
             return asyncio.run(running)
         raise UsageError("`run_sync` was called in async code; write `await graph.run(...)` there.")
 
