@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -22,7 +23,7 @@ def test_a_graph_without_state_runs_in_a_program_that_is_not_async() -> None:
 
 
 async def test_a_graph_is_not_run_so_in_async_code() -> None:
-    with pytest.raises(UsageError, match="write `await graph.run"):
+    with pytest.raises(UsageError, match=r"write `await graph\.run"):
         halving.run_sync(Halve(7))
 
 
@@ -41,8 +42,23 @@ async def test_the_callers_state_is_changed_in_place() -> None:
     assert result.state is basket
 
 
-async def test_dependencies_are_read_where_only_some_nodes_name_their_type() -> None:
-    assert (selling.state_type, selling.deps_type) == (Basket, dict[str, float])
+@dataclass
+class NamesNoDeps(BaseNode[Left]):
+    async def run(self, ctx: GraphRunContext[Left]) -> "NamesDeps":  # type: ignore[override]
+        return NamesDeps()
+
+
+@dataclass
+class NamesDeps(BaseNode[Left, Path, str]):
+    async def run(self, ctx: GraphRunContext[Left, Path]) -> End[str]:
+        return End(ctx.deps.name)
+
+
+def test_dependencies_are_read_where_only_some_nodes_name_their_type() -> None:
+    nodes: Any = [NamesNoDeps, NamesDeps]
+    graph = Graph(nodes=nodes)
+    assert (graph.state_type, graph.deps_type) == (Left, Path)
+    assert graph.run_sync(NamesNoDeps(), state=Left(1), deps=Path("a/b")).output == "b"
 
 
 def test_diagrams_begin_where_they_are_asked_to() -> None:
@@ -68,10 +84,8 @@ def test_diagrams_begin_where_they_are_asked_to() -> None:
 
 async def test_a_graph_is_iterated_from_its_first_node_to_its_end() -> None:
     left = Left(2)
-    seen = []
     async with counting.iter(CountDown(), state=left) as run:
-        async for node in run:
-            seen.append((node, run.state.counter))
+        seen = [(node, run.state.counter) async for node in run]
     assert seen == [(CountDown(), 2), (CountDown(), 1), (CountDown(), 0), (End(0), 0)]
     assert run.result is not None
     assert run.result.output == 0

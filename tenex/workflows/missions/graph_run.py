@@ -5,7 +5,7 @@ node is run again or a mission goes on, the object gets the values of the journa
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic
 from uuid import uuid4
@@ -13,7 +13,7 @@ from uuid import uuid4
 from tenex.core.config import Agent, Limits, Policy
 from tenex.core.conversation import Conversation
 from tenex.core.errors import InternalError, MissionFailed, SerializationError, UsageError
-from tenex.core.ids import ConversationId, PublicKey, Slug
+from tenex.core.ids import PublicKey, Slug
 from tenex.core.ports import Clock, Journals
 from tenex.core.signals import Signal
 from tenex.runtime.clock import SystemClock
@@ -97,7 +97,7 @@ class LocalMission(Generic[StateT, DepsT, RunEndT]):
         is_finished = reached.outcome == "finished"
         return GraphRunResult(
             outcome=reached.outcome or ("paused" if _is_at_rest(reached) else "open"),
-            state=runner.held_state(reached.state),
+            state=runner.state_of(graph, reached.state),
             error=reached.message or reached.paused or (reached.wait.message if reached.wait is not None else ""),
             kind=reached.kind,
             mission=self._name,
@@ -223,21 +223,16 @@ class _LocalNodes(NodeRunner):
         self, graph: NodeGraph[Any, Any, Any], state: Any, deps: Any, admit: Callable[[NodeRun, Any], Any] | None
     ) -> None:
         super().__init__({graph.name: (graph, lambda: deps)})
-        self._graph = graph
         self._state = state
         self._admit = admit
         self.failure: BaseException | None = None
         """What a node raised last."""
 
-    def state_of(self, effect: NodeRun, graph: NodeGraph[Any, Any, Any]) -> Any:
-        """The caller's state, with the values of the journal."""
-        return self.held_state(effect.state)
-
-    def held_state(self, recorded: Any) -> Any:
+    def state_of(self, graph: NodeGraph[Any, Any, Any], recorded: Mapping[str, Any]) -> Any:
         """The caller's state, with these values; a new one where the caller gave none."""
         if self._state is None:
-            return self._graph.load_state(recorded)
-        self._graph.update(self._state, recorded)
+            return graph.load_state(recorded)
+        graph.update(self._state, recorded)
         return self._state
 
     async def admit(self, effect: NodeRun, node: Any) -> None:
@@ -245,7 +240,7 @@ class _LocalNodes(NodeRunner):
         if self._admit is not None:
             await self._admit(effect, node)
 
-    def report_failure(self, effect: NodeRun, error: BaseException) -> None:
+    def report_failure(self, error: BaseException) -> None:
         """Keep what a node raised, for whoever reads the result."""
         self.failure = error
 

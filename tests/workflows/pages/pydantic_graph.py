@@ -27,6 +27,9 @@ class Add(BaseNode):
 halving = Graph(nodes=[Halve, Add])
 
 
+Prices = dict[str, float]
+
+
 @dataclass
 class Basket:
     paid: float = 0.0
@@ -34,25 +37,25 @@ class Basket:
 
 
 @dataclass
-class Pay(BaseNode[Basket]):
+class Pay(BaseNode[Basket, Prices]):
     amount: float
 
-    async def run(self, ctx: GraphRunContext[Basket]) -> Annotated[Choose, Edge(label="paid")]:
+    async def run(self, ctx: GraphRunContext[Basket, Prices]) -> Annotated[Choose, Edge(label="paid")]:
         ctx.state.paid += self.amount
         return Choose()
 
 
 @dataclass
-class Choose(BaseNode[Basket, dict[str, float]]):
-    async def run(self, ctx: GraphRunContext[Basket, dict[str, float]]) -> Take:
+class Choose(BaseNode[Basket, Prices]):
+    async def run(self, ctx: GraphRunContext[Basket, Prices]) -> Take:
         return Take(min(ctx.deps, key=lambda name: ctx.deps[name]))
 
 
 @dataclass
-class Take(BaseNode[Basket, dict[str, float], None]):
+class Take(BaseNode[Basket, Prices, None]):
     product: str
 
-    async def run(self, ctx: GraphRunContext[Basket, dict[str, float]]) -> End | Pay:
+    async def run(self, ctx: GraphRunContext[Basket, Prices]) -> End | Pay:
         price = ctx.deps[self.product]
         if ctx.state.paid < price:
             return Pay(price - ctx.state.paid)
@@ -61,7 +64,7 @@ class Take(BaseNode[Basket, dict[str, float], None]):
         return End(None)
 
 
-selling = Graph(nodes=[Pay, Choose, Take])
+selling = Graph(nodes=(Pay, Choose, Take))
 
 
 @dataclass
