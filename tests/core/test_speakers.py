@@ -358,7 +358,10 @@ class Broken:
         (
             Transition(Always(), Broken()),
             "rule_failed",
-            "The target Broken failed with AttributeError: 'NoneType' object has no attribute 'next_speaker'; fix its code.",
+            (
+                "The target Broken failed with AttributeError: 'NoneType' object has no attribute 'next_speaker'"
+                "; fix its code."
+            ),
         ),
         (
             Transition(Always(), Broken(TransitionDecision("ghost"))),

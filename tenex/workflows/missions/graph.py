@@ -47,7 +47,7 @@ class Graph(NodeGraph[StateT, DepsT, RunEndT]):
 
         Args:
             start_node: where it begins.
-            state: as it begins, and the object that nodes change; where a mission goes on, it gets the journal's values.
+            state: as it begins, changed in place by nodes; where a mission goes on, it gets the journal's values.
             deps: given to nodes in each run, never journaled.
             journal: where it is recorded; without one it lives in this process only.
             mission: its name among those of this graph in the journals; without one, no other run goes on with it.
