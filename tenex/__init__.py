@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from .configuration.models import get_model as get_model
     from .operations.mission_folder import mission_folder as mission_folder
+    from .operations.phase_run import PhasesResult as PhasesResult
+    from .operations.phase_run import run_phases as run_phases
     from .output_states import AgentOutput as AgentOutput
     from .output_states import AgentState as AgentState
     from .output_states import AgentStateMachine as AgentStateMachine
@@ -110,6 +112,7 @@ _NAMES = {
     "core.router.answer": "RoutingDecision",
     "core.work.turn": "OrchestratorTurn",
     "operations.mission_folder": "mission_folder",
+    "operations.phase_run": "PhasesResult run_phases",
     "output_states": (
         "AgentOutput AgentState AgentStateMachine EncapsulatedStateMachine FencedFreeformStateMachine "
         "InnerMonologue JsonStateMachine OutputModel Python PythonStateMachine Scratchpad StateMachine "
