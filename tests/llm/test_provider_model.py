@@ -298,7 +298,7 @@ async def test_an_answer_that_does_not_come_is_not_waited_for(
 
 async def test_an_answer_is_cut_off_when_the_time_of_its_agent_is_up() -> None:
     async with talking(Hangs(), timeout=60.0) as (client, server):
-        with pytest.raises(ModelUnavailable, match="in the time that its agent had left"):
+        with pytest.raises(ModelUnavailable, match=r"within 0\.2 s, which close_after of its agent leaves"):
             await client.step(replace(work(), time_left=0.2))
         await server.until(lambda at: at.exchanges[0].outcome == "cut")
 
