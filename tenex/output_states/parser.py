@@ -4,7 +4,9 @@ Rules, besides those for where a content ends (`endings`):
 
 * Between states is white space, at most `SPACES` characters in a row; after a fence at least one. Before the first
   state and after the last there may be some too.
-* A state begins at its opening delimiter, letter for letter. No opening delimiter begins like another.
+* A state begins at its opening delimiter, letter for letter; in the line of an opening fence there may be blanks before
+  the name and after it. No opening delimiter begins like another.
+* A carriage return before a line feed is dropped, and so is a byte order mark before the first state.
 * Text where a state should begin is a fault, once; states are then looked for at the beginnings of lines.
 * A JSON value ends where its outermost bracket closes, whatever its strings hold; the delimiter follows it.
 * Half of a surrogate pair, which UTF-8 cannot write, is read as U+FFFD.
@@ -14,15 +16,20 @@ Nothing is raised. Faults are collected, so that a model receives all of them at
 Memory is bounded by the states' limits; time is linear in the input.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal
+from typing import Final, Literal
 
 from .content import JsonStateMachine, StateMachine, core_of
 from .endings import SPACES, WHITE, JsonScanner, text_scanner
 from .json_values import MOST_FAULTS
 from .machine import DONE, TAKE_ACTION, AgentStateMachine, OutputPlan
+
+BYTE_ORDER_MARK: Final = "\ufeff"
+BLANKS: Final = " \t"
+_OPENING_FENCE: Final = re.compile(r"(`{3,}|~{3,})[^\n]*\n")
 
 FaultKind = Literal[
     "outside",  # text or too much white space between states
@@ -91,6 +98,9 @@ class OutputParser:
         self._content: _Content | None = None
         self._gap = _Gap(self.plan)
         self._is_closed = False
+        self._is_at_start = True
+        self._holds_return = False
+        """Whether the last character was a carriage return, of which it is not known yet whether a line feed follows."""
         self._events: list[ParserEvent] = []
 
     @property
@@ -103,6 +113,16 @@ class OutputParser:
         for character in chunk:
             if self._is_given_up or self._is_closed:
                 break
+            if self._is_at_start and character == BYTE_ORDER_MARK:
+                continue
+            self._is_at_start = False
+            if self._holds_return:
+                self._holds_return = False
+                if character != "\n":
+                    self._step("\r")
+            if character == "\r":
+                self._holds_return = True
+                continue
             self._step("\ufffd" if "\ud800" <= character <= "\udfff" else character)
         return self._drain()
 
@@ -111,6 +131,9 @@ class OutputParser:
         if self._is_closed or self._is_given_up:
             self._is_closed = True
             return self._drain()
+        if self._holds_return:
+            self._holds_return = False
+            self._step("\r")
         if self._content is not None:
             content = self._content
             self._pass(content.take(content.scanner.finish()))
@@ -235,6 +258,9 @@ class _Gap:
 
     def __init__(self, plan: OutputPlan) -> None:
         self._openings = {machine.delimiters[0]: state for state, machine in plan.contents.items()}
+        fences = [found for opening in self._openings if (found := _OPENING_FENCE.fullmatch(opening))]
+        self._may_have_blanks = {part for fence in fences for part in (fence[1], fence[0].removesuffix("\n"))}
+        """What of the opening fences may be followed by blanks."""
         self._spaces = 0
         self._lead = ""
         self._is_astray = False
@@ -249,6 +275,9 @@ class _Gap:
             self._spaces += 1
             wide = f"More than {SPACES} characters of white space follow in a row between states."
             return "", wide if self._spaces == SPACES + 1 else ""
+        if self._lead in self._may_have_blanks and character in BLANKS and self._spaces <= SPACES:
+            self._spaces += 1
+            return "", ""
         lead = self._lead + character
         if lead in self._openings:
             return self._openings[lead], ""

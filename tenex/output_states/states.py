@@ -195,6 +195,7 @@ class Python(AgentState):
         """What becomes of the program."""
         return (
             f"Write one program of Python and print what you want to know; it is run in the workspace's sandbox."
+            f" A line that begins with {self.delimiters[1].strip()} ends it: build such a line in code."
             f" Written so:\n{self.format('...')}"
         )
 

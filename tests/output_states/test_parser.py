@@ -53,6 +53,39 @@ SHORT = AgentStateMachine([Thinking(character_min=1), Scratchpad(character_min=0
 # ---- what is right --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeff" + THOUGHT + CALL,
+        (THOUGHT + CALL).replace("\n", "\r\n"),
+        "\ufeff" + (THOUGHT + CALL).replace("\n", "\r\n") + "\r\n",
+        "```thinking \t\nlet me see\n```\n" + CALL,
+        "``` thinking\nlet me see\n``` \n" + CALL.replace("```tool\n", "```tool  \n"),
+        "``` thinking \r\nlet me see\r\n```\r\n" + CALL,
+    ],
+)
+def test_line_ends_marks_and_blanks_of_other_systems_are_read(text: str) -> None:
+    for size in (1, 2, len(text)):
+        parser = OutputParser(SHORT)
+        for start in range(0, len(text), size):
+            parser.feed(text[start : start + size])
+        parser.close()
+        assert parser.faults == ()
+        assert plan_of(*parser.segments)[0] == ("thinking", "let me see", True)
+
+
+def test_blanks_elsewhere_in_an_opening_fence_open_nothing() -> None:
+    for text in ("`` `thinking\nx\n```", "```think ing\nx\n```", "```thinking x\nx\n```"):
+        assert "outside" in [fault.kind for fault in read(SHORT, text + "\n" + CALL).faults]
+    wide = "```thinking" + " " * (SPACES + 2) + "\nlet me see\n```\n" + CALL
+    assert not read(SHORT, wide).is_valid
+
+
+def test_a_carriage_return_alone_is_content() -> None:
+    parser = read(SHORT, "```thinking\na\rb\n```\n" + CALL)
+    assert plan_of(*parser.segments)[0] == ("thinking", "a\rb", True)
+
+
 def test_an_output_is_segments_with_their_states() -> None:
     parser = read(SHORT, "```thinking\none\n```\n```scratchpad\ntwo\n```\n\n" + CALL)
     assert parser.is_valid
