@@ -197,7 +197,8 @@ def _is_true(world: FaultyWorld, earned: Earned) -> None:
     if seen is None or world.workspace is None:
         return
     for name in seen.checks:
-        result = earned.results[name, seen.tree]
+        result = earned.results.get((name, seen.tree))
+        assert result is not None, f"“Done.”, and {name} was not run on {seen.tree}"
         if result.outcome in ("uncontained", "changed"):
             continue  # it was not known, and the end says so
         now = world.workspace.result(name, seen.tree)
