@@ -152,7 +152,7 @@ class PhasesKind(Kind):
         return ONLY_WORDS if is_alone and not has_called and closing.facts_of_turn(state) else ""
 
     def what_follows(self, transaction: Transaction, run: Run, verdict: r.WorkVerdict) -> str:
-        """That a repair follows, after a verification's issues; what speaks against the claim of an agent in execute."""
+        """That a repair follows, after a verification's issues; what speaks against a claim in execute."""
         state = transaction.state
         if run.phase is Phase.EXECUTE:
             return " ".join(filter(None, (closing.facts_of_turn(state), checks.failing(state))))
