@@ -311,7 +311,7 @@ async def test_what_runs_too_long_or_is_not_there(desk: Desk) -> None:
 
 
 async def test_the_end_of_what_is_printed_is_whole_lines(desk: Desk) -> None:
-    result = await desk.run("for n in 1 2 3 4 5 6; do printf \"$n%.0s\" $(seq 500); echo; done")
+    result = await desk.run('for n in 1 2 3 4 5 6; do printf "$n%.0s" $(seq 500); echo; done')
     assert result.last_lines.splitlines() == [str(number) * 500 for number in (4, 5, 6)]
 
 
