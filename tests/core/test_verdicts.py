@@ -1095,7 +1095,7 @@ FAILS = "Test: 2 passed, 1 failed; before this work 0 failed; new: test_a (`make
 
 
 def test_a_claim_about_a_repair_that_changed_nothing_comes_with_what_fails() -> None:
-    """ "It is right as it is, all fixed", while the checks that the daemon ran had failed."""
+    """The agent says: "It is right as it is, all fixed", and the checks that the daemon ran have failed."""
     end = ends(failed("test_a", command="make test", seconds=1.0))
     scenario = checking(end, execute=repairs_with(*run("python a.py")))
     scenario.router = Router(route("execute", "executor"), WAITS)
