@@ -267,7 +267,7 @@ def test_a_verifier_who_never_looks_ends_with_untried_and_a_person_is_asked_once
     assert len(refused(scenario)) == 2
     assert verdicts(scenario) == ["untried"]
     assert scenario.conversation.cycle.waiting_for == "waiver"
-    assert "Project-Manager ran nothing that shows whether it works" in scenario.sent_texts()[-1]
+    assert "It is not verified: Project-Manager ran nothing and did not read a.py. Accept" in scenario.sent_texts()[-1]
     (question,) = scenario.records(p.WaiverRequested)
     assert question.phases == (Phase.VERIFICATION,)
 
@@ -558,6 +558,9 @@ def test_where_no_check_came_to_its_end_the_verifier_has_to_look_itself(both: di
     """It tells nothing of the work: that nothing was tested, or that it was stopped, before the work as now."""
     lazy = checking(ends(both, both)).converse("build it")
     assert "does not count yet" in refused(lazy)[0]
+    question = lazy.sent_texts()[-1]
+    assert question.startswith("It is not verified: Project-Manager ran nothing and did not read a.py. ")
+    assert " Test: " in question, "with the facts"
     assert (is_met(lazy), lazy.conversation.cycle.waiting_for) == (False, "waiver")
     looks = checking(ends(both, both), reply("", *run("python a.py"), SAYS)).converse("build it")
     assert (refused(looks), is_met(looks), looks.conversation.cycle.status) == ([], True, "ended")

@@ -182,6 +182,13 @@ def failing(state: State) -> str:
     return " ".join(statement(state, result) for result in worse(state))
 
 
+def without_end(state: State) -> str:
+    """Which checks tell nothing of the files as they are, and why, for users; "" for none."""
+    against = worse(state)
+    ended = ("passed", "failed")
+    return " ".join(statement(state, one) for one in results(state) if one.outcome not in ended and one not in against)
+
+
 def sentences(state: State) -> list[str]:
     """How each check ended, in their order."""
     return [sentence(state, result) for result in results(state)]

@@ -87,7 +87,8 @@ def ask(transaction: Transaction, phases: Sequence[Phase], untried: str = "", se
     )
     if untried:
         reason = in_a_line(untried, REASON_CHARACTERS).rstrip(" .")
-        text = f"It is not verified: {reason}. Accept it so?{owners} Only “yes” accepts it; else write how to go on."
+        said = " ".join(filter(None, (f"It is not verified: {reason}.", checks.without_end(state))))
+        text = f"{said} Accept it so?{owners} Only “yes” accepts it; else write how to go on."
     notify(transaction, text, "question", asks="waiver")
     transaction.add(r.Waiting, reason="waiver")
 
