@@ -56,8 +56,8 @@ class Model:
     """How often the workspace was changed."""
     is_inspected: bool = False
     """It has been looked at since it was changed."""
-    was_inspected: bool = False
-    """It has been looked at in this cycle."""
+    is_looked_at: bool = False
+    """A turn of this cycle that may change it has ended, after which it is looked at."""
     results: dict[int, bool] = field(default_factory=dict)
     """Whether the check passed, by content, in this cycle; where it failed it had not before."""
     verified_last: bool = False
@@ -220,13 +220,15 @@ class Model:
             self._ask()
 
     def _inspect(self) -> None:
-        self.is_inspected = self.was_inspected = True
+        self.is_inspected = self.is_looked_at = True
 
     def stopped(self) -> None:
         """`/stop`: all that is open ends, and the user is next."""
         if self.status == "active":
             if self.phase == "reflection":
                 self.reflected |= self.working
+            if self.working and self.executed and self.phase in ("execute", "chores"):
+                self.is_looked_at = True
             self.status, self.is_asking, self.working, self.is_newer = "waiting", False, set(), False
             self.has_request = False
             self.parked, self.callers = set(), {}
@@ -235,11 +237,11 @@ class Model:
     def _ask(self, *, is_told: bool = True) -> None:
         """The router is asked, unless only a check is waited for; what was stopped is looked at again."""
         self.status, self.is_asking, self.attempts = "active", is_told, 0
-        if self.was_inspected and self.executed:
+        if self.is_looked_at and self.executed:
             self.is_inspected = True
 
     def _new_cycle(self) -> None:
         self.phase, self.executed, self.wrote_here, self.has_turns = "chat", False, False, False
         self.participants, self.reflected, self.met = set(), set(), set()
-        self.is_inspected = self.was_inspected = self.verified_last = False
+        self.is_inspected = self.is_looked_at = self.verified_last = False
         self.results = {}

@@ -109,7 +109,8 @@ async def test_agents_with_phases_resume_their_work_and_that_of_a_called_one(
     deaths(
         [("inspected", 1), ("check runs", 1), ("checked", 2)],
         (APPENDS, 22),
-        (CHECKS, 2),
+        (CHECKS[:2], 1),
+        (CHECKS[2:], 2),
     ),
 )
 async def test_a_check_that_was_cut_off_is_run_again_and_one_that_has_ended_is_not(
