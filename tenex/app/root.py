@@ -181,6 +181,12 @@ class Application:
 
     async def serve(self, ready: Callable[[], Awaitable[None]] | None = None) -> bool:
         """Serve until `runtime.stop`; returns whether everything ended within the deadline."""
+
+        async def serve_control() -> None:
+            await self.control.start_serving()  # before, no task of a conversation can be started
+            if ready is not None:
+                await ready()
+
         since = self.coordinator.unjournaled_since
         services = {
             "typing indicators": self.indicators.run,
@@ -196,7 +202,7 @@ class Application:
             services["pages"] = self.pages.run
         if self.shared is not None:
             services |= {"leases": self.shared.keep_leases, "workers": self._watch_workers(self.shared).run}
-        return await self.runtime.serve(services, self._unfinished, ready)
+        return await self.runtime.serve(services, self._unfinished, serve_control)
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
@@ -592,7 +598,9 @@ class Application:
         )
         handlers |= approval_orders.handlers
         handlers[MCP_TOOLS] = self.mcp_tools.listed
-        await self.stack.enter_async_context(control_socket(places.socket, handlers))
+        self.control = await self.stack.enter_async_context(
+            control_socket(places.socket, handlers, start_serving=False)
+        )
 
     async def _reload_configuration(self) -> list[str]:
         changed, needs_restart = await asyncio.to_thread(reconfigure, self.current.now, self.static)
