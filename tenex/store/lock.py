@@ -2,6 +2,9 @@
 
 import fcntl
 import os
+import re
+import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +17,17 @@ from .atomic import FILE_MODE, make_folder
 NAME: Final = ".lock"
 HIDDEN: Final = 0
 """In place of the process id of a holder that cannot be seen from here, as in another container."""
+
+
+CHILD_ENDS: Final = 2.0
+"""Seconds for which the lock of a dead holder is waited for: a child that it had forked and that has not become another
+program yet keeps it, some ms, and longer where the machine is busy."""
+AGAIN: Final = 0.01
+"""Seconds between two tries."""
+_EXITING: Final = 0x4
+"""`PF_EXITING` of the kernel."""
+_KILL: Final = 1 << (signal.SIGKILL - 1)
+"""SIGKILL in a mask of pending signals."""
 
 
 class FolderLock:
@@ -41,17 +55,10 @@ class FolderLock:
         except OSError as fault:
             raise StoreError(f"{self.path} cannot be opened: {fault.strerror}. Check the folder's owner.") from fault
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as fault:
-            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+            _lock(descriptor, self.path)
+        except BaseException:
             os.close(descriptor)
-            who = f"process {holder}" if holder.isdigit() else "another process"
-            raise StoreLocked(
-                f"{self.path.parent} is in use by {who}. Stop that one, or choose another folder with --data."
-            ) from fault
-        except OSError as fault:
-            os.close(descriptor)
-            raise StoreError(f"{self.path} cannot be locked: {fault.strerror}. Use a local disk.") from fault
+            raise
         self._descriptor = descriptor
         with suppress(OSError):  # it is only for the sentence above: a full disk must not keep us from starting
             os.ftruncate(descriptor, 0)
@@ -74,6 +81,52 @@ class FolderLock:
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    """Lock a file exclusively, once a child of a dead holder has let it go.
+
+    Raises:
+        StoreLocked: another process, or another lock of this one, has it.
+        StoreError: the file system cannot lock.
+    """
+    until = time.monotonic() + CHILD_ENDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError as fault:
+            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+            is_dead = holder.isdigit() and not _is_alive(int(holder))
+            if is_dead and time.monotonic() < until:
+                time.sleep(AGAIN)
+                continue
+            if is_dead:
+                raise StoreLocked(
+                    f"{path.parent} is in use: process {holder}, which locked it, cannot be seen and something keeps the "
+                    f"lock: a process that it started, or another container. Look with `lsof {path}`."
+                ) from fault
+            who = f"process {holder}" if holder.isdigit() else "another process"
+            raise StoreLocked(
+                f"{path.parent} is in use by {who}. Stop that one, or choose another folder with --data."
+            ) from fault
+        except OSError as fault:
+            raise StoreError(f"{path} cannot be locked: {fault.strerror}. Use a local disk.") from fault
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether a process of that number runs here, and neither ends nor has been killed."""
+    place = Path("/proc") / str(pid)
+    try:
+        stat = (place / "stat").read_bytes().rpartition(b")")[2].split()
+        status = (place / "status").read_bytes()
+    except OSError:
+        return False
+    has_ended = stat[0] in (b"Z", b"X")
+    is_ending = bool(int(stat[6]) & _EXITING)
+    pending = re.findall(rb"^(?:SigPnd|ShdPnd):\s*([0-9a-f]+)$", status, re.MULTILINE)
+    was_killed = any(int(signals, 16) & _KILL for signals in pending)
+    return not (has_ended or is_ending or was_killed)
 
 
 def locked_at(folder: Path) -> float:
