@@ -245,7 +245,7 @@ class Application:
     async def _open_store(self, lines_dropped: Callable[[], int]) -> None:
         root = self.places.conversations
         stack = self.stack
-        stack.enter_context(FolderLock(root))
+        lock = stack.enter_context(FolderLock(root))
         self.meter = make_meter(
             self.settings,
             lambda: self.pool,
@@ -256,6 +256,7 @@ class Application:
             lambda: self.pages.status() if self.pages is not None else None,
         )
         self.disk = Disk(timed=self.meter.timed if self.meter else None)
+        self.disk.check = lock.check
         stack.callback(self.disk.close)
         files = ConversationFolder(root, self.disk, self.clock)
         self.shared: SharedConversations | None = None
@@ -267,7 +268,7 @@ class Application:
                 self.shared.happened = self.meter.of_store()
         self.folder: Conversations = self.shared or files
         stack.push_async_callback(self.folder.close)
-        self.index = Index(root / "index.sqlite", lambda records: comes_from_elsewhere(records, self.keys))
+        self.index = Index(root / "index.sqlite", lambda records: comes_from_elsewhere(records, self.keys), lock.check)
         stack.push_async_callback(self.index.close)
         self._files = files
         self.daemon_journal = await DaemonJournal.begin(self.folder.daemon_records(), self.clock)
@@ -626,7 +627,7 @@ class Application:
             atomic.make_folder(place.parent)
             atomic.replace(place, data)
 
-        await asyncio.to_thread(write)
+        await self.disk.change(write)
         return place
 
     def _on_fork(self, branch: ForkResult) -> None:

@@ -150,7 +150,7 @@ class ConversationCoordinator:
         if actor is None:
             if self._has_stopped:
                 raise TenexError(
-                    f"The daemon is stopping, so nothing was changed in the conversation {conversation[:12]}. Try again."
+                    f"The daemon is stopping, so nothing was changed in conversation {conversation[:12]}. Try again."
                 )
             actor = ConversationActor(conversation, self._deps, self._undeliverable, self._retire)
             for kept in self._undeliverable.take(conversation):

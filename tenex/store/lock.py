@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from tenex.core.errors import StoreError, StoreLocked
+from tenex.core.errors import FolderMoved, StoreError, StoreLocked
 
 from .atomic import FILE_MODE, make_folder
 
@@ -30,14 +30,20 @@ _KILL: Final = 1 << (signal.SIGKILL - 1)
 """SIGKILL in a mask of pending signals."""
 
 
+def anywhere() -> None:
+    """In place of `FolderLock.check` where no folder is locked."""
+
+
 class FolderLock:
     """Exclusive use of a folder by this process, from `acquire` to `release`."""
 
-    __slots__ = ("_descriptor", "path")
+    __slots__ = ("_descriptor", "_folder", "path")
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
         self._descriptor: int | None = None
+        self._folder: int | None = None
+        """The folder itself, wherever it is: its inode is not used again while this is open."""
 
     def acquire(self) -> None:
         """Take the folder, made if missing; a second call does nothing.
@@ -60,9 +66,33 @@ class FolderLock:
             os.close(descriptor)
             raise
         self._descriptor = descriptor
+        self._folder = os.open(self.path.parent, os.O_PATH | os.O_DIRECTORY)
         with suppress(OSError):  # it is only for the sentence above: a full disk must not keep us from starting
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+
+    def check(self) -> None:
+        """Return if the folder is where it was locked; called from any thread.
+
+        Raises:
+            FolderMoved: it was moved or removed, or another folder is in its place.
+        """
+        held = self._folder
+        if held is None:
+            return
+        folder = self.path.parent
+        with suppress(OSError):
+            if os.path.samestat(folder.stat(), os.fstat(held)):
+                return
+        now = Path(f"/proc/self/fd/{held}").readlink()
+        is_gone = not now.exists()
+        where = "was removed" if is_gone else f"was moved to {now}"
+        remedy = (
+            "Stop this daemon and restore the folder"
+            if is_gone
+            else "Move it back, or stop this daemon and start one there"
+        )
+        raise FolderMoved(f"{folder} {where} while this process has it, so nothing is written. {remedy}.")
 
     def release(self) -> None:
         """Release the folder, with no process named in the file; a second call does nothing."""
@@ -72,6 +102,9 @@ class FolderLock:
             with suppress(OSError):
                 os.ftruncate(descriptor, 0)
             os.close(descriptor)
+        if self._folder is not None:
+            os.close(self._folder)
+            self._folder = None
 
     def __enter__(self) -> Self:
         self.acquire()
@@ -94,7 +127,6 @@ def _lock(descriptor: int, path: Path) -> None:
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
         except BlockingIOError as fault:
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
             is_dead = holder.isdigit() and not _is_alive(int(holder))
@@ -103,8 +135,8 @@ def _lock(descriptor: int, path: Path) -> None:
                 continue
             if is_dead:
                 raise StoreLocked(
-                    f"{path.parent} is in use: process {holder}, which locked it, cannot be seen and something keeps the "
-                    f"lock: a process that it started, or another container. Look with `lsof {path}`."
+                    f"{path.parent} is in use: process {holder}, which locked it, cannot be seen and something keeps "
+                    f"the lock: a process that it started, or another container. Look with `lsof {path}`."
                 ) from fault
             who = f"process {holder}" if holder.isdigit() else "another process"
             raise StoreLocked(
@@ -112,6 +144,8 @@ def _lock(descriptor: int, path: Path) -> None:
             ) from fault
         except OSError as fault:
             raise StoreError(f"{path} cannot be locked: {fault.strerror}. Use a local disk.") from fault
+        else:
+            return
 
 
 def _is_alive(pid: int) -> bool:

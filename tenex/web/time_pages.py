@@ -117,8 +117,8 @@ class TimePages:
             answer: dict[str, object] = await ask(socket, do, patience=patience, **words)
         except OSError as fault:
             raise UsageError(
-                f"{unanswered(socket, fault, patience, 'at the list of conversations')} Only a running daemon does this "
-                "here; without one use `tenex conversations rollback` or `tenex conversations fork`."
+                f"{unanswered(socket, fault, patience, 'at the list of conversations')} Only a running daemon does "
+                "this here; without one use `tenex conversations rollback` or `tenex conversations fork`."
             ) from fault
         return answer
 

@@ -62,6 +62,8 @@ async def test_what_a_daemon_answered_is_not_done_again(where: ProjectPaths) -> 
 
 async def test_a_daemon_that_ends_with_the_request_may_have_done_it(where: ProjectPaths) -> None:
     async with dying(where.socket, ANSWER, ENDS):
-        with pytest.raises(TenexError, match=r"result is unknown.* Look with `tenex conversations list` before") as seen:
+        with pytest.raises(
+            TenexError, match=r"result is unknown.* Look with `tenex conversations list` before"
+        ) as seen:
             await carried_out(where)
     assert "Nothing was done" not in str(seen.value)

@@ -16,6 +16,7 @@ from tenex.store.lock import CHILD_ENDS, FolderLock, find_holder
 
 from .kit import kind_of_conversation
 
+
 class FakeTime:
     """A clock that moves when somebody sleeps."""
 
