@@ -28,6 +28,7 @@ from tenex.core.totals.costs import DAY
 from tenex.core.totals.state import SPENDING_DAYS
 from tenex.core.trust import room_of
 from tenex.llm.scripted import Pace
+from tenex.log import get_logger
 from tenex.mcp.servers import McpServers
 from tenex.nostr.client_requests import AGENT_CHANGE
 from tenex.nostr.compose import NostrSealer, Publisher
@@ -47,7 +48,7 @@ from tenex.operations.doctor.files import access
 from tenex.operations.doctor.findings import Level
 from tenex.operations.imports import closing_of, comes_from_elsewhere
 from tenex.operations.listed_tools import ORDER as MCP_TOOLS
-from tenex.operations.recovery import legacy_file
+from tenex.operations.recovery import legacy_file, lost_end
 from tenex.operations.rollback import ForkResult, RollbackService
 from tenex.operations.status import Reporter
 from tenex.runtime.actor import ActorDependencies
@@ -66,6 +67,7 @@ from tenex.store.daemon_journal import DaemonJournal
 from tenex.store.disk import Disk
 from tenex.store.index import Index, Shown
 from tenex.store.index_row import News, Row, summarise
+from tenex.store.journal_reader import VIEW
 from tenex.store.lock import FolderLock
 from tenex.store.opening import open_shared
 from tenex.store.past_messages import PastMessages
@@ -97,6 +99,8 @@ from .typing_indicators import TypingIndicators, project_status
 from .unread_kinds import UnreadKinds
 from .watch_stream import WatchStream
 from .workers import WorkerWatch, WorkspaceShare
+
+log = get_logger(__name__)
 
 MCP_SERVERS_START: Final = 5.0
 """Seconds a start and a reload wait for MCP servers, so that work finds their tools; most need less than one."""
@@ -443,7 +447,9 @@ class Application:
         self.observers += [*([self.meter] if self.meter else []), *open_spans(self.stack, self.settings)]
         self.coordinator = ConversationCoordinator(
             ActorDependencies(
-                journals=_Journals(self.folder, Views(self.folder, self.disk), self.index, self.keys, current, clock),
+                journals=_Journals(
+                    self.folder, Views(self.folder, self.disk), self.index, self.disk, self.keys, current, clock
+                ),
                 executors=executors,
                 sealer=self.sealer,
                 notices=self.daemon_journal,
@@ -669,10 +675,12 @@ class _Journals:
         folder: Conversations,
         views: Views,
         index: Index,
+        disk: Disk,
         keys: Container[PublicKey],
         current: LiveConfiguration,
         clock: SystemClock,
     ) -> None:
+        self._disk = disk
         self._current = current
         self._clock = clock
         self._keys = keys
@@ -687,11 +695,18 @@ class _Journals:
             )
         journal, records = await self._folder.open(conversation)
         agent = self._current.now.policy.only_agent
-        closing = closing_of(conversation, records, self._keys, agent, self._clock.now())
-        if closing is None:
-            return journal, records
-        await journal.append([[closing]])
-        return journal, [*records, closing]
+        now = self._clock.now()
+        closing = closing_of(conversation, records, self._keys, agent, now)
+        if closing is not None:
+            added: list[Record] = [closing]
+        else:
+            view = self._folder.path(conversation) / VIEW
+            added = await self._disk.run(lost_end, conversation, records, view, now, agent)
+        if added:
+            await journal.append([added])
+        if added and closing is None:
+            log.warning("journal.end_recovered", conversation=conversation, after=added[0].seq - 1, records=len(added))
+        return journal, [*records, *added]
 
     async def show(self, conversation: Conversation) -> None:
         page, row = self._views.page(conversation), summarise(conversation, 0)  # both are read before the first await

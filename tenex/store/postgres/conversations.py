@@ -341,7 +341,7 @@ class PostgresConversations:
             what = f"it ends with record {last}, though {taken.next_seq - 1} were stored"
             raise self._damaged(conversation, what)
         view = self.path(conversation) / VIEW
-        if not records and await asyncio.to_thread(view.exists):
+        if not records and await asyncio.to_thread(_is_unreadable, view):  # else `operations.recovery` reads it
             raise self._damaged(conversation, f"it is missing, though {view} is there")
         if taken.quarantined is not None:
             await self._mark(conversation, None)
@@ -803,6 +803,16 @@ def _count_same(stored: Sequence[tuple[Any, ...]], wanted: Sequence[tuple[Any, .
     """How many rows at the beginning are in both."""
     pairs = zip(stored, wanted, strict=False)
     return next((number for number, (row, other) in enumerate(pairs) if row != other), min(len(stored), len(wanted)))
+
+
+def _is_unreadable(view: Path) -> bool:
+    """Whether a view is there that does not say what it covers."""
+    try:
+        return not covered_by(view)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def _behind(root: Path, rows: Sequence[tuple[Any, ...]]) -> list[ConversationId]:
