@@ -10,7 +10,7 @@ import typer
 
 from tenex.core.conversation import fold
 from tenex.core.errors import UsageError
-from tenex.core.projection import glance_of
+from tenex.core.projection import glance_of, status_of
 from tenex.nostr.keys import parse_public_key
 from tenex.operations.transcript import TranscriptRenderer
 from tenex.store.conversations import Conversations
@@ -34,7 +34,7 @@ conversations = group("List, show, search and roll back conversations.")
 
 PhaseOption = Annotated[str, typer.Option(metavar="PHASE", help="Only those whose current phase is this one.")]
 WasInOption = Annotated[str, typer.Option("--was-in", metavar="PHASE", help="Only those that have been in this phase.")]
-StatusOption = Annotated[str, typer.Option(metavar="STATUS", help="Only those that are active, waiting, ended, ...")]
+StatusOption = Annotated[str, typer.Option(metavar="STATUS", help="Only those that are active, held, ended, ...")]
 AgentOption = Annotated[
     str, typer.Option(metavar="AGENT", help="Only those in which this agent worked or was addressed: slug or key.")
 ]
@@ -116,7 +116,7 @@ async def show(
     for record in records:
         for line in renderer.render(record):
             screen.show(line)
-    screen.message(f"{glance.status} {glance.position} · {folder.path(name)}")
+    screen.message(f"{status_of(conversation)} {glance.position} · {folder.path(name)}")
 
 
 @register(conversations)

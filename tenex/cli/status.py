@@ -132,6 +132,7 @@ def lines(report: dict[str, Any]) -> Iterator[str]:
 
 def _lines(report: dict[str, Any]) -> Iterator[str]:
     now = datetime.fromisoformat(report["at"])
+    yield from _held(report)
     yield from _head(report)
     if ahead := report.get("clock", {}).get("aheadSeconds"):
         way = "ahead of" if ahead > 0 else "behind"
@@ -161,6 +162,15 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     if report.get("workers"):
         yield from _workers(report["workers"])
     yield from _conversations(report["conversations"], now)
+
+
+def _held(report: dict[str, Any]) -> Iterator[str]:
+    """What nothing but an operator sets going again, before all else."""
+    held = report["conversations"]["counts"].get("held")
+    if held:
+        last = report.get("models", {}).get("lastFailure")
+        why = f": {last['why']}" if last else ""
+        yield f"HELD           {count(held, 'conversation')} on hold for a model{why}"
 
 
 def _head(report: dict[str, Any]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Any, Final, get_args
 from tenex.core.cycle.state import Status
 from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId
-from tenex.core.projection import partner
+from tenex.core.projection import STUCK, partner
 from tenex.store.conversations import Conversations
 from tenex.store.index import Shown
 from tenex.store.index_reader import Catalogue, open_catalogue
@@ -19,7 +19,7 @@ from tenex.store.view_reader import read_view
 
 QUARANTINED: Final = "quarantined"
 UNREAD: Final = "unread"
-STATUSES: Final = (*get_args(Status), QUARANTINED, UNREAD)
+STATUSES: Final = (*get_args(Status), *STUCK, QUARANTINED, UNREAD)
 
 Notice = Callable[[str], None]
 """Takes a sentence about what was left out or read otherwise."""

@@ -14,7 +14,7 @@ from tenex.core.inbox.records import CommandGiven, MessageRecorded, MessageWithd
 from tenex.core.messages import Usage
 from tenex.core.phases import Phase
 from tenex.core.port_values import Passage
-from tenex.core.projection import glance_of, is_settled
+from tenex.core.projection import glance_of, is_settled, status_of
 from tenex.core.records import ConversationImported, JournalRebuilt, Record, RunStarted
 from tenex.core.rollback.whole import ConversationForked, RolledBack
 from tenex.core.trust import room_of
@@ -36,6 +36,7 @@ class Row:
     settled: bool
     """Nothing is in flight: a start need not read it."""
     status: str
+    """As `status_of`: the cycle's, unless a model or a limit holds the conversation."""
     place: str
     """As `Glance.place`."""
     cycle: int
@@ -94,7 +95,7 @@ def summarise(conversation: Conversation, length: int) -> Row:
         bytes=length,
         seq=shown.seq,
         settled=is_settled(conversation),
-        status=shown.status,
+        status=status_of(conversation),
         place=shown.place,
         cycle=shown.cycle,
         title=shown.title,

@@ -30,7 +30,7 @@ from .atomic import FILE_MODE, make_folder
 from .index_row import Known, News, Row
 from .search_words import TOKENIZER, clean, indexed
 
-VERSION: Final = 8
+VERSION: Final = 9
 """Of the tables; an index of another version is deleted and rebuilt."""
 
 BUSY_MS: Final = 5_000

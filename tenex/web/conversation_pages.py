@@ -16,6 +16,7 @@ from tenex.core.errors import TenexError, UsageError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.messages import AgentText, CallResult, ModelStep, Note, UserText
 from tenex.core.phases import Phase
+from tenex.core.projection import STUCK
 from tenex.core.records import Record, ToolCallCompleted, ToolCallStarted
 from tenex.nostr.keys import parse_public_key
 from tenex.operations.listing import STATUSES, row_json
@@ -72,7 +73,11 @@ class ConversationPages:
             except TenexError as fault:
                 notices.append(f"{row['id'][:12]}: {fault}")
         asks.sort(key=lambda ask: ask.since)
+        held: list[dict[str, Any]] = []
+        for status in STUCK:
+            held += (await source.rows(Filter(status=status), WAITING))[0]
         values = {
+            "held": held,
             "here": "waiting",
             # what is asked later comes below: nothing moves under a finger that is about to press
             "decisions": [ask for ask in asks if ORDER[ask.kind] == 0],

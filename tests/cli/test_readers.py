@@ -13,6 +13,7 @@ import pytest
 from tenex.cli import verify as replaying
 from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.inbox.commands import status as chat_status
+from tenex.core.projection import STUCK
 from tenex.core.records import Record
 from tenex.core.transaction import Transaction
 from tenex.operations.conversation_status import status_with_usage
@@ -108,6 +109,11 @@ def waived_of_view(view: Shown) -> list[str]:
     return sorted({phase for waiver in view["waivers"] for phase in waiver["phases"]})
 
 
+def listed_status(status: Shown) -> str:
+    """What a list shows: that a model or a limit holds the conversation comes before its status."""
+    return str(status["kind"] if status["kind"] in STUCK else status["status"])
+
+
 def state_of_metric(status: Shown) -> list[str]:
     return [status["kind"] if status["kind"] in ("active", "parked", "held", "limited") else "waiting"]
 
@@ -115,7 +121,8 @@ def state_of_metric(status: Shown) -> list[str]:
 FACTS: Final[Mapping[str, Mapping[str, Fact]]] = {
     "id": {"view": key("id"), "list": key("id"), "status": key("id"), "replay": key("id")},
     "title": {"view": key("title"), "list": key("title")},
-    "status": {"view": key("status"), "list": key("status"), "status": key("status"), "replay": key("status")},
+    "status": {"view": key("status"), "status": key("status"), "replay": key("status")},
+    "listed": {"list": key("status"), "status": listed_status},
     "awaited": {"view": key("waitingFor"), "status": key("waitingFor"), "replay": key("waitingFor")},
     "condition": {"status": state_of_metric, "metrics": key("states")},
     "phase": {"view": key("phase"), "status": key("phase"), "replay": key("phase")},

@@ -100,7 +100,7 @@ class ConversationServer(MCPServer[Any]):
 
         @self.tool(annotations=_READS)
         async def list_conversations(
-            status: Annotated[str, Field(description="Only active, waiting or ended ones; all unless given.")] = "",
+            status: Annotated[str, Field(description="Only active, held, waiting or ended ones; else all.")] = "",
             limit: Annotated[int, Field(ge=1, le=100)] = 20,
         ) -> dict[str, Any]:
             """List conversations, the last updated first."""

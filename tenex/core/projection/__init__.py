@@ -18,6 +18,7 @@ state the rules of what is work (`phase_metrics`) and what it costs (`core.total
 from tenex.core.kind_format import KindShare
 
 from .activity import (
+    STUCK,
     Activity,
     RouterActivity,
     RunActivity,
@@ -29,6 +30,7 @@ from .activity import (
     router_of,
     run_began,
     run_state,
+    status_of,
     tools_of,
     undelivered,
     worker_of,
@@ -39,6 +41,7 @@ from .kinds import PhasesShare, phase_of
 from .whole import PlacedMessage, Projection, project
 
 __all__ = [
+    "STUCK",
     "Activity",
     "Fate",
     "FateKind",
@@ -63,6 +66,7 @@ __all__ = [
     "router_of",
     "run_began",
     "run_state",
+    "status_of",
     "tools_of",
     "undelivered",
     "worker_of",

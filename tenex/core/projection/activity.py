@@ -33,6 +33,7 @@ from tenex.core.totals.costs import ROUTER, run_agent
 from tenex.core.work.run import Call, CallState, Retry, Run
 from tenex.core.work.turn import OrchestratorTurn
 
+from .glance import glance_of
 from .kinds import kind_conditions, kind_shares
 
 RetryState = Literal["retrying", "held", "limited"]
@@ -42,7 +43,7 @@ call, for a model that cannot be reached, or for the end of a day whose limit is
 
 Condition = Literal["held", "limited", "parked"] | Status
 
-_STUCK: Final[tuple[Condition, ...]] = ("held", "limited")
+STUCK: Final[tuple[Condition, ...]] = ("held", "limited")
 """States of a part that are the condition of the whole: an operator has to look, or another day has to begin."""
 
 
@@ -135,6 +136,12 @@ def activity_of(state: State) -> Activity:
 def condition_of(state: State) -> Condition:
     """`Activity.condition` alone."""
     return _condition(state, [run_state(run) for run in state.work.runs.values()], router_of(state))
+
+
+def status_of(state: State) -> str:
+    """The status for a list: `held` and `limited` come before it, since nothing goes on by itself."""
+    condition = condition_of(state)
+    return condition if condition in STUCK else glance_of(state).status
 
 
 def undelivered(state: State) -> Mapping[str, int]:
@@ -247,7 +254,7 @@ def _condition(state: State, runs: Sequence[RunState], router: RouterActivity | 
     parts = {*runs, *kind_conditions(state)}
     if router is not None:
         parts.add(router.state)
-    for condition in _STUCK:
+    for condition in STUCK:
         if condition in parts:
             return condition
     is_parked = router is None and bool(runs) and all(what in ("parked", "calling") for what in runs)
