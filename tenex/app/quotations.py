@@ -14,8 +14,8 @@ from tenex.nostr.events import Event
 from tenex.nostr.filters import DIRECT_KINDS
 from tenex.nostr.keys import find_events
 from tenex.nostr.pool import RelayPool
-from tenex.nostr.subscriptions import KINDS
 from tenex.nostr.thread_history import before, filters_of
+from tenex.nostr.threading import KINDS
 from tenex.nostr.threading.base import element, expiration_of, group_of, tags_named
 from tenex.store.index import Index
 from tenex.store.past_messages import QUOTED, PastMessages

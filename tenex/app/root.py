@@ -40,7 +40,8 @@ from tenex.nostr.keys import Key, KeyRing, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS
 from tenex.nostr.signers import Signers
-from tenex.nostr.subscriptions import KINDS, Listener
+from tenex.nostr.subscriptions import Listener
+from tenex.nostr.threading import KINDS
 from tenex.nostr.threading.direct import ENCRYPTED
 from tenex.nostr.unread_kinds import UNREAD_KINDS
 from tenex.operations.copying import adopt_lessons

@@ -111,6 +111,10 @@ class Kind:
         """The question that the kind's router is asked, in `budget` estimated tokens, with its lessons of elsewhere."""
         raise NotImplementedError
 
+    def router_choices(self, conversation: Conversation, policy: Policy) -> tuple[Sequence[str], Sequence[str]]:
+        """The agents and the phases that the kind's router may choose now."""
+        raise NotImplementedError
+
     def gate_met(self, transaction: Transaction, turn: OrchestratorTurn) -> Phase | None:
         """The quality gate that a turn meets by closing."""
         return None

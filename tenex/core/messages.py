@@ -248,6 +248,8 @@ class ModelRequest:
     entries: tuple[Entry, ...]
     tools: tuple[ToolSpec, ...] = ()
     output_schema: Mapping[str, Any] | None = None
+    possible: Mapping[str, Any] | None = None
+    """The output schema with nothing but what is possible now, for servers of which it is no part of the prompt."""
     conversation: str = ""
     person: str = ""
     """The public key of who it is asked for: waiting calls are served in turn by person."""

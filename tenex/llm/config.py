@@ -6,8 +6,10 @@ pydantic-ai knows. `offline` is the scripted model and has no provider.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Final, Literal
+from urllib.parse import urlsplit
 
 from tenex.core.ids import Slug
 from tenex.core.messages import Picture
@@ -72,6 +74,20 @@ class ProviderConfig:
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     grammar: Grammar = "none"
+
+    @property
+    def is_near(self) -> bool:
+        """Whether its server is on this machine or in its network, by its address, or a `grammar` is set for it.
+
+        Such servers (llama.cpp, vLLM, Ollama, LM Studio) compile a schema into a grammar, and have no part of it in the
+        prompt. Those of vendors read it first: where it changes, nothing after it is in their prompt cache.
+        """
+        address = self.base_url or (LOCAL_OLLAMA if self.protocol == "ollama" else "")
+        host = urlsplit(address).hostname or ""
+        try:
+            return self.grammar != "none" or ip_address(host).is_private
+        except ValueError:
+            return bool(host) and ("." not in host or host.endswith(".local"))
 
     @property
     def protocol(self) -> str:

@@ -11,14 +11,14 @@ from typing import Final, Literal
 from tenex.core.errors import ModelRefused
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ModelStep, ToolSpec, UserText
-from tenex.core.router.answer import DECISION_SCHEMA, parse
+from tenex.core.router.answer import DECISION_SCHEMA, parse, schema_of_possible
 
 from .client import ModelClient
 from .config import OFFLINE, ModelClientConfig
 from .scripted import OfflineModel
 
 PATIENCE: Final = 30.0
-"""Seconds for each call: a user waits for it."""
+"""Seconds for each call of a vendor's model: a user waits for it. One of this machine may be slow, which is said."""
 
 Purpose = Literal["work", "route"]
 
@@ -41,6 +41,7 @@ _REQUESTS: Final[dict[Purpose, ModelRequest]] = {
         agent=Slug("probe"),
         phase="chat",
         output_schema=DECISION_SCHEMA,
+        possible=schema_of_possible(["probe"], ["chat"]),
         system='Answer with the JSON object {"agents": ["USER"], "reason": "a test"} and nothing else.',
         entries=(UserText(author="operator", text="Are you there?"),),
     ),
@@ -62,14 +63,18 @@ async def probe(config: ModelClientConfig, name: str, purposes: Sequence[Purpose
         ConfigurationError: the model cannot be made: name, kind, key or package.
         ModelUnavailable: it could not be reached, or rejects the key or the request.
     """
-    client = ModelClient(replace(config, timeout=min(config.timeout, PATIENCE)), lambda *_: (name,), OfflineModel())
+    is_near = config.provider(name.partition(":")[0]).is_near
+    timeout = config.timeout if is_near else min(config.timeout, PATIENCE)
+    client = ModelClient(replace(config, timeout=timeout), lambda *_: (name,), OfflineModel())
     doubts: list[str] = []
     try:
         client.check([name])
         began = time.perf_counter()
         for purpose in purposes if name != OFFLINE else ():
+            asked = time.perf_counter()
             try:
                 doubts += _doubts(purpose, name, await client.step(_REQUESTS[purpose]))
+                doubts += _too_slow(purpose, name, time.perf_counter() - asked)
             except ModelRefused as error:  # cut off while thinking, or filtered: it is there, and it took the key
                 from .answer_limits import exceeded  # loads the HTTP library, which the offline model does not need
 
@@ -78,6 +83,13 @@ async def probe(config: ModelClientConfig, name: str, purposes: Sequence[Purpose
     finally:
         await client.close()
     return Probe(seconds=time.perf_counter() - began, doubts=tuple(dict.fromkeys(doubts)))
+
+
+def _too_slow(purpose: Purpose, name: str, seconds: float) -> list[str]:
+    if seconds <= PATIENCE:
+        return []
+    what = "a call of a tool" if purpose == "work" else "a decision"
+    return [f"{name} is slow: {what} of a few words took {seconds:.0f} s, and one request takes several of both"]
 
 
 def _doubts(purpose: Purpose, name: str, step: ModelStep) -> list[str]:

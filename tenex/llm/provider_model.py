@@ -53,6 +53,9 @@ LONGEST_STREAM_PAUSE = 6 * 3600.0
 WAYS = 6
 """Attempts to send one request in different forms, before it is given up."""
 
+DECISION_TOKENS = 4_000
+"""Most tokens of a decision of a server nearby, with what its model thinks: a weak one may go on until the timeout."""
+
 SMALLER = 0.97
 """Of the size of a request that was too large: a smaller cut would be refused again."""
 
@@ -105,6 +108,8 @@ class _Way:
     """Whether messages have the order, and calls the ids, that Mistral's models require."""
     room: int | None = None
     """Estimated tokens that are known to fit; None until a request was too large."""
+    narrows: bool = False
+    """Whether the schema of an answer has only what is possible now (`ModelRequest.possible`)."""
     pictures: bool = True
     """Whether pictures are sent; without them only the rest of a request that was rejected with them."""
 
@@ -121,6 +126,8 @@ def _other_way(way: _Way, sent: ModelRequest, error: BaseException | None) -> _W
     if isinstance(error, CutInput):
         is_smaller = _size(_cut_to(sent, error.reported)) < SMALLER * _size(sent)
         return replace(way, room=error.reported) if is_smaller else None
+    if way.narrows and way.form is Form.NATIVE and rejects_form(error):
+        return replace(way, narrows=False)
     if way.form is not Form.TEXT and rejects_form(error):
         return replace(way, form=Form.TEXT)
     return None
@@ -247,7 +254,7 @@ class ProviderModel:
         self._provider = provider
         self._settings = base_settings(provider, model)
         self._reported = ReportedInput(name, provider)
-        self._way = _Way(best_form(model), is_strict=bool(_STRICT.search(name)))
+        self._way = _Way(best_form(model), is_strict=bool(_STRICT.search(name)), narrows=provider.is_near)
         # protocols with a place of their own for thoughts, whose servers are known to use it
         has_thoughts = provider.protocol in ("anthropic", "google", "openai-responses") or (
             provider.protocol == "openai" and not provider.base_url
@@ -357,7 +364,8 @@ class ProviderModel:
             marks_cache=self._provider.protocol == "anthropic",
             pictures=shown,
         )
-        wanted = parameters(request, way.form)
+        is_narrow = way.narrows and way.form is Form.NATIVE and request.possible is not None
+        wanted = parameters(replace(request, output_schema=request.possible) if is_narrow else request, way.form)
         left = inf if request.time_left is None else request.time_left
         seconds = min(self._config.timeout, left)
         try:
@@ -469,8 +477,11 @@ class ProviderModel:
         settings |= cache_settings(self._provider, key, grows=request.purpose == "work")
         # The library would add a paragraph of its own to the prompts of some models.
         settings["framing_announcement"] = "never"
-        if self._config.max_output_tokens is not None:
-            settings["max_tokens"] = self._config.max_output_tokens
+        most = self._config.max_output_tokens
+        if request.purpose == "route" and self._provider.is_near:
+            most = min(most or DECISION_TOKENS, DECISION_TOKENS)
+        if most is not None:
+            settings["max_tokens"] = most
         if request.extra:
             settings["extra_body"] = dict(request.extra)
         return settings

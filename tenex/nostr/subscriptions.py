@@ -16,14 +16,10 @@ from .events import Event
 from .filters import DIRECT_KINDS, Filter
 from .pool import RelayPool
 from .reactions import REACTION, read_reaction
-from .threading import read_event
-from .threading.chats import CHAT
+from .threading import KINDS, read_event
 from .threading.comments import COMMENT, THREAD
-from .threading.notes import NOTE
 from .unread_kinds import UNREAD_KINDS
 
-KINDS: Final = (NOTE, THREAD, COMMENT, CHAT)
-"""Notes, threads, comments and messages of chats."""
 FOLLOWED: Final = 500
 """Roots followed at most, the newest active ones: five REQs of a hundred; relays allow ten to a connection."""
 PER_REQ: Final = 100
@@ -111,7 +107,7 @@ class Listener:
             filters.append({"kinds": [THREAD], "#a": [self._project]})
         if self._people:
             people = sorted(self._people)
-            filters.append({"kinds": [NOTE, THREAD, CHAT], "authors": people})
+            filters.append({"kinds": [kind for kind in KINDS if kind != COMMENT], "authors": people})
             filters.append({"kinds": [COMMENT], "authors": people})
             filters.append({"kinds": [DELETION], "authors": people})
             filters.append({"kinds": [REACTION, STOP_REQUEST, AGENT_CHANGE], "authors": people, "#p": own_keys})

@@ -34,8 +34,7 @@ from tenex.nostr.filters import Filter
 from tenex.nostr.keys import Key, KeyRing
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import METADATA, name_in
-from tenex.nostr.subscriptions import KINDS
-from tenex.nostr.threading import read_event
+from tenex.nostr.threading import KINDS, read_event
 from tenex.settings import ProjectPaths, Settings
 from tenex.store.atomic_folder import as_one_decision
 from tenex.store.conversations import Conversations

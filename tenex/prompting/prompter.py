@@ -16,7 +16,7 @@ from tenex.core.memory.window import BYTES_PER_TOKEN, CONTEXT_TOKENS, MESSAGE_CH
 from tenex.core.messages import ModelRequest, Note, ToolSpec, cut
 from tenex.core.phases import Phase
 from tenex.core.ports import Prompt
-from tenex.core.router.answer import DECISION_SCHEMA
+from tenex.core.router.answer import DECISION_SCHEMA, schema_of_possible
 from tenex.core.subagents.links import agent_state_of, message_to
 
 from .agent_phases import rendered
@@ -167,13 +167,15 @@ class ConversationPrompter:
         system = self._library.router_prompt(project_name=self._project_name, plan_approval=policy.gates.plan_approval)
         room = self._budget - tokens(system) - SCHEMA
         lessons = self._lessons(policy.project.slug, conversation)
+        kind = kind_of_conversation(conversation)
         return ModelRequest(
             purpose="route",
             agent=policy.project.slug,
             phase=conversation.cycle.phase,
             system=system,
-            entries=(kind_of_conversation(conversation).router_question(conversation, policy, max(1, room), lessons),),
+            entries=(kind.router_question(conversation, policy, max(1, room), lessons),),
             output_schema=DECISION_SCHEMA,
+            possible=schema_of_possible(*kind.router_choices(conversation, policy)),
             conversation=conversation.id,
         )
 

@@ -179,8 +179,8 @@ class Inbox:
         elif verdict is Admission.ADMITTED:
             thread = {message.event_id, self._conversations[message.event_id]}
             for reply in [early for early in self._early.values() if not thread.isdisjoint(early.references)]:
-                del self._early[reply.event_id]
-                self.receive(reply)
+                if self._early.pop(reply.event_id, None) is not None:  # one before it may have brought it along
+                    self.receive(reply)
         return verdict
 
     def look_again(self, conversation: ConversationId) -> None:

@@ -43,7 +43,16 @@ def application(site: Site, hosts: Collection[str], *, has_entry: bool = False) 
 
     With `has_entry` the root of the host leads to the login.
     """
-    routes: list[BaseRoute] = [
+    pages = Starlette(
+        routes=[Mount(site.base, routes=routes_of(site)), Route("/favicon.ico", _icon)],
+        exception_handlers={TenexError: site.on_error, HTTPStatus.NOT_FOUND: site.on_missing},
+    )
+    return Guard(pages, base=site.base, hosts=hosts, logins=site.logins, has_entry=has_entry)
+
+
+def routes_of(site: Site) -> list[BaseRoute]:
+    """All that is below the base of a site."""
+    return [
         Route("/login", _Login(site).answer, methods=["GET", "POST"]),
         Route("/login/key", _Login(site).by_key, methods=["POST"]),
         Route("/login/signer", _Login(site).by_signer, methods=["POST"]),
@@ -55,11 +64,6 @@ def application(site: Site, hosts: Collection[str], *, has_entry: bool = False) 
         *TimePages(site).routes(),
         *DaemonPages(site).routes(),
     ]
-    pages = Starlette(
-        routes=[Mount(site.base, routes=routes), Route("/favicon.ico", _icon)],
-        exception_handlers={TenexError: site.on_error, HTTPStatus.NOT_FOUND: site.on_missing},
-    )
-    return Guard(pages, base=site.base, hosts=hosts, logins=site.logins, has_entry=has_entry)
 
 
 class _Login:

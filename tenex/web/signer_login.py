@@ -21,7 +21,7 @@ from tenex.core.ports import UnsignedEvent
 from tenex.nostr.events import Event, unsigned_event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.signers import BunkerAddress, SignerClient, SignerRefused, SignerSilent, parse_bunker
-from tenex.nostr.subscriptions import KINDS
+from tenex.nostr.threading import KINDS
 from tenex.nostr.urls import normalise_url
 
 from .key_login import KIND as LOGIN

@@ -111,6 +111,23 @@ async def test_typing_text_and_stop_in_this_order() -> None:
     assert (times[0], times[2], times[-1]) == (GRACE, 1.0, 2.0), "what was not written in haste is published at once"
 
 
+@virtual_time
+async def test_an_event_goes_to_every_relay() -> None:
+    taken: list[str] = []
+
+    def take(_event: Event, relay: str) -> bool:
+        taken.append(relay)
+        return True
+
+    relays: Any = FakeRelay()
+    relays.offer = take
+    channel = StatusChannel(relays, {EXECUTOR: KEYS["executor"]}, VirtualClock(), [NEAR, FAR])
+    indicator = RunIndicator(WHO, channel)
+    indicator.set_activity(TYPING, is_writing=True)
+    await asyncio.sleep(2 * GRACE)
+    assert taken == [NEAR, FAR]
+
+
 @given(st.lists(st.floats(0.0, 0.5), min_size=1, max_size=60), st.sampled_from([NEAR, FAR]))
 @virtual_time
 async def test_the_newest_text_wins_and_never_more_often_than_the_pace(pauses: list[float], relay: str) -> None:

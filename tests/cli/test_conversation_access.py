@@ -1,9 +1,10 @@
 """What a program may do with conversations: nothing that only a person decides, and no more than a page at once."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -11,7 +12,7 @@ from tenex.cli.shared import conversation_access
 from tenex.cli.shared.conversation_access import PAGE_CHARACTERS, TEXT_CHARACTERS, ConversationAccess, messages_of
 from tenex.core import records as r
 from tenex.core.errors import UsageError
-from tenex.core.ids import EventId
+from tenex.core.ids import ConversationId, EventId
 from tenex.core.rollback.whole import RolledBack
 from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
@@ -20,6 +21,7 @@ from tests.core.test_call_approvals import asked
 from tests.core.test_gates import asked_now
 from tests.core.test_tool_questions import parked
 from tests.fakes.scenario import ID, Scenario, longest_way, model_by_phase
+from tests.fakes.virtual import virtual_time
 from tests.store.kit import StillClock
 
 Opened = Callable[[Scenario], Any]
@@ -34,6 +36,21 @@ class Sent:
     async def send(self, text: str, *_: object) -> str:
         self.texts.append(text)
         return "e" * 64
+
+
+class Growing:
+    """The journal of a scenario, which is longer from each of these times of the loop on."""
+
+    def __init__(self, scenario: Scenario, times: list[float]) -> None:
+        self.seq = scenario.conversation.next_seq - 1
+        self._records = [record for decision in scenario.journal for record in decision]
+        self._times = times
+
+    async def size(self, _name: ConversationId) -> int:
+        return sum(asyncio.get_running_loop().time() >= time for time in self._times)
+
+    async def read(self, _name: ConversationId, _after: int) -> list[r.Record]:
+        return self._records
 
 
 @pytest.fixture
@@ -144,6 +161,20 @@ async def test_a_conversation_at_rest_is_not_waited_for(opened: Opened, monkeypa
     assert (shown["messages"], shown["status"]) == ([], "waiting")
     with pytest.raises(UsageError, match="No conversation begins with"):
         await access.wait_for_messages("beef", 0, 50)
+
+
+@virtual_time
+async def test_a_conversation_that_has_just_changed_is_waited_for_a_moment(tmp_path: Path) -> None:
+    """A message may be on its way to it: each change begins the moment anew."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    folder = Growing(planned(), [began, began + 1.5, began + 3])
+    sender: Any = Sent()
+    access = ConversationAccess(cast("Any", folder), sender)
+    shown = await access.wait_for_messages(ID, folder.seq, 50)
+    waited = loop.time() - began
+    assert (shown["messages"], shown["status"]) == ([], "waiting")
+    assert 3 + conversation_access.RESTS_AFTER <= waited < 3 + conversation_access.RESTS_AFTER + 1
 
 
 def test_what_was_withdrawn_or_undone_is_no_message() -> None:

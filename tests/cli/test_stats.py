@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from tenex.cli.shared import output
-from tenex.cli.stats import _cost, _duration
+from tenex.cli.stats import _cost, _duration, as_text
 from tenex.core.ids import ConversationId
 from tenex.core.messages import Usage
+from tenex.core.phases import Phase
 from tenex.store.journal_reader import JOURNAL, MARK
 from tenex.store.repository import ConversationFolder
-from tenex.store.stats import Spending
+from tenex.store.stats import PhaseStats, Spending, Stats
 
 from .conftest import Tenex
 from .journals import ONE, THREE, TWO, damage, worked, write_conversations
@@ -68,6 +69,13 @@ def test_all_of_them_are_added_up(data: Path, tenex: Tenex) -> None:
         assert words in out
     assert min(estimated, stored) > 0
     assert tenex(f"conversations stats {TWO}").out.startswith(f"{TWO}\n1 conversation, ")
+
+
+def test_phases_come_in_their_order_and_other_places_behind_them() -> None:
+    names = [*reversed(Phase), "Zoe", "Ana"]
+    shown = as_text(Stats(places={name: PhaseStats() for name in map(str, names)}))
+    rows = shown[shown.index("PHASE") :].splitlines()[1 : len(names) + 1]
+    assert [row.split()[0] for row in rows] == [*map(str, Phase), "Ana", "Zoe"]
 
 
 def test_what_cannot_be_read_is_named_and_left_out_of_the_sums(

@@ -194,17 +194,22 @@ def test_two_that_would_wait_for_each_other_do_not() -> None:
     assert set(outcomes(scenario).values()) == {"finished"}
 
 
-def two_callers_of_one_who_asks() -> tuple[Scenario, r.ToolCallQueued]:
-    """Two agents call a sub-agent who keeps its state and waits for the user; and the call that queued."""
+def two_callers_of_one() -> Scenario:
+    """Two agents are about to call a sub-agent who keeps its state and asks the user."""
     shared = link("helper", is_shared=True)
-    scenario = at_work(
+    return at_work(
         limits=CALM,
         links={"executor": [shared], "planner": [shared]},
         agents=("executor", "planner"),
         executor=[LEAD, "built"],
         planner=[LEAD, "planned"],
         helper=[reply("", ("ask", {"question": "Which?"})), "green"],
-    ).settle()
+    )
+
+
+def two_callers_of_one_who_asks() -> tuple[Scenario, r.ToolCallQueued]:
+    """The sub-agent waits for the user; and the call that queued."""
+    scenario = two_callers_of_one().settle()
     (queued,) = scenario.records(r.ToolCallQueued)
     return scenario, queued
 
@@ -227,12 +232,19 @@ def test_who_queues_for_a_sub_agent_that_waits_for_the_user_loses_no_time(*, cra
     assert min(run.close_at for run in scenario.records(r.RunStarted)) < scenario.now, "or the wait was none"
 
 
-def test_a_call_that_queued_for_a_link_that_is_gone_is_refused() -> None:
-    scenario, queued = two_callers_of_one_who_asks()
+@pytest.mark.parametrize("is_parked", [False, True])
+def test_a_call_that_queued_for_a_link_that_is_gone_is_refused(*, is_parked: bool) -> None:
+    """At the start, or where nothing was under way then, once something is."""
+    scenario = two_callers_of_one()
+    step_until(scenario, lambda it: bool(it.records(r.ToolCallQueued)))
+    (queued,) = scenario.records(r.ToolCallQueued)
+    if is_parked:
+        scenario.settle()
     slug = scenario.conversation.work.runs[queued.run].agent
     scenario.policy = with_subagents(scenario.policy, None, **{slug: []})
     scenario.crash()
-    scenario.converse("green")
+    if is_parked:
+        scenario.converse("green")
     (refused,) = scenario.records(r.ToolCallRejected)
     assert (refused.run, refused.sentence.startswith("There is no tool to_helper")) == (queued.run, True)
 

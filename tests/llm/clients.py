@@ -7,7 +7,7 @@ from typing import Any
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import CallId, Slug
 from tenex.core.messages import CallRequest, CallResult, Entry, ModelRequest, ModelStep, Note, ToolSpec, UserText
-from tenex.core.router.answer import DECISION_SCHEMA
+from tenex.core.router.answer import DECISION_SCHEMA, schema_of_possible
 from tenex.llm.client import ModelClient
 from tenex.llm.config import ModelClientConfig, Price, ProviderConfig
 from tenex.llm.scripted import OfflineModel
@@ -43,6 +43,7 @@ def route() -> ModelRequest:
         system="You are the orchestrator of a test.",
         entries=(Note(title="routing", text='{"phase": "chat"}'),),
         output_schema=DECISION_SCHEMA,
+        possible=schema_of_possible(["executor"], ["chat", "execute"]),
     )
 
 

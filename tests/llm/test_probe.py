@@ -5,8 +5,10 @@ import json
 import pytest
 
 from tenex.core.errors import ModelUnavailable
+from tenex.llm import probe as probe_module
 from tenex.llm.config import ModelClientConfig
 from tenex.llm.probe import probe
+from tenex.llm.provider_model import DECISION_TOKENS
 from tests.fakes.modelprotocol import Answer, Call, Fails, Json, Reply
 from tests.fakes.modelserver import ModelServer, model_server
 
@@ -32,7 +34,7 @@ async def test_a_model_is_asked_as_for_work() -> None:
     work, decision = (exchange.request for exchange in server.exchanges)
     assert work["stream"] is True
     assert [tool["function"]["name"] for tool in work["tools"]] == ["complete"]
-    assert work["max_tokens"] == decision["max_tokens"] == 16_000
+    assert (work["max_tokens"], decision["max_tokens"]) == (16_000, DECISION_TOKENS)
     assert '"agents"' in json.dumps(decision.get("tools") or decision.get("response_format"))
 
 
@@ -59,6 +61,16 @@ async def test_missing_abilities_of_a_model_are_reported() -> None:
     assert "models.router" in " ".join(found.doubts)
     assert "estimated" in " ".join(found.doubts)
     assert not any("tool" in doubt for doubt in only.doubts)
+
+
+async def test_a_slow_model_nearby_is_waited_for_and_called_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe_module, "PATIENCE", 0.0)  # seconds, after which a vendor's model is given up
+    async with model_server(able) as server:
+        found = await probe(config(server), NAME)
+    assert [doubt.partition(" took")[0] for doubt in found.doubts] == [
+        f"{NAME} is slow: a call of a tool of a few words",
+        f"{NAME} is slow: a decision of a few words",
+    ]
 
 
 async def test_a_model_that_thinks_too_long_is_there_all_the_same() -> None:

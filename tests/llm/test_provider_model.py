@@ -13,7 +13,7 @@ from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.memory.window import request_tokens
 from tenex.core.messages import NO_USAGE, ModelStep, Picture, Usage, UserText
 from tenex.core.router.answer import RoutingDecision, parse
-from tenex.llm.config import Price
+from tenex.llm.config import Price, ProviderConfig
 from tenex.llm.provider_model import STREAM_PAUSE
 from tests.fakes.modelprotocol import Answer, Breaks, Call, Closes, Fails, Hangs, Json, Reply, Sends, nonsense
 from tests.fakes.modelserver import KEY, text_of
@@ -172,8 +172,52 @@ async def test_a_decision_is_asked_for_by_schema_and_read_outside_of_thoughts(te
     (step,), server = await asked(Answer(text=text), route())
     decision, wanted = parse(step.text), server.exchanges[0].request["response_format"]["json_schema"]["schema"]
     assert wanted["required"] == ["agents", "reason"]
+    assert "executor" in wanted["properties"]["agents"]["items"]["enum"]
     assert isinstance(decision, RoutingDecision)
     assert (decision.agents, decision.phase) == (("planner",), "plan")
+
+
+async def test_a_server_that_cannot_compile_what_is_possible_gets_the_whole_schema_from_then_on() -> None:
+    def respond(request: Json) -> Reply:
+        if "maxLength" in json.dumps(request["response_format"]):
+            return Fails(status=400, message="Invalid schema for response_format: maxLength is not supported")
+        return Answer(text=DECISION)
+
+    steps, server = await asked(respond, route(), route())
+    assert all(isinstance(parse(step.text), RoutingDecision) for step in steps)
+    assert ["maxLength" in json.dumps(exchange.request) for exchange in server.exchanges] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("address", "settings", "is_near"),
+    [
+        ("http://127.0.0.1:8080/v1", {}, True),
+        ("http://[::1]:8080/v1", {}, True),
+        ("http://192.168.1.7:1234/v1", {}, True),
+        ("http://llama:8080/v1", {}, True),
+        ("http://studio.local/v1", {}, True),
+        (None, {"kind": "ollama"}, True),
+        ("https://vllm.example.org/v1", {}, False),
+        ("https://vllm.example.org/v1", {"grammar": "json_schema"}, True),
+        ("https://api.openai.com/v1", {}, False),
+        ("http://8.8.8.8/v1", {}, False),
+        (None, {}, False),
+        (None, {"kind": "anthropic"}, False),
+    ],
+)
+def test_a_server_is_near_by_its_address_or_its_grammar(
+    address: str | None, settings: dict[str, Any], *, is_near: bool
+) -> None:
+    assert ProviderConfig(name="some", base_url=address, **settings).is_near == is_near
+
+
+async def test_a_vendor_gets_the_same_schema_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its prompt cache begins with it."""
+    monkeypatch.setattr(ProviderConfig, "is_near", False)
+    _, server = await asked(Answer(text=DECISION), route())
+    request = server.exchanges[0].request
+    assert "enum" not in request["response_format"]["json_schema"]["schema"]["properties"]["agents"]["items"]
+    assert "max_tokens" not in request
 
 
 async def test_a_server_without_structured_answers_is_asked_in_words_from_then_on() -> None:
@@ -184,12 +228,12 @@ async def test_a_server_without_structured_answers_is_asked_in_words_from_then_o
 
     steps, server = await asked(respond, route(), route())
     assert all(isinstance(parse(step.text), RoutingDecision) for step in steps)
-    assert ["response_format" in exchange.request for exchange in server.exchanges] == [True, False, False]
+    assert ["response_format" in exchange.request for exchange in server.exchanges] == [True, True, False, False]
     assert server.exchanges[-1].system.startswith(route().system)
     assert '"required":["agents","reason"]' in server.exchanges[-1].system
 
 
-@pytest.mark.parametrize(("message", "tries"), [("it violates our content policy", 1), ("nothing to do with it", 2)])
+@pytest.mark.parametrize(("message", "tries"), [("it violates our content policy", 1), ("nothing to do with it", 3)])
 async def test_a_request_that_fails_in_words_too_changes_no_form(message: str, tries: int) -> None:
     replies = [*[Fails(status=400, message=message)] * tries, Answer(text=DECISION)]
     (failed, _), server = await asked(replies, route(), route())

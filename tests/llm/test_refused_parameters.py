@@ -250,10 +250,10 @@ async def test_thoughts_are_sent_with_each_call_to_a_server_that_demands_them() 
 @pytest.mark.parametrize(
     ("status", "message", "tries"),
     [
-        (400, "response_format is not supported", 2),
-        (400, "This response_format type is unavailable now", 2),
-        (404, "No endpoints found that can handle the requested parameters.", 2),
-        (500, "Failed to compile grammar: unsupported JSON schema", 2),
+        (400, "response_format is not supported", 3),
+        (400, "This response_format type is unavailable now", 3),
+        (404, "No endpoints found that can handle the requested parameters.", 4),
+        (500, "Failed to compile grammar: unsupported JSON schema", 3),
     ],
 )
 async def test_a_decision_is_still_asked_for_in_another_form_where_its_form_is_refused(

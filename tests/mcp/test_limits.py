@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from tenex.mcp.connection import CallFailed, CallTimedOut, ServerConnection, ServerLost
+from tenex.mcp.http import _Body
 from tenex.mcp.limits import LARGEST_MESSAGE, MINUTE, MOST_MESSAGES, MOST_PAGES, MOST_TOOLS, Rate
 from tests.fakes import mcp_hostile as hostile
 from tests.fakes.mcp_hostile import TOOL, Answering, Exchange, HostileServer, hostile_server
@@ -196,3 +198,25 @@ async def test_a_list_is_not_read_as_often_as_it_changes(tmp_path: Path) -> None
         async with running(connection):
             await until(lambda: len(lists) == 3)
     assert lists[2] - lists[1] >= 0.5
+
+
+class Pieces(httpx2.AsyncByteStream):
+    """A body that comes in these pieces."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._pieces = pieces
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            yield piece
+
+
+@pytest.mark.parametrize("blank", [b"\n\n", b"\r\n\r\n", b"\r\r"])
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
+async def test_events_are_counted_wherever_a_body_is_split(blank: bytes, size: int) -> None:
+    body = b"".join(b"data: %d%s" % (number, blank) for number in range(20))
+    pieces = [body[start : start + size] for start in range(0, len(body), size)]
+    counted: list[int] = []
+    limited = _Body(Pieces(pieces), fault=ValueError, count=counted.append, most=None, seconds=None)
+    assert b"".join([piece async for piece in limited]) == body
+    assert sum(counted) == 20

@@ -17,7 +17,7 @@ from tenex.nostr.direct import nip44_encrypt
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import event_id, parse_event, sign, to_wire, unsigned_event
 from tenex.nostr.keys import RemoteKey, SecretKey
-from tenex.nostr.subscriptions import KINDS
+from tenex.nostr.threading import KINDS
 from tenex.nostr.threading.split import clean_text, clip, split_text
 
 from .kit import ALICE, BOB, NOW, PERSON, PROJECT, RELAY, answer, answer_tags, pool, read, written
@@ -57,7 +57,7 @@ def test_a_message_gets_the_tags_of_its_scheme_and_of_every_message(kind: int, a
     assert "a" not in {tag[0] for tag in without_project.tags}
 
 
-@pytest.mark.parametrize("kind", [1, 11, 1111, 9])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("notifies", "silent", "named"),
     [

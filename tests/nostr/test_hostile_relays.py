@@ -5,9 +5,11 @@ import json
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from websockets.asyncio.client import ClientConnection
 from websockets.utils import accept_key
 
@@ -18,7 +20,7 @@ from tenex.nostr.relay_info import read_limits
 from tenex.nostr.websocket import MAX_MESSAGE_BYTES
 from tests.fakes.faultrelay import FaultRelay, Peer
 
-from .kit import BOB, LONG_AGO, NOTES, NOW, Received, closes, connection, listening, note, pool, running, until
+from .kit import BOB, FAST, LONG_AGO, NOTES, NOW, Received, closes, connection, listening, note, pool, running, until
 
 END = b"\r\n\r\n"
 
@@ -268,14 +270,18 @@ async def test_a_relay_that_goes_on_sending_junk_is_left(
 
     async def flood(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
         await peer.send("EOSE", sub_id)
-        while fault.connections == 1:
+        while fault.connections < 3:
             await peer.send("EVENT", sub_id if raw else "unknown", raw)
             await asyncio.sleep(0)
 
     fault.on_req = flood
-    async with running(pool(fault.url), notes=NOTES) as relays:
-        await fault.until(lambda: fault.connections == 2, 20)
-        assert "malformed, forged or not asked for" in relays.status()[0].fault
+    times = replace(FAST, stable_after=1e-9)
+    with capture_logs() as logs:
+        async with running(pool(fault.url, timeouts=times), notes=NOTES) as relays:
+            await fault.until(lambda: fault.connections == 3, 20)
+            assert "malformed, forged or not asked for" in relays.status()[0].fault
+    tries = [entry["tries"] for entry in logs if entry["event"] == "relay.lost"]
+    assert tries == [1, 2], "it has not served, though it answered: each pause is longer"
 
 
 @pytest.mark.parametrize("in_fragments", [False, True])

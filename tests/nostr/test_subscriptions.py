@@ -1,15 +1,21 @@
 """What is listened for: threads join one of a few REQs, and the past of each is read from its beginning."""
 
 import asyncio
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import pytest
 
 from tenex.core.signals import InboundMessage
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.subscriptions import BEFORE, FIRST, FOLLOWED, OVERLAP, PER_REQ, RECENT, Listener
+from tenex.nostr.threading import KINDS, PUBLIC
+from tenex.nostr.threading.base import ThreadingScheme
+from tenex.nostr.threading.comments import COMMENT
 
-from .kit import ALICE, BOB, NOW, note, pool, running
+from .kit import ALICE, BOB, NOW, OURS, PROJECT, RELAY, answer, note, pool, read, running, written
 
 
 class Asked:
@@ -42,6 +48,29 @@ def test_the_backlog_begins_before_our_last_time_of_receipt_and_in_a_first_life_
     assert {since for _, _, since in asked.calls} == {NOW - 5000 - OVERLAP}
     listener(first).start(None)
     assert [(name, since) for name, _, since in first.calls] == [("addressed", NOW - FIRST)]
+
+
+@pytest.mark.parametrize("scheme", PUBLIC, ids=lambda scheme: scheme.name)
+def test_what_a_threading_scheme_reads_and_writes_is_subscribed_to(scheme: ThreadingScheme) -> None:
+    """Answers to us, and answers in our threads, in each of its kinds."""
+    asked = Asked()
+    listener(asked).start(NOW, [root(1)])
+    filters = [each for _, wanted, _ in asked.calls for each in wanted]
+    for tag in ("#p", "#e"):
+        subscribed = {kind for each in filters if tag in each for kind in each["kinds"]}
+        assert set(scheme.kinds) <= subscribed
+
+
+@pytest.mark.parametrize("scheme", PUBLIC, ids=lambda scheme: scheme.name)
+def test_a_threading_scheme_reads_and_writes_the_kinds_that_it_names(scheme: ThreadingScheme) -> None:
+    read_kinds: set[int] = set()
+    for kind, root in itertools.product(KINDS, ("1", "11", "30023")):
+        tags = [["E", "e" * 64], ["K", root], ["e", "e" * 64], ["k", root]] if kind == COMMENT else []
+        event = written(["p", PROJECT.public], *tags, kind=kind)
+        if scheme.read(event, OURS, {}, RELAY, None) is not None:
+            asked = read(event)
+            read_kinds |= {kind, *(sealed.kind for sealed in scheme.seal(answer(asked, asked), ()))}
+    assert read_kinds == set(scheme.kinds)
 
 
 def test_a_thread_is_read_once_from_its_first_message_on() -> None:
@@ -107,7 +136,7 @@ def test_notes_of_our_people_are_read_for_who_they_name_in_their_text() -> None:
     asked = Asked()
     subscriber = listener(asked, people=[ALICE])
     subscriber.start(None)
-    assert {"kinds": [1, 11, 9], "authors": [ALICE.public]} in asked.calls[0][1]
+    assert {"kinds": [1, 9, 11], "authors": [ALICE.public]} in asked.calls[0][1]
     for _ in range(2):  # the second change is none
         subscriber.change([BOB.public], {}, [])
         assert len(asked.calls) == 2

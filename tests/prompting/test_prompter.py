@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from tenex.core import records as r
 from tenex.core.agent_phases.decide import offered
 from tenex.core.agent_phases.program import AgentPhaseState
 from tenex.core.config import Policy
-from tenex.core.conversation import Conversation
+from tenex.core.conversation import Conversation, fold
 from tenex.core.effects import Effect, ModelCall, Route
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.memory.state import Window
@@ -35,8 +36,9 @@ from tenex.tools.sandbox import RunPolicy
 from tenex.tools.standard import standard_tools
 from tenex.tools.workspace import Workspace
 from tests.fakes.agent_phases import with_program
-from tests.fakes.scenario import Scenario, policy, reply
+from tests.fakes.scenario import ID, Scenario, policy, reply
 from tests.fakes.subagents import calls_to, with_subagents
+from tests.telemetry.kit import whole_conversation
 
 from .conftest import library_with
 
@@ -321,3 +323,22 @@ def test_over_a_hundred_messages_of_chat_most_is_the_same_as_before(library: Pro
     scenario.sent = [sent for sent in scenario.sent if sent[0] == Slug("project-manager")]
     assert len(scenario.sent) == 100
     assert scenario.shared() > 0.9
+
+
+def test_what_is_possible_permits_every_decision_that_the_rules_accept_and_no_other_agent() -> None:
+    """Some servers hold a model to it, and then nothing else can be decided."""
+    made = whole_conversation()
+    prompts = prompter(config=made.policy)
+    records = [record for decision in made.journal for record in decision]
+    routed = [record for record in records if isinstance(record, r.Routed)]
+    assert len({record.phase for record in routed}) > 5
+    for record in routed:
+        request = prompts.route(fold(ID, records[: records.index(record)]))
+        assert request.possible is not None
+        schema = Draft202012Validator(request.possible)
+        decision: dict[str, Any] = {"agents": list(record.agents), "reason": record.reason}
+        if record.phase is not None:
+            decision["phase"] = str(record.phase)
+        assert list(schema.iter_errors(decision)) == []
+        for wrong in ({"agents": ["roster"]}, {"phase": "deploy"}, {"reason": " " * 16_000}):
+            assert not schema.is_valid({**decision, **wrong})

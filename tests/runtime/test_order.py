@@ -15,6 +15,7 @@ from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.signals import ModelAnswered, ModelFailed, Signal
 from tenex.core.work.run import CallState
+from tenex.runtime import inbox
 from tests.fakes.runtime import World, worker
 from tests.fakes.scenario import (
     ID,
@@ -98,6 +99,19 @@ async def test_replies_that_arrive_before_their_root_are_received_with_it() -> N
         await daemon.until("waiting", other)
     assert wrote(world, other)[::2] == [replies[1], other]
     assert wrote(world) == [ID, replies[0]]
+
+
+@virtual_time
+async def test_of_too_many_replies_before_their_root_the_oldest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inbox, "EARLY", 2)
+    world = World(one_turn(), worker)
+    replies = [letter * 64 for letter in "def"]
+    async with world.daemon() as daemon:
+        for reply_id in replies:
+            assert daemon.write("and tests", event_id=reply_id, reply_to=ID, starts=False) == "elsewhere"
+        assert daemon.write("build it", event_id=ID) == "admitted"
+        await daemon.until("waiting")
+    assert wrote(world) == [ID, *replies[1:]]
 
 
 OUTCOMES: dict[str, Callable[[Key], Signal]] = {

@@ -76,6 +76,17 @@ def content(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
+def test_the_name_of_a_new_folder_is_durable_once_it_is_made(missing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[tuple[Path, bool]] = []
+
+    def watch(descriptor: int) -> None:
+        synced.append((Path(f"/proc/self/fd/{descriptor}").readlink(), missing.exists()))
+
+    monkeypatch.setattr(os, "fsync", watch)
+    create(missing, NEW)
+    assert (missing.parent, True) in synced
+
+
 def test_the_new_journal_is_alone_and_everything_old_is_in_one_folder(folder: Path) -> None:
     kept = renew(folder, NEW, "then")
     assert kept == folder / "journal.damaged-then-1"

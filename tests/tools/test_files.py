@@ -225,6 +225,16 @@ async def test_what_is_not_searched_is_counted(tools: Bench, root: Path, monkeyp
     assert lines[-1].startswith("[There was too much")
 
 
+async def test_no_folder_stays_open_after_a_file_in_it_was_written_and_read(tools: Bench) -> None:
+    async def write_and_read(name: str) -> int:
+        await tools.do("write_file", path=f"a/b/c/{name}", content="x")
+        assert await read(tools, f"a/b/c/{name}") == "1\tx"
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    before = await write_and_read("first")
+    assert await write_and_read("second") <= before
+
+
 async def test_a_new_file_is_written_with_its_folders(tools: Bench, root: Path) -> None:
     result = await tools.do("write_file", path="./src/app.py", content="print('ü')\n")
     assert (root / "src/app.py").read_text() == "print('ü')\n"

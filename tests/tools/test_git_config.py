@@ -269,3 +269,14 @@ def test_a_setting_that_is_a_path_needs_no_slash_and_words_that_are_none_do_not_
     }.items():
         git(repository, "config", name, value)
     assert read_by_git(repository, [repository]) == others
+
+
+def test_a_work_tree_that_a_setting_names_does_not_count_as_a_whole(repository: Path) -> None:
+    """Else no file in it could be changed."""
+    inner = repository / "libs/x"
+    (inner / ".git").mkdir(parents=True)
+    (repository / "libs/y").mkdir()
+    others = read_by_git(repository, [repository])
+    for path, counts in ((inner, False), (repository / "libs/y", True)):
+        git(repository, "config", "core.hooksPath", str(path.relative_to(repository)))
+        assert (path in read_by_git(repository, [repository]) - others) == counts

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+from starlette.routing import Route
 
 from tenex.core.ids import ConversationId
 from tenex.core.records import Record
@@ -19,10 +20,11 @@ from tenex.settings import load, resolve_paths
 from tenex.store.disk import Disk
 from tenex.store.opening import open_conversations
 from tenex.store.repository import ConversationFolder
+from tenex.web.app import routes_of
 from tenex.web.server import at_port, server_of, site_of
 from tenex.web.site import Site
 from tests.cli.conftest import Tenex
-from tests.cli.journals import Decisions, write_conversations
+from tests.cli.journals import ONE, Decisions, write_conversations
 from tests.fakes.scenario import Scenario, diligent, longest_way
 from tests.store.kit import StillClock
 
@@ -116,6 +118,23 @@ class Served:
         assert rest, f"{page} has no form {action}"
         inside = Page(rest.partition("</form>")[0])
         return {e.attributes["name"]: e.attributes["value"] for e in inside.all("input", type="hidden")}
+
+
+IN_PATHS = {"{id}": ONE, "{seq:int}": "20", "{number:int}": "1", "{number}": "1"}
+
+
+def paths_of(site: Site, method: str) -> list[str]:
+    """All that a site answers with this method but the login and files; of conversations, those of the first."""
+    found: list[str] = []
+    for route in routes_of(site):
+        assert isinstance(route, Route)
+        if method in (route.methods or ()) and not route.path.startswith(("/login", "/static")):
+            path = route.path
+            for name, value in IN_PATHS.items():
+                path = path.replace(name, value)
+            assert "{" not in path, "give it a value in IN_PATHS"
+            found.append(path)
+    return found
 
 
 @asynccontextmanager

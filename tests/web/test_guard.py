@@ -16,9 +16,7 @@ from tenex.web.app import application
 from tenex.web.guard import COOKIE, FORMS, HEADERS, POLICY, Logins, Session
 from tests.cli.journals import ONE
 
-from .kit import Served, served
-
-PATHS = ("/", "/conversations", f"/c/{ONE}", f"/c/{ONE}/events", "/events", "/daemon", "/usage", "/agents")
+from .kit import Served, paths_of, served
 
 
 async def test_a_link_logs_in_one_browser_and_is_then_worth_nothing(data: Path) -> None:
@@ -40,15 +38,16 @@ async def test_a_link_logs_in_one_browser_and_is_then_worth_nothing(data: Path) 
 
 async def test_another_user_of_this_machine_gets_nothing_without_a_token(data: Path) -> None:
     async with served(data, is_logged_in=False) as pages:
-        for path in PATHS:
+        for path in paths_of(pages.site, "GET"):
             for name in ("", "x" * 43, "../", "\u00e9"):
                 cookie = {b"cookie": f"{COOKIE}={name}".encode()} if name else {}
                 answer = await pages.client.get(f"{pages.base}{path}", headers=cookie)
                 assert answer.status_code == 401, path
                 assert "nice" not in answer.text
         assert (await pages.client.get(f"{pages.base}/", headers={"accept": "text/html"})).status_code == 303
-        answer = await pages.client.post(f"{pages.base}/daemon/doctor", headers={"origin": pages.url})
-        assert answer.status_code == 401
+        for path in paths_of(pages.site, "POST"):
+            answer = await pages.client.post(f"{pages.base}{path}", headers={"origin": pages.url})
+            assert answer.status_code == 401, path
         assert (await pages.login("")).status_code == 403
         assert (await pages.login("guess")).status_code == 403
 
@@ -152,7 +151,8 @@ async def test_after_logging_out_the_cookie_is_worth_nothing(pages: Served) -> N
 async def test_every_answer_forbids_what_is_not_ours(pages: Served) -> None:
     assert "unsafe" not in POLICY
     assert "*" not in POLICY
-    for path in (*PATHS[:3], "/daemon", "/login", "/static/tenex.css", "/static/none", "/c/nothing", "/none"):
+    whole = [path for path in paths_of(pages.site, "GET") if not path.endswith("/events")]  # streams do not end
+    for path in (*whole, "/login", "/static/tenex.css", "/static/none", "/c/nothing", "/none"):
         answer = await pages.client.get(f"{pages.base}{path}")
         assert {name: answer.headers[name] for name in HEADERS} == dict(HEADERS), path
     refused = await pages.client.get(f"{pages.url}/")

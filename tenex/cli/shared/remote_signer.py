@@ -15,7 +15,7 @@ from tenex.nostr.signers import (
     SignerTimeouts,
     parse_bunker,
 )
-from tenex.nostr.subscriptions import KINDS
+from tenex.nostr.threading import KINDS
 from tenex.nostr.unread_kinds import PUBLIC_MESSAGE
 
 from . import output

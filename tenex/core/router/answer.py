@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
@@ -44,6 +44,37 @@ DECISION_SCHEMA: Mapping[str, Any] = {
     },
     "required": ["agents", "reason"],
 }
+
+
+LONGEST_REASON: Final = 600
+"""Characters of a decision's reason where a server holds it to a schema: a weak model fills any room there is."""
+LONGEST_WORDS: Final = 300
+"""Characters of each text besides."""
+MOST_SETTLED: Final = 4
+"""Messages settled by one such decision."""
+
+
+def schema_of_possible(agents: Collection[str], phases: Collection[str]) -> Mapping[str, Any]:
+    """`DECISION_SCHEMA` with only these agents and phases, END and USER, and about a thousand tokens at most.
+
+    It changes from question to question: for servers that compile a schema, and have no part of it in the prompt.
+    """
+    whole: Mapping[str, Any] = DECISION_SCHEMA["properties"]
+    settled: Mapping[str, Any] = whole["settles"]["items"]["properties"]
+    text = {"type": "string", "maxLength": LONGEST_WORDS}
+    slug = {"type": "string", "enum": [*agents, END, USER]}
+    properties = {
+        "agents": {**whole["agents"], "items": slug, "maxItems": len(agents) + 1},
+        "phase": {"type": "string", "enum": list(phases)},
+        "reason": {"type": "string", "maxLength": LONGEST_REASON},
+        "waive": {**whole["waive"], "maxItems": len(QUALITY_PHASES)},
+        "settles": {
+            **whole["settles"],
+            "items": {**whole["settles"]["items"], "properties": {**settled, "words": text, "turn": text}},
+            "maxItems": MOST_SETTLED,
+        },
+    }
+    return {**DECISION_SCHEMA, "properties": properties}
 
 
 _SETTLED_AS: Final[tuple[SettledAs, ...]] = get_args(SettledAs)

@@ -14,7 +14,7 @@ A conversation under a note is answered in the form of the message that is answe
 comment. One under a thread is always answered by comments. The two forms of direct messages may be mixed likewise.
 
 A new scheme is a module of its own and one entry in `SCHEMES`; if relays have its events as they are read, one in
-`PUBLIC` too.
+`PUBLIC` too: then its `kinds` are subscribed to.
 """
 
 from collections.abc import Collection, Mapping
@@ -37,6 +37,8 @@ from .threads import THREADS
 PUBLIC: Final[tuple[ThreadingScheme, ...]] = (NOTES, THREADS, COMMENTS, OTHER_COMMENTS, CHATS)
 """Tried in this order; no two read the same event."""
 SCHEMES: Final[tuple[ThreadingScheme, ...]] = (*PUBLIC, DIRECT, LEGACY)
+KINDS: Final = tuple(sorted({kind for scheme in PUBLIC for kind in scheme.kinds}))
+"""Of the events that are read as relays have them, and written."""
 
 
 def read_event(

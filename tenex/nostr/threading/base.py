@@ -82,6 +82,8 @@ class ThreadingScheme(ABC):
     name: ClassVar[str]
     """The member `form` of its addresses and origins."""
     root_kind: ClassVar[int]
+    kinds: ClassVar[tuple[int, ...]]
+    """The kinds of the events that it reads and writes."""
     starts_by_project: ClassVar[bool]
     """Whether the project's `a` tag starts a conversation."""
     answers_by_quoting: ClassVar[bool] = False

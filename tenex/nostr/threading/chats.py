@@ -29,6 +29,7 @@ class Chats(ThreadingScheme):
 
     name = "chats"
     root_kind = CHAT
+    kinds = (CHAT,)
     starts_by_project = False
     answers_by_quoting = True
     stays_on_relay = True

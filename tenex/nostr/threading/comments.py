@@ -50,6 +50,7 @@ class Comments(ThreadingScheme):
 
     name = "comments"
     root_kind = NOTE
+    kinds = (COMMENT,)
     starts_by_project = False
 
     def place(self, event: Event, own_keys: Collection[PublicKey], here: str) -> base.Place | None:  # noqa: ARG002

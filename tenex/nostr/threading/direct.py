@@ -51,12 +51,12 @@ class DirectChat(ThreadingScheme):
 
     name = "direct"
     root_kind = CHAT
+    kinds = (CHAT,)
     starts_by_project = False
-    kind: int = CHAT
 
     def place(self, event: Event, own_keys: Collection[PublicKey], here: str) -> base.Place | None:  # noqa: ARG002
         """Place a message in its room; None for another kind, or one that names none of our keys."""
-        if event.kind != self.kind:
+        if event.kind not in self.kinds:
             return None
         ours = our_key(event, own_keys)
         if ours is None:
@@ -100,7 +100,7 @@ class LegacyDirect(DirectChat):
     """Kind 4, answered by kind 4: what `seal` gives is in plain text, and encrypted before anything else is done."""
 
     name = "nip04"
-    kind = ENCRYPTED
+    kinds = (ENCRYPTED,)
 
     def seal(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[UnsignedEvent, ...]:  # noqa: ARG002
         """Answer in kind 4 with the tags that every client adds; all others could be read by anyone."""

@@ -29,6 +29,7 @@ class Notes(ThreadingScheme):
 
     name = "notes"
     root_kind = NOTE
+    kinds = (NOTE,)
     starts_by_project = False  # a note with the project's tag is about the project, not addressed to it
 
     def place(self, event: Event, own_keys: Collection[PublicKey], here: str) -> base.Place | None:

@@ -33,6 +33,7 @@ class OtherComments(ThreadingScheme):
 
     name = "other-comments"
     root_kind = COMMENT
+    kinds = (COMMENT,)
     starts_by_project = False
 
     def place(self, event: Event, own_keys: Collection[PublicKey], here: str) -> base.Place | None:  # noqa: ARG002

@@ -25,6 +25,7 @@ class Threads(ThreadingScheme):
 
     name = "threads"
     root_kind = THREAD
+    kinds = (THREAD, COMMENT)
     starts_by_project = True
     is_plain = False  # TENEX clients, for which threads are answered, show Markdown
 

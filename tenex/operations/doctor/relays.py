@@ -19,7 +19,7 @@ from tenex.nostr.events import MAX_EVENT_BYTES
 from tenex.nostr.keys import Key, KeyRing, RemoteKey
 from tenex.nostr.relay_info import read_limits
 from tenex.nostr.retry import ReasonAction, printable, read_answer
-from tenex.nostr.subscriptions import KINDS
+from tenex.nostr.threading import KINDS
 from tenex.nostr.timeouts import REFUSED_AHEAD, RelayTimeouts
 from tenex.nostr.urls import is_loopback, normalise_url
 from tenex.nostr.websocket import open_websocket

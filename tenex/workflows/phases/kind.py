@@ -32,7 +32,7 @@ from tenex.workflows.phases.state import NAME, Phases, phases_of
 from . import answers, approvals, checks, closing, decide, gates, hand_over, verdicts, waivers
 from .only_choice import will_repair
 from .reflection_note import reflection_notes
-from .router_prompt import question_for
+from .router_prompt import permitted, question_for
 from .routing import Rejected
 from .view import rows_of, share_of
 
@@ -170,6 +170,11 @@ class PhasesKind(Kind):
     def router_question(self, conversation: Conversation, policy: Policy, budget: int, lessons: Sequence[str]) -> Note:
         """The question the router is asked, in `budget` estimated tokens."""
         return question_for(conversation, policy, budget, lessons)
+
+    def router_choices(self, conversation: Conversation, policy: Policy) -> tuple[Sequence[str], Sequence[str]]:
+        """All agents, and the phases of the permitted transitions, the present one among them."""
+        phases = dict.fromkeys((conversation.cycle.phase, *permitted(conversation, policy)))
+        return tuple(policy.routable), tuple(map(str, phases))
 
     def tool_specs(self, state: State, run: Run, policy: Policy) -> tuple[ToolSpec, ...]:
         """`hand_over`, for agents that talk with a user."""

@@ -109,18 +109,23 @@ def _earlier(conversation: Conversation) -> list[dict[str, Any]]:
     ]
 
 
-def _fixed(conversation: Conversation, policy: Policy) -> dict[str, Any]:
-    """Everything in the question but what was written and done.
-
-    What never changes comes first, then what only grows, then the rest: so providers cache most of the next question.
-    """
-    permitted = [
+def permitted(conversation: Conversation, policy: Policy) -> list[str]:
+    """The phases that the router may choose now, besides staying."""
+    direct = [
         phase
         for phase in PHASE_TRANSITIONS.permitted(conversation.cycle.phase)
         if gates.why_not_leave(conversation, phase, policy) is None
     ]
     way = QUALITY_PHASES if gates.closed(conversation, policy) else ()
-    beyond = [p for p in (*way, Phase.CHAT) if p not in permitted and _beyond(conversation, p, policy)]
+    beyond = [phase for phase in (*way, Phase.CHAT) if phase not in direct and _beyond(conversation, phase, policy)]
+    return [*direct, *beyond]
+
+
+def _fixed(conversation: Conversation, policy: Policy) -> dict[str, Any]:
+    """Everything in the question but what was written and done.
+
+    What never changes comes first, then what only grows, then the rest: so providers cache most of the next question.
+    """
     return {
         "roster": [
             {
@@ -137,7 +142,7 @@ def _fixed(conversation: Conversation, policy: Policy) -> dict[str, Any]:
         "history": [],
         "cycle": conversation.cycle.number,
         "phase": conversation.cycle.phase,
-        "permitted": [*permitted, *beyond],
+        "permitted": permitted(conversation, policy),
         "open_gates": list(gates.open_gates(conversation, policy)),
         "can_end": bool(conversation.cycle.turns) and gates.why_not_leave(conversation, END, policy) is None,
         "participants": list(conversation.cycle.participants),
