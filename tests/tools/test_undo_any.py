@@ -79,7 +79,7 @@ class Session:
         self.linked: set[bytes] = set()
         """Files with a second name: by that a file changes of which nobody sees a write."""
         self.copies = False
-        """Whether a file may have been copied: where a person removes it then, nobody sees that the copy is the last."""
+        """Whether a file may have been copied: a person may remove it then, and the copy is the last."""
         self.persons = False
         """Whether a person did something."""
         self.pictures: list[dict[bytes, object]] = []
