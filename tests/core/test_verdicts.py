@@ -620,24 +620,62 @@ def test_a_check_that_met_another_tree_leads_to_another_look() -> None:
     assert (is_met(scenario), scenario.conversation.cycle.status) == (True, "ended")
 
 
-def test_a_check_that_chores_have_broken_is_the_first_word_at_the_end_and_rings() -> None:
-    """The graph has no way back from chores; so the end says what holds for the files as they are."""
+TIDIES_FILE = reply("", writes("README.md"), ("complete", {"response": "tidied", "summary": "README"}))
+
+
+def broken_by_chores(tidied: int) -> Workplace:
+    """Work that passes until it is tidied, and again once it was tidied so often."""
 
     def end(effect: Check) -> CheckResult:
-        is_tidied = Phase.CHORES in turns(scenario)
-        return (
-            dataclasses.replace(passed(effect), **failed("test_docs"))
-            if is_tidied and not effect.is_earlier
-            else passed(effect)
-        )
+        is_broken = 0 < turns(scenario).count(Phase.CHORES) < tidied and not effect.is_earlier
+        return dataclasses.replace(passed(effect), **(failed("test_docs") if is_broken else {}))
 
-    tidies = reply("", writes("README.md"), ("complete", {"response": "tidied", "summary": "README"}))
-    scenario = checking(end, chores=[tidies])
+    scenario = checking(end, chores=[TIDIES_FILE])
     scenario.converse("build it")
-    assert scenario.checked[:2] == [("test", False), ("test", False)]
-    (last,) = [message for message in scenario.records(r.MessageSent) if "Partly done." in message.text]
-    assert (last.purpose, "test_docs" in last.text) == ("notice", True)
+    return scenario
+
+
+def test_a_check_that_chores_have_broken_goes_back_to_who_tidied() -> None:
+    """The graph has no way from chores to execute, and who tidies may change all that chores have changed."""
+    scenario = broken_by_chores(tidied=2)
+    assert turns(scenario).count(Phase.CHORES) == 2
+    second = [record for record in scenario.records(r.TurnOpened) if record.phase is Phase.CHORES][-1]
+    assert "new: test_docs" in second.reason
     assert scenario.conversation.cycle.status == "ended"
+    last = next(text for text in notes(scenario) if "- Changed: " in text)
+    assert last.startswith("Done.")
+    assert "Test: 3 tests passed" in last
+
+
+@pytest.mark.parametrize("answer", ["yes", "no, restore the README"])
+def test_what_chores_leave_broken_is_put_to_a_person(answer: str) -> None:
+    """With the check's result; a yes ends it as partly done, and any other answer keeps the gate open."""
+    scenario = broken_by_chores(tidied=99)
+    assert turns(scenario).count(Phase.CHORES) == 3
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.waiting_for) == ("waiting", "waiver")
+    question = notes(scenario)[-1]
+    assert question.startswith("It is worse since it was tidied: test: 2 passed, 1 failed")
+    scenario.router = Router(route("chores", "executor"), WAITS)
+    scenario.check = passed
+    scenario.converse(answer)
+    assert Phase.CHORES not in scenario.conversation.unmet_gates
+    if answer == "yes":
+        last = next(text for text in notes(scenario) if "- Changed: " in text)
+        assert last.startswith("Partly done.")
+        assert "alice accepted it so." in last
+    else:
+        assert turns(scenario).count(Phase.CHORES) == 4
+
+
+def test_chores_that_break_nothing_are_done_once_the_checks_have_ended() -> None:
+    scenario = checking(passed, chores=[TIDIES_FILE])
+    at_check(scenario, number=2)
+    assert turns(scenario)[-1] is Phase.CHORES
+    assert Phase.CHORES in scenario.conversation.unmet_gates
+    scenario.looks_at_once = True
+    scenario.settle()
+    (counted,) = scenario.records(p.VerificationCounted)
+    assert (counted.gate, scenario.conversation.cycle.status) == (Phase.CHORES, "ended")
 
 
 @pytest.mark.parametrize("content", ["as it was", None], ids=["the same bytes", "written and deleted"])

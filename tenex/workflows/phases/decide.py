@@ -62,9 +62,9 @@ def seen(transaction: Transaction, signal: Inspected | Checked) -> None:
     if checks.are_under_way(transaction.state):
         return
     last = transaction.state.cycle.turns[-1] if transaction.state.cycle.turns else None
-    is_verified = last is not None and gates.met(transaction.state, last, transaction.policy) is Phase.VERIFICATION
-    if last is not None and is_verified and Phase.VERIFICATION in transaction.state.unmet_gates:
-        transaction.add(p.VerificationCounted, turn_id=last.turn_id)
+    gate = gates.met(transaction.state, last, transaction.policy) if last is not None else None
+    if last is not None and gate is not None and gate in transaction.state.unmet_gates:
+        transaction.add(p.VerificationCounted, turn_id=last.turn_id, gate=gate)
     advance(transaction)
 
 
@@ -251,7 +251,7 @@ def route(transaction: Transaction) -> None:
     if limit is not None:
         wait_at_limit(transaction, *limit)
     elif (reason := to_accept_so(transaction.state, transaction.policy)) is not None:
-        waivers.ask(transaction, (Phase.VERIFICATION,), untried=reason)
+        waivers.ask(transaction, (transaction.state.cycle.phase,), untried=reason)
     elif only is not None:
         accept(transaction, only, by=BY_RULE, decider=_rule_or_agent(transaction))
     else:

@@ -209,7 +209,7 @@ def _call_returned(phases: Phases, record: r.ToolCallCompleted, before: State) -
     if not (record.touched or record.has_outside_effect):
         return phases
     if turn.phase in CHANGING:
-        phases = replace(phases, inspection=None, inspect_from=0)
+        phases = replace(phases, inspection=None, inspect_from=0, untried_asked=False)
     if turn.phase is not Phase.EXECUTE:
         return phases
     changed_outside = phases.changed_outside or record.has_outside_effect
@@ -309,8 +309,8 @@ def _imported(phases: Phases, record: r.ConversationImported, _: State) -> Phase
 
 
 @_on(p.VerificationCounted)
-def _verification_counted(phases: Phases, _record: p.VerificationCounted, _: State) -> Phases:
-    return replace(phases, gates_met=phases.gates_met | {Phase.VERIFICATION})
+def _verification_counted(phases: Phases, record: p.VerificationCounted, _: State) -> Phases:
+    return replace(phases, gates_met=phases.gates_met | {record.gate})
 
 
 @CYCLE.on(p.WorkInspected)

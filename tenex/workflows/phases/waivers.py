@@ -85,7 +85,8 @@ def ask(transaction: Transaction, phases: Sequence[Phase], untried: str = "", se
     )
     if untried:
         reason = in_a_line(untried, REASON_CHARACTERS).rstrip(" .")
-        text = f"It is not verified: {reason}. Accept it so?{owners} Only “yes” accepts it; else write how to go on."
+        state_of_it = "It is not verified" if Phase.VERIFICATION in phases else "It is worse since it was tidied"
+        text = f"{state_of_it}: {reason}. Accept it so?{owners} Only “yes” accepts it; else write how to go on."
     notify(transaction, text, "question", asks="waiver")
     transaction.add(r.Waiting, reason="waiver")
 
