@@ -499,11 +499,60 @@ def test_tests_that_pass_and_are_counted_no_more_are_worse(
 ) -> None:
     """A script that does nothing ends well; that a runner's tests are not counted is no fault where they never were."""
     scenario = checking(ends({"has_tests": True, **now}, {"has_tests": True, **then})).converse("build it")
-    is_compared = now["tests"] is None and now.get("has_tests", True)
+    is_compared = now.get("has_tests", True)
     assert scenario.checked[:2] == [("test", False), *([("test", True)] if is_compared else [])]
     assert is_met(scenario) is is_taken
     last = notes(scenario)[-1]
     assert last.startswith("Done.\n" if is_taken else "It is not verified: test: passed, and tells of no test; before")
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "said", "rings"),
+    [
+        ({"tests": 12}, {"tests": 14}, "12 tests passed, 14 before this work (", True),
+        ({"tests": 1}, {"outcome": "nothing", "tests": None}, "1 test passed, none before this work (", False),
+        ({"tests": 12}, failed("a", tests=14), "12 tests passed, 14 before this work (", True),
+        (
+            failed("a", tests=12),
+            failed("a", tests=14),
+            "failed before this work; before this work 14 tests ran (",
+            True,
+        ),
+        ({"tests": 15}, {"tests": 14}, "15 tests passed, 14 before this work (", False),
+        ({"tests": 14}, {"tests": 14}, "14 tests passed (", False),
+        ({"tests": 12}, {"outcome": "missing", "tests": None}, "12 tests passed (", False),
+        ({"tests": 12, "seconds": 90.0}, {"tests": 14}, "12 tests passed (", False),
+    ],
+    ids=["fewer", "first", "fewer, red before", "fewer, red", "more", "as many", "not known", "too slow to be known"],
+)
+def test_the_end_says_how_many_tests_there_were(
+    now: dict[str, Any], then: dict[str, Any], said: str, *, rings: bool
+) -> None:
+    """A test that the work breaks can be removed, and the check passes; the verifier reads it too."""
+    scenario = checking(ends({"has_tests": True, **now}, {"has_tests": True, **then})).converse("build it")
+    assert said in notes(scenario)[-1]
+    last = [message for message in scenario.records(r.MessageSent) if message.is_published][-1]
+    assert (last.purpose == "notice") is rings
+    verifies = next(run for run in scenario.records(r.RunStarted) if run.agent == "project-manager")
+    assert any(said in entry.text for entry in verifies.entries if isinstance(entry, Note))
+
+
+def test_how_many_tests_there_were_is_known_from_the_cycle_before() -> None:
+    """The same tree is not checked twice, also where the cycle before has checked it; a failure is looked at again."""
+    scenario = checking(
+        ends({"has_tests": True, "seconds": 90.0, "tests": 14}),
+        execute=[builds("a.py"), builds("b.py"), builds("c.py")],
+        verification=[reply("", SAYS)],
+    )
+    scenario.router = Router(route("execute", "executor"))
+    scenario.converse("build it")
+    scenario.check = ends({"has_tests": True, "seconds": 90.0, "tests": 12})
+    scenario.converse("and b.py")
+    assert "12 tests passed, 14 before this work" in notes(scenario)[-1]
+    assert scenario.checked == [("test", False)] * 2
+    scenario.check = ends(failed("test_a"))
+    scenario.converse("and c.py")
+    assert scenario.checked[2:4] == [("test", False), ("test", True)]
 
 
 def test_where_no_names_are_known_it_is_not_said_that_the_same_tests_failed() -> None:

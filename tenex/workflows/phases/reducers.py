@@ -64,6 +64,9 @@ def _cycle_started(phases: Phases, record: r.CycleStarted, before: State) -> Pha
         unannounced=phases.unannounced if is_shown_later else None,
         worked_on=phases.worked_on,
         asked_at_rest=phases.asked_at_rest,
+        passed_before=tuple(
+            result for result in phases.check_results if result.is_success and result.tree == phases.tree
+        ),
     )
 
 
