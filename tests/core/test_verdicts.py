@@ -62,6 +62,8 @@ class Workplace(Scenario):
     """
 
     has_network = False
+    is_compared_at_once = True
+    """Whether a call's result says which of its files are as the cycle has found them."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -80,9 +82,12 @@ class Workplace(Scenario):
         arguments = effect.request.arguments
         match effect.request.tool:
             case "write_file":
-                self.begun.setdefault(self.conversation.cycle.number, dict(self.files))
-                self._write(str(arguments["path"]), arguments.get("content", f"version {effect.key.seq}"))
-                return super().perform(effect)
+                path = str(arguments["path"])
+                begun = self.begun.setdefault(self.conversation.cycle.number, dict(self.files))
+                self._write(path, arguments.get("content", f"version {effect.key.seq}"))
+                is_as_before = self.is_compared_at_once and self.files.get(path) == begun.get(path)
+                unchanged = (path,) if is_as_before else ()
+                result = ToolResult(ok=True, content="written", touched=(path,), unchanged=unchanged)
             case "git_diff":
                 known = {*self.files, *self.begun.get(self.conversation.cycle.number, ())}
                 content = "".join(f"--- a/{path}\n+++ b/{path}\n" for path in sorted(known))
@@ -733,6 +738,7 @@ def test_what_differs_no_more_in_the_end_opens_no_gate(content: str | None) -> N
     built = reply("", writes("a.py", content="scratch"), writes("a.py", content=content), DONE)
     scenario = checking(ends({}), execute=[built])
     scenario.files = {} if content is None else {"a.py": content}
+    scenario.is_compared_at_once = False
     scenario.converse("look into it")
     assert (turns(scenario), scenario.checked) == ([Phase.EXECUTE], [])
     assert (scenario.conversation.cycle.status, scenario.conversation.unmet_gates) == ("ended", ())
@@ -740,6 +746,31 @@ def test_what_differs_no_more_in_the_end_opens_no_gate(content: str | None) -> N
     assert last.startswith("Nothing was changed in the end.")
     assert "Changed: " not in last
     assert next(record.text for record in scenario.records(r.MessageSent)) == "built"
+
+
+@pytest.mark.parametrize("content", ["as it was", None], ids=["the same bytes", "written and deleted"])
+def test_an_answer_that_changed_nothing_in_the_end_is_one_message(content: str | None) -> None:
+    """A call's result says so at once, so the answer itself can."""
+    built = reply("", writes("a.py", content="scratch"), writes("a.py", content=content), DONE)
+    scenario = checking(ends({}), execute=[built])
+    scenario.files = {} if content is None else {"a.py": content}
+    scenario.converse("look into it")
+    assert notes(scenario) == ["built\n\nNothing was changed in the end."]
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.touched) == ("ended", frozenset())
+
+
+def test_a_write_of_the_same_bytes_is_no_change() -> None:
+    """25 turns wrote what was there, with 25 equal messages."""
+    built = reply("", writes("a.py", content="as it was"), DONE)
+    scenario = checking(ends({}), execute=[built])
+    scenario.policy = dataclasses.replace(scenario.policy, routes_by_rule=False)
+    scenario.router = Router(route("execute", "executor"))
+    scenario.files = {"a.py": "as it was"}
+    scenario.converse("build it")
+    assert len(turns(scenario)) == scenario.policy.limits.same_route
+    assert set(notes(scenario)[:-1]) == {"built\n\nNo file was changed and nothing was run."}
+    assert "nothing changed" in notes(scenario)[-1]
+    assert not any(turn.changed for turn in scenario.conversation.cycle.turns)
 
 
 def test_what_may_have_changed_something_outside_keeps_the_gates_open() -> None:
@@ -809,6 +840,25 @@ def test_a_repair_that_changes_nothing_is_not_verified_and_a_person_is_asked() -
 def test_a_repair_that_changes_something_is_verified() -> None:
     scenario = work(execute=repairs_with(writes("a.py", content="v2")), verification=finds_once).converse("build it")
     assert (is_met(scenario), scenario.conversation.cycle.status) == (True, "ended")
+
+
+def test_a_repair_that_puts_all_back_is_answered_in_its_own_words() -> None:
+    """Nothing is left to verify; so what its agent says is published, and no last word follows."""
+    scenario = checking(ends({}), execute=repairs_with(writes("a.py", content=None)), verification=finds_once)
+    scenario.converse("build it")
+    assert notes(scenario)[-1] == "it is right\n\nNothing was changed in the end."
+    assert (verdicts(scenario), scenario.conversation.cycle.status) == (["issues"], "ended")
+
+
+def test_a_file_that_a_repair_puts_back_was_changed_by_the_repair() -> None:
+    def build(conversation: Conversation, call: Any) -> Any:
+        is_first = all(turn.phase is not Phase.VERIFICATION for turn in conversation.cycle.turns)
+        return builds("a.py", "b.py") if is_first else reply("", writes("b.py", content=None), DONE)
+
+    scenario = checking(ends({}), execute=build, verification=finds_once).converse("build it")
+    assert verdicts(scenario) == ["issues", "verified"]
+    assert [turn.changed for turn in scenario.conversation.cycle.turns][:3] == [("a.py", "b.py"), (), ("b.py",)]
+    assert "Changed: a.py +1." in notes(scenario)[-1]
 
 
 def test_what_a_person_writes_may_settle_an_issue_without_a_change() -> None:

@@ -27,8 +27,8 @@ from .state import Phases, phases_of
 NAMED: Final = 5
 """Failures that a sentence names."""
 QUICK: Final = 60.0
-"""Seconds of a run of tests that passed, up to which it is run on the tree of the cycle's beginning too, to know how many
-tests there were: that may cost a minute, and not half an hour."""
+"""Seconds of a run of tests that passed, up to which it is run on the tree of the cycle's beginning too: to know how
+many tests there were may cost a minute, and not half an hour."""
 NAME: Final = 120
 """Characters of one of them, and of a command."""
 

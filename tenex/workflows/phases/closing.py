@@ -37,6 +37,9 @@ COMMAND: Final = 100
 """Characters of one of them: a test command with its options."""
 
 
+NOTHING_CHANGED: Final = "Nothing was changed in the end."
+
+
 def is_published(state: State, run: Run, outcome: Outcome, verdict: WorkVerdict) -> bool:
     """Whether users get an agent's last words as a message; else they are in the conversation's file only.
 
@@ -51,16 +54,19 @@ def is_published(state: State, run: Run, outcome: Outcome, verdict: WorkVerdict)
     if has_been_addressed:
         return True
     if run.phase is Phase.EXECUTE:
-        return not (is_repair(state) and turn is not None and turn.has_effect)
+        is_in_last_word = turn is not None and turn.has_effect and phases_of(state).executed
+        return not (is_in_last_word and is_repair(state))
     return run.phase not in QUALITY_PHASES or verdict == "issues"
 
 
 def facts_of_turn(state: State) -> str:
     """What users are told beside the words of an agent that ends its part of a turn in execute; "" for nothing."""
     turn = state.work.turn
-    if turn is None or turn.phase is not Phase.EXECUTE or turn.has_effect or turn.ran:
+    if turn is None or turn.phase is not Phase.EXECUTE:
         return ""
-    return "No file was changed and nothing was run."
+    if turn.has_effect:
+        return "" if phases_of(state).executed else NOTHING_CHANGED
+    return "" if turn.ran else "No file was changed and nothing was run."
 
 
 def last_word(state: State) -> str:
@@ -123,7 +129,7 @@ _DONE: Final = "Done."
 
 def _first_word(state: State) -> str:
     if not phases_of(state).executed:
-        return "Nothing was changed in the end."
+        return NOTHING_CHANGED
     is_met = Phase.VERIFICATION in phases_of(state).gates_met
     if checks.worse(state) or _unmet(state):
         return "Partly done."

@@ -209,14 +209,16 @@ def _call_returned(phases: Phases, record: r.ToolCallCompleted, before: State) -
         return phases
     if not record.ok and record.exit_status is None:
         phases = phases.with_failed_call(run.agent)
-    if not (record.touched or record.has_outside_effect):
+    if not (before.cycle.changed_by(record.touched, record.unchanged) or record.has_outside_effect):
         return phases
     if turn.phase in CHANGING:
         phases = replace(phases, inspection=None, inspect_from=0, untried_asked=False)
     if turn.phase is not Phase.EXECUTE:
         return phases
-    changed_outside = phases.changed_outside or record.has_outside_effect
-    return replace(phases.with_open_gates(), changed_outside=changed_outside)
+    if not (phases.changed_outside or record.has_outside_effect):
+        left = (before.cycle.touched | frozenset(record.touched)).difference(record.unchanged)
+        return phases.with_open_gates() if left else phases.without_changes()
+    return replace(phases.with_open_gates(), changed_outside=True)
 
 
 @_on(r.ToolCallRejected)

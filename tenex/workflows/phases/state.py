@@ -107,8 +107,8 @@ class Phases(KindState):
     def earlier(self, now: CheckResult) -> CheckResult | None:
         """How a check ended on the tree of the cycle's beginning; None where it was not run there.
 
-        For one that passes now a run of the cycle before counts too. Another is run again: what is not in the tree, such
-        as an installed package, may have changed since.
+        For one that passes now a run of the cycle before counts too. Another is run again: what is not in the tree,
+        such as an installed package, may have changed since.
         """
         base = self.inspection.base if self.inspection is not None else ""
         found = self.result(now.name, base)
