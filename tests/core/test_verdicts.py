@@ -253,7 +253,7 @@ def test_nothing_is_read_from_a_command_line(line: str, status: int) -> None:
     assert (refused(scenario), is_met(scenario)) == ([], True)
     ended = f"exit status {status}" if status >= 0 else "ended by signal 9"
     assert f"- project-manager ran `{line}`: {ended}." in notes(scenario)[-1]
-    assert notes(scenario)[-1].startswith("Done, but not checked." if status else "Done.\n")
+    assert notes(scenario)[-1].startswith("Done, as project-manager says.\n" if status else "Done.\n")
 
 
 def test_a_command_that_failed_and_then_succeeded_is_said_once_with_its_last_status() -> None:

@@ -187,7 +187,7 @@ async def test_lines_are_counted_from_the_beginning_of_the_cycle(
 async def test_what_is_as_the_cycle_has_found_it_is_known_by_its_content(
     tools: Bench, root: Path, folder: Path, workspace: Workspace
 ) -> None:
-    """The same bytes, what was made and removed, and what was put back; not where the rights differ or nothing is kept."""
+    """The same bytes, what was made and removed, and what was put back, unless rights differ or nothing is kept."""
     put(root, {"a.py": "1\n", "picture": "\0", ".gitignore": "*.log\n", "old.log": "x", "f/b.py": "2\n"})
     context = kit.make_context(read={"a.py": digest(b"1\n")})
     assert (await tools.do("write_file", context, path="a.py", content="1\n")).unchanged == ("a.py",)

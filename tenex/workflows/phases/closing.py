@@ -1,7 +1,8 @@
 """The last word on a cycle that changed something: what the daemon has seen, and what agents say, as their words.
 
     Done.                      it was checked, and nothing is worse than before
-    Done, but not checked.     no check has run, and the verifier's commands failed; or somebody left it out
+    Done, as AGENT says.       the project has no check, and a command of the verifier failed, as it may have to
+    Done, but not checked.     no check of the project came to its end, or somebody left the verification out
     Partly done.               something that was asked for could not be met, or what is worse was accepted
     Nothing was changed.       what calls changed is as it was
 
@@ -130,19 +131,24 @@ _DONE: Final = "Done."
 def _first_word(state: State) -> str:
     if not phases_of(state).executed:
         return NOTHING_CHANGED
-    is_met = Phase.VERIFICATION in phases_of(state).gates_met
     if checks.worse(state) or _unmet(state):
         return "Partly done."
-    if is_met and (checks.has_ended_any(state) or (not checks.results(state) and _has_succeeded(state))):
-        return _DONE
+    if Phase.VERIFICATION in phases_of(state).gates_met:
+        if checks.has_ended_any(state):
+            return _DONE
+        turn = _verification(state)
+        if turn is not None and not checks.results(state):
+            return _by_verifier(turn)
     return "Done, but not checked."
 
 
-def _has_succeeded(state: State) -> bool:
-    """Whether the verifier's commands have all ended well at their last run, or it only read."""
-    turn = _verification(state)
-    latest = {program.command: program.status for program in turn.ran} if turn is not None else {}
-    return not any(latest.values())
+def _by_verifier(turn: OrchestratorTurn) -> str:
+    """The first word where only the verifier has looked: whether a command had to fail, only it can say."""
+    latest = {program.command: program.status for program in turn.ran}
+    if not any(latest.values()):
+        return _DONE
+    names = [done.agent for done in turn.completions if done.verdict == "verified"]
+    return f"Done, as {' and '.join(names)} {'says' if len(names) == 1 else 'say'}."
 
 
 def _verification(state: State) -> OrchestratorTurn | None:
