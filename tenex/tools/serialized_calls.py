@@ -321,11 +321,11 @@ def _end(
     except (CheckpointFailed, OSError) as error:
         _log.error("checkpoint.failed", moment="after", error=str(error), **log_fields(context))
         return None
-    paths = {*touched, *decoded(change.path for change in changed)}
+    all_paths = {*touched, *decoded(change.path for change in changed)}
     lines: Mapping[str, tuple[int, int]] = {}
     unchanged: tuple[str, ...] = ()
     try:
-        lines, unchanged = checkpoints.since_beginning(context.conversation_id, context.cycle, after, paths)
+        lines, unchanged = checkpoints.since_beginning(context.conversation_id, context.cycle, after, all_paths)
     except CheckpointFailed as error:  # users are shown the names alone
         _log.warning("checkpoint.lines_unknown", error=str(error), **log_fields(context))
     return _Outcome(touched=tuple(changed), others=others, lines=lines, unchanged=unchanged)

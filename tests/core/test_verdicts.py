@@ -1233,6 +1233,42 @@ def test_who_has_read_is_not_asked_and_its_answer_says_that_nothing_was_changed(
     assert notes(scenario) == [f"it is in a\n\n{NOTHING_DONE}"]
 
 
+QUESTION = {**route("execute", "executor"), "asks": "answer"}
+
+
+@pytest.mark.parametrize("looks", [(("read_file", {"path": "a"}),), ()], ids=["by reading", "from memory"])
+def test_nothing_is_said_beside_the_answer_to_a_question(looks: Any) -> None:
+    """The router says that an answer is all that is wanted; so it is no claim, and its agent is not asked to do it."""
+    says = reply("", *looks, ("complete", {"response": "it is in a", "summary": "read a"}))
+    scenario = work(execute=[says])
+    scenario.router = Router(QUESTION, WAITS)
+    scenario.converse("where is it?")
+    assert (notes(scenario), scenario.records(r.ModelReprompted)) == (["it is in a"], [])
+
+
+def test_what_is_written_into_the_answer_to_a_question_may_ask_for_work() -> None:
+    def answer(conversation: Conversation, call: Any) -> Any:
+        if conversation.work.runs[call.run].steps:
+            return reply("", ("complete", {"response": "it is b now"}))
+        return reply("", ("read_file", {"path": "a"}))
+
+    scenario = work(execute=answer)
+    scenario.router = Router(QUESTION, ENDS)
+    scenario.user_writes("where is it?")
+    step_until(scenario, lambda it: bool(it.records(r.ToolCallStarted)))
+    scenario.user_writes("then rename it to b")
+    scenario.settle()
+    assert notes(scenario)[0] == f"it is b now\n\n{NOTHING_DONE}"
+
+
+def test_the_word_of_the_router_holds_for_its_own_turn() -> None:
+    """Work that follows a question is work."""
+    scenario = work(execute=[reply("", ("read_file", {"path": "a"}), ("complete", {"response": "it is b now"}))])
+    scenario.router = Router(QUESTION, route("execute", "executor"), WAITS)
+    scenario.converse("where is it?").converse("rename it to b")
+    assert notes(scenario) == ["it is b now", f"it is b now\n\n{NOTHING_DONE}"]
+
+
 # ---- the scripted cases of what the last word said, and what was so ----
 
 

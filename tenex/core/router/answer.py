@@ -27,6 +27,7 @@ DECISION_SCHEMA: Mapping[str, Any] = {
         "agents": {"type": "array", "items": {"type": "string"}, "minItems": 1},
         "phase": {"type": "string", "enum": [str(phase) for phase in Phase]},
         "reason": {"type": "string"},
+        "asks": {"type": "string", "enum": ["answer", "work"]},
         "waive": {"type": "array", "items": {"type": "string", "enum": [str(phase) for phase in QUALITY_PHASES]}},
         "settles": {
             "type": "array",
@@ -46,7 +47,7 @@ DECISION_SCHEMA: Mapping[str, Any] = {
 
 
 _SETTLED_AS: Final[tuple[SettledAs, ...]] = get_args(SettledAs)
-_FORM: Final = "{agents, phase?, reason, waive?, settles?}"
+_FORM: Final = "{agents, phase?, reason, asks?, waive?, settles?}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,8 @@ class Settles:
 class RoutingDecision:
     """What the router chose; `phase` None means: stay. `waive` are gates it wishes a user would give up.
 
-    `settles` are the messages that ask for no work beyond this decision.
+    `settles` are the messages that ask for no work beyond this decision. `is_question` is whether the user only asks
+    something: then an answer is all that is wanted.
     """
 
     agents: tuple[str, ...]
@@ -73,6 +75,7 @@ class RoutingDecision:
     phase: str | None = None
     waive: tuple[str, ...] = ()
     settles: tuple[Settles, ...] = ()
+    is_question: bool = False
 
 
 def parse(text: str) -> RoutingDecision | str:
@@ -115,6 +118,7 @@ def _decision(value: Mapping[str, Any]) -> RoutingDecision | str:
         reason=reason.strip()[:REASON_CHARACTERS] if isinstance(reason, str) and reason.strip() else "no reason given",
         waive=waive,
         settles=settles,
+        is_question=value.get("asks") == "answer",
     )
 
 

@@ -61,13 +61,17 @@ def is_published(state: State, run: Run, outcome: Outcome, verdict: WorkVerdict)
 
 
 def facts_of_turn(state: State) -> str:
-    """What users are told beside the words of an agent that ends its part of a turn in execute; "" for nothing."""
+    """What users are told beside the words of an agent that ends its part of a turn in execute; "" for nothing.
+
+    Nothing is said beside the answer to what is only a question: that it changed nothing is what was to be expected.
+    """
     turn = state.work.turn
     if turn is None or turn.phase is not Phase.EXECUTE:
         return ""
     if turn.has_effect:
         return "" if phases_of(state).executed else NOTHING_CHANGED
-    return "" if turn.ran else "No file was changed and nothing was run."
+    is_answer = phases_of(state).is_question and _newest(state) < turn.seq
+    return "" if turn.ran or is_answer else "No file was changed and nothing was run."
 
 
 def last_word(state: State) -> str:

@@ -140,6 +140,7 @@ def accept(
         model=step.model,
         decided_by=decider,
         settled=accepted.settled,
+        is_question=accepted.is_question,
     )
     for sentence in rejections:
         if sentence.startswith("There is no "):

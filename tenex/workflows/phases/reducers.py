@@ -138,6 +138,7 @@ def _route_requested(phases: Phases, _record: r.RouteRequested, _: State) -> Pha
 
 @_on(r.Routed)
 def _routed(phases: Phases, record: r.Routed, before: State) -> Phases:
+    phases = replace(phases, is_question=record.is_question)
     if record.settled is not None:
         return phases  # it names each message that it settles; older journals do not
     by = record.decided_by

@@ -27,6 +27,8 @@ class Phases(KindState):
 
     wrote_since_entry: bool = False
     """A user has written since the phase was entered."""
+    is_question: bool = False
+    """Whether the open turn, or the next, is for messages that only ask something, as the router says."""
     last_transition: r.PhaseTransition | r.HandedOff | None = None
     unannounced: r.PhaseTransition | None = None
     """The last transition, as long as no message has shown it."""
