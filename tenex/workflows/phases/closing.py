@@ -96,7 +96,7 @@ def is_news(state: State) -> bool:
 
     Not so where they were sent the result of the work, and an answer to what they have written since.
     """
-    if _first_word(state) != _DONE or checks.has_fewer_tests(state):
+    if _first_word(state) != _DONE or checks.has_fewer_tests(state) or fates.are_unclear(state):
         return True
     place = max((place for place, turn in enumerate(state.cycle.turns) if turn.phase is Phase.EXECUTE), default=None)
     if place is None or _unpublished(state) is not None:

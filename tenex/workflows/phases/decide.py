@@ -212,11 +212,13 @@ def end(transaction: Transaction, reason: str, decider: Decider) -> None:
         _pass(transaction, phase, decider)
     requests = transaction.state.requests
     part = phases_of(transaction.state)
+    purpose: Purpose
     if part.executed or (part.inspection is not None and transaction.state.cycle.touched):
-        purpose: Purpose = "notice" if closing.is_news(transaction.state) else "confirmation"
+        purpose = "notice" if closing.is_news(transaction.state) else "confirmation"
         notify(transaction, closing.last_word(transaction.state), purpose)
     elif taken := [*fates.settled_words(transaction.state)]:
-        notify(transaction, "\n".join(taken), "confirmation")
+        purpose = "notice" if fates.are_unclear(transaction.state) else "confirmation"
+        notify(transaction, "\n".join(taken), purpose)
     transaction.add(r.Ended, reason=reason, decided_by=decider)
     if requests:
         author = person(requests[-1].name, requests[-1].author)
