@@ -391,7 +391,11 @@ def _router_waits(router: Router, record: p.WaiverRequested, _: State) -> Router
 
 def _note_waiver_asked(state: State, history: History, record: p.WaiverRequested) -> History:
     reason = f"the router wants to skip {', '.join(record.phases)}; a person has to agree"
-    history = noted(state, history, record, "waiver asked", reason, by=Decider(kind="router"))
+    by = Decider(kind="router")
+    if record.untried:
+        reason = f"{', '.join(record.phases)} not met: {record.untried}; a person has to accept it so"
+        by = Decider(kind="rule")
+    history = noted(state, history, record, "waiver asked", reason, by=by)
     return replace(history, reason=reason)
 
 
