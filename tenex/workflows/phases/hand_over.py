@@ -38,7 +38,7 @@ _SPEC: Final = ToolSpec(
             "reason": {"type": "string", "description": "What is to be done there, for those who do it."},
             "response": {"type": "string", "description": "What the person reads, if something is to be said yet."},
             "agent": {"type": "string", "description": "Who shall do it, if you know."},
-            "asks": {"type": "string", "enum": ["answer", "work"], "description": "What is wanted of them."},
+            "asks": {"type": "string", "enum": ["answer", "work"]},
         },
         "required": ["phase", "reason"],
     },
