@@ -214,8 +214,9 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     speakers = {one.slug: one.workflow for one in found if isinstance(one.workflow, Workflow)}
     missions = {one.slug: one.workflow for one in found if isinstance(one.workflow, MissionWorkflow)}
     roster = {definition.slug: definition.agent(keys[definition.slug].public) for definition in library.roster}
-    only_rules = ground.model is None and is_offline(settings, library)
-    check = _check_policy(settings, has_sandbox=ground.has_sandbox, is_offline=only_rules)
+    has_rules = is_offline(settings, library)
+    only_rules = ground.model is None and has_rules
+    check = _check_policy(settings, has_sandbox=ground.has_sandbox, has_rules=has_rules, is_trusted=only_rules)
     methods = {slug: own for slug, own in methods.items() if slug in library.definitions}
     shadow = shadow_of(settings, ground.places, ground.workspace)
     tools, loaded, checks = _tools(
@@ -490,10 +491,14 @@ def shell_policy(settings: Settings, *, has_sandbox: bool) -> RunPolicy:
     return RunPolicy.OFF
 
 
-def _check_policy(settings: Settings, *, has_sandbox: bool, is_offline: bool) -> RunPolicy:
-    """Whether `check` may run a program: in a sandbox where there is one; without, only what rules have written."""
-    if settings.tools.check == "off":
+def _check_policy(settings: Settings, *, has_sandbox: bool, has_rules: bool, is_trusted: bool) -> RunPolicy:
+    """Whether `check` may run a program: unless set, for the offline model alone, as other models have `shell`.
+
+    In a sandbox where there is one; without, only what the rules of the settings' model have written.
+    """
+    is_offered = settings.tools.check == "on" or (settings.tools.check == "auto" and has_rules)
+    if not is_offered:
         return RunPolicy.OFF
     if has_sandbox:
         return RunPolicy.SANDBOXED
-    return RunPolicy.UNSANDBOXED if is_offline or settings.tools.check == "on" else RunPolicy.OFF
+    return RunPolicy.UNSANDBOXED if is_trusted or settings.tools.check == "on" else RunPolicy.OFF

@@ -10,7 +10,7 @@ _YES_WORDS = "yes y yeah yep ok okay sure ja jawohl oui sí si sì sim да tak 
 _NO_WORDS = "no n nope nah nein nee non não нет nie hayır いいえ 不 不是 不行 아니요 👎"
 _COURTESY_WORDS = (
     "please thanks thank you bitte danke merci beaucoup por favor gracias grazie obrigado obrigada proszę пожалуйста "
-    "спасибо お願いします 谢谢 🙏 🙂 😊 😀 🎉 ❤"
+    "спасибо お願いします 谢谢 sorry pardon 🙏 🙂 😊 😀 🎉 ❤"
 )
 _COURTESY: Final = frozenset(_COURTESY_WORDS.split())
 _YES: Final = frozenset(_YES_WORDS.split())
@@ -29,6 +29,11 @@ def is_clear_yes(text: str) -> bool:
 def is_clear_no(text: str) -> bool:
     """Whether the whole text is a no, likewise: it asks for nothing else."""
     return _says_only(text, _NO)
+
+
+def is_courtesy(text: str) -> bool:
+    """Whether a text says thanks, yes or no, and nothing else, in a few words."""
+    return _says_only(text, _YES | _NO | _COURTESY)
 
 
 def is_no_word(word: str) -> bool:

@@ -21,6 +21,7 @@ kept; all other signals are decided at once. (ADR 30.)
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from tenex.core import records as r
 from tenex.core.agent_phases.decide import ask_what_is_offered, rerender_prompts, sync_agent_state
@@ -29,7 +30,7 @@ from tenex.core.approvals.decide import remind
 from tenex.core.config import Policy, Replay
 from tenex.core.conversation import Conversation
 from tenex.core.delivery.decide import expired, published, quiet_hours_over
-from tenex.core.effects import Key, Work
+from tenex.core.effects import Check, Inspect, Key, ModelCall, Route, ToolCall, Undo, Work
 from tenex.core.functions.undecided import DeferrableSignal, EvaluationRequested, FunctionsEvaluated
 from tenex.core.functions.verdicts import FunctionQuestion, Unanswered, Verdict
 from tenex.core.ids import Millis, RunId
@@ -64,6 +65,9 @@ from tenex.core.transaction import Seal, Transaction, unsealed
 from tenex.core.work import holds, runs
 from tenex.core.work.run import Call, Run
 from tenex.core.work.turns import close_calls
+
+INTERRUPTED: Final = 20
+"""Pieces of work that a restart names: a turn has a few at once."""
 
 
 def decide(
@@ -234,12 +238,33 @@ def _away(transaction: Transaction, signal: Opened) -> int:
     return transaction.now - transaction.state.identity.updated_at if signal.away is None else signal.away
 
 
+def _under_way(state: Conversation) -> tuple[str, ...]:
+    """What an ended process has not brought to its end; a message that was on its way is sent again."""
+    found: list[str] = []
+    for effect in pending(state).values():
+        match effect:
+            case Route():
+                found.append("the router's decision")
+            case ModelCall(run=run):
+                found.append(f"a model call of {state.work.runs[run].agent}")
+            case ToolCall(request=request, context=context, replay=replay):
+                lost = "; its result is unknown" if replay is Replay.ONCE else ""
+                found.append(f"{request.tool} of {context.agent}{lost}")
+            case Inspect():
+                found.append("the look at what differs")
+            case Check(name=name):
+                found.append(f"the check {name}")
+            case Undo():
+                found.append("the undo of files")
+    return tuple(found[:INTERRUPTED])
+
+
 def _on_restart(transaction: Transaction, signal: Opened) -> None:
     """End the calls that may not run twice; everything else simply is still pending."""
     away = _away(transaction, signal)
     if away < 0:
         transaction.add(r.ClockAdjusted, by=away)
-    transaction.add(r.ProcessRestarted, away=max(0, away))
+    transaction.add(r.ProcessRestarted, away=max(0, away), interrupted=_under_way(transaction.state))
     for run in list(transaction.state.work.runs.values()):
         sync_agent_state(transaction, run)
         before = transaction.state.next_seq

@@ -181,6 +181,8 @@ class ToolResult:
     """Paths changed, relative to the workspace."""
     lines: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Of some of them: the lines added and removed since the cycle began; (0, 0) where that is not known, too."""
+    unchanged: tuple[str, ...] = ()
+    """Those of `touched` that are known to be as they were when the cycle began."""
     lesson: str = ""
     """The lesson recorded, if that is what the call did."""
     reverted: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from tenex.core.cycle.records import PhaseTransition
 from tenex.core.decider import Decider, DeciderKind
 from tenex.core.history.state import (
     BLOCK,
+    CYCLE_CHECKS,
     CYCLE_PATHS,
     PATHS,
     CallOutcome,
@@ -127,6 +128,7 @@ class _Transition(_Entry):
     agent_name: Name = ""
     reason: Text = ""
     summary: Text = ""
+    request: Name = ""
 
     def value(self, source: str) -> PhaseTransition:
         at = Millis(self.time if self.time is not None else self.timestamp)
@@ -142,6 +144,7 @@ class _Transition(_Entry):
             summary=self.summary,
             decided_by=_by(self.decided_by),
             cycle=self.cycle,
+            request=EventId(self.request),
             source=source,
         )
 
@@ -336,6 +339,7 @@ class _Cycle(_Entry):
     usage: _Usage = _Usage()
     changed_files: list[Name] = []
     changed_files_count: Count = 0
+    checks: list[Text] = []
 
     def value(self, source: str) -> CycleSummary:
         return CycleSummary(
@@ -351,6 +355,7 @@ class _Cycle(_Entry):
             turns=self.turns,
             changed=tuple(self.changed_files[:CYCLE_PATHS]),
             changed_count=max(self.changed_files_count, len(self.changed_files)),
+            checks=tuple(self.checks[:CYCLE_CHECKS]),
             source=source,
         )
 

@@ -299,6 +299,7 @@ def _transition(record: PhaseTransition) -> dict[str, Any]:
         "time": _time(record.at),
         "cycle": record.cycle,
         "decidedBy": _decider(record.decided_by),
+        **({"request": record.request} if record.request else {}),
         "agentPubkey": record.agent_pubkey,
         "agentName": record.agent_name,
         "reason": record.reason,
@@ -368,6 +369,7 @@ def _cycle(cycle: CycleSummary) -> dict[str, Any]:
         "usage": usage_json(cycle.usage),
         "changedFiles": list(cycle.changed),
         **({"changedFilesCount": cycle.changed_count} if cycle.changed_count > len(cycle.changed) else {}),
+        **({"checks": list(cycle.checks)} if cycle.checks else {}),
         **_source(cycle.source),
     }
 

@@ -279,23 +279,42 @@ class Checkpoints:
             self._one.release()
         return patch.decode("utf-8", "replace")
 
-    def lines_of(self, conversation: str, cycle: int, tree: str, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """The lines added and removed in each path between the beginning of a cycle and a tree.
+    def since_beginning(
+        self, conversation: str, cycle: int, now: Snapshot, paths: Iterable[str]
+    ) -> tuple[dict[str, tuple[int, int]], tuple[str, ...]]:
+        """The lines added and removed in each path since the beginning of a cycle, and the paths that are as then.
 
-        They are (0, 0) too where no lines are known: of what is no text, and what no snapshot holds.
+        The lines are (0, 0) too where none are known: of what is no text, and what no snapshot holds.
 
         Raises:
             CheckpointFailed: git failed.
         """
         wanted = sorted(paths)[:MOST_COUNTED]
         if not wanted:
-            return {}
+            return {}, ()
         with self._one, self._git.within(PATIENCE):
             base = self._base_of(conversation, cycle)
             if not base:
-                return {}
-            counted = self._line_counts(base, tree, wanted)
-        return {path: counted.get(os.fsencode(path), (0, 0)) for path in wanted}
+                return {}, ()
+            counted = self._line_counts(base, now.tree, wanted)
+        lines = {path: counted.get(os.fsencode(path), (0, 0)) for path in wanted}
+        rest = [path for path in wanted if os.fsencode(path) not in counted]
+        return lines, tuple(self._unchanged(base, now, rest))
+
+    def _unchanged(self, base: str, now: Snapshot, paths: Sequence[str]) -> Iterator[str]:
+        """Those of the paths that are files, and are what they were, or were not there and are not."""
+        if not paths:
+            return
+        began = self.read(base)[0]
+        differing = {change.path for change in self.changes(began, now)}
+        were = self._modes(base, [os.fsencode(path) for path in paths])
+        for path in paths:
+            name = os.fsencode(path)
+            if name in differing or began.was_ignored(name):
+                continue
+            is_file = name in were and not stat.S_ISDIR(were[name])
+            if is_file or (name not in were and not os.path.lexists(self._root / path)):
+                yield path
 
     def base_of(self, conversation: str, cycle: int) -> str:
         """The tree of before the first call of a conversation's cycle; "" where none is kept.

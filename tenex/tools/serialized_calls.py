@@ -54,6 +54,8 @@ class _Outcome:
     """What somebody else changed meanwhile."""
     lines: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Lines added and removed in what was changed, since the cycle began."""
+    unchanged: tuple[str, ...] = ()
+    """Of what was changed: what is again as it was when the cycle began."""
 
 
 class Transactions:
@@ -130,7 +132,7 @@ class Transactions:
         outcome = await run_uncancellable(lambda: _end(checkpoints, tool, context, before, witness, done.touched))
         await self._show_in_view(context, done.touched)
         if outcome is not None:
-            result = replace(result, lines=outcome.lines)
+            result = replace(result, lines=outcome.lines, unchanged=outcome.unchanged)
         return _with_changes(result, outcome) if tool.access is Access.RUN else result
 
     async def _contained(
@@ -311,18 +313,14 @@ def _end(
     except (CheckpointFailed, OSError) as error:
         _log.error("checkpoint.failed", moment="after", error=str(error), **log_fields(context))
         return None
-    lines = _lines(checkpoints, context, after, [*touched, *decoded(change.path for change in changed)])
-    return _Outcome(touched=tuple(changed), others=others, lines=lines)
-
-
-def _lines(
-    checkpoints: Checkpoints, context: ExecutionContext, after: Snapshot, paths: Iterable[str]
-) -> Mapping[str, tuple[int, int]]:
+    all_paths = {*touched, *decoded(change.path for change in changed)}
+    lines: Mapping[str, tuple[int, int]] = {}
+    unchanged: tuple[str, ...] = ()
     try:
-        return checkpoints.lines_of(context.conversation_id, context.cycle, after.tree, set(paths))
+        lines, unchanged = checkpoints.since_beginning(context.conversation_id, context.cycle, after, all_paths)
     except CheckpointFailed as error:  # users are shown the names alone
         _log.warning("checkpoint.lines_unknown", error=str(error), **log_fields(context))
-        return {}
+    return _Outcome(touched=tuple(changed), others=others, lines=lines, unchanged=unchanged)
 
 
 def _summed_up(view: WorkspaceView, paths: Iterable[bytes]) -> list[bytes]:

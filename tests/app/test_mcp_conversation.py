@@ -238,6 +238,37 @@ async def test_a_server_that_asks_is_given_no_answer_once_its_work_was_stopped(
         assert given_up == [f"{talk.root} {run} "]
 
 
+@needs_git
+@pytest.mark.parametrize(
+    ("tool", "trust", "opened"),
+    [
+        ("shop__echo", True, []),
+        ("shop__echo", False, [Phase.VERIFICATION]),
+        ("shop__write", True, [Phase.VERIFICATION]),
+        ("shop__write", False, [Phase.VERIFICATION]),
+    ],
+)
+async def test_what_may_have_changed_something_outside_opens_verification_alone(
+    data: Path, tool: str, *, trust: bool, opened: list[Phase]
+) -> None:
+    """A call of which only an untrusted server says that it reads went through all three gates."""
+    started = f'command = "{sys.executable}"\nargs = {json.dumps(["-I", "-S", mcp_server.__file__])}\nsandbox = false\n'
+    settings = f"[mcp.servers.shop]\n{started}trust = {json.dumps(trust)}\n"
+    settings += '[[approve]]\ntool = "shop__*"\ndecision = "allow"\n'
+    model = Scripted((tool, {"text": "tea"}))
+    async with talking(data, "shop__*", settings, model) as talk:
+        await talk.app.daemon_journal.record("historian", "", "Tea is sold.", "Tea is sold.", "", "a lesson")
+        model.routes = [
+            {"phase": "execute", "agents": ["historian"], "reason": "it asks for it"},
+            {"agents": ["END"], "reason": "it is answered"},
+        ]
+        await talk.write("Look for tea.")
+        await person.until(lambda: talk.seen.of(r.Ended) or talk.seen.of(r.RouteRejected))
+        refused = [record.sentence for record in talk.seen.of(r.RouteRejected)]
+        open_gates = [sentence.partition("these gates are open: ")[2].partition(".")[0] for sentence in refused[:1]]
+        assert open_gates == opened
+
+
 async def test_commands_know_the_tools_that_the_daemon_has_listed(data: Path) -> None:
     """Also in the prompt that is shown; without the daemon they say what they do not know."""
     arguments = json.dumps(["-I", "-S", mcp_server.__file__])

@@ -119,7 +119,8 @@ def test_chores_are_done_where_it_is_not_known_what_there_is_to_do() -> None:
     scenario.inspect = lambda effect: Inspection(fault="git failed")  # type: ignore[method-assign]
     scenario.converse("build it")
     assert worked(scenario)[2:] == [("chores", ("executor",))]
-    assert scenario.records(r.PhaseTransition)[2].reason == "the work is verified; changed: a"
+    reason = scenario.records(r.PhaseTransition)[2].reason
+    assert reason == "the work is verified; changed: a (what differs is not known: git failed)"
     assert passed(scenario) == [("reflection", NOTHING_LEARNT)]
 
 
@@ -199,7 +200,7 @@ def seen(*changed: ChangedFile, named_in: tuple[str, ...] = (), fault: str = "")
     [
         ((), None, ""),
         (("a", "b"), None, "changed: a, b"),
-        (("a",), seen(fault="git is missing"), "changed: a"),
+        (("a",), seen(fault="git is missing"), "changed: a (what differs is not known: git is missing)"),
         (("a",), seen(ChangedFile(path="a")), ""),
         (("a",), seen(ChangedFile(path="a", kind="deleted")), ""),
         (("a", "b"), seen(ChangedFile(path="b", kind="new"), ChangedFile(path="a")), "made: b"),

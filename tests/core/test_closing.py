@@ -329,13 +329,13 @@ def test_a_verifiers_words_that_were_an_answer_are_not_said_again() -> None:
         reply("", ("check", {"path": "a"})),
         reply("", ("complete", {"response": "I stop", "verdict": "verified"})),
     ]
-    router = Router(route("execute", "executor"), thanked(route("chores", "executor"), "are you done?"))
+    router = Router(route("execute", "executor"), thanked(route("chores", "executor"), "ok, thanks"))
     scenario = Scenario(router, model_by_phase(**{**WORK, "verification": tries}), config=team())
     scenario.user_writes("create hello.py")
     step_until(
         scenario, lambda it: it.conversation.cycle.phase is Phase.VERIFICATION and bool(it.conversation.work.runs)
     )
-    scenario.user_writes("are you done?")
+    scenario.user_writes("ok, thanks")
     scenario.settle()
     assert notes(scenario)[-2] == "I stop"
     lines = notes(scenario)[-1].splitlines()

@@ -288,3 +288,40 @@ def test_a_new_request_says_how_the_work_before_it_ended(execute: list[Any], the
     notes = [entry for run in scenario.records(r.RunStarted) for entry in run.entries if hasattr(entry, "title")]
     (said,) = [note.text for note in notes if note.title == "A new request"]
     assert said == f"What is above is earlier work, {ended}."
+
+
+# ---- what may be a request, for all that can be seen -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "is_clear"),
+    [("thanks", True), ("ok, thanks!", True), ("👍", True), ("make it green", False), ("great work", False)],
+)
+@pytest.mark.parametrize("is_late", [True, False], ids=["in a gate", "after the end"])
+def test_what_may_be_a_request_rings_when_it_is_taken_as_thanks(text: str, *, is_clear: bool, is_late: bool) -> None:
+    """A lazy router quotes all of "make it green" as thanks; its author is told so, and how to have it done."""
+
+    def lazy(question: dict[str, Any]) -> dict[str, Any]:
+        return thanked(onward(question), text) if question["phase"] == "chores" else onward(question)
+
+    if is_late:
+        scenario = interrupted(Phase.CHORES, lambda it: it.user_writes(text), router=lazy)
+    else:
+        router = Router(route("execute", "executor"), thanked(ENDS, text))
+        scenario = Scenario(router, model_by_phase(execute=[ANSWERS]), config=routed_by_rule(policy()))
+        scenario.converse("where is it?").converse(text)
+    last = [record for record in scenario.records(r.MessageSent) if record.is_published][-1]
+    assert f"Taken as thanks: “{text}”." in last.text
+    assert ("Write again if it is a request." in last.text) is not is_clear
+    rings = is_late or not is_clear  # in a gate nothing was sent since they wrote
+    assert last.purpose == ("notice" if rings else "confirmation")
+
+
+@pytest.mark.parametrize("words", ["sorry, no.", "no", "ok", "thanks"])
+def test_a_no_or_thanks_are_no_wish_to_leave_gates_out(words: str) -> None:
+    """A person was asked whether chores may be skipped, because of “sorry, no.”."""
+    text = f"{words} and put the comma back"
+    scenario = late(text, wish(ENDS, "reflection", words=words))
+    assert "is no wish to leave anything out" in refusals(scenario)[0]
+    assert scenario.records(p.WaiverRequested) == []
+    assert scenario.conversation.cycle.number == 2

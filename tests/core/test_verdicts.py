@@ -62,6 +62,8 @@ class Workplace(Scenario):
     """
 
     has_network = False
+    is_compared_at_once = True
+    """Whether a call's result says which of its files are as the cycle has found them."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -80,9 +82,12 @@ class Workplace(Scenario):
         arguments = effect.request.arguments
         match effect.request.tool:
             case "write_file":
-                self.begun.setdefault(self.conversation.cycle.number, dict(self.files))
-                self._write(str(arguments["path"]), arguments.get("content", f"version {effect.key.seq}"))
-                return super().perform(effect)
+                path = str(arguments["path"])
+                begun = self.begun.setdefault(self.conversation.cycle.number, dict(self.files))
+                self._write(path, arguments.get("content", f"version {effect.key.seq}"))
+                is_as_before = self.is_compared_at_once and self.files.get(path) == begun.get(path)
+                unchanged = (path,) if is_as_before else ()
+                result = ToolResult(ok=True, content="written", touched=(path,), unchanged=unchanged)
             case "git_diff":
                 known = {*self.files, *self.begun.get(self.conversation.cycle.number, ())}
                 content = "".join(f"--- a/{path}\n+++ b/{path}\n" for path in sorted(known))
@@ -248,7 +253,7 @@ def test_nothing_is_read_from_a_command_line(line: str, status: int) -> None:
     assert (refused(scenario), is_met(scenario)) == ([], True)
     ended = f"exit status {status}" if status >= 0 else "ended by signal 9"
     assert f"- project-manager ran `{line}`: {ended}." in notes(scenario)[-1]
-    assert notes(scenario)[-1].startswith("Done, but not checked." if status else "Done.\n")
+    assert notes(scenario)[-1].startswith("Done, as project-manager says.\n" if status else "Done.\n")
 
 
 def test_a_command_that_failed_and_then_succeeded_is_said_once_with_its_last_status() -> None:
@@ -499,11 +504,60 @@ def test_tests_that_pass_and_are_counted_no_more_are_worse(
 ) -> None:
     """A script that does nothing ends well; that a runner's tests are not counted is no fault where they never were."""
     scenario = checking(ends({"has_tests": True, **now}, {"has_tests": True, **then})).converse("build it")
-    is_compared = now["tests"] is None and now.get("has_tests", True)
+    is_compared = now.get("has_tests", True)
     assert scenario.checked[:2] == [("test", False), *([("test", True)] if is_compared else [])]
     assert is_met(scenario) is is_taken
     last = notes(scenario)[-1]
     assert last.startswith("Done.\n" if is_taken else "It is not verified: test: passed, and tells of no test; before")
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "said", "rings"),
+    [
+        ({"tests": 12}, {"tests": 14}, "12 tests passed, 14 before this work (", True),
+        ({"tests": 1}, {"outcome": "nothing", "tests": None}, "1 test passed, none before this work (", False),
+        ({"tests": 12}, failed("a", tests=14), "12 tests passed, 14 before this work (", True),
+        (
+            failed("a", tests=12),
+            failed("a", tests=14),
+            "failed before this work; before this work 14 tests ran (",
+            True,
+        ),
+        ({"tests": 15}, {"tests": 14}, "15 tests passed, 14 before this work (", False),
+        ({"tests": 14}, {"tests": 14}, "14 tests passed (", False),
+        ({"tests": 12}, {"outcome": "missing", "tests": None}, "12 tests passed (", False),
+        ({"tests": 12, "seconds": 90.0}, {"tests": 14}, "12 tests passed (", False),
+    ],
+    ids=["fewer", "first", "fewer, red before", "fewer, red", "more", "as many", "not known", "too slow to be known"],
+)
+def test_the_end_says_how_many_tests_there_were(
+    now: dict[str, Any], then: dict[str, Any], said: str, *, rings: bool
+) -> None:
+    """A test that the work breaks can be removed, and the check passes; the verifier reads it too."""
+    scenario = checking(ends({"has_tests": True, **now}, {"has_tests": True, **then})).converse("build it")
+    assert said in notes(scenario)[-1]
+    last = [message for message in scenario.records(r.MessageSent) if message.is_published][-1]
+    assert (last.purpose == "notice") is rings
+    verifies = next(run for run in scenario.records(r.RunStarted) if run.agent == "project-manager")
+    assert any(said in entry.text for entry in verifies.entries if isinstance(entry, Note))
+
+
+def test_how_many_tests_there_were_is_known_from_the_cycle_before() -> None:
+    """The same tree is not checked twice, also where the cycle before has checked it; a failure is looked at again."""
+    scenario = checking(
+        ends({"has_tests": True, "seconds": 90.0, "tests": 14}),
+        execute=[builds("a.py"), builds("b.py"), builds("c.py")],
+        verification=[reply("", SAYS)],
+    )
+    scenario.router = Router(route("execute", "executor"))
+    scenario.converse("build it")
+    scenario.check = ends({"has_tests": True, "seconds": 90.0, "tests": 12})
+    scenario.converse("and b.py")
+    assert "12 tests passed, 14 before this work" in notes(scenario)[-1]
+    assert scenario.checked == [("test", False)] * 2
+    scenario.check = ends(failed("test_a"))
+    scenario.converse("and c.py")
+    assert scenario.checked[2:4] == [("test", False), ("test", True)]
 
 
 def test_where_no_names_are_known_it_is_not_said_that_the_same_tests_failed() -> None:
@@ -623,24 +677,62 @@ def test_a_check_that_met_another_tree_leads_to_another_look() -> None:
     assert (is_met(scenario), scenario.conversation.cycle.status) == (True, "ended")
 
 
-def test_a_check_that_chores_have_broken_is_the_first_word_at_the_end_and_rings() -> None:
-    """The graph has no way back from chores; so the end says what holds for the files as they are."""
+TIDIES_FILE = reply("", writes("README.md"), ("complete", {"response": "tidied", "summary": "README"}))
+
+
+def broken_by_chores(tidied: int) -> Workplace:
+    """Work that passes until it is tidied, and again once it was tidied so often."""
 
     def end(effect: Check) -> CheckResult:
-        is_tidied = Phase.CHORES in turns(scenario)
-        return (
-            dataclasses.replace(passed(effect), **failed("test_docs"))
-            if is_tidied and not effect.is_earlier
-            else passed(effect)
-        )
+        is_broken = 0 < turns(scenario).count(Phase.CHORES) < tidied and not effect.is_earlier
+        return dataclasses.replace(passed(effect), **(failed("test_docs") if is_broken else {}))
 
-    tidies = reply("", writes("README.md"), ("complete", {"response": "tidied", "summary": "README"}))
-    scenario = checking(end, chores=[tidies])
+    scenario = checking(end, chores=[TIDIES_FILE])
     scenario.converse("build it")
-    assert scenario.checked[:2] == [("test", False), ("test", False)]
-    (last,) = [message for message in scenario.records(r.MessageSent) if "Partly done." in message.text]
-    assert (last.purpose, "test_docs" in last.text) == ("notice", True)
+    return scenario
+
+
+def test_a_check_that_chores_have_broken_goes_back_to_who_tidied() -> None:
+    """The graph has no way from chores to execute, and who tidies may change all that chores have changed."""
+    scenario = broken_by_chores(tidied=2)
+    assert turns(scenario).count(Phase.CHORES) == 2
+    second = [record for record in scenario.records(r.TurnOpened) if record.phase is Phase.CHORES][-1]
+    assert "new: test_docs" in second.reason
     assert scenario.conversation.cycle.status == "ended"
+    last = next(text for text in notes(scenario) if "- Changed: " in text)
+    assert last.startswith("Done.")
+    assert "Test: 3 tests passed" in last
+
+
+@pytest.mark.parametrize("answer", ["yes", "no, restore the README"])
+def test_what_chores_leave_broken_is_put_to_a_person(answer: str) -> None:
+    """With the check's result; a yes ends it as partly done, and any other answer keeps the gate open."""
+    scenario = broken_by_chores(tidied=99)
+    assert turns(scenario).count(Phase.CHORES) == 3
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.waiting_for) == ("waiting", "waiver")
+    question = notes(scenario)[-1]
+    assert question.startswith("It is worse since it was tidied: test: 2 passed, 1 failed")
+    scenario.router = Router(route("chores", "executor"), WAITS)
+    scenario.check = passed
+    scenario.converse(answer)
+    assert Phase.CHORES not in scenario.conversation.unmet_gates
+    if answer == "yes":
+        last = next(text for text in notes(scenario) if "- Changed: " in text)
+        assert last.startswith("Partly done.")
+        assert "alice accepted it so." in last
+    else:
+        assert turns(scenario).count(Phase.CHORES) == 4
+
+
+def test_chores_that_break_nothing_are_done_once_the_checks_have_ended() -> None:
+    scenario = checking(passed, chores=[TIDIES_FILE])
+    at_check(scenario, number=2)
+    assert turns(scenario)[-1] is Phase.CHORES
+    assert Phase.CHORES in scenario.conversation.unmet_gates
+    scenario.looks_at_once = True
+    scenario.settle()
+    (counted,) = scenario.records(p.VerificationCounted)
+    assert (counted.gate, scenario.conversation.cycle.status) == (Phase.CHORES, "ended")
 
 
 @pytest.mark.parametrize("content", ["as it was", None], ids=["the same bytes", "written and deleted"])
@@ -649,6 +741,7 @@ def test_what_differs_no_more_in_the_end_opens_no_gate(content: str | None) -> N
     built = reply("", writes("a.py", content="scratch"), writes("a.py", content=content), DONE)
     scenario = checking(ends({}), execute=[built])
     scenario.files = {} if content is None else {"a.py": content}
+    scenario.is_compared_at_once = False
     scenario.converse("look into it")
     assert (turns(scenario), scenario.checked) == ([Phase.EXECUTE], [])
     assert (scenario.conversation.cycle.status, scenario.conversation.unmet_gates) == ("ended", ())
@@ -656,6 +749,31 @@ def test_what_differs_no_more_in_the_end_opens_no_gate(content: str | None) -> N
     assert last.startswith("Nothing was changed in the end.")
     assert "Changed: " not in last
     assert next(record.text for record in scenario.records(r.MessageSent)) == "built"
+
+
+@pytest.mark.parametrize("content", ["as it was", None], ids=["the same bytes", "written and deleted"])
+def test_an_answer_that_changed_nothing_in_the_end_is_one_message(content: str | None) -> None:
+    """A call's result says so at once, so the answer itself can."""
+    built = reply("", writes("a.py", content="scratch"), writes("a.py", content=content), DONE)
+    scenario = checking(ends({}), execute=[built])
+    scenario.files = {} if content is None else {"a.py": content}
+    scenario.converse("look into it")
+    assert notes(scenario) == ["built\n\nNothing was changed in the end."]
+    assert (scenario.conversation.cycle.status, scenario.conversation.cycle.touched) == ("ended", frozenset())
+
+
+def test_a_write_of_the_same_bytes_is_no_change() -> None:
+    """25 turns wrote what was there, with 25 equal messages."""
+    built = reply("", writes("a.py", content="as it was"), DONE)
+    scenario = checking(ends({}), execute=[built])
+    scenario.policy = dataclasses.replace(scenario.policy, routes_by_rule=False)
+    scenario.router = Router(route("execute", "executor"))
+    scenario.files = {"a.py": "as it was"}
+    scenario.converse("build it")
+    assert len(turns(scenario)) == scenario.policy.limits.same_route
+    assert set(notes(scenario)[:-1]) == {"built\n\nNo file was changed and nothing was run."}
+    assert "nothing changed" in notes(scenario)[-1]
+    assert not any(turn.changed for turn in scenario.conversation.cycle.turns)
 
 
 def test_what_may_have_changed_something_outside_keeps_the_gates_open() -> None:
@@ -725,6 +843,25 @@ def test_a_repair_that_changes_nothing_is_not_verified_and_a_person_is_asked() -
 def test_a_repair_that_changes_something_is_verified() -> None:
     scenario = work(execute=repairs_with(writes("a.py", content="v2")), verification=finds_once).converse("build it")
     assert (is_met(scenario), scenario.conversation.cycle.status) == (True, "ended")
+
+
+def test_a_repair_that_puts_all_back_is_answered_in_its_own_words() -> None:
+    """Nothing is left to verify; so what its agent says is published, and no last word follows."""
+    scenario = checking(ends({}), execute=repairs_with(writes("a.py", content=None)), verification=finds_once)
+    scenario.converse("build it")
+    assert notes(scenario)[-1] == "it is right\n\nNothing was changed in the end."
+    assert (verdicts(scenario), scenario.conversation.cycle.status) == (["issues"], "ended")
+
+
+def test_a_file_that_a_repair_puts_back_was_changed_by_the_repair() -> None:
+    def build(conversation: Conversation, call: Any) -> Any:
+        is_first = all(turn.phase is not Phase.VERIFICATION for turn in conversation.cycle.turns)
+        return builds("a.py", "b.py") if is_first else reply("", writes("b.py", content=None), DONE)
+
+    scenario = checking(ends({}), execute=build, verification=finds_once).converse("build it")
+    assert verdicts(scenario) == ["issues", "verified"]
+    assert [turn.changed for turn in scenario.conversation.cycle.turns][:3] == [("a.py", "b.py"), (), ("b.py",)]
+    assert "Changed: a.py +1." in notes(scenario)[-1]
 
 
 def test_what_a_person_writes_may_settle_an_issue_without_a_change() -> None:
@@ -1143,6 +1280,42 @@ def test_who_has_read_is_not_asked_and_its_answer_says_that_nothing_was_changed(
     scenario = work(execute=[says]).converse("where is it?")
     assert scenario.records(r.ModelReprompted) == []
     assert notes(scenario) == [f"it is in a\n\n{NOTHING_DONE}"]
+
+
+QUESTION = {**route("execute", "executor"), "asks": "answer"}
+
+
+@pytest.mark.parametrize("looks", [(("read_file", {"path": "a"}),), ()], ids=["by reading", "from memory"])
+def test_nothing_is_said_beside_the_answer_to_a_question(looks: Any) -> None:
+    """The router says that an answer is all that is wanted; so it is no claim, and its agent is not asked to do it."""
+    says = reply("", *looks, ("complete", {"response": "it is in a", "summary": "read a"}))
+    scenario = work(execute=[says])
+    scenario.router = Router(QUESTION, WAITS)
+    scenario.converse("where is it?")
+    assert (notes(scenario), scenario.records(r.ModelReprompted)) == (["it is in a"], [])
+
+
+def test_what_is_written_into_the_answer_to_a_question_may_ask_for_work() -> None:
+    def answer(conversation: Conversation, call: Any) -> Any:
+        if conversation.work.runs[call.run].steps:
+            return reply("", ("complete", {"response": "it is b now"}))
+        return reply("", ("read_file", {"path": "a"}))
+
+    scenario = work(execute=answer)
+    scenario.router = Router(QUESTION, ENDS)
+    scenario.user_writes("where is it?")
+    step_until(scenario, lambda it: bool(it.records(r.ToolCallStarted)))
+    scenario.user_writes("then rename it to b")
+    scenario.settle()
+    assert notes(scenario)[0] == f"it is b now\n\n{NOTHING_DONE}"
+
+
+def test_the_word_of_the_router_holds_for_its_own_turn() -> None:
+    """Work that follows a question is work."""
+    scenario = work(execute=[reply("", ("read_file", {"path": "a"}), ("complete", {"response": "it is b now"}))])
+    scenario.router = Router(QUESTION, route("execute", "executor"), WAITS)
+    scenario.converse("where is it?").converse("rename it to b")
+    assert notes(scenario) == ["it is b now", f"it is b now\n\n{NOTHING_DONE}"]
 
 
 # ---- the scripted cases of what the last word said, and what was so ----

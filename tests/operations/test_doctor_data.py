@@ -502,7 +502,8 @@ def test_without_bubblewrap_the_tools_that_are_off_are_named(data: Path, monkeyp
     change(data, '[models.phases]\nchat = "openai:gpt-5"')
     found = bad(sandbox, case_of(data))
     assert "bubblewrap is not installed" in text_of(found)
-    assert {f.location for f in found} == {"tools", "tools.shell.sandbox", "tools.check"}
+    assert {f.location for f in found} == {"tools", "tools.shell.sandbox"}
+    assert "only the offline model has a tool that runs what they wrote" in text_of(list(sandbox(case_of(data))))
     assert "git is not installed" in text_of(bad(git, case_of(data)))
 
 

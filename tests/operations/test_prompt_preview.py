@@ -81,8 +81,17 @@ async def test_in_a_real_conversation_real_words_and_real_lessons_are_shown(demo
 
 async def test_settings_choose_tools_and_models_and_no_key_is_needed(tmp_path: Path) -> None:
     """By default a run begins where the agent usually works."""
-    for policy, offered in (("on", True), ("off", False)):
-        shown = await preview(settings(tmp_path, tools={"check": policy}), "executor", Phase.EXECUTE)
+    real = {"default": "openai:gpt-5"}
+    with_one = {"default": "offline", "phases": {"plan": "openai:gpt-5"}}
+    for policy, models, offered in (
+        ("on", real, True),
+        ("off", {}, False),
+        ("auto", {}, True),
+        ("auto", real, False),
+        ("auto", with_one, False),
+    ):
+        chosen = settings(tmp_path, tools={"check": policy}, models=models)
+        shown = await preview(chosen, "executor", Phase.EXECUTE)
         assert ("check" in {tool.name for tool in shown.request.tools}) is offered
     chosen = settings(tmp_path, models={"default": ["openai:gpt-5", "offline"], "router": "anthropic:x"})
     assert (await preview(chosen, "orchestrator")).models == ("anthropic:x",)

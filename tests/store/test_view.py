@@ -26,7 +26,7 @@ def test_the_view_shows_what_happened(scenario: Scenario) -> None:
     view = json.loads(render(scenario.conversation))
     phases = "brainstorm plan execute verification chores reflection"
     assert " ".join(t["to"] for t in view["phaseTransitions"]) == phases
-    fields = "from to message timestamp time cycle decidedBy agentPubkey agentName reason summary"
+    fields = "from to message timestamp time cycle decidedBy request agentPubkey agentName reason summary"
     assert set(view["phaseTransitions"][0]) == set(fields.split())
     execute = next(t for t in view["orchestratorTurns"] if t["phase"] == "execute")
     assert execute["agents"] == ["executor", "helper"]

@@ -1,7 +1,9 @@
-"""Five questions that a reader of `conversation.json` has, answered from its text alone.
+"""Ten questions that a reader of `conversation.json` has, answered from its text alone.
 
-Who decided this transition? What was refused, and why? Which call changed this file? What did this turn cost, and by
-which model? Why did it end?
+Who decided this transition, and on whose words? What was refused, and why? What did this turn cost, and by which model?
+Which call changed this file? Why did it end? What did each check say on the final files, and before? Which message led
+to which turn? What was left out, and by whom? What was a person asked, and what did they answer? What was lost when the
+process was killed?
 """
 
 import json
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
+from tenex.core.config import GateRules
 from tenex.core.conversation import Conversation, fold
 from tenex.core.effects import Effect, ModelCall, ToolCall
 from tenex.core.history.state import BLOCK, RESULT_CHARACTERS
@@ -22,6 +25,18 @@ from tenex.core.signals import Signal, ToolReturned
 from tenex.core.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tenex.store.view_json import LISTS, everything, render
+from tests.core.test_verdicts import (
+    SAYS,
+    at_check,
+    checking,
+    ends,
+    failed,
+    repairs_with,
+    run,
+    with_shell,
+    work,
+    writes,
+)
 from tests.fakes.scenario import (
     ALICE,
     ENDS,
@@ -34,6 +49,7 @@ from tests.fakes.scenario import (
     reply,
     route,
     routed_by_rule,
+    step_until,
 )
 
 PROJECT = policy().project
@@ -267,3 +283,118 @@ def test_a_journal_from_before_deciders_were_recorded_shows_whom_it_can(scenario
     rule = [replace(one, by="rule", model="") if isinstance(one, r.Routed) else one for one in old]
     view = json.loads(render(fold(ID, rule)))
     assert {one["decidedBy"]["kind"] for one in view["phaseTransitions"]} == {"rule"}
+
+
+# ---- the other five --------------------------------------------------------------------------------------------------
+
+
+def test_on_whose_words_a_transition_was_made_and_which_message_led_to_which_turn() -> None:
+    scenario = work(reply("", *run("ls"), SAYS))
+    scenario.router = Router(route("execute", "executor"), route("execute", "executor"), WAITS)
+    scenario.user_writes("build it", event_id="a" * 64)
+    scenario.settle()
+    scenario.user_writes("now that", event_id="b" * 64)
+    scenario.settle()
+    view = shown(scenario)
+    requests = [one["request"] for one in view["phaseTransitions"] if one["to"] == "execute"]
+    assert requests == ["a" * 64, "b" * 64]
+    turns = {turn["turnId"]: turn for turn in view["orchestratorTurns"]}
+    written = [message for message in view["messages"] if message["role"] == "owner"]
+    assert [message["eventId"] for message in written] == requests
+    for message in written:
+        assert message["fate"]["kind"] == "carried_out"
+        assert (turns[message["fate"]["turn"]]["phase"], turns[message["fate"]["turn"]]["cycle"]) == (
+            "execute", message["cycle"],
+        )  # fmt: skip
+
+
+def test_why_it_ended_after_commands_that_came_later(scenario: Scenario) -> None:
+    for command in ("/stop", "/continue", "/skip chores", "/quick", "/status"):
+        scenario.converse(command)
+        view = shown(scenario)
+        assert (view["status"], view["statusReason"]) == ("ended", "everybody has reflected")
+        assert view["cycles"][-1]["endedBecause"] == "everybody has reflected"
+
+
+def test_what_each_check_said_on_the_final_files_and_before() -> None:
+    scenario = checking(ends({"has_tests": True, "tests": 2}, failed("test_a")), names=("test", "lint"))
+    view = shown(scenario.converse("build it"))
+    by_tree = {
+        (one["name"], one["isOfPresentFiles"], one["isOfBeginning"]): one["outcome"]
+        for one in view["checks"]["results"]
+    }
+    assert by_tree == {
+        ("test", True, False): "passed",
+        ("test", False, True): "failed",
+        ("lint", True, False): "passed",
+        ("lint", False, True): "failed",
+    }
+    scenario.converse("and more")
+    cycle = shown(scenario)["cycles"][0]
+    assert cycle["checks"][0] == "test: 2 tests passed, 3 before this work (`test`, 0 s)"
+    assert cycle["checks"][1].startswith("lint: ")
+
+
+def test_what_was_left_out_and_by_whom_is_known_in_the_next_cycle_too() -> None:
+    scenario = work(reply("", *run("ls"), SAYS), config=with_shell(policy()))
+    scenario.router = Router(route("execute", "executor"), WAITS)
+    scenario.converse("build it").converse("/skip chores reflection")
+    scenario.user_writes("/new")
+    view = shown(scenario)
+    (waiver,) = [one for one in view["decisions"] if one["kind"] == "waiver"]
+    assert (waiver["by"]["name"], waiver["cycle"]) == ("alice", 1)
+    assert waiver["reason"] == "chores, reflection skipped: “/skip chores reflection”"
+
+
+def test_what_a_rule_left_out_says_why() -> None:
+    config = replace(with_shell(routed_by_rule(policy())), gates=GateRules())
+    view = shown(work(reply("", *run("ls"), SAYS), config=config).converse("build it"))
+    reasons = {one["to"]: one["reason"] for one in view["phaseTransitions"] if one["decidedBy"]["kind"] == "rule"}
+    assert "made: a.py" in reasons["chores"]
+    assert "no lesson is recorded" in reasons["reflection"]
+
+
+@pytest.mark.parametrize(("answer", "kind"), [("yes", "waiver"), ("no", "waiver declined")])
+def test_what_a_person_was_asked_and_what_they_answered(answer: str, kind: str) -> None:
+    scenario = checking(ends(failed("test_a"))).converse("build it")
+    scenario.router = Router(WAITS)
+    view = shown(scenario.converse(answer))
+    asked, answered, *_ = [one for one in view["decisions"] if one["kind"].startswith("waiver")]
+    assert (asked["kind"], answered["kind"]) == ("waiver asked", kind)
+    assert "new: test_a" in asked["reason"]
+    assert asked["by"]["kind"] == "rule"
+    assert answered["by"]["name"] == "alice"
+    (message,) = [message for message in view["messages"] if message["text"] == answer]
+    assert message["fate"]["kind"] == "answer"
+
+
+def test_what_was_lost_at_a_kill() -> None:
+    """A call that may not run twice has an unknown result; all else was made again."""
+    calls = (("send", {"path": "a"}), ("complete", {"response": "sent", "summary": "sent"}))
+    scenario = Scenario(Router(route("execute", "executor"), WAITS), lambda *_: reply("", *calls))
+    scenario.user_writes("send it")
+    step_until(scenario, lambda it: any(isinstance(effect, ModelCall) for effect in it.running.values()))
+    scenario.crash()
+    step_until(scenario, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
+    scenario.crash()
+    view = shown(scenario)
+    first, second = [one["reason"] for one in view["decisions"] if one["kind"] == "restart"]
+    assert first == "the process had ended; under way: a model call of executor"
+    assert second == "the process had ended; under way: send of executor; its result is unknown"
+    (lost,) = [one for one in view["toolCalls"] if one["tool"] == "send"]
+    assert "unknown: the process stopped while this ran" in lost["result"]
+
+
+def test_a_check_that_was_interrupted_is_named_and_run_again() -> None:
+    scenario = checking(ends({}))
+    at_check(scenario)
+    scenario.crash()
+    (restart,) = [one for one in shown(scenario)["decisions"] if one["kind"] == "restart"]
+    assert restart["reason"].endswith("the check test")
+
+
+def test_a_call_that_left_a_file_as_it_was_has_not_changed_it() -> None:
+    scenario = work(execute=repairs_with(writes("a.py")))
+    scenario.files = {"a.py": "v1"}
+    view = shown(scenario.converse("build it"))
+    assert not [one for one in view["toolCalls"] if one.get("changedFiles")]

@@ -184,6 +184,22 @@ async def test_lines_are_counted_from_the_beginning_of_the_cycle(
     assert (await tools.do("move_file", second, path="n/ew.py", to="m.py")).lines == {"n/ew.py": (0, 0), "m.py": (1, 0)}
 
 
+async def test_what_is_as_the_cycle_has_found_it_is_known_by_its_content(
+    tools: Bench, root: Path, folder: Path, workspace: Workspace
+) -> None:
+    """The same bytes, what was made and removed, and what was put back, unless rights differ or nothing is kept."""
+    put(root, {"a.py": "1\n", "picture": "\0", ".gitignore": "*.log\n", "old.log": "x", "f/b.py": "2\n"})
+    context = kit.make_context(read={"a.py": digest(b"1\n")})
+    assert (await tools.do("write_file", context, path="a.py", content="1\n")).unchanged == ("a.py",)
+    assert (await tools.do("write_file", context, path="a.py", content="2\n")).unchanged == ()
+    assert (await tools.run("echo 1 > a.py; touch new; rm picture", context)).unchanged == ("a.py",)
+    assert (await tools.run("rm new; printf '\\0' > picture; mv f g", context)).unchanged == ("new", "picture")
+    assert (await every_tool(workspace, folder).run("mv g f", context)).unchanged == ("f/b.py", "g/b.py")
+    assert (await tools.run("chmod 600 a.py; rm old.log", context)).unchanged == ()
+    later = replace(context, cycle=2)
+    assert (await tools.run("chmod 644 a.py; echo 3 > f/b.py", later)).unchanged == ()
+
+
 async def test_lines_of_what_no_snapshot_holds_and_of_many_files_are_not_counted(
     root: Path, workspace: Workspace, folder: Path
 ) -> None:
@@ -201,6 +217,6 @@ async def test_a_call_whose_lines_cannot_be_counted_counts_as_any_other(
     def fails(*_: Any) -> None:
         raise CheckpointFailed("no such tree")
 
-    monkeypatch.setattr(Checkpoints, "lines_of", fails)
+    monkeypatch.setattr(Checkpoints, "since_beginning", fails)
     result = await tools.run("echo 1 > a")
     assert (result.ok, result.touched, result.lines) == (True, ("a",), {})

@@ -218,7 +218,10 @@ class _Watch:
 
     def faults(self) -> list[str]:
         """What kept the run from going on."""
-        return [fault for fault in (*(script.missing for script in self._scripts), self._held, self.fault) if fault]
+        missing = [script.missing for script in self._scripts if script.missing]
+        if missing and self.run.reason:
+            missing = [f"{fault}; its turn was begun because of: {self.run.reason}" for fault in missing]
+        return [*missing, *(fault for fault in (self._held, self.fault) if fault)]
 
     def expect(self, message: Message | None) -> None:
         """Take the message that is sent next."""

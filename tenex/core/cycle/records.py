@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from tenex.core.decider import Decider
-from tenex.core.ids import Millis, PublicKey
+from tenex.core.ids import EventId, Millis, PublicKey
 from tenex.core.phases import Phase
 from tenex.core.record import Record
 
@@ -13,6 +13,8 @@ class ProcessRestarted(Record):
     """A process resumed unfinished work; the `away` ms since the last record count against no deadline."""
 
     away: int = 0
+    interrupted: tuple[str, ...] = ()
+    """What was under way when the process before ended, cut; none in older journals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,8 @@ class Ended(Record):
     reason: str
     decided_by: Decider | None = None
     """Who decided it; None in older journals."""
+    checks: tuple[str, ...] = ()
+    """How each check of the project ended, on the files as they are and before the work; none in older journals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +101,8 @@ class PhaseTransition(Record):
     """The file that alone says so, where the journal was rebuilt from it; "" for what was decided here."""
     gate: Phase | None = None
     """The quality gate that a rule passed with this, because there was nothing to do in it; the reason says why."""
+    request: EventId = field(default=EventId(""), compare=False)
+    """The message of a user for which the work is done; "" in older journals, and where none is recorded yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

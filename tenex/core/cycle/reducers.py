@@ -168,10 +168,10 @@ def _call_returned(cycle: Cycle, record: r.ToolCallCompleted, before: State) -> 
         others_lines = {path: lines for path, lines in cycle.lines.items() if path not in record.touched}
         cycle = replace(
             cycle,
-            touched=cycle.touched | frozenset(record.touched),
+            touched=(cycle.touched | frozenset(record.touched)).difference(record.unchanged),
             lines=dict([*others_lines.items(), *record.lines.items()][-LINES_KEPT:]),
         )
-        if not is_inspected_later(before):
+        if before.cycle.changed_by(record.touched, record.unchanged) and not is_inspected_later(before):
             cycle = replace(cycle, route_streak=0, streak_of=())
     return cycle
 

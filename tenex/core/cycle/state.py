@@ -63,6 +63,11 @@ class Cycle:
         """A user has written, or lets the work go on: turns are counted again, and nothing is waited for."""
         return replace(self, turns_since_user=0, route_streak=0, streak_of=(), status="active", waiting_for="")
 
+    def changed_by(self, touched: Iterable[str], unchanged: Iterable[str]) -> tuple[str, ...]:
+        """Those of the files a call has touched that it changed: not one that the cycle found so, and had left so."""
+        kept = frozenset(unchanged) - self.touched
+        return tuple(path for path in touched if path not in kept)
+
     def blanked(self, seq: int) -> "Cycle":
         """Its author has deleted the message `seq`, which agents have read: its place stays, what it said goes."""
         return replace(self, messages=tuple(message.blanked(seq) for message in self.messages))

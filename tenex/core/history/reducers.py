@@ -1,6 +1,6 @@
 """What each record adds to the history that readers are shown."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tenex.core import records as r
@@ -17,6 +17,7 @@ from tenex.core.values import replace
 from tenex.core.work.run import ASK, paid_by_model
 
 from .state import (
+    CYCLE_CHECKS,
     CYCLE_PATHS,
     PATHS,
     REASON_CHARACTERS,
@@ -115,6 +116,13 @@ def _continued(state: State, history: History, record: r.Continued) -> History:
     return noted(state, history, record, "continue", "the counters of limits restart", by=person(record.name))
 
 
+def _restarted(state: State, history: History, record: r.ProcessRestarted) -> History:
+    if not record.interrupted:  # as in each older journal
+        return history
+    reason = f"the process had ended; under way: {', '.join(record.interrupted)}"
+    return noted(state, history, record, "restart", reason)
+
+
 def _command(state: State, history: History, record: r.CommandGiven) -> History:
     words = f"/{record.command} {record.argument}".rstrip()
     history = noted(state, history, record, "command", words, by=person(record.name, record.author))
@@ -155,11 +163,13 @@ def _cycle_started(state: State, history: History, record: r.CycleStarted) -> Hi
 def _ended(state: State, history: History, record: r.Ended) -> History:
     by = record.decided_by or history.routed
     history = noted(state, history, record, "end", record.reason, by=by)
-    history = _closed(state, history, record, record.reason, by)
+    history = _closed(state, history, record, record.reason, by, record.checks)
     return replace(history, routed=None, reason=record.reason)
 
 
-def _closed(state: State, history: History, record: r.Record, reason: str, by: Decider | None) -> History:
+def _closed(
+    state: State, history: History, record: r.Record, reason: str, by: Decider | None, checks: Sequence[str] = ()
+) -> History:
     """The open cycle is over; one that a snapshot of an older program does not hold has no beginning."""
     cycle = history.open_cycle or CycleSummary(
         cycle=state.cycle.number,
@@ -168,7 +178,9 @@ def _closed(state: State, history: History, record: r.Record, reason: str, by: D
         first_turn=state.totals.turn_count - len(state.cycle.turns),
     )
     reason = in_a_line(reason, REASON_CHARACTERS)
-    return history.ended(replace(so_far(state, cycle), ended_at=record.at, ended_because=reason, ended_by=by))
+    seen = tuple(in_a_line(check, REASON_CHARACTERS) for check in checks[:CYCLE_CHECKS])
+    cycle = replace(so_far(state, cycle), checks=seen)
+    return history.ended(replace(cycle, ended_at=record.at, ended_because=reason, ended_by=by))
 
 
 def so_far(state: State, cycle: CycleSummary) -> CycleSummary:
@@ -263,7 +275,7 @@ def _call_completed(state: State, history: History, record: r.ToolCallCompleted)
         outcome="ok" if record.ok else "failed",
         result=record.content,
         exit_status=record.exit_status,
-        changed=record.touched[:PATHS],
+        changed=state.cycle.changed_by(record.touched, record.unchanged)[:PATHS],
         reverted=record.reverted[:PATHS],
     )
 
@@ -334,6 +346,7 @@ _NOTES: dict[type[r.Record], Callable[[State, History, Any], History]] = {
     r.Stopped: _stopped,
     r.Continued: _continued,
     r.CommandGiven: _command,
+    r.ProcessRestarted: _restarted,
     r.MessageSent: _sent,
     r.CycleStarted: _cycle_started,
     r.Ended: _ended,

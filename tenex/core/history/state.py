@@ -29,6 +29,7 @@ RESULT_CHARACTERS: Final = 240
 PATHS: Final = 20
 """Files that one call changed which are named."""
 CYCLE_PATHS: Final = 200
+CYCLE_CHECKS: Final = 20
 REASON_CHARACTERS: Final = 400
 
 T = TypeVar("T")
@@ -49,6 +50,7 @@ DecisionKind = Literal[
     "approval",
     "permission",
     "notice",
+    "restart",
 ]
 
 
@@ -153,6 +155,8 @@ class CycleSummary:
     turns: int = 0
     changed: tuple[str, ...] = ()
     changed_count: int = 0
+    checks: tuple[str, ...] = ()
+    """How each check of the project ended, here and before."""
     source: str = ""
 
 

@@ -28,6 +28,7 @@ DECISION_SCHEMA: Mapping[str, Any] = {
         "agents": {"type": "array", "items": {"type": "string"}, "minItems": 1},
         "phase": {"type": "string", "enum": [str(phase) for phase in Phase]},
         "reason": {"type": "string"},
+        "asks": {"type": "string", "enum": ["answer", "work"]},
         "waive": {"type": "array", "items": {"type": "string", "enum": [str(phase) for phase in QUALITY_PHASES]}},
         "settles": {
             "type": "array",
@@ -78,7 +79,7 @@ def schema_of_possible(agents: Collection[str], phases: Collection[str]) -> Mapp
 
 
 _SETTLED_AS: Final[tuple[SettledAs, ...]] = get_args(SettledAs)
-_FORM: Final = "{agents, phase?, reason, waive?, settles?}"
+_FORM: Final = "{agents, phase?, reason, asks?, waive?, settles?}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +105,9 @@ class UnknownPhase:
 class RoutingDecision:
     """What the router chose; `phase` None means: stay. `waive` are gates it wishes a user would give up.
 
-    `settles` are the messages that ask for no work beyond this decision. Agents may be none where a phase is named: who
-    works there is chosen then. Raises UsageError for what can be no decision; whether it is permitted, the graph says.
+    `settles` are the messages that ask for no work beyond this decision. `is_question` is whether the user only asks
+    something: then an answer is all that is wanted. Agents may be none where a phase is named: who works there is chosen
+    then. Raises UsageError for what can be no decision; whether it is permitted, the graph says.
     """
 
     agents: tuple[str, ...]
@@ -113,6 +115,7 @@ class RoutingDecision:
     phase: str | None = None
     waive: tuple[str, ...] = ()
     settles: tuple[Settles, ...] = ()
+    is_question: bool = False
 
     def __post_init__(self) -> None:
         given: object = self.agents  # users' code may not check types
@@ -169,6 +172,7 @@ def _decision(value: Mapping[str, Any]) -> RoutingDecision | UnknownPhase | str:
         reason=reason.strip()[:REASON_CHARACTERS] if isinstance(reason, str) and reason.strip() else "no reason given",
         waive=waive,
         settles=settles,
+        is_question=value.get("asks") == "answer",
     )
 
 

@@ -50,6 +50,8 @@ class Routed(Record):
     """Who decided it; None in older journals."""
     settled: tuple[Settlement, ...] | None = None
     """The users' messages of which nothing is left to be done; None in older journals, which have `settles`."""
+    is_question: bool = False
+    """Whether the users' messages only ask something, as the router says; False in older journals."""
     settles: int = 0
     """In older journals the seq up to which users' messages in a gate ask for no work of their own; 0 for none."""
 

@@ -133,6 +133,8 @@ class ToolCallCompleted(Record):
     """Whether it may have changed something that `touched` does not name."""
     lines: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Of changed files: the lines added and removed since the cycle began; (0, 0) also where that is not known."""
+    unchanged: tuple[str, ...] = ()
+    """Those of `touched` that are known to be as they were when the cycle began; none in older journals."""
     background: Mapping[str, str] | None = None
     """As in `ToolResult`."""
 

@@ -267,8 +267,9 @@ WORK.add(r.ToolCallQueued, _changing_run(_queued))
 
 @WORK.on(r.ToolCallCompleted)
 def _call_returned(work: Work, record: r.ToolCallCompleted, before: State) -> Work:
-    if record.touched and work.turn is not None:
-        paths = (*work.turn.changed, *(path for path in record.touched if path not in work.turn.changed))
+    changed = before.cycle.changed_by(record.touched, record.unchanged)
+    if changed and work.turn is not None:
+        paths = (*work.turn.changed, *(path for path in changed if path not in work.turn.changed))
         work = replace(work, turn=replace(work.turn, changed=paths[:PATHS]))
     run = work.runs.get(record.run)
     if run is None:
@@ -298,7 +299,7 @@ def _with_evidence(
     if turn is None or not before.has_phases:
         return turn
     turn = called(turn, before.cycle.touched | frozenset(record.touched), run, record)
-    if not record.touched and not record.has_outside_effect:
+    if not before.cycle.changed_by(record.touched, record.unchanged) and not record.has_outside_effect:
         return turn
     asked_by = run
     while asked_by.parent is not None and asked_by.parent in before.work.runs:

@@ -472,6 +472,7 @@ def returned(transaction: Transaction, run_id: RunId, call: Call, result: ToolRe
         read=dict(result.read),
         touched=tuple(result.touched),
         lines=dict(result.lines),
+        unchanged=result.unchanged,
         lesson=result.lesson,
         reverted=tuple(result.reverted),
         values=dict(result.values),

@@ -187,6 +187,8 @@ def sandbox(case: Case) -> Iterator[Finding]:
     ):
         if value == "off":
             yield ok(f"agents do not have {tool}, as configured", setting)
+        elif setting == "tools.check" and value == "auto" and not is_offline:
+            yield ok(f"only the offline model has {tool}", setting)
         elif works and value != "none":
             yield ok(f"agents have {tool}, in the sandbox", setting)
         elif value == unconfined:

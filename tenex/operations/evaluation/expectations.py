@@ -22,6 +22,8 @@ class Run:
     turns: int = 0
     phases: list[str] = field(default_factory=list)
     """Of the turns, without repetition of one in a row."""
+    reason: str = ""
+    """Why the newest turn was begun."""
     agents: dict[str, set[str]] = field(default_factory=dict)
     """Who had a turn, by phase."""
     results: dict[str, str] = field(default_factory=dict)
@@ -38,7 +40,8 @@ class Run:
     def add(self, record: r.Record) -> None:
         """Take a record."""
         match record:
-            case r.TurnOpened(phase=phase, agents=agents):
+            case r.TurnOpened(phase=phase, agents=agents, reason=reason):
+                self.reason = reason
                 if self.phases[-1:] != [str(phase)]:
                     self.phases.append(str(phase))
                 self.agents.setdefault(str(phase), set()).update(map(str, agents))

@@ -34,7 +34,7 @@ REST: Final = "..."
 """In `phases`: any phases, or none."""
 _SANDBOXED: Final = ("shell", "python")
 """Tools that verification offers only where there is a sandbox."""
-_DECISION: Final = ("agents", "phase", "reason", "waive", "settles")
+_DECISION: Final = ("agents", "phase", "reason", "asks", "waive", "settles")
 _WANTED: Final[Mapping[str, str]] = {
     "string_type": "must be text; put it in quotes",
     "list_type": "must be a list, such as `[a, b]`",

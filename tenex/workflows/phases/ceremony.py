@@ -69,7 +69,8 @@ def needs_chores(state: State) -> str:
     touched = state.cycle.touched
     inspection = phases_of(state).inspection
     if inspection is None or inspection.fault:
-        return f"changed: {_listed(touched)}" if touched else ""
+        why = f" (what differs is not known: {inspection.fault})" if inspection is not None else ""
+        return f"changed: {_listed(touched)}{why}" if touched else ""
     made = [file.path for file in inspection.changed if file.kind == "new" and file.path in touched]
     parts = []
     if made:

@@ -5,7 +5,7 @@
            └► Check, one after the other, on that tree    all passed: nothing more is to be known
                 └► a check that did not pass runs once on the tree of the cycle's beginning:
                    what failed before fails as before, and is no fault of the work;
-                   so does a check of tests that passed and tells of none: then there may have been some
+                   so does a check of tests that passed and tells of none, or was quick: there may have been more
 
 A result belongs to a tree, so the same tree is never checked twice, and a change makes the results of before count no
 more. Effects are derived from this part of the state: one that a kill has interrupted is wanted again, and one of a
@@ -26,6 +26,9 @@ from .state import Phases, phases_of
 
 NAMED: Final = 5
 """Failures that a sentence names."""
+QUICK: Final = 60.0
+"""Seconds of a run of tests that passed, up to which it is run on the tree of the cycle's beginning too: to know how
+many tests there were may cost a minute, and not half an hour."""
 NAME: Final = 120
 """Characters of one of them, and of a command."""
 
@@ -57,10 +60,14 @@ def next_check(part: Phases) -> tuple[str, str] | None:
         now = part.result(name, part.inspection.tree)
         if now is None:
             return name, part.inspection.tree
-        is_in_question = (now.has_run and not now.is_success) or now.is_uncounted
-        if is_in_question and part.inspection.base and part.result(name, part.inspection.base) is None:
+        is_in_question = (now.has_run and not now.is_success) or now.is_uncounted or _is_quick(now)
+        if is_in_question and part.inspection.base and part.earlier(now) is None:
             return name, part.inspection.base
     return None
+
+
+def _is_quick(now: CheckResult) -> bool:
+    return now.is_success and now.has_tests and now.seconds <= QUICK
 
 
 def are_under_way(state: State) -> bool:
@@ -117,8 +124,7 @@ def has_ended_any(state: State) -> bool:
 
 def before(state: State, result: CheckResult) -> CheckResult | None:
     """How the same check ended on the tree of the cycle's beginning; None where it was not run there."""
-    part = phases_of(state)
-    return part.result(result.name, part.inspection.base) if part.inspection is not None else None
+    return phases_of(state).earlier(result)
 
 
 def worse(state: State) -> tuple[CheckResult, ...]:
@@ -136,6 +142,23 @@ def is_worse(state: State, result: CheckResult) -> bool:
 def has_lost_tests(now: CheckResult, then: CheckResult | None) -> bool:
     """Whether a check passed without a test that is counted, and had some before."""
     return now.is_uncounted and then is not None and bool(then.tests) and is_comparable(now, then)
+
+
+def has_fewer_tests(state: State) -> bool:
+    """Whether a check has run fewer tests on the present tree than before the work."""
+    for now in results(state):
+        then = tests_of(before(state, now))
+        here = tests_of(now)
+        if then is not None and here is not None and here < then:
+            return True
+    return False
+
+
+def tests_of(result: CheckResult | None) -> int | None:
+    """How many tests a check has run; None where that is not known."""
+    if result is None or not result.has_run:
+        return None
+    return 0 if result.outcome == "nothing" else result.tests
 
 
 def is_as_before(now: CheckResult, then: CheckResult | None) -> bool:
@@ -168,6 +191,10 @@ def sentence(state: State, result: CheckResult) -> str:
         said += f", and tells of no test; before this work {_ended(then)}"
     elif result.has_run and not result.is_success:
         said += f"; {_compared(result, then)}"
+    number = tests_of(then)
+    if number is not None and tests_of(result) not in (None, number):
+        ran = f", {number or 'none'} before this work"
+        said += ran if result.is_success else f"; before this work {count(number, 'test')} ran"
     return f"{said} ({took})" if took else said
 
 

@@ -1,7 +1,8 @@
 """The last word on a cycle that changed something: what the daemon has seen, and what agents say, as their words.
 
     Done.                      it was checked, and nothing is worse than before
-    Done, but not checked.     no check has run, and the verifier's commands failed; or somebody left it out
+    Done, as AGENT says.       the project has no check, and a command of the verifier failed, as it may have to
+    Done, but not checked.     no check of the project came to its end, or somebody left the verification out
     Partly done.               something that was asked for could not be met, or what is worse was accepted
     Nothing was changed.       what calls changed is as it was
 
@@ -37,6 +38,9 @@ COMMAND: Final = 100
 """Characters of one of them: a test command with its options."""
 
 
+NOTHING_CHANGED: Final = "Nothing was changed in the end."
+
+
 def is_published(state: State, run: Run, outcome: Outcome, verdict: WorkVerdict) -> bool:
     """Whether users get an agent's last words as a message; else they are in the conversation's file only.
 
@@ -51,16 +55,23 @@ def is_published(state: State, run: Run, outcome: Outcome, verdict: WorkVerdict)
     if has_been_addressed:
         return True
     if run.phase is Phase.EXECUTE:
-        return not (is_repair(state) and turn is not None and turn.has_effect)
+        is_in_last_word = turn is not None and turn.has_effect and phases_of(state).executed
+        return not (is_in_last_word and is_repair(state))
     return run.phase not in QUALITY_PHASES or verdict == "issues"
 
 
 def facts_of_turn(state: State) -> str:
-    """What users are told beside the words of an agent that ends its part of a turn in execute; "" for nothing."""
+    """What users are told beside the words of an agent that ends its part of a turn in execute; "" for nothing.
+
+    Nothing is said beside the answer to what is only a question: that it changed nothing is what was to be expected.
+    """
     turn = state.work.turn
-    if turn is None or turn.phase is not Phase.EXECUTE or turn.has_effect or turn.ran:
+    if turn is None or turn.phase is not Phase.EXECUTE:
         return ""
-    return "No file was changed and nothing was run."
+    if turn.has_effect:
+        return "" if phases_of(state).executed else NOTHING_CHANGED
+    is_answer = phases_of(state).is_question and _newest(state) < turn.seq
+    return "" if turn.ran or is_answer else "No file was changed and nothing was run."
 
 
 def last_word(state: State) -> str:
@@ -104,7 +115,7 @@ def is_news(state: State) -> bool:
 
     Not so where they were sent the result of the work, and an answer to what they have written since.
     """
-    if _first_word(state) != _DONE:
+    if _first_word(state) != _DONE or checks.has_fewer_tests(state) or fates.are_unclear(state):
         return True
     place = max((place for place, turn in enumerate(state.cycle.turns) if turn.phase is Phase.EXECUTE), default=None)
     if place is None or _unpublished(state) is not None:
@@ -142,21 +153,25 @@ _DONE: Final = "Done."
 
 def _first_word(state: State) -> str:
     if not phases_of(state).executed:
-        return "Nothing was changed in the end."
-    is_met = Phase.VERIFICATION in phases_of(state).gates_met
+        return NOTHING_CHANGED
     if checks.worse(state) or _unmet(state):
         return "Partly done."
-    is_met = is_met and not checks.not_run(state)
-    if is_met and (checks.has_ended_any(state) or (not checks.results(state) and _has_succeeded(state))):
-        return _DONE
+    if Phase.VERIFICATION in phases_of(state).gates_met and not checks.not_run(state):
+        if checks.has_ended_any(state):
+            return _DONE
+        turn = _verification(state)
+        if turn is not None and not checks.results(state):
+            return _by_verifier(turn)
     return "Done, but not checked."
 
 
-def _has_succeeded(state: State) -> bool:
-    """Whether the verifier's commands have all ended well at their last run, or it only read."""
-    turn = _verification(state)
-    latest = {program.command: program.status for program in turn.ran} if turn is not None else {}
-    return not any(latest.values())
+def _by_verifier(turn: OrchestratorTurn) -> str:
+    """The first word where only the verifier has looked: whether a command had to fail, only it can say."""
+    latest = {program.command: program.status for program in turn.ran}
+    if not any(latest.values()):
+        return _DONE
+    names = [done.agent for done in turn.completions if done.verdict == "verified"]
+    return f"Done, as {' and '.join(names)} {'says' if len(names) == 1 else 'say'}."
 
 
 def _verification(state: State) -> OrchestratorTurn | None:

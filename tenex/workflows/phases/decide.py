@@ -7,7 +7,8 @@ from tenex.core.decider import Decider, person
 from tenex.core.delivery.outgoing import as_sentence, notify
 from tenex.core.delivery.records import Purpose
 from tenex.core.effects import Check
-from tenex.core.ids import Millis, PublicKey, Slug
+from tenex.core.ids import EventId, Millis, PublicKey, Slug
+from tenex.core.inbox.message import Message
 from tenex.core.messages import NO_USAGE, ModelStep
 from tenex.core.phases import AFTER_WORK, PHASE_TRANSITIONS, Phase
 from tenex.core.router.answer import UnknownPhase, parse
@@ -65,9 +66,9 @@ def seen(transaction: Transaction, signal: Inspected | Checked) -> None:
     if checks.are_under_way(transaction.state):
         return
     last = transaction.state.cycle.turns[-1] if transaction.state.cycle.turns else None
-    is_verified = last is not None and gates.met(transaction.state, last, transaction.policy) is Phase.VERIFICATION
-    if last is not None and is_verified and Phase.VERIFICATION in transaction.state.unmet_gates:
-        transaction.add(p.VerificationCounted, turn_id=last.turn_id)
+    gate = gates.met(transaction.state, last, transaction.policy) if last is not None else None
+    if last is not None and gate is not None and gate in transaction.state.unmet_gates:
+        transaction.add(p.VerificationCounted, turn_id=last.turn_id, gate=gate)
     advance(transaction)
 
 
@@ -143,6 +144,7 @@ def accept(
         model=step.model,
         decided_by=decider,
         settled=accepted.settled,
+        is_question=accepted.is_question,
     )
     for sentence in rejections:
         if sentence.startswith("There is no "):
@@ -221,14 +223,16 @@ def end(transaction: Transaction, reason: str, decider: Decider) -> None:
         _pass(transaction, phase, decider)
     requests = transaction.state.requests
     part = phases_of(transaction.state)
+    purpose: Purpose
     if part.executed or (part.inspection is not None and transaction.state.cycle.touched):
-        purpose: Purpose = "notice" if closing.is_news(transaction.state) else "confirmation"
+        purpose = "notice" if closing.is_news(transaction.state) else "confirmation"
         notify(transaction, closing.last_word(transaction.state), purpose)
     elif taken := [*fates.settled_words(transaction.state)]:
-        notify(transaction, "\n".join(taken), "confirmation")
+        purpose = "notice" if fates.are_unclear(transaction.state) else "confirmation"
+        notify(transaction, "\n".join(taken), purpose)
     elif answer := closing.unpublished_answer(transaction.state):
         notify(transaction, answer)
-    transaction.add(r.Ended, reason=reason, decided_by=decider)
+    transaction.add(r.Ended, reason=reason, decided_by=decider, checks=tuple(checks.sentences(transaction.state)))
     if requests:
         author = person(requests[-1].name, requests[-1].author)
         begin_cycle(transaction, "a message came while the last cycle ended", author)
@@ -263,7 +267,7 @@ def route(transaction: Transaction) -> None:
     if limit is not None:
         wait_at_limit(transaction, *limit)
     elif (reason := to_accept_so(transaction.state, transaction.policy)) is not None:
-        waivers.ask(transaction, (Phase.VERIFICATION,), untried=reason)
+        waivers.ask(transaction, (transaction.state.cycle.phase,), untried=reason)
     elif only is not None:
         accept(transaction, only, by=BY_RULE, decider=_rule_or_agent(transaction))
     else:
@@ -342,7 +346,9 @@ def transition(
     """Enter a phase; `begins` is whether the next cycle begins with that, `gate` what a rule passes with it."""
     cycle = transaction.state.cycle.number
     fields = handoff_fields(transaction, to, reason, decider, begins=begins)
-    transaction.add(r.PhaseTransition, **fields, cycle=cycle, gate=gate)
+    request = _request(transaction.state, begins=begins)
+    event = EventId(request.event_id) if request is not None else EventId("")
+    transaction.add(r.PhaseTransition, **fields, cycle=cycle, gate=gate, request=event)
 
 
 def handoff_fields(
@@ -353,7 +359,8 @@ def handoff_fields(
     project = transaction.policy.project
     is_agent = decider.kind == "hand-over"
     last = state.cycle.turns[-1] if state.cycle.turns else None
-    asked = _request(state, begins=begins)
+    request = _request(state, begins=begins)
+    asked = "" if request is None else request.text if len(request.text) <= REQUEST else f"{request.text[:REQUEST]} …"
     return {
         "from_": state.cycle.phase,
         "to": to,
@@ -366,14 +373,13 @@ def handoff_fields(
     }
 
 
-def _request(state: State, *, begins: bool) -> str:
-    """What the cycle is for, cut: the message that began it, not an answer that came since.
+def _request(state: State, *, begins: bool) -> Message | None:
+    """What the cycle is for: the message that began it, not an answer that came since.
 
-    For the cycle that begins next it is the first request that is left for it; "" where that is not recorded yet.
+    For the cycle that begins next it is the first request that is left for it; None where that is not recorded yet.
     """
     messages = state.requests if begins else state.cycle.messages
-    request = next((message.text for message in messages if not message.is_settled), "")
-    return request if len(request) <= REQUEST else f"{request[:REQUEST]} …"
+    return next((message for message in messages if not message.is_settled), None)
 
 
 def begin_cycle(transaction: Transaction, reason: str, decider: Decider) -> None:

@@ -5,16 +5,18 @@ A router errs, and a message that it took for thanks was lost. So a message stay
     thanks, waiver   the router quotes the words, and they are all that the message says: one word that is left, such
                      as "undo", can be a request. The message is short: who writes more than `WORDS` wants more.
                      A wish to waive gates that is only a part of a message, or a longer one, settles nothing; the user
-                     is asked about it.
+                     is asked about it. Thanks, a yes or a no ("sorry, no.") are no such wish.
     carried_out      the router names a turn, and an agent of it changed something after it was shown the message.
 
-What was taken so is recorded with the words (`Routed.settled`), and the last word on the cycle quotes them.
+What was taken so is recorded with the words (`Routed.settled`), and the last word on the cycle quotes them. It rings
+where they may be a request ("make it green") for all that can be seen.
 """
 
 import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from tenex.core.clear_answers import is_courtesy
 from tenex.core.conversation import Conversation
 from tenex.core.inbox.message import Message, Settlement
 from tenex.core.memory.window import in_a_line
@@ -68,7 +70,10 @@ def settled_words(state: State) -> Iterator[str]:
     for message in state.cycle.messages:
         settlement = message.settlement
         if settlement is not None and settlement.kind == "thanks":
-            yield f"Taken as thanks: {_quotation(message.text)}."
+            is_clear = is_courtesy(message.text)
+            yield f"Taken as thanks: {_quotation(message.text)}." + (
+                "" if is_clear else " Write again if it is a request."
+            )
         elif settlement is not None and settlement.turn in phases:
             yield f"Done in {phases[settlement.turn]} already: {_quotation(message.text)}."
     for waiver in phases_of(state).waivers:
@@ -76,6 +81,16 @@ def settled_words(state: State) -> Iterator[str]:
             who = who_waived(state, waiver, "you")
             because = f", because {who} wrote {_quotation(waiver.quote)}" if who else ""
             yield f"Left out{because}: {waivers.listed(waiver.phases)}."
+
+
+def are_unclear(state: State) -> bool:
+    """Whether something that users wrote was taken as thanks, or as a wish, that could be something else."""
+    settled = (message for message in state.cycle.messages if message.settlement is not None)
+    is_thanks = any(
+        message.settlement is not None and message.settlement.kind == "thanks" and not is_courtesy(message.text)
+        for message in settled
+    )
+    return is_thanks or any(waiver.unasked for waiver in phases_of(state).waivers)
 
 
 def who_waived(state: State, waiver: Waived, you: str) -> str:
@@ -91,6 +106,8 @@ def _checked(
     conversation: Conversation, decision: RoutingDecision, claim: Settles, messages: Sequence[Message]
 ) -> Sequence[Settlement] | Rejected:
     """What a claim about these messages comes to, each of which could still be a request."""
+    if claim.kind == "waiver" and is_courtesy(claim.words):
+        return _request(messages[-1], f"{_quotation(claim.words)} is no wish to leave anything out")
     whole = [message for message in messages if _letters(message.text) == _letters(claim.words)]
     if claim.kind == "carried_out":
         return _carried_out(conversation, claim, whole or messages)

@@ -14,7 +14,7 @@ from tenex.core.state import State
 from tenex.core.work.turn import OrchestratorTurn
 from tenex.workflows.phases.state import phases_of
 
-from . import ceremony, verdicts
+from . import ceremony, checks, verdicts
 
 
 def why_not_leave(conversation: Conversation, target: str, policy: Policy) -> str | None:
@@ -82,7 +82,11 @@ def met(conversation: Conversation, turn: OrchestratorTurn, policy: Policy) -> P
     if turn.phase is Phase.VERIFICATION:
         is_verified = "verified" in finished and "issues" not in finished
         return turn.phase if is_verified and verdicts.counts(conversation, turn) else None
-    return turn.phase if finished else None
+    part = phases_of(conversation)
+    if part.inspection is None or checks.are_under_way(conversation):  # it counts once that has ended
+        return None
+    was_accepted = Phase.VERIFICATION in part.waived  # with what was worse then
+    return turn.phase if finished and (was_accepted or not checks.worse(conversation)) else None
 
 
 def yet_to_reflect(conversation: Conversation, policy: Policy) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ _SPEC: Final = ToolSpec(
             "reason": {"type": "string", "description": "What is to be done there, for those who do it."},
             "response": {"type": "string", "description": "What the person reads, if something is to be said yet."},
             "agent": {"type": "string", "description": "Who shall do it, if you know."},
+            "asks": {"type": "string", "enum": ["answer", "work"]},
         },
         "required": ["phase", "reason"],
     },
@@ -97,6 +98,11 @@ def _read(transaction: Transaction, given: Mapping[str, Any]) -> RoutingDecision
         return f"There is no agent {name[:80]!r}. The agents are: {', '.join(sorted(policy.routable))}."
     if slug is None and (agent := only_agent(state, target, policy)) is not None:
         slug = agent.slug
-    decision = RoutingDecision(agents=(slug,) if slug else (), phase=phase, reason=reason.strip()[:REASON_CHARACTERS])
+    decision = RoutingDecision(
+        agents=(slug,) if slug else (),
+        phase=phase,
+        reason=reason.strip()[:REASON_CHARACTERS],
+        is_question=given.get("asks") == "answer",
+    )
     verdict = check(state, decision, policy)
     return verdict.sentence if isinstance(verdict, Rejected) else decision

@@ -210,7 +210,10 @@ class PhasesKind(Kind):
         """In verification and repairs how the checks ended; in reflection what happened, and which own calls failed."""
         if run.phase is Phase.REFLECTION:
             yield from reflection_notes(state, run, room)
-        elif run.phase in (Phase.VERIFICATION, Phase.EXECUTE) and (seen := checks.report(state, room // 2)):
+        is_shown = run.phase in (Phase.VERIFICATION, Phase.EXECUTE) or (
+            run.phase is Phase.CHORES and checks.worse(state)
+        )
+        if is_shown and (seen := checks.report(state, room // 2)):
             yield Note(title="Checks", text=f"The daemon ran the project's checks on the files as they are:\n{seen}")
 
     def effects(self, state: State) -> Iterator[Effect]:

@@ -5,7 +5,8 @@
     execute            what was changed is verified; an answer that changed nothing ends the cycle
     verification       a verdict `issues`, or a check that is worse than before, goes back to execute, `verified` on to
                        chores; about what could not be verified a user is asked whether they accept it so
-    chores             goes on to reflection, by those who have something to reflect on
+    chores             goes on to reflection, by those who have something to reflect on; a check that is worse since is
+                       repaired in chores, else a user is asked whether they accept it so
     reflection         goes on to END, also where an agent has failed in it
 
 A gate without work is passed through on the way (`ceremony.py`).
@@ -34,7 +35,7 @@ LONGEST_TALK = 8
 GOES_ON = "the talk goes on"
 """Why an agent has the next turn of a talk, by rule."""
 REPAIRS = 2
-"""Times that verification sends work back to execute by rule since a user wrote; then the router is asked."""
+"""Times that what a verification or chores left wrong is repaired by rule since a user wrote; then a user is asked."""
 
 
 def only_choice(conversation: Conversation, policy: Policy) -> Accepted | None:
@@ -106,7 +107,7 @@ def _to_next_gate(conversation: Conversation, last: OrchestratorTurn, policy: Po
         return RoutingDecision(agents=(END,), reason=_end_reason(conversation))
     gate = still_open[0]
     if gate is last.phase and gate is not Phase.REFLECTION:  # the turn did not meet it
-        return _after_verification(conversation, last) if gate is Phase.VERIFICATION else None
+        return _to_repair(conversation, last)
     only = only_agent(conversation, gate, policy)
     agents: tuple[str, ...] = (only.slug,) if only is not None else ()
     if gate is Phase.REFLECTION:
@@ -123,6 +124,8 @@ def _to_next_gate(conversation: Conversation, last: OrchestratorTurn, policy: Po
 def _end_reason(conversation: Conversation) -> str:
     if Phase.VERIFICATION in phases_of(conversation).waived:
         return f"all that was asked for is done; {_unchecked(conversation)}"
+    if accepted := next((waiver for waiver in phases_of(conversation).waivers if waiver.untried), None):
+        return f"all that was asked for is done; {accepted.name} accepted it as it is"
     is_checked = Phase.VERIFICATION in phases_of(conversation).gates_met
     return "all that was asked for is done and checked" if is_checked else "it is answered, and nothing was changed"
 
@@ -133,17 +136,19 @@ def _unchecked(conversation: Conversation) -> str:
     return f"{waiver.name} accepted it untried" if waiver.untried else f"{waiver.name} waived verification"
 
 
-def _after_verification(conversation: Conversation, last: OrchestratorTurn) -> RoutingDecision | None:
-    """Back to those who built it, with what the verifier or a check has found."""
-    reason = _to_repair(conversation, last)
-    if reason is None or _rounds(conversation, conversation.cycle.turns_since_user) > REPAIRS:
+def _to_repair(conversation: Conversation, last: OrchestratorTurn) -> RoutingDecision | None:
+    """Back to those who built it, or who tidied, with what the verifier or a check has found."""
+    reason = _to_be_repaired(conversation, last)
+    if reason is None or _rounds(conversation, last.phase, conversation.cycle.turns_since_user) > REPAIRS:
         return None
+    if last.phase is Phase.CHORES:
+        return RoutingDecision(agents=last.agents, phase=Phase.CHORES, reason=reason)
     built = next((turn for turn in reversed(conversation.cycle.turns) if turn.phase is Phase.EXECUTE), None)
     return RoutingDecision(agents=built.agents, phase=Phase.EXECUTE, reason=reason) if built is not None else None
 
 
-def _to_repair(state: State, turn: OrchestratorTurn) -> str | None:
-    """Why work goes back after a verification; None where nothing was found."""
+def _to_be_repaired(state: State, turn: OrchestratorTurn) -> str | None:
+    """Why work goes back after a verification or chores; None where nothing was found."""
     if any(done.verdict == "issues" for done in turn.completions):
         return "verification found issues; they have to be repaired"
     worse = [checks.sentence(state, result) for result in checks.worse(state)]
@@ -151,17 +156,18 @@ def _to_repair(state: State, turn: OrchestratorTurn) -> str | None:
 
 
 def to_accept_so(conversation: Conversation, policy: Policy) -> str | None:
-    """Why the work is not verified, where a user has to be asked whether they accept it so."""
+    """Why the gate of the present phase is not met, where a user has to be asked whether they accept it so."""
     last = conversation.cycle.turns[-1] if conversation.cycle.turns else None
-    is_open = Phase.VERIFICATION in conversation.unmet_gates
+    here = conversation.cycle.phase
+    is_open = here in (Phase.VERIFICATION, Phase.CHORES) and here in conversation.unmet_gates
     if last is None or not policy.routes_by_rule or not is_open or phases_of(conversation).untried_asked:
         return None
-    if last.phase is not Phase.VERIFICATION or conversation.cycle.phase is not Phase.VERIFICATION:
+    if last.phase is not here:
         return None
     is_asked = any(not message.is_settled for message in conversation.unanswered)
     is_new = any(message.seq > conversation.router.asked for message in conversation.requests)
     has_ended = all(done.outcome == "finished" for done in last.completions)
-    if is_asked or is_new or not has_ended or _after_verification(conversation, last) is not None:
+    if is_asked or is_new or not has_ended or _to_repair(conversation, last) is not None:
         return None
     return why_not_verified(conversation, last)
 
@@ -183,14 +189,14 @@ def will_repair(state: State, policy: Policy, verdict: WorkVerdict) -> bool:
     has_found = verdict == "issues" or bool(checks.worse(state))
     has_built = any(turn.phase is Phase.EXECUTE for turn in state.cycle.turns)
     is_new = any(message.seq > state.router.asked for message in state.requests)
-    rounds = _rounds(state, max(0, state.cycle.turns_since_user - 1)) + 1
+    rounds = _rounds(state, Phase.VERIFICATION, max(0, state.cycle.turns_since_user - 1)) + 1
     return has_found and policy.routes_by_rule and has_built and not is_new and rounds <= REPAIRS
 
 
-def _rounds(state: State, newest: int) -> int:
-    """How many of the newest turns were verifications."""
+def _rounds(state: State, phase: Phase, newest: int) -> int:
+    """How many of the newest turns were of a phase."""
     turns = state.cycle.turns[-newest:] if newest else ()
-    return sum(turn.phase is Phase.VERIFICATION for turn in turns)
+    return sum(turn.phase is phase for turn in turns)
 
 
 def only_agent(conversation: Conversation, phase: Phase, policy: Policy) -> Agent | None:

@@ -66,9 +66,10 @@ class WorkInspected(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationCounted(Record):
-    """A verdict that was given while a check still ran counts, now that all have ended."""
+    """A turn meets its gate now that all checks have ended: a verdict counts, or chores have broken nothing."""
 
     turn_id: TurnId
+    gate: Phase = Phase.VERIFICATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

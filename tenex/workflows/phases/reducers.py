@@ -64,6 +64,9 @@ def _cycle_started(phases: Phases, record: r.CycleStarted, before: State) -> Pha
         unannounced=phases.unannounced if is_shown_later else None,
         worked_on=phases.worked_on,
         asked_at_rest=phases.asked_at_rest,
+        passed_before=tuple(
+            result for result in phases.check_results if result.is_success and result.tree == phases.tree
+        ),
     )
 
 
@@ -135,6 +138,7 @@ def _route_requested(phases: Phases, _record: r.RouteRequested, _: State) -> Pha
 
 @_on(r.Routed)
 def _routed(phases: Phases, record: r.Routed, before: State) -> Phases:
+    phases = replace(phases, is_question=record.is_question)
     if record.settled is not None:
         return phases  # it names each message that it settles; older journals do not
     by = record.decided_by
@@ -206,14 +210,16 @@ def _call_returned(phases: Phases, record: r.ToolCallCompleted, before: State) -
         return phases
     if not record.ok and record.exit_status is None:
         phases = phases.with_failed_call(run.agent)
-    if not (record.touched or record.has_outside_effect):
+    if not (before.cycle.changed_by(record.touched, record.unchanged) or record.has_outside_effect):
         return phases
     if turn.phase in CHANGING:
-        phases = replace(phases, inspection=None, inspect_from=0)
+        phases = replace(phases, inspection=None, inspect_from=0, untried_asked=False)
     if turn.phase is not Phase.EXECUTE:
         return phases
-    changed_outside = phases.changed_outside or record.has_outside_effect
-    return replace(phases.with_open_gates(), changed_outside=changed_outside)
+    if not (phases.changed_outside or record.has_outside_effect):
+        left = (before.cycle.touched | frozenset(record.touched)).difference(record.unchanged)
+        return phases.with_open_gates() if left else phases.without_changes()
+    return replace(phases.with_open_gates(), changed_outside=True)
 
 
 @_on(r.ToolCallRejected)
@@ -309,8 +315,8 @@ def _imported(phases: Phases, record: r.ConversationImported, _: State) -> Phase
 
 
 @_on(p.VerificationCounted)
-def _verification_counted(phases: Phases, _record: p.VerificationCounted, _: State) -> Phases:
-    return replace(phases, gates_met=phases.gates_met | {Phase.VERIFICATION})
+def _verification_counted(phases: Phases, record: p.VerificationCounted, _: State) -> Phases:
+    return replace(phases, gates_met=phases.gates_met | {record.gate})
 
 
 @CYCLE.on(p.WorkInspected)
@@ -385,7 +391,11 @@ def _router_waits(router: Router, record: p.WaiverRequested, _: State) -> Router
 
 def _note_waiver_asked(state: State, history: History, record: p.WaiverRequested) -> History:
     reason = f"the router wants to skip {', '.join(record.phases)}; a person has to agree"
-    history = noted(state, history, record, "waiver asked", reason, by=Decider(kind="router"))
+    by = Decider(kind="router")
+    if record.untried:
+        reason = f"{', '.join(record.phases)} not met: {record.untried}; a person has to accept it so"
+        by = Decider(kind="rule")
+    history = noted(state, history, record, "waiver asked", reason, by=by)
     return replace(history, reason=reason)
 
 

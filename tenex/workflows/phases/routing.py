@@ -43,6 +43,8 @@ class Accepted:
     user: bool = False
     settled: tuple[Settlement, ...] = ()
     """The messages of which nothing is left to be done."""
+    is_question: bool = False
+    """Whether an answer is all that is wanted."""
 
 
 _NOTHING_SETTLED: Final = Settled()
@@ -105,7 +107,7 @@ def _checked(
     wrong = _reflecting(conversation, agents, policy) if target is Phase.REFLECTION else None
     if wrong:
         return Rejected(sentence=wrong, plain="asked somebody to reflect who cannot, or who has done so")
-    return Accepted(agents=tuple(agents), way=way, reason=decision.reason)
+    return Accepted(agents=tuple(agents), way=way, reason=decision.reason, is_question=decision.is_question)
 
 
 def _way(conversation: Conversation, decision: RoutingDecision, policy: Policy) -> tuple[Phase, ...] | Rejected:

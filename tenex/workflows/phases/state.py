@@ -27,6 +27,8 @@ class Phases(KindState):
 
     wrote_since_entry: bool = False
     """A user has written since the phase was entered."""
+    is_question: bool = False
+    """Whether the open turn, or the next, is for messages that only ask something, as the router says."""
     last_transition: r.PhaseTransition | r.HandedOff | None = None
     unannounced: r.PhaseTransition | None = None
     """The last transition, as long as no message has shown it."""
@@ -62,6 +64,8 @@ class Phases(KindState):
     """What the workspace held when it was looked at last in this cycle, however much was changed since."""
     check_results: tuple[CheckResult, ...] = ()
     """Of this cycle, on all trees."""
+    passed_before: tuple[CheckResult, ...] = ()
+    """Those that passed on the last tree of the cycle before, by which it is known how many tests there were."""
     refused_tree: str = ""
     """The tree that was verified last with issues found, or with a check that is worse than before."""
 
@@ -101,6 +105,18 @@ class Phases(KindState):
     def result(self, name: str, tree: str) -> CheckResult | None:
         """How a check ended on a tree; None where it was not run there."""
         return next((found for found in self.check_results if (found.name, found.tree) == (name, tree)), None)
+
+    def earlier(self, now: CheckResult) -> CheckResult | None:
+        """How a check ended on the tree of the cycle's beginning; None where it was not run there.
+
+        For one that passes now a run of the cycle before counts too. Another is run again: what is not in the tree,
+        such as an installed package, may have changed since.
+        """
+        base = self.inspection.base if self.inspection is not None else ""
+        found = self.result(now.name, base)
+        if found is None and now.is_success:
+            found = next((one for one in self.passed_before if (one.name, one.tree) == (now.name, base)), None)
+        return found
 
     @property
     def asks_user(self) -> bool:

@@ -13,7 +13,7 @@ from tenex.core.state import State
 
 from . import checks
 from . import records as p
-from .state import phases_of
+from .state import Phases, phases_of
 
 
 def rows_of(record: Record) -> Iterator[Row]:
@@ -43,7 +43,7 @@ def share_of(state: State) -> KindShare | None:
     doing = checks.doing(state)
     if part.inspection is None and not part.check_results and not doing:
         return None
-    view: dict[str, Any] = {"results": [_result(result, part.tree) for result in part.check_results]}
+    view: dict[str, Any] = {"results": [_result(result, part) for result in part.check_results]}
     if (inspection := part.inspection) is not None:
         changed = [
             {"path": file.path, "kind": file.kind, "added": file.added, "removed": file.removed}
@@ -56,12 +56,14 @@ def share_of(state: State) -> KindShare | None:
     return KindShare(name="checks", view=view, status=status, does=f"runs {doing}" if doing else "")
 
 
-def _result(result: CheckResult, tree: str) -> dict[str, Any]:
+def _result(result: CheckResult, part: Phases) -> dict[str, Any]:
+    base = part.inspection.base if part.inspection is not None else ""
     shown = {
         "name": result.name,
         "command": result.command,
         "tree": result.tree,
-        "isOfPresentFiles": result.tree == tree,
+        "isOfPresentFiles": result.tree == part.tree,
+        "isOfBeginning": result.tree == base,
         "outcome": result.outcome,
         "exitStatus": result.status,
         "seconds": round(result.seconds, 1),

@@ -87,7 +87,8 @@ def ask(transaction: Transaction, phases: Sequence[Phase], untried: str = "", se
     )
     if untried:
         reason = in_a_line(untried, REASON_CHARACTERS).rstrip(" .")
-        said = " ".join(filter(None, (f"It is not verified: {reason}.", checks.without_end(state))))
+        state_of_it = "It is not verified" if Phase.VERIFICATION in phases else "It is worse since it was tidied"
+        said = " ".join(filter(None, (f"{state_of_it}: {reason}.", checks.without_end(state))))
         text = f"{said} Accept it so?{owners} Only “yes” accepts it; else write how to go on."
     notify(transaction, text, "question", asks="waiver")
     transaction.add(r.Waiting, reason="waiver")
