@@ -65,6 +65,7 @@ def schema_of_possible(agents: Collection[str], phases: Collection[str]) -> Mapp
     text = {"type": "string", "maxLength": LONGEST_WORDS}
     slug = {"type": "string", "enum": [*agents, END, USER]}
     properties = {
+        **whole,
         "agents": {**whole["agents"], "items": slug, "maxItems": len(agents) + 1},
         "phase": {"type": "string", "enum": list(phases)},
         "reason": {"type": "string", "maxLength": LONGEST_REASON},
