@@ -12,14 +12,29 @@ if TYPE_CHECKING:
     from tenex.core.config import Limits as Limits
     from tenex.core.conversation import Conversation as Conversation
     from tenex.core.cycle.records import PhaseTransition as PhaseTransition
+    from tenex.core.ids import CallId as CallId
+    from tenex.core.messages import AgentText as AgentText
+    from tenex.core.messages import CallRequest as CallRequest
+    from tenex.core.messages import CallResult as CallResult
+    from tenex.core.messages import ModelRequest as ModelRequest
+    from tenex.core.messages import ModelStep as ModelStep
+    from tenex.core.messages import Note as Note
+    from tenex.core.messages import ToolSpec as ToolSpec
+    from tenex.core.messages import Usage as Usage
+    from tenex.core.messages import UserText as UserText
     from tenex.core.phases import PHASE_TRANSITIONS as PHASE_TRANSITIONS
     from tenex.core.phases import Phase as Phase
     from tenex.core.ports import ExecutionContext as ExecutionContext
+    from tenex.core.ports import Model as Model
+    from tenex.core.ports import OnText as OnText
+    from tenex.core.ports import ignore_text as ignore_text
     from tenex.core.router.answer import RoutingDecision as RoutingDecision
     from tenex.core.work.turn import OrchestratorTurn as OrchestratorTurn
 
     from .configuration.models import get_model as get_model
     from .operations.mission_folder import mission_folder as mission_folder
+    from .operations.phase_run import PhasesResult as PhasesResult
+    from .operations.phase_run import run_phases as run_phases
     from .output_states import AgentOutput as AgentOutput
     from .output_states import AgentState as AgentState
     from .output_states import AgentStateMachine as AgentStateMachine
@@ -46,8 +61,10 @@ if TYPE_CHECKING:
     from .workflows.missions import Answer as Answer
     from .workflows.missions import BaseNode as BaseNode
     from .workflows.missions import Dependency as Dependency
+    from .workflows.missions import Edge as Edge
     from .workflows.missions import End as End
     from .workflows.missions import Graph as Graph
+    from .workflows.missions import GraphRun as GraphRun
     from .workflows.missions import GraphRunContext as GraphRunContext
     from .workflows.missions import GraphRunResult as GraphRunResult
     from .workflows.missions import NodeError as NodeError
@@ -87,12 +104,15 @@ _NAMES = {
     "configuration.models": "get_model",
     "core.config": "Limits",
     "core.conversation": "Conversation",
+    "core.ids": "CallId",
+    "core.messages": "AgentText CallRequest CallResult ModelRequest ModelStep Note ToolSpec Usage UserText",
     "core.phases": "PHASE_TRANSITIONS Phase",
-    "core.ports": "ExecutionContext",
+    "core.ports": "ExecutionContext Model OnText ignore_text",
     "core.records": "PhaseTransition",
     "core.router.answer": "RoutingDecision",
     "core.work.turn": "OrchestratorTurn",
     "operations.mission_folder": "mission_folder",
+    "operations.phase_run": "PhasesResult run_phases",
     "output_states": (
         "AgentOutput AgentState AgentStateMachine EncapsulatedStateMachine FencedFreeformStateMachine "
         "InnerMonologue JsonStateMachine OutputModel Python PythonStateMachine Scratchpad StateMachine "
@@ -100,7 +120,9 @@ _NAMES = {
     ),
     "runtime.coordinator": "ConversationCoordinator",
     "workflows.agents": "AgentLink AgentResult BaseAgent Link State spec tool",
-    "workflows.missions": "Answer BaseNode Dependency End Graph GraphRunContext GraphRunResult NodeError durable",
+    "workflows.missions": (
+        "Answer BaseNode Dependency Edge End Graph GraphRun GraphRunContext GraphRunResult NodeError durable"
+    ),
     "workflows.speakers": (
         "AgentTarget AllOf Always AnyOf ContextEquals ContextIn ContextThreshold Envelope Finish FromSpeaker "
         "Handoff Not RevertToInitiatorTarget RoundRobinTarget StayTarget TerminateTarget ToolCalled "
@@ -112,8 +134,29 @@ _MODULES = {name: module for module, names in _NAMES.items() for name in names.s
 
 __all__ = list(_MODULES)
 
+_JOURNAL = "a run is kept by its journal: give `journal=` and `mission=` to `Graph.run`"
+_BUILDER = "a graph is built of nodes: `Graph(nodes=[...])`"
+_ERRORS = "catch `tenex.core.errors.WorkflowError`, or `ConfigurationError` for a graph with faults"
+_REPLACED = {
+    "BaseStatePersistence": _JOURNAL,
+    "EndSnapshot": _JOURNAL,
+    "FileStatePersistence": _JOURNAL,
+    "FullStatePersistence": _JOURNAL,
+    "GraphBuilder": _BUILDER,
+    "GraphRuntimeError": _ERRORS,
+    "GraphSetupError": _ERRORS,
+    "NodeSnapshot": _JOURNAL,
+    "SimpleStatePersistence": _JOURNAL,
+    "Snapshot": _JOURNAL,
+    "StepContext": _BUILDER,
+}
+"""Names of pydantic-graph that this program has no counterpart of, and what takes their place."""
+
 
 def __getattr__(name: str) -> Any:
+    if name in _REPLACED:
+        # no AttributeError: `from tenex import ...` would replace its sentence
+        raise ImportError(f"tenex has no {name}: {_REPLACED[name]}. See docs/workflows.md, Missions.")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -255,6 +255,8 @@ class ModelRequest:
     is_urgent: bool = False
     """Whether a user wants it tried now: it goes through a pause that the provider asked for."""
     idempotency_key: str = ""
+    time_left: float | None = None
+    """Seconds that the answer may take, once the call has its turn; None where only `models.timeout` bounds it."""
     methods: frozenset[str] = frozenset()
     """Which of the tools are the agent's own code."""
     extra: Mapping[str, Any] = field(default_factory=dict)

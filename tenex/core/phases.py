@@ -27,6 +27,11 @@ class Phase(StrEnum):
     REFLECTION = "reflection"
 
     @classmethod
+    def _missing_(cls, value: object) -> "Phase | None":
+        """`Phase("CHAT")`, as other programs write a phase."""
+        return cls.__members__.get(value.upper()) if isinstance(value, str) else None
+
+    @classmethod
     def parse(cls, word: str) -> "Phase | None":
         """Read a phase from a user, a model or an old file: any case, marks around it ignored; None if it is none."""
         try:

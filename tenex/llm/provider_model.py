@@ -358,12 +358,15 @@ class ProviderModel:
             pictures=shown,
         )
         wanted = parameters(request, way.form)
+        left = inf if request.time_left is None else request.time_left
+        seconds = min(self._config.timeout, left)
         try:
-            async with asyncio.timeout(self._config.timeout) as limit:
+            async with asyncio.timeout(seconds) as limit:
                 response = await self._answer(request, sent, wanted, on_text, state)
         except TimeoutError as error:
             if limit.expired():
-                problem = f"did not finish its answer within {self._config.timeout:g} s, which models.timeout sets"
+                setting = "close_after of its agent leaves" if seconds == left else "models.timeout sets"
+                problem = f"did not finish its answer within {seconds:g} s, which {setting}"
             else:
                 problem = f"fell silent within its answer for {self._config.idle_timeout:g} s"
             raise ModelUnavailable(f"{self.name} {problem}", usage=self._billed(state)) from error

@@ -20,15 +20,19 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.view import Views
 
 
-class _Folder:
+class FolderJournals:
+    """The journals of a folder, with their readable views."""
+
     def __init__(self, folder: ConversationFolder, views: Views) -> None:
         self._folder = folder
         self._views = views
 
     async def open(self, conversation: ConversationId) -> tuple[Journal, Sequence[Record]]:
+        """The journal, made if missing."""
         return await self._folder.open(conversation)
 
     async def show(self, conversation: Conversation) -> None:
+        """Write its readable view."""
         page = self._views.page(conversation)  # both read the conversation before the first await
         await self._folder.rotate(conversation)
         await self._views.write(page)
@@ -47,7 +51,7 @@ async def mission_folder(path: Path | str) -> AsyncIterator[Journals]:
     with FolderLock(root):
         folder = ConversationFolder(root, disk, SystemClock())
         try:
-            yield _Folder(folder, Views(folder, disk))
+            yield FolderJournals(folder, Views(folder, disk))
         finally:
             await folder.close()
             disk.close()

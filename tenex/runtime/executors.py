@@ -6,7 +6,7 @@ Broad `except` on purpose: an internal error in an executor becomes a failure si
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import assert_never
+from typing import Final, assert_never
 
 from tenex.core.agent_phases.decide import offered
 from tenex.core.checks import CheckResult, Inspection
@@ -55,6 +55,10 @@ from .reconciler import Task
 from .run_tools import RunTools
 
 log = get_logger(__name__)
+
+
+LEAST_TIME: Final = 1.0
+"""Seconds that a model has for an answer that begins when an agent's time is up."""
 
 
 def _ignore(signal: Signal) -> None:
@@ -152,6 +156,7 @@ class Executors:
             entries=fitted(effect.system, effect.entries, tools, self.budget()),
             conversation=conversation.id,
             idempotency_key=f"{conversation.id}:{effect.key.seq}",
+            time_left=max((run.close_at - self.clock.now()) / 1000, LEAST_TIME),
             is_urgent=effect.is_urgent,
             methods=frozenset(agent.methods if agent is not None else ()),
         )

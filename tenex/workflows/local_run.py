@@ -1,7 +1,7 @@
 """Runs one conversation in this process, without a daemon: the daemon's actor on a given journal.
 
 `missions.graph.Graph` runs a mission, `agents.standalone.LocalAgent` an agent, `speakers.runner.LocalSpeakers` a
-workflow.
+workflow, `operations.phase_run.run_phases` the seven phases.
 """
 
 import asyncio
@@ -17,12 +17,23 @@ from tenex.core.conversation import Conversation
 from tenex.core.errors import InternalError, UsageError, kind_of, words_of
 from tenex.core.ids import ConversationId
 from tenex.core.memory.window import CONTEXT_TOKENS
-from tenex.core.ports import Clock, Journals, KindRunner, Model, Notice, OutgoingMessage, Prompter, Tools
+from tenex.core.ports import (
+    Checks,
+    Clock,
+    Journals,
+    KindRunner,
+    Model,
+    Notice,
+    Observer,
+    OutgoingMessage,
+    Prompter,
+    Tools,
+)
 from tenex.core.records import Record
 from tenex.core.signals import Opened, Signal
 from tenex.runtime.actor import ActorDependencies, ConversationActor
 from tenex.runtime.daily_limits import DailyLimits
-from tenex.runtime.executors import Executors
+from tenex.runtime.executors import Executors, NoChecks
 from tenex.runtime.outbox import Outbox
 from tenex.runtime.undeliverable import Undeliverable
 
@@ -170,6 +181,8 @@ class LocalRun(ConversationActor):
         missions: KindRunner | None = None,
         budget: Callable[[], int] = lambda: CONTEXT_TOKENS,
         people: PeerGroup | None = None,
+        checks: Checks | None = None,
+        observers: Sequence[Observer] = (),
     ) -> None:
         absent: Any = Absent()
         # no one reads here what is asked
@@ -185,6 +198,7 @@ class LocalRun(ConversationActor):
             policy=lambda: policy,
             budget=budget,
             kind_runner=missions,
+            checks=checks or NoChecks(),
         )
         deps = ActorDependencies(
             journals=journals,
@@ -194,7 +208,7 @@ class LocalRun(ConversationActor):
             prompter=prompter or absent,
             clock=clock,
             policy=lambda: policy,
-            observers=(),
+            observers=observers,
             spawn=self._spawn,
             idle=None,
         )

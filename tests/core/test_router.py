@@ -15,10 +15,11 @@ from tenex.core import records as r
 from tenex.core.config import Limits
 from tenex.core.cycle.state import CYCLE_MESSAGES
 from tenex.core.effects import Key, Route, Timer, Work
+from tenex.core.errors import UsageError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.memory.window import tokens
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
-from tenex.core.router.answer import DECISION_SCHEMA, REASON_CHARACTERS, RoutingDecision, Settles, parse
+from tenex.core.router.answer import DECISION_SCHEMA, REASON_CHARACTERS, RoutingDecision, Settles, UnknownPhase, parse
 from tenex.core.signals import DayLimitReached, ModelFailed, RouteAnswered
 from tenex.workflows.phases.router_prompt import (
     COMPLETIONS,
@@ -334,6 +335,8 @@ def test_anything_at_all_is_a_decision_or_a_sentence(answer: Any) -> None:
         assert verdict.agents
         assert all(verdict.agents)
         assert verdict.reason
+    elif isinstance(verdict, UnknownPhase):
+        assert Phase.parse(verdict.name) is None
     else:
         assert verdict.endswith(".")
 
@@ -490,3 +493,26 @@ def test_what_is_remembered_as_json_is_the_last_question_of_those_who_asked_last
     written.of(one, values[:3])
     written.forget()
     assert len(written) == 0
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        ({"agents": [], "phase": "deploy"}, "`phase` of a RoutingDecision is 'deploy'; give one of chat, brainstorm,"),
+        ({"agents": ["planner"], "phase": 3}, "`phase` of a RoutingDecision is 3"),
+        ({"agents": []}, "needs at least one agent, END or USER"),
+        ({"agents": "planner"}, "`agents` of a RoutingDecision is 'planner'; give a list of slugs"),
+        ({"agents": [" "]}, r"`agents` of a RoutingDecision is \[' '\]"),
+    ],
+)
+def test_what_can_be_no_decision_is_refused_when_it_is_made(parts: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        RoutingDecision(**parts, reason="x")
+
+
+def test_a_decision_is_made_of_a_list_and_of_a_phase_in_capitals() -> None:
+    decision = RoutingDecision(agents=["planner"], phase="PLAN", reason="x")  # type: ignore[arg-type]
+    assert decision.agents == ("planner",)
+    assert Phase("PLAN") is Phase("Plan") is Phase.PLAN
+    with pytest.raises(ValueError, match="deploy"):
+        Phase("deploy")

@@ -10,7 +10,7 @@ from tenex.core.config import Expectation, Limits
 from tenex.core.effects import Key, ModelCall, Timer, ToolCall
 from tenex.core.ids import CallId, Millis
 from tenex.core.memory.window import MESSAGE_CHARACTERS
-from tenex.core.messages import CallRequest, CallResult, ModelStep, Note, UserText
+from tenex.core.messages import CallRequest, CallResult, ModelStep, Note, Usage, UserText
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
@@ -171,6 +171,22 @@ def test_a_model_call_has_a_bound_of_its_own_and_after_the_deadline_its_answer_c
     assert {content for _, _, content in results(scenario)} == {"not run: the time is up"}
     assert scenario.records(r.ToolCallStarted) == []
     assert "I could not finish: no answer within 2 min" in scenario.sent_texts()[-1]
+
+
+@pytest.mark.parametrize(("queued", "outcome"), [(0, ["timed_out"]), (60_000, [])])
+def test_an_answer_that_was_cut_off_when_the_time_was_up_ends_the_run_and_not_one_that_waited_for_its_turn(
+    queued: int, outcome: list[str]
+) -> None:
+    scenario = at_work(reply("never"), limits=FAST)
+    (call,) = (effect for effect in scenario.running.values() if isinstance(effect, ModelCall))
+    scenario.running.pop(call.key)
+    scenario.now = scenario.conversation.work.runs[call.run].close_at
+    usage = Usage(output_tokens=7, calls=1)
+    cut = ModelFailed(key=call.key, run=call.run, message="cut", retryable=True, usage=usage, queued=queued)
+    scenario.handle(cut)
+    assert [done.outcome for done in ended(scenario)] == outcome
+    assert [done.usage for done in ended(scenario)] == [usage for _ in outcome]
+    assert bool(scenario.records(r.RetryScheduled)) is not bool(outcome)
 
 
 def test_an_empty_answer_is_reminded_twice_and_then_fails() -> None:

@@ -341,7 +341,7 @@ class Broken:
     name: ClassVar[str] = "broken"
 
     def evaluate(self, state: WorkflowState, envelope: Envelope) -> bool:
-        raise KeyError("secret")
+        raise KeyError("route")
 
     def resolve(self, state: WorkflowState, envelope: Envelope) -> TransitionDecision:
         return self.result  # type: ignore[no-any-return]
@@ -350,8 +350,19 @@ class Broken:
 @pytest.mark.parametrize(
     ("rule", "reason", "sentence"),
     [
-        (Transition(Broken(), OVER), "rule_failed", "The condition Broken failed with KeyError; fix its code."),
-        (Transition(Always(), Broken()), "rule_failed", "The target Broken failed with AttributeError; fix its code."),
+        (
+            Transition(Broken(), OVER),
+            "rule_failed",
+            "The condition Broken failed with KeyError: 'route'; fix its code.",
+        ),
+        (
+            Transition(Always(), Broken()),
+            "rule_failed",
+            (
+                "The target Broken failed with AttributeError: 'NoneType' object has no attribute 'next_speaker'"
+                "; fix its code."
+            ),
+        ),
         (
             Transition(Always(), Broken(TransitionDecision("ghost"))),
             "unknown_speaker",

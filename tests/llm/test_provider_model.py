@@ -296,6 +296,13 @@ async def test_an_answer_that_does_not_come_is_not_waited_for(
     assert caught.value.usage.calls == isinstance(reply, Breaks)
 
 
+async def test_an_answer_is_cut_off_when_the_time_of_its_agent_is_up() -> None:
+    async with talking(Hangs(), timeout=60.0) as (client, server):
+        with pytest.raises(ModelUnavailable, match=r"within 0\.2 s, which close_after of its agent leaves"):
+            await client.step(replace(work(), time_left=0.2))
+        await server.until(lambda at: at.exchanges[0].outcome == "cut")
+
+
 async def test_thinking_before_the_first_word_is_no_silence() -> None:
     (step,), _ = await asked(Answer(text="Hello", delay=1.0), idle_timeout=0.5)
     assert step.text == "Hello"

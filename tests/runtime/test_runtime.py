@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from tenex.core import records as r
-from tenex.core.config import PeerGroup, Replay
+from tenex.core.config import Expectation, PeerGroup, Replay
 from tenex.core.conversation import Conversation
 from tenex.core.errors import InternalError
 from tenex.core.ids import ConversationId, PublicKey
@@ -31,6 +32,20 @@ async def test_a_conversation_goes_through_all_phases() -> None:
     stamps = [event.created_at for event in sent]
     assert stamps == sorted(set(stamps))
     assert world.shown, "the readable view was written"
+
+
+@virtual_time
+async def test_a_model_is_asked_with_the_time_that_its_agent_has_left() -> None:
+    world = World(longest_way, worker)
+    world.policy = replace(
+        world.policy,
+        limits=replace(world.policy.limits, default_expectation=Expectation(warn_after=1, close_after=90_000)),
+    )
+    await converse(world, "hello", "think", "plan")
+    times = [request.time_left for request in world.requests if request.purpose == "work"]
+    assert times
+    assert all(left is not None and 80 < left <= 90 for left in times)
+    assert {request.time_left for request in world.requests if request.purpose == "route"} == {None}
 
 
 @virtual_time

@@ -1,8 +1,9 @@
 """A graph of speakers runs in a Python process, without a daemon, with a model or a script."""
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -20,6 +21,7 @@ from tenex.workflows.speakers import (
     ToolCalled,
     Transition,
     TransitionGraph,
+    register_condition,
     set_context,
 )
 from tenex.workflows.speakers.runner import WorkflowResult
@@ -161,3 +163,50 @@ def test_the_example_of_the_documents_runs(tmp_path: Path, capsys: pytest.Captur
         "security: security has spoken",
         "security_done after 2 turns, {'urgent': True}",
     ]
+
+
+@dataclass(slots=True)
+class Urgent:
+    """A condition as AG2's users write one, which reads what AG2's envelope has."""
+
+    name: ClassVar[str] = "urgent_word"
+
+    def evaluate(self, state: Any, envelope: Any) -> bool:
+        return "urgent" in envelope.event_data["text"]
+
+
+@pytest.mark.usefixtures("fresh_default")
+def test_a_rule_that_raises_says_what() -> None:
+    register_condition(Urgent)
+    rule = Transition(when=Urgent(), then=TerminateTarget("done"))
+    graph = TransitionGraph(initial_speaker="alice", transitions=[rule], default_target=AgentTarget("bob"))
+    result = ran(graph, agents=TRIO, model=Lines())
+    assert result.reason == "rule_failed"
+    assert result.error == (
+        "The condition Urgent failed with AttributeError: 'Envelope' object has no attribute 'event_data'; "
+        "fix its code."
+    )
+
+
+def test_an_end_by_a_rule_has_no_error() -> None:
+    result = ran(TransitionGraph.round_robin(["alice", "bob"], max_turns=2), agents=TRIO, model=Lines())
+    assert (result.reason, result.error) == ("max_turns", "")
+
+
+def test_the_documents_own_model_answers_with_a_call_and_its_text_so_far(tmp_path: Path) -> None:
+    path = tmp_path / "own_model.py"
+    path.write_text(documented("Answers without a provider"))
+    own = load_script(path, "own_model")
+    assert asyncio.run(own.main()) == "Filed under billing"
+
+
+class TakesOne:
+    async def step(self, request: ModelRequest) -> ModelStep:
+        return ModelStep(text="hello")
+
+
+def test_a_model_that_does_not_take_both_arguments_is_named() -> None:
+    answer: Any = asyncio.run(Triage(model=TakesOne()).run("Sort it"))  # type: ignore[arg-type]
+    assert (
+        answer.error == "the model's `step` does not take two arguments; write `async def step(self, request, on_text)`"
+    )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
+from tenex.core.errors import UsageError
 from tenex.core.graph import END
 from tenex.core.ids import TurnId
 from tenex.core.inbox.message import SettledAs
@@ -62,10 +63,18 @@ class Settles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownPhase:
+    """A decision that names what is no phase."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingDecision:
     """What the router chose; `phase` None means: stay. `waive` are gates it wishes a user would give up.
 
-    `settles` are the messages that ask for no work beyond this decision.
+    `settles` are the messages that ask for no work beyond this decision. Agents may be none where a phase is named: who
+    works there is chosen then. Raises UsageError for what can be no decision; whether it is permitted, the graph says.
     """
 
     agents: tuple[str, ...]
@@ -74,8 +83,19 @@ class RoutingDecision:
     waive: tuple[str, ...] = ()
     settles: tuple[Settles, ...] = ()
 
+    def __post_init__(self) -> None:
+        given: object = self.agents  # users' code may not check types
+        if not isinstance(given, list | tuple) or not all(isinstance(one, str) and one.strip() for one in given):
+            raise UsageError(f"`agents` of a RoutingDecision is {given!r}; give a list of slugs, END or USER.")
+        phase: object = self.phase
+        if phase is not None and (not isinstance(phase, str) or Phase.parse(phase) is None):
+            raise UsageError(f"`phase` of a RoutingDecision is {phase!r}; give one of {', '.join(Phase)}, or None.")
+        if not given and phase is None:
+            raise UsageError("A RoutingDecision without a phase needs at least one agent, END or USER in `agents`.")
+        object.__setattr__(self, "agents", tuple(given))
 
-def parse(text: str) -> RoutingDecision | str:
+
+def parse(text: str) -> RoutingDecision | UnknownPhase | str:
     """Read a decision out of a model's text: the last complete object in it that is one, in prose or a code fence.
 
     Models weigh examples before they decide, so the last counts. Returns a sentence on what is wrong where there
@@ -84,10 +104,10 @@ def parse(text: str) -> RoutingDecision | str:
     read = [_decision(value) for value in _objects(text[-ANSWER_CHARACTERS:])]
     if not read:
         return f"The answer holds no JSON object. Answer with one object: {_FORM}."
-    return next((decision for decision in reversed(read) if isinstance(decision, RoutingDecision)), read[-1])
+    return next((decision for decision in reversed(read) if not isinstance(decision, str)), read[-1])
 
 
-def _decision(value: Mapping[str, Any]) -> RoutingDecision | str:
+def _decision(value: Mapping[str, Any]) -> RoutingDecision | UnknownPhase | str:
     within = value.get("arguments", value.get("parameters"))
     if "agents" not in value and isinstance(within, dict):
         value = within  # a decision asked for as a call, and written as one
@@ -102,6 +122,9 @@ def _decision(value: Mapping[str, Any]) -> RoutingDecision | str:
     phase = value.get("phase")
     if phase is not None and not isinstance(phase, str):
         return "`phase` must be a string."
+    phase = phase.strip() or None if phase else None
+    if phase is not None and Phase.parse(phase) is None:
+        return UnknownPhase(name=phase)
     reason = value.get("reason")
     waive = _waived(value.get("waive"))
     if isinstance(waive, str):
@@ -111,7 +134,7 @@ def _decision(value: Mapping[str, Any]) -> RoutingDecision | str:
         return settles
     return RoutingDecision(
         agents=tuple(dict.fromkeys(agents)),
-        phase=phase.strip() or None if phase else None,
+        phase=phase,
         reason=reason.strip()[:REASON_CHARACTERS] if isinstance(reason, str) and reason.strip() else "no reason given",
         waive=waive,
         settles=settles,

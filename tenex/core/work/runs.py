@@ -31,6 +31,7 @@ from typing import Any, Final, cast, get_args
 from tenex.core import permissions
 from tenex.core import records as r
 from tenex.core.agent_phases import decide as agent_phases
+from tenex.core.amounts import duration
 from tenex.core.approvals import decide as approvals
 from tenex.core.config import Agent, Replay
 from tenex.core.delivery.outgoing import as_sentence, notify, send_as_agent
@@ -522,13 +523,20 @@ def _fail(run: LiveRun, error: str, failure: ModelFailed | None = None) -> None:
     after_end(run.transaction, ended)
 
 
-def time_out(transaction: Transaction, run_id: RunId, sentence: str = STOPPED) -> None:
-    """Fail an agent that took too long; the router reads of it. Open calls get the sentence as a result."""
+def time_out(
+    transaction: Transaction, run_id: RunId, sentence: str = STOPPED, failure: ModelFailed | None = None
+) -> None:
+    """Fail an agent that took too long; the router reads of it. Open calls get the sentence as a result.
+
+    `failure` is of the model call whose answer was under way then.
+    """
     run = LiveRun(transaction, run_id)
-    minutes = max(1, round(transaction.policy.limits.expectation(run.now.phase).close_after / 60_000))
     close_calls(transaction, run.now, sentence)
     ended = run.now
-    finish_run(transaction, ended, "timed_out", error=f"no answer within {minutes} min")
+    allowed = duration(transaction.policy.limits.expectation(ended.phase).close_after / 1000)
+    usage = failure.usage if failure is not None else NO_USAGE
+    model = failure.model if failure is not None else ""
+    finish_run(transaction, ended, "timed_out", error=f"no answer within {allowed}", usage=usage, model=model)
     after_end(transaction, ended)
 
 
@@ -591,6 +599,9 @@ def model_failed(transaction: Transaction, run_id: RunId | None, failure: ModelF
         return
     if run is not None and run.now.agent not in transaction.policy.roster:  # no tools are offered, which vendors refuse
         _fail(run, "it is no longer one of the agents", failure)
+        return
+    if run is not None and transaction.now >= run.now.close_at + failure.queued:  # its answer was cut off then
+        time_out(transaction, run.now.id, failure=failure)
         return
     limits = transaction.policy.limits
     tries = transaction.state.failed_tries(run.now if run is not None else None)

@@ -189,10 +189,10 @@ class _MeteredModel:
     def __init__(self, model: Model) -> None:
         self._model = model
 
-    async def step(self, request: ModelRequest, _on_text: OnText = ignore_text) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Ask the model; whatever user code raises is a refusal."""
         try:
-            step = await self._asked(request)
+            step = await self._asked(request, on_text)
             spent(step.usage, step.model)
         except (ModelUnavailable, ModelRefused) as error:
             spent(error.usage, error.model)
@@ -202,9 +202,15 @@ class _MeteredModel:
             raise ModelRefused(f"{type(error).__name__}: {error}") from error
         return step
 
-    async def _asked(self, request: ModelRequest) -> ModelStep:
+    async def _asked(self, request: ModelRequest, on_text: OnText) -> ModelStep:
         """The model's answer; user code may not check types."""
-        asked: Any = self._model.step(request)
+        try:
+            inspect.signature(self._model.step).bind(request, on_text)
+        except TypeError as fault:
+            raise ModelRefused(
+                "the model's `step` does not take two arguments; write `async def step(self, request, on_text)`"
+            ) from fault
+        asked: Any = self._model.step(request, on_text)
         if not inspect.isawaitable(asked):
             raise ModelRefused("the model's `step` is not async; write `async def step(request, on_text)`")
         step: object = await asked

@@ -3,15 +3,18 @@
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 """
 
-from .graph import Graph, GraphRunResult
-from .nodes import Answer, BaseNode, Dependency, End, GraphRunContext, NodeError, durable
+from .graph import Graph
+from .graph_run import GraphRun, GraphRunResult
+from .nodes import Answer, BaseNode, Dependency, Edge, End, GraphRunContext, NodeError, durable
 
 __all__ = [
     "Answer",
     "BaseNode",
     "Dependency",
+    "Edge",
     "End",
     "Graph",
+    "GraphRun",
     "GraphRunContext",
     "GraphRunResult",
     "NodeError",

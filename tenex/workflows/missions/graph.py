@@ -8,58 +8,21 @@ edges are checked when the graph is built and again at run time, and every step 
 killed continues where it was.
 """
 
-import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
-from uuid import uuid4
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
-from tenex.core.config import Agent, Limits, Policy
-from tenex.core.conversation import Conversation
-from tenex.core.errors import InternalError, MissionFailed
-from tenex.core.ids import ConversationId, PublicKey, Slug
+from tenex.core.config import Limits
+from tenex.core.errors import UsageError
 from tenex.core.ports import Clock, Journals
-from tenex.core.signals import Signal
-from tenex.runtime.clock import SystemClock
-from tenex.workflows.local_run import CALLER, LocalRun, MemoryJournals, check_given
-from tenex.workflows.missions.config import with_missions
-from tenex.workflows.missions.signals import ContinueRequested, MissionRequested
-from tenex.workflows.missions.state import Mission, mission_of
+from tenex.workflows.local_run import check_given
 
+from .graph_run import GraphRun, GraphRunResult, LocalMission
 from .node_graph import NodeGraph
-from .nodes import BaseNode
-from .runner import NodeRunner
-
-StateT = TypeVar("StateT")
-DepsT = TypeVar("DepsT")
-RunEndT = TypeVar("RunEndT")
+from .nodes import BaseNode, DepsT, RunEndT, StateT
 
 _NOTHING: Any = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphRunResult(Generic[StateT, RunEndT]):
-    """What became of a mission, so far."""
-
-    outcome: str
-    """`finished`, `failed`, `stopped` or `paused`."""
-    state: StateT
-    error: str = ""
-    kind: str = ""
-    mission: str = ""
-    """The name by which a later run goes on with this one, where both have the same journal."""
-    _output: RunEndT
-
-    @property
-    def output(self) -> RunEndT:
-        """What the last node gave to `End`.
-
-        Raises:
-            MissionFailed: there is no result; the message has the reason.
-        """
-        if self.outcome != "finished":
-            raise MissionFailed(f"The mission has no result, it is {self.outcome}: {self.error}")
-        return self._output
 
 
 class Graph(NodeGraph[StateT, DepsT, RunEndT]):
@@ -75,6 +38,7 @@ class Graph(NodeGraph[StateT, DepsT, RunEndT]):
         mission: str | None = None,
         limits: Limits | None = None,
         clock: Clock | None = None,
+        persistence: None = None,
     ) -> GraphRunResult[StateT, RunEndT]:
         """Run a mission to its end, or to a pause. Each run is a mission of its own, unless it is given a name.
 
@@ -83,12 +47,13 @@ class Graph(NodeGraph[StateT, DepsT, RunEndT]):
 
         Args:
             start_node: where it begins.
-            state: as it begins; where it goes on, the journal's counts.
+            state: as it begins, changed in place by nodes; where a mission goes on, it gets the journal's values.
             deps: given to nodes in each run, never journaled.
             journal: where it is recorded; without one it lives in this process only.
             mission: its name among those of this graph in the journals; without one, no other run goes on with it.
             limits: tries and bounds; the daemon's own by default.
             clock: time, for tests that own it.
+            persistence: nothing; what pydantic-graph gives here is the journal's work.
 
         Raises:
             UsageError: it cannot begin.
@@ -96,51 +61,67 @@ class Graph(NodeGraph[StateT, DepsT, RunEndT]):
             DeserializationError: the types have changed since a run before.
         """
         check_given(journal=journal, clock=clock, limits=limits, mission=mission)
-        name = mission or uuid4().hex
-        asked = self.asked(start_node, state, CALLER)
-        conversation = self.mission_id(name)
-        runner = NodeRunner({self.name: (self, lambda: deps)})
-        runner.hand(conversation, start_node.get_node_id(), self.dependencies_of(start_node))
-        caller = Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey(""))
-        bare = Policy(roster={}, tools={}, project=caller, limits=limits or Limits())
-        policy = with_missions(bare, {self.name: self.rule()})
-        journals = journal or MemoryJournals()
-        clock = clock or SystemClock()
-        ended = await _LocalMission(asked, conversation, journals, policy, clock, missions=runner).run_to_rest()
-        if (reached := mission_of(ended)) is None:
-            raise InternalError(f"the mission {self.name} was not begun")
-        return GraphRunResult(
-            outcome=reached.outcome or ("paused" if _is_at_rest(reached) else "open"),
-            state=self.load_state(reached.state),
-            error=reached.message or reached.paused or (reached.wait.message if reached.wait is not None else ""),
-            kind=reached.kind,
-            mission=name,
-            _output=self._result.load(reached.result) if reached.outcome == "finished" else _NOTHING,
+        _refuse_persistence(persistence)
+        local = LocalMission(self, start_node, state, deps, journal, mission, limits, clock)
+        return await local.run()
+
+    def run_sync(
+        self,
+        start_node: BaseNode[StateT, DepsT, RunEndT],
+        *,
+        state: StateT = _NOTHING,
+        deps: DepsT = _NOTHING,
+        limits: Limits | None = None,
+        clock: Clock | None = None,
+        persistence: None = None,
+    ) -> GraphRunResult[StateT, RunEndT]:
+        """The same as `run`, in a program that is not async; it has no journal, which is opened in async code.
+
+        Raises:
+            UsageError: it is called in async code, or the mission cannot begin.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            running = self.run(start_node, state=state, deps=deps, limits=limits, clock=clock, persistence=persistence)
+            return asyncio.run(running)
+        raise UsageError("`run_sync` was called in async code; write `await graph.run(...)` there.")
+
+    @asynccontextmanager
+    async def iter(
+        self,
+        start_node: BaseNode[StateT, DepsT, RunEndT],
+        *,
+        state: StateT = _NOTHING,
+        deps: DepsT = _NOTHING,
+        journal: Journals | None = None,
+        mission: str | None = None,
+        limits: Limits | None = None,
+        clock: Clock | None = None,
+        persistence: None = None,
+    ) -> AsyncIterator[GraphRun[StateT, DepsT, RunEndT]]:
+        """Run a mission node by node: `async for node in run`, or `await run.next()`. The arguments are those of `run`.
+
+        A node runs when it is asked for; whoever leaves before the end leaves the mission there, and a run with the
+        same journal and name goes on. The time between two nodes counts for the `timeout` of the next.
+
+        Raises:
+            UsageError: it cannot begin.
+        """
+        check_given(journal=journal, clock=clock, limits=limits, mission=mission)
+        _refuse_persistence(persistence)
+        local = LocalMission(self, start_node, state, deps, journal, mission, limits, clock)
+        run = GraphRun(local)
+        try:
+            await run.begin()
+            yield run
+        finally:
+            await run.close()
+
+
+def _refuse_persistence(persistence: object) -> None:
+    """Raise UsageError if pydantic-graph's persistence is given."""
+    if persistence is not None:
+        raise UsageError(
+            "`persistence` is not taken: give `journal=` and `mission=`; a run of the same name goes on after a kill."
         )
-
-    def mission_id(self, mission: str) -> ConversationId:
-        """The id of the conversation that holds a mission of that name."""
-        return ConversationId(hashlib.sha256(f"{self.name}\n{mission}".encode()).hexdigest())
-
-
-class _LocalMission(LocalRun):
-    """One mission, run until it has ended or is paused; a paused one goes on when it is run again."""
-
-    def __init__(self, asked: MissionRequested, *args: Any, **given: Any) -> None:
-        super().__init__(*args, **given)
-        self._asked = asked
-
-    def _begin(self, state: Conversation) -> Iterable[Signal]:
-        mission = mission_of(state)
-        if mission is None:
-            return [self._asked]
-        return [ContinueRequested(by=CALLER)] if _is_at_rest(mission) else []
-
-    def _is_active(self, state: Conversation) -> bool:
-        mission = mission_of(state)
-        return mission is not None and mission.is_open and not _is_at_rest(mission)
-
-
-def _is_at_rest(mission: Mission) -> bool:
-    """Whether it goes on only when it is continued: it is paused, or waits for somebody to act."""
-    return mission.is_paused or (mission.wait is not None and mission.wait.needs_operator)

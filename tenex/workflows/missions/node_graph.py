@@ -1,10 +1,14 @@
 """A mission's graph as a value: its nodes read and checked, and its states and nodes as the journal holds them."""
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, TypeVar, Union, cast
+from dataclasses import replace
+from typing import Any, Generic, Literal, TypeVar, Union, cast, get_args
 
 from tenex.core.errors import ConfigurationError, DeserializationError, SerializationError, UsageError, kind_of
 from tenex.core.graph import END
+from tenex.core.ids import ConversationId
 from tenex.workflows.error_text import sentence_of
 from tenex.workflows.missions.config import MISSION_ID, TRACKED, Beginning, MissionRule, NodeRule
 from tenex.workflows.missions.effects import NodeRun
@@ -12,11 +16,10 @@ from tenex.workflows.missions.signals import MissionRequested, NodeFailed, NodeR
 from tenex.workflows.serialization import Typed, field_names, is_text, restore
 
 from .node_shape import Node, NodeShape, argument, faults_of, faults_of_classes, is_required, read, transitions
-from .nodes import BaseNode, End, NodeError, specs_of
+from .nodes import BaseNode, DepsT, End, NodeError, RunEndT, StateT, specs_of
 
-StateT = TypeVar("StateT")
-DepsT = TypeVar("DepsT")
-RunEndT = TypeVar("RunEndT")
+Direction = Literal["TB", "BT", "LR", "RL"]
+"""Of a diagram, as Mermaid writes it."""
 
 _UNSET: Any = object()
 
@@ -72,6 +75,33 @@ class NodeGraph(Generic[StateT, DepsT, RunEndT]):
         """The graph as a Mermaid state diagram."""
         return self.transitions.mermaid()
 
+    def mermaid_code(
+        self,
+        *,
+        start_node: type[BaseNode[StateT, DepsT, Any]] | BaseNode[StateT, DepsT, Any] | str | None = None,
+        title: str | None = None,
+        direction: Direction | None = None,
+    ) -> str:
+        """The graph as a Mermaid state diagram, by pydantic-graph's name for it.
+
+        Args:
+            start_node: where it is to begin; by default the first node.
+            title: above the diagram.
+            direction: in which it is drawn.
+
+        Raises:
+            UsageError: the node is not of this graph, or there is no such direction.
+        """
+        name = start_node if isinstance(start_node, str | None) else start_node.get_node_id()
+        if name is not None and name not in self._shapes:
+            raise UsageError(f"`start_node` is {name}, which is no node of this graph: {', '.join(self._shapes)}.")
+        if direction not in (None, *get_args(Direction)):
+            raise UsageError(f"`direction` is {direction!r}; it must be one of {', '.join(get_args(Direction))}.")
+        drawn = replace(self.transitions, initial=name or self.transitions.initial).mermaid()
+        if direction is not None:
+            drawn = drawn.replace("\n", f"\n    direction {direction}\n", 1)
+        return f"---\ntitle: {json.dumps(title, ensure_ascii=False)}\n---\n{drawn}" if title else drawn
+
     def rule(self) -> MissionRule:
         """What the core goes by."""
         nodes = {
@@ -112,7 +142,7 @@ class NodeGraph(Generic[StateT, DepsT, RunEndT]):
         """
         if isinstance(state, type):
             raise SerializationError(f"the state is {kind_of(state)}; give an instance of it")
-        name, data = self._dump_node(node)
+        name, data = self.dump_node(node)
         return Beginning(node=name, data=data, state=self.dump_state(state))
 
     def first(self) -> BaseNode[StateT, DepsT, RunEndT]:
@@ -162,6 +192,26 @@ class NodeGraph(Generic[StateT, DepsT, RunEndT]):
         differing = {name: value for name, value in changed.items() if now.get(name, _UNSET) != value}
         if differing:
             restore(state, self.load_state({**now, **differing}), frozenset(differing) & self._names)
+
+    def update(self, state: StateT, recorded: Mapping[str, Any]) -> None:
+        """Give a state, which somebody holds, all recorded values, in place; what is equal stays the same object."""
+        try:
+            self.restore(state, recorded)
+        except SerializationError:  # something is in it that cannot be compared
+            restore(state, self.load_state(recorded), self._names)
+
+    def load_result(self, written: Any) -> RunEndT:
+        """The value in `End` of a JSON value.
+
+        Raises:
+            DeserializationError: its type has changed since.
+        """
+        result: RunEndT = self._result.load(written)
+        return result
+
+    def mission_id(self, mission: str) -> ConversationId:
+        """The id of the conversation that holds a mission of that name."""
+        return ConversationId(hashlib.sha256(f"{self.name}\n{mission}".encode()).hexdigest())
 
     def dependencies_of(self, node: Any) -> dict[str, Any]:
         """The dependencies that a node was made with; none of what is no node."""
@@ -216,14 +266,19 @@ class NodeGraph(Generic[StateT, DepsT, RunEndT]):
                 refusal = f"{effect.node} returned a {to} that is not the one of this graph."
             if refusal is not None:
                 return NodeFailed(key=effect.key, who="author", kind="UndeclaredEdge", message=refusal)
-            to, data = self._dump_node(answer)
+            to, data = self.dump_node(answer)
         else:
             allowed = ", ".join(dict.fromkeys(str(edge.target) for edge in self.transitions.outgoing(effect.node)))
             sentence = f"{effect.node} returned {kind_of(answer)}; it may return an instance of: {allowed}."
             return NodeFailed(key=effect.key, who="author", kind="NoNode", message=sentence)
         return NodeReturned(key=effect.key, to=to, data=data, result=result, state=self.dump_state(state))
 
-    def _dump_node(self, node: Any) -> tuple[str, dict[str, Any]]:
+    def dump_node(self, node: Any) -> tuple[str, dict[str, Any]]:
+        """The name of a node and its fields as JSON.
+
+        Raises:
+            SerializationError: it is not of this graph, or a field cannot be journaled.
+        """
         if not isinstance(node, BaseNode):
             example = f"{self.transitions.initial}(...)"
             raise SerializationError(f"{kind_of(node)} is no node; give an instance of one, such as {example}")

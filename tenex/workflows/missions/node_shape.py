@@ -245,10 +245,11 @@ def _faults_of_policy(shape: NodeShape) -> Iterator[str]:
 
 
 def argument(nodes: Sequence[Node], place: int) -> Any:
-    """What a node gave to `BaseNode[...]`; None where none did."""
+    """What a node gave to `BaseNode[...]`; None where all left it out, or gave None."""
     for node in nodes:
         for base in getattr(node, "__orig_bases__", ()):
             arguments = get_args(base) if get_origin(base) is BaseNode else ()
-            if len(arguments) > place and not isinstance(arguments[place], TypeVar):
-                return arguments[place]
+            named = arguments[place] if len(arguments) > place else None
+            if named not in (None, type(None)) and not isinstance(named, TypeVar):
+                return named
     return None

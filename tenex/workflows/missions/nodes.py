@@ -31,21 +31,25 @@ from typing import (
     Final,
     Generic,
     Literal,
+    Never,
     ParamSpec,
     Protocol,
-    TypeVar,
     get_args,
     get_origin,
     get_type_hints,
     overload,
 )
 
+from typing_extensions import TypeVar
+
 from tenex.core.errors import StepFailed, UsageError, WorkflowError, kind_of
 from tenex.core.messages import Usage
 
-StateT = TypeVar("StateT")
-DepsT = TypeVar("DepsT")
-RunEndT = TypeVar("RunEndT", covariant=True)  # noqa: PLC0105 - as pydantic-graph calls it
+StateT = TypeVar("StateT", default=None)
+DepsT = TypeVar("DepsT", default=None)
+RunEndT = TypeVar("RunEndT", covariant=True, default=Any)  # noqa: PLC0105 - as pydantic-graph calls it
+NodeRunEndT = TypeVar("NodeRunEndT", covariant=True, default=Never)  # noqa: PLC0105
+"""Of a node: one that never returns `End` need not say what it ends with."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -313,6 +317,13 @@ class NodeError:
 
 
 @dataclass(frozen=True)
+class Edge:
+    """Labels an edge in the diagram: `-> Annotated[Review, Edge(label="a draft is there")]`."""
+
+    label: str | None
+
+
+@dataclass(frozen=True)
 class End(Generic[RunEndT]):
     """Ends a mission, with its result."""
 
@@ -330,8 +341,8 @@ class NodePolicy:
     phase: str | None = None
 
 
-class BaseNode(ABC, Generic[StateT, DepsT, RunEndT]):
-    """A node of a mission; subclass it as a dataclass.
+class BaseNode(ABC, Generic[StateT, DepsT, NodeRunEndT]):
+    """A node of a mission; subclass it as a dataclass: `BaseNode[State]`, `BaseNode[State, Deps]`, or all three.
 
     Class arguments: `timeout` in seconds; `retries` after failures that may pass; `on_error`, the node that follows a
     failure for good (else the mission ends as failed); `phase`, how a visit is called in `current_phase`.
@@ -365,7 +376,7 @@ class BaseNode(ABC, Generic[StateT, DepsT, RunEndT]):
         )
 
     @abstractmethod
-    async def run(self, ctx: "GraphRunContext[StateT, DepsT]") -> "BaseNode[StateT, DepsT, Any] | End[RunEndT]":
+    async def run(self, ctx: "GraphRunContext[StateT, DepsT]") -> "BaseNode[StateT, DepsT, Any] | End[NodeRunEndT]":
         """Do this node's work and return what follows it."""
         ...
 

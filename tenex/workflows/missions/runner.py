@@ -80,6 +80,16 @@ class NodeRunner:
             raise InternalError(f"{type(effect).__name__} is no work of a mission")
         return NodeTaskOf(self, effect, post)
 
+    def state_of(self, graph: NodeGraph[Any, Any, Any], recorded: Mapping[str, Any]) -> Any:
+        """The state that a node is given."""
+        return graph.load_state(recorded)
+
+    async def admit(self, effect: NodeRun, node: Any) -> None:
+        """Return once a node may begin."""
+
+    def report_failure(self, error: BaseException) -> None:
+        """Receive what a node raised."""
+
     def handed(self, mission: str, node: str) -> Mapping[str, Any]:
         """The dependencies that a node of a mission was made with."""
         known, dependencies = self._handed.get(mission, ("", {}))
@@ -178,7 +188,8 @@ class NodeTaskOf:
             what = f"the dependencies of {self._effect.workflow} cannot be made: {_sentence(error)}"
             raise DeserializationError(what) from error
         node = graph.load_node(self._effect.node, self._effect.data, deps, self._handed)
-        state = graph.load_state(self._effect.state)
+        state = self._runner.state_of(graph, self._effect.state)
+        await self._runner.admit(self._effect, node)
         self._ctx = GraphRunContext(state, deps, self, mission=self._effect.conversation, attempt=self._effect.attempt)
         token = CURRENT.set(self._ctx)
         try:
@@ -201,6 +212,7 @@ class NodeTaskOf:
             may_pass=passes,
             exc_info=error,
         )
+        self._runner.report_failure(error)
         failed = self._failed("world" if passes else "author", kind, _sentence(error), retry_after(error))
         return replace(failed, needs_operator=needs_operator(error))
 

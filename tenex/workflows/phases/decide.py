@@ -10,7 +10,7 @@ from tenex.core.effects import Check
 from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.messages import NO_USAGE, ModelStep
 from tenex.core.phases import AFTER_WORK, PHASE_TRANSITIONS, Phase
-from tenex.core.router.answer import parse
+from tenex.core.router.answer import UnknownPhase, parse
 from tenex.core.signals import Checked, Inspected
 from tenex.core.state import State
 from tenex.core.transaction import Transaction
@@ -20,7 +20,7 @@ from tenex.workflows.phases.state import phases_of
 from . import ceremony, checks, closing, fates, gates, waivers
 from . import records as p
 from .only_choice import only_choice, to_accept_so
-from .routing import Accepted, Rejected, check
+from .routing import Accepted, Rejected, check, no_phase
 
 REQUEST: Final = 400
 """Characters of the request, in a message about a transition."""
@@ -37,6 +37,9 @@ def answered(transaction: Transaction, step: ModelStep) -> None:
     decision = parse(step.text)
     if isinstance(decision, str):
         reject(transaction, step, Rejected(sentence=decision, plain="did not answer in the form that is asked for"))
+        return
+    if isinstance(decision, UnknownPhase):
+        reject(transaction, step, no_phase(decision.name))
         return
     settled = fates.settled(transaction.state, decision)
     if isinstance(settled, Rejected):

@@ -18,7 +18,7 @@ from tenex.core.work.run import Call, CallState, Run
 from tenex.core.work.turns import finish_run
 
 from .only_choice import only_agent
-from .routing import Rejected, check
+from .routing import Rejected, check, no_phase
 
 NAME: Final = "hand_over"
 
@@ -88,12 +88,14 @@ def _read(transaction: Transaction, given: Mapping[str, Any]) -> RoutingDecision
     if not isinstance(phase, str) or not isinstance(reason, str) or not isinstance(name, str) or not reason.strip():
         return "`hand_over` needs `phase` and `reason`, texts that are not empty; `agent` is the slug of an agent."
     target = Phase.parse(phase)
+    if target is None:
+        return no_phase(phase).sentence
     if target is state.cycle.phase and not name:
         return f"The conversation is in {target} already: answer the person, or name another phase."
     slug = names.find(name, policy.routable) if name else None
     if name and slug is None:
         return f"There is no agent {name[:80]!r}. The agents are: {', '.join(sorted(policy.routable))}."
-    if slug is None and target is not None and (agent := only_agent(state, target, policy)) is not None:
+    if slug is None and (agent := only_agent(state, target, policy)) is not None:
         slug = agent.slug
     decision = RoutingDecision(agents=(slug,) if slug else (), phase=phase, reason=reason.strip()[:REASON_CHARACTERS])
     verdict = check(state, decision, policy)

@@ -109,15 +109,9 @@ def _checked(
 
 
 def _way(conversation: Conversation, decision: RoutingDecision, policy: Policy) -> tuple[Phase, ...] | Rejected:
-    if decision.phase is None:
-        return ()
-    phase = Phase.parse(decision.phase)
+    phase = Phase.parse(decision.phase) if decision.phase is not None else None
     here = conversation.cycle.phase
-    if phase is None:
-        phases = ", ".join(Phase)
-        sentence = f"There is no phase {_short(decision.phase)}. The phases are: {phases}."
-        return Rejected(sentence=sentence, plain=f"chose a phase that does not exist, {_short(decision.phase)}")
-    if phase is here:
+    if phase is None or phase is here:
         return ()
     way = gates.path(conversation, phase, policy)
     if way is None:
@@ -125,6 +119,12 @@ def _way(conversation: Conversation, decision: RoutingDecision, policy: Policy) 
         return Rejected(sentence=sentence, plain=f"wanted to go from {here} to {phase}, which is not possible")
     wrong = gates.why_not_leave(conversation, way[0], policy)
     return Rejected(sentence=wrong, plain=f"wanted to leave {here} before it was done") if wrong else way
+
+
+def no_phase(name: str) -> Rejected:
+    """The refusal of a name that is no phase's."""
+    sentence = f"There is no phase {_short(name)}. The phases are: {', '.join(Phase)}."
+    return Rejected(sentence=sentence, plain=f"chose a phase that does not exist, {_short(name)}")
 
 
 def _check_end(

@@ -24,7 +24,8 @@ from tenex.workflows.speakers.conditions import (
     TransitionCondition,
     TransitionTarget,
 )
-from tenex.workflows.speakers.fold import UNKNOWN_SPEAKER, faults_of_participants
+from tenex.workflows.speakers.fold import faults_of_participants
+from tenex.workflows.speakers.rounds import UNKNOWN_SPEAKER
 from tenex.workflows.speakers.transitions import compiled, named_agents, parts
 
 from .rules import SpeakerRules, faults_of_values

@@ -23,15 +23,18 @@ from tenex.core.graph import END, Choice, TransitionGraph
 from tenex.core.json_values import faults_of_value, plain
 from tenex.core.routes import Finish, Handoff
 from tenex.workflows.speakers.conditions import UnreadablePartError
-from tenex.workflows.speakers.rounds import Envelope, Refused, TransitionDecision, WorkflowState
+from tenex.workflows.speakers.rounds import (
+    RULE_FAILED,
+    UNKNOWN_SPEAKER,
+    Envelope,
+    Refused,
+    TransitionDecision,
+    WorkflowState,
+)
 from tenex.workflows.speakers.transitions import TERMINATED, RoundFacts, named_tools
 
 FINISHED = "finished"
 """The reason of an end by a `Finish` that gives none."""
-UNKNOWN_SPEAKER = "unknown_speaker"
-"""The reason where a rule names someone who does not take part."""
-RULE_FAILED = "rule_failed"
-"""The reason where a condition or a target raised."""
 
 
 @dataclass(frozen=True, slots=True)

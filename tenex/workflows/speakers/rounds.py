@@ -13,6 +13,11 @@ HANDOFF, FINISH, SET, DELETE = "handoff", "finish", "set_context", "delete_conte
 OWN: Final = (HANDOFF, FINISH, SET, DELETE)
 """The tools by which a speaker of a workflow directs it."""
 
+UNKNOWN_SPEAKER: Final = "unknown_speaker"
+"""The reason of an end where a rule names someone who does not take part."""
+RULE_FAILED: Final = "rule_failed"
+"""The reason of an end where a condition or a target raised."""
+
 
 @dataclass(frozen=True, slots=True)
 class Called:
@@ -24,16 +29,18 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """One closed round of a speaker: its text, and its tool calls in the order in which the model emitted them.
-
-    `routing_tool` is the call that counts for rules; None until the round is folded, and then "" where none does.
-    """
+    """One closed round of a speaker: what conditions and targets read. It has no `event_data` as AG2's has."""
 
     sender_id: str
+    """The speaker's name: the slug of an agent, or `person`."""
     text: str = ""
+    """What the speaker said; in AG2 `event_data["text"]`."""
     calls: tuple[Called, ...] = ()
+    """The tool calls, in the order in which the model made them; in AG2 the `routing` of a packet."""
     envelope_id: str = ""
+    """The id of the round."""
     routing_tool: str | None = None
+    """The call that counts for rules; None until the round is folded, and then "" where none does."""
 
     @property
     def tools(self) -> tuple[str, ...]:

@@ -47,6 +47,8 @@ class WorkflowResult:
 
     reason: str
     """Why it ended; "" where it waits for the person."""
+    error: str = ""
+    """What failed, as sentences, where the reason is `rule_failed` or `unknown_speaker`."""
     messages: tuple[Spoken, ...]
     """The messages, oldest first; of a long conversation the newest."""
     context: Mapping[str, Any] = field(default_factory=dict)
@@ -215,6 +217,7 @@ def _result(state: Conversation, thread: str, policy: Policy) -> WorkflowResult:
     )
     return WorkflowResult(
         reason=session.close_reason,
+        error=session.error,
         messages=tuple(messages),
         context=dict(session.speakers.context_vars),
         turns=session.speakers.turn_count,

@@ -25,7 +25,7 @@ from tenex.workflows.speakers.config import (
     View,
     Within,
 )
-from tenex.workflows.speakers.rounds import WorkflowState
+from tenex.workflows.speakers.rounds import RULE_FAILED, UNKNOWN_SPEAKER, WorkflowState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +61,8 @@ class WorkflowSession(KindState):
     """By `<expectation>.warn` and `<expectation>.close`."""
     why: str = ""
     close_reason: str = ""
+    error: str = ""
+    """What failed in the rules after the last round, as sentences."""
 
     @property
     def has_begun(self) -> bool:
@@ -154,9 +156,15 @@ class WorkflowSession(KindState):
             expected_next_speaker=record.next or None,
             pending_close_reason=record.close_reason,
         )
-        session = replace(self, speakers=speakers, called=frozenset(), routes={}, why=_why(record)).disarmed(
-            REPLY_WITHIN
-        )
+        has_failed = record.close_reason in (RULE_FAILED, UNKNOWN_SPEAKER)
+        session = replace(
+            self,
+            speakers=speakers,
+            called=frozenset(),
+            routes={},
+            why=_why(record),
+            error=" ".join(record.sentences) if has_failed else "",
+        ).disarmed(REPLY_WITHIN)
         names = (MAX_SILENCE, REPLY_WITHIN) if record.next == PERSON else (MAX_SILENCE,)
         return session.watching(record.seq, record.at, *names)
 

@@ -79,7 +79,8 @@ class RoundFacts:
         if verdict.kind == UnreadablePartError.__name__:
             raise UnreadablePartError([verdict.error])
         if verdict.kind:
-            raise ConfigurationError([f"The {what} {cls.__name__} failed with {verdict.kind}; fix its code."])
+            error = f"{verdict.kind}: {verdict.error}" if verdict.error else verdict.kind
+            raise ConfigurationError([f"The {what} {cls.__name__} failed with {error}; fix its code."])
         return verdict
 
 
