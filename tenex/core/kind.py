@@ -35,7 +35,7 @@ class Unproved:
     """Why a verdict `verified` does not count: for the model, and as the reason of the `untried` in its place."""
 
     refusal: str
-    reason: str = ""
+    reason: str
 
 
 class KindCommand(NamedTuple):

@@ -212,11 +212,12 @@ def without_context(text: str) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """The text, or its beginning and end with a mark between them."""
+    """The text, or its beginning and end with a mark between them, where that is shorter."""
     if len(text) <= limit:
         return text
     half = limit // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[len(text) - half :]}"
+    shorter = f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[len(text) - half :]}"
+    return shorter if len(shorter) < len(text) else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

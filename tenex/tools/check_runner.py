@@ -344,7 +344,7 @@ class CheckRunner:
             tests=ran.counts.tests,
             failures=ran.counts.failures,
             failed=ran.counts.failed,
-            last_lines="\n".join(ran.text.splitlines()[-LAST_LINES:])[-LONGEST_LAST_LINES:],
+            last_lines=_last_lines(ran.text),
             output=await asyncio.to_thread(_keep_log, self._logs_of(conversation), check.name, ran.text),
             reason=reason,
             environment=await asyncio.to_thread(_environment, checkpoints, tree),
@@ -372,6 +372,14 @@ def _judged(check: ProjectCheck, ran: _Ran) -> tuple[CheckOutcome, str]:
     if ran.way is Way.READ_ONLY:
         return "uncontained", TOO_LARGE  # that nothing could be written may be why
     return "failed", f"it was ended by signal {-outcome.status}" if outcome.status < 0 else ""
+
+
+def _last_lines(text: str) -> str:
+    """The end of what a check printed: whole lines, unless one alone is too long."""
+    lines = text.splitlines()[-LAST_LINES:]
+    while len(lines) > 1 and len("\n".join(lines)) > LONGEST_LAST_LINES:
+        del lines[0]
+    return "\n".join(lines)[-LONGEST_LAST_LINES:]
 
 
 def _was_changed(checkpoints: Checkpoints, before: Snapshot, after: Snapshot, began: int) -> bool:

@@ -29,12 +29,12 @@ def test_every_shipped_scenario_holds(tenex: Tenex, data: Path) -> None:
         LACKING if BUBBLEWRAP_WORKS else IN_A_SANDBOX | LACKING
     )
     assert "small-fix" in IN_A_SANDBOX
-    assert len(results) == 40
+    assert len(results) == 41
     assert all(set(one) == set(FIELDS.split()) for one in results)
     assert all(one["calls"] and one["notes"] and one["costUsd"] == 0 for one in results if one["passed"])
     assert list(data.iterdir()) == []
     assert ["repair", "scripted"] in [line.split()[:2] for line in tenex("eval --list").out.splitlines()]
-    assert len(json.loads(tenex("eval --list --json").out)) == 40
+    assert len(json.loads(tenex("eval --list --json").out)) == 41
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,8 @@ def test_the_reason_of_a_hand_over_is_the_part_and_not_repeated_in_the_hand_off(
 
 def test_cut_keeps_both_ends() -> None:
     assert cut("abcdefghij", 10) == "abcdefghij"
-    assert cut("abcdefghijk", 10) == "abcde\n[… 1 characters left out …]\nghijk"
+    assert cut("a" * 50 + "b" * 50, 10) == "aaaaa\n[… 90 characters left out …]\nbbbbb"
+    assert cut("abcdefghijk", 10) == "abcdefghijk", "what says that something is left out is longer"
 
 
 RUN: dict[str, Any] = {"agent": Slug("executor"), "pubkey": ALICE, "warn_at": Millis(1), "close_at": Millis(2)}

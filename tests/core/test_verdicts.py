@@ -267,7 +267,7 @@ def test_a_verifier_who_never_looks_ends_with_untried_and_a_person_is_asked_once
     assert len(refused(scenario)) == 2
     assert verdicts(scenario) == ["untried"]
     assert scenario.conversation.cycle.waiting_for == "waiver"
-    assert "Project-Manager ran nothing that shows whether it works" in scenario.sent_texts()[-1]
+    assert "It is not verified: Project-Manager ran nothing and did not read a.py. Accept" in scenario.sent_texts()[-1]
     (question,) = scenario.records(p.WaiverRequested)
     assert question.phases == (Phase.VERIFICATION,)
 
@@ -529,10 +529,10 @@ def test_where_no_names_are_known_it_is_not_said_that_the_same_tests_failed() ->
         (
             failed("a", environment="new"),
             failed("a", environment="old"),
-            "not comparable with before, because the packages are others",
+            "not comparable with before, because a lock file was changed; failed: a",
         ),
     ],
-    ids=["names", "numbers", "status", "timeout", "nothing", "before unknown", "before timeout", "other packages"],
+    ids=["names", "numbers", "status", "timeout", "nothing", "before unknown", "before timeout", "another lock file"],
 )
 def test_what_is_worse_or_not_known_to_be_as_before_meets_no_gate(
     now: dict[str, Any], then: dict[str, Any], said: str
@@ -558,6 +558,9 @@ def test_where_no_check_came_to_its_end_the_verifier_has_to_look_itself(both: di
     """It tells nothing of the work: that nothing was tested, or that it was stopped, before the work as now."""
     lazy = checking(ends(both, both)).converse("build it")
     assert "does not count yet" in refused(lazy)[0]
+    question = lazy.sent_texts()[-1]
+    assert question.startswith("It is not verified: Project-Manager ran nothing and did not read a.py. ")
+    assert " Test: " in question, "with the facts"
     assert (is_met(lazy), lazy.conversation.cycle.waiting_for) == (False, "waiver")
     looks = checking(ends(both, both), reply("", *run("python a.py"), SAYS)).converse("build it")
     assert (refused(looks), is_met(looks), looks.conversation.cycle.status) == ([], True, "ended")
@@ -825,6 +828,20 @@ def test_leaving_the_verification_out_while_a_check_runs_goes_on_at_once(command
     assert "Not checked: alice left the verification out." in last
 
 
+def test_work_that_was_verified_without_a_check_is_not_called_checked() -> None:
+    """Verification was left out, and the router had somebody verify all the same."""
+    router = Router(route("execute", "executor"), route("verification", "project-manager"), ENDS)
+    scenario = checking(ends(failed("test_a")), reply("", *run("python a.py"), SAYS), config=with_shell(policy()))
+    scenario.router = router
+    scenario.user_writes("build it")
+    scenario.user_writes("/quick")
+    scenario.settle()
+    assert (is_met(scenario), scenario.checked) == (True, [])
+    last = notes(scenario)[-1]
+    assert last.startswith("Done, but not checked.\n")
+    assert "\n- Test: not run on these files.\n" in last
+
+
 def test_quick_after_a_check_has_failed_keeps_the_fact() -> None:
     scenario = checking(ends(failed("test_a")))
     scenario.user_writes("build it")
@@ -835,7 +852,7 @@ def test_quick_after_a_check_has_failed_keeps_the_fact() -> None:
     last = notes(scenario)[-1]
     assert last.startswith("Partly done.\n")
     assert "- Test: 2 passed, 1 failed; before this work 0 failed; new: test_a" in last
-    assert "Not checked: alice left the verification out." in last
+    assert "Not verified: alice left the verification out." in last
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -1075,6 +1092,38 @@ def test_who_only_claims_is_asked_once_and_the_claim_comes_with_the_facts() -> N
     assert notes(scenario) == [f"{claim}\n\n{NOTHING_DONE}"]
     assert (turns(scenario), scenario.checked) == ([Phase.EXECUTE], [])
     assert asked, "the model is shown what it is asked"
+
+
+FAILS = "Test: 2 passed, 1 failed; before this work 0 failed; new: test_a (`make test`, 1 s)."
+
+
+def test_a_claim_about_a_repair_that_changed_nothing_comes_with_what_fails() -> None:
+    """The agent says: "It is right as it is, all fixed", and the checks that the daemon ran have failed."""
+    end = ends(failed("test_a", command="make test", seconds=1.0))
+    scenario = checking(end, execute=repairs_with(*run("python a.py")))
+    scenario.router = Router(route("execute", "executor"), WAITS)
+    scenario.converse("build it")
+    assert notes(scenario)[-2:] == [f"it is right\n\n{FAILS}", "I wait for you: the person is next"]
+
+
+def test_who_is_waited_for_after_work_that_fails_reads_what_fails() -> None:
+    """The agent has given no summary, so the router was asked, and it waits: the claim was all that was read."""
+    end = ends(failed("test_a", command="make test", seconds=1.0))
+    claim = "it is built, and all tests pass"
+    scenario = checking(end, execute=[reply("", writes("a.py")), reply(claim)])
+    scenario.converse("build it")
+    assert notes(scenario) == [claim, f"{FAILS}\n\nI wait for you: the person is next"]
+
+
+def test_who_is_asked_to_skip_the_verification_reads_what_fails() -> None:
+    end = ends(failed("test_a", command="make test", seconds=1.0))
+    scenario = checking(end, execute=[reply("", writes("a.py")), reply("built")])
+    scenario.router = Router(route("execute", "executor"), WAITS, wish(ENDS, "verification", words="leave it so"))
+    scenario.converse("build it").converse("leave it so")
+    assert notes(scenario)[-1] == (
+        f"May I skip verification in this cycle, because of “leave it so”? It stays as it is: {FAILS} "
+        "Answer “yes” to skip it; any other answer keeps it."
+    )
 
 
 def test_who_does_it_once_asked_is_believed_by_what_it_does() -> None:

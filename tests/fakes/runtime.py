@@ -24,6 +24,7 @@ from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Note, Quote, 
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import (
+    Checks,
     ExecutionContext,
     KindRunner,
     Notice,
@@ -41,7 +42,7 @@ from tenex.core.signals import Evaluated, InboundMessage, MessageReceived
 from tenex.runtime.actor import ActorDependencies
 from tenex.runtime.coordinator import ConversationCoordinator
 from tenex.runtime.daily_limits import DailyLimits, quote_tokens
-from tenex.runtime.executors import Executors
+from tenex.runtime.executors import Executors, NoChecks
 from tenex.runtime.functions import FunctionCalls
 from tenex.runtime.inbox import Inbox
 from tenex.runtime.lifecycle import Runtime, TaskFactory
@@ -140,6 +141,7 @@ class World:
         self.ids = 0
         self.notices = MemoryNotices()
         self.missions: KindRunner | None = None
+        self.checks: Checks = NoChecks()
         self.functions: FunctionCalls = CalledHere()
         self.quote: Callable[[ModelRequest], Quote] = quote_tokens
         self.wrongs: list[str] = []
@@ -293,6 +295,7 @@ class World:
             outbox=outbox,
             policy=lambda: self.policy,
             kind_runner=self.missions,
+            checks=self.checks,
             daily=daily,
             functions=self.functions,
         )

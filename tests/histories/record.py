@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import tenex.workflows  # noqa: F401 - registers the kinds of conversation
 from tenex.core.conversation import fold
 from tenex.core.identity.records import ConversationStarted
 from tenex.core.ids import ConversationId

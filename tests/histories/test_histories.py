@@ -34,8 +34,8 @@ _SECRET = re.compile(r"nsec1|/(?:home|root|work|tmp)/|sk-[A-Za-z0-9]{8}")
 def test_none_is_missing() -> None:
     """A history is added and never removed; these are from the first day."""
     first = """
-        clock-set colleagues costs held-model limit-reached mission output-states own-phases parked rebuilt rotated
-        seven-phases simulation-75 stopped-and-retried waiver workflow
+        checks clock-set colleagues costs held-model limit-reached mission output-states own-phases parked rebuilt
+        rotated seven-phases simulation-39 simulation-75 stopped-and-retried waiver workflow
     """
     assert {*first.split()} <= {path.name for path in HISTORIES}
 

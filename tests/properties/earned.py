@@ -45,6 +45,7 @@ class Earned:
     def __init__(self) -> None:
         self.phase = Phase.CHAT
         self.begins_turn()
+        self.closed_turn = self.has_run, self.looked_at, self.verdicts
         self.begins()
         self.words: dict[int, str] = {}
         """What came in a gate, and was neither answered nor read by the router."""
@@ -112,11 +113,15 @@ class Earned:
                 self.inspection = record.inspection
                 if not self.has_outside_effect and not self._differs():
                     self.is_open = False
+            case p.VerificationCounted():
+                self.is_open = False
+                self._met()
             case p.CheckEnded(result=result):
                 assert (result.name, result.tree) not in self.results, "the same tree is checked twice"
                 self.results[result.name, result.tree] = result
 
     def _closed(self, record: r.TurnClosed) -> None:
+        self.closed_turn = self.has_run, self.looked_at, self.verdicts
         if record.gate is Phase.VERIFICATION:
             self.is_open = False
             if not self.is_waived:  # then no check is waited for
@@ -131,8 +136,9 @@ class Earned:
 
     def _met(self) -> None:
         """The gate is met: by a verdict on what was seen, as it is now."""
-        assert "verified" in self.verdicts, "a gate without a verdict"
-        assert "issues" not in self.verdicts, "a gate beside issues"
+        has_run, looked_at, verdicts = self.closed_turn
+        assert "verified" in verdicts, "a gate without a verdict"
+        assert "issues" not in verdicts, "a gate beside issues"
         seen = self.inspection
         assert seen is not None, "a gate for what nobody has looked at since it was changed"
         assert not self.worse(), "a gate beside a check that is worse than before"
@@ -140,8 +146,8 @@ class Earned:
         ended = [self.results.get((name, seen.tree)) for name in seen.checks]
         assert self.is_waived or None not in ended, "a gate before each check has ended"
         is_checked = any(result is not None and result.outcome in ("passed", "failed") for result in ended)
-        is_read = bool(self._differs()) and self._differs() <= self.looked_at
-        assert is_checked or self.has_run or is_read, "a gate without evidence"
+        is_read = bool(self._differs()) and self._differs() <= looked_at
+        assert is_checked or has_run or is_read, "a gate without evidence"
 
     def _call(self, record: r.ToolCallCompleted) -> None:
         self.touched |= {*record.touched}

@@ -50,6 +50,33 @@ class Model:
     has_turns: bool = False
     """An agent has had a turn in this cycle."""
     messages: list[str] = field(default_factory=list)
+    has_checks: bool = False
+    """The project has a check, which runs once on each content of the workspace."""
+    content: int = 0
+    """How often the workspace was changed."""
+    is_inspected: bool = False
+    """It has been looked at since it was changed."""
+    is_looked_at: bool = False
+    """A turn of this cycle that may change it has ended, after which it is looked at."""
+    results: dict[int, bool] = field(default_factory=dict)
+    """Whether the check passed, by content, in this cycle; where it failed it had not before."""
+    verified_last: bool = False
+    """The last turn that was closed verified the work."""
+
+    @property
+    def is_checking(self) -> bool:
+        """Whether the check is to be run on what there is."""
+        return self.has_checks and self.is_inspected and self.content not in self.results
+
+    @property
+    def runs_check(self) -> bool:
+        """Whether it runs now."""
+        return self.is_checking and self.status == "active"
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether it has failed on what there is."""
+        return self.is_inspected and not self.results.get(self.content, True)
 
     @property
     def thinking(self) -> set[str]:
@@ -165,6 +192,8 @@ class Model:
         """
         if self.phase == "execute" and outcome == "finished":
             self.executed, self.met, self.reflected = True, set(), set()
+            self.content += 1
+            self.is_inspected = False
         if self.callers.pop(agent, None) is not None:
             return
         self.working.discard(agent)
@@ -174,22 +203,45 @@ class Model:
         if self.working:
             return
         is_met = "finished" in self.done if self.phase != "reflection" else self.participants <= self.reflected
-        if self.executed and self.phase in GATES and is_met:
+        self.verified_last = self.phase == "verification" and is_met
+        is_held = self.phase == "verification" and (self.is_checking or self.is_worse)
+        if self.executed and self.phase in GATES and is_met and not is_held:
             self.met.add(self.phase)
-        self._ask()
+        if self.executed and self.phase in ("execute", "chores"):
+            self._inspect()
+        self._ask(is_told=not self.is_checking)
+
+    def check_ended(self, *, is_passed: bool) -> None:
+        """A check has ended; a verdict that was given while it ran counts if it passed."""
+        self.results[self.content] = is_passed
+        if is_passed and self.verified_last and self.executed:
+            self.met.add("verification")
+        if not self.is_asking and not self.working:
+            self._ask()
+
+    def _inspect(self) -> None:
+        self.is_inspected = self.is_looked_at = True
 
     def stopped(self) -> None:
         """`/stop`: all that is open ends, and the user is next."""
         if self.status == "active":
             if self.phase == "reflection":
                 self.reflected |= self.working
+            if self.working and self.executed and self.phase in ("execute", "chores"):
+                self.is_looked_at = True
             self.status, self.is_asking, self.working, self.is_newer = "waiting", False, set(), False
             self.has_request = False
             self.parked, self.callers = set(), {}
+            self.is_inspected = False
 
-    def _ask(self) -> None:
-        self.status, self.is_asking, self.attempts = "active", True, 0
+    def _ask(self, *, is_told: bool = True) -> None:
+        """The router is asked, unless only a check is waited for; what was stopped is looked at again."""
+        self.status, self.is_asking, self.attempts = "active", is_told, 0
+        if self.is_looked_at and self.executed:
+            self.is_inspected = True
 
     def _new_cycle(self) -> None:
         self.phase, self.executed, self.wrote_here, self.has_turns = "chat", False, False, False
         self.participants, self.reflected, self.met = set(), set(), set()
+        self.is_inspected = self.is_looked_at = self.verified_last = False
+        self.results = {}

@@ -7,7 +7,7 @@ disks that fail and clocks that are set happen between; the model has never rece
 import asyncio
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -25,12 +25,14 @@ from hypothesis.stateful import (
 )
 
 from tenex.core import records as r
+from tenex.core.checks import ChangedFile, CheckOutcome, CheckResult, Inspection
 from tenex.core.config import Expectation, GateRules, Limits
+from tenex.core.effects import Check, Inspect
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.pending import pending
-from tenex.core.ports import OnText, OutgoingMessage, UnsignedEvent, ignore_text
+from tenex.core.ports import ExecutionContext, OnText, OutgoingMessage, ToolResult, UnsignedEvent, ignore_text
 from tests.fakes.runtime import Daemon, World
 from tests.fakes.scenario import ALWAYS, check_invariants, policy, reply
 from tests.fakes.subagents import calls_to, with_subagents
@@ -64,8 +66,16 @@ def _decision(phase: str, agents: list[str]) -> str:
 class PatientWorld(World):
     """Models that answer when a test lets them."""
 
-    def __init__(self, gates: GateRules) -> None:
+    def __init__(self, gates: GateRules, *, has_checks: bool) -> None:
         super().__init__(lambda _question: None, lambda _request: None)
+        if has_checks:
+            self.checks = self
+        self.content = 0
+        """How often tools have changed the workspace."""
+        self.begun: dict[int, int] = {}
+        """What it was when each cycle first changed it."""
+        self.checking: asyncio.Future[bool] | None = None
+        """The check that runs; whether it passes is for the test to say."""
         patient = Expectation(warn_after=YEARS, close_after=YEARS)  # the model knows no deadline, and stories are long
         limits = Limits(turns_per_message=1_000, same_route=1_000, steps_per_run=1_000, default_expectation=patient)
         self.policy = with_subagents(policy(limits=limits, gates=gates), executor=[CALLED])
@@ -73,6 +83,31 @@ class PatientWorld(World):
         self.refusing: set[str] = set()
         self.faults = 0
         """How often a word cannot be sealed from now on."""
+
+    async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        result = await super().call(name, arguments, context)
+        if result.touched:
+            self.begun.setdefault(context.cycle, self.content)
+            self.content += 1
+        return result
+
+    async def inspect(self, effect: Inspect) -> Inspection:
+        base = self.begun.get(effect.cycle, self.content)
+        changed = (ChangedFile(path="f", added=1),) if base != self.content else ()
+        return Inspection(tree=f"{self.content}", base=f"{base}", changed=changed, checks=("test",) if changed else ())
+
+    async def run(self, effect: Check) -> CheckResult:
+        """On the tree of the beginning it passes at once."""
+        is_passed = True
+        if not effect.is_earlier:
+            self.must(self.checking is None, "two checks run at once")
+            self.checking = asyncio.get_running_loop().create_future()
+            try:
+                is_passed = await self.checking
+            finally:
+                self.checking = None
+        outcome: CheckOutcome = "passed" if is_passed else "failed"
+        return CheckResult(name=effect.name, command="make", tree=effect.tree, outcome=outcome, status=not is_passed)
 
     def seal(self, draft: OutgoingMessage) -> tuple[UnsignedEvent, ...]:
         if self.faults:
@@ -98,12 +133,15 @@ class PatientWorld(World):
 class FlowMachine(RuleBasedStateMachine):
     gates = ALWAYS
     needed = frozenset(GATES)
+    has_checks = False
 
     def __init__(self) -> None:
         super().__init__()
         self.loop = VirtualLoop()
         asyncio.set_event_loop(self.loop)
-        self.world, self.model, self.count = PatientWorld(self.gates), Model(needed=self.needed), 0
+        self.world = PatientWorld(self.gates, has_checks=self.has_checks)
+        self.model = Model(needed=self.needed, has_checks=self.has_checks)
+        self.count = 0
         self.life: AbstractAsyncContextManager[Daemon] | None = None
         self._begin(kill=True)
 
@@ -219,8 +257,19 @@ class FlowMachine(RuleBasedStateMachine):
             self.model.ended(agent, outcome)
         self._settle()
         self.world.refusing.clear()
+        if self.model.is_checking and self.model.is_newer:  # its agents may have been shown what was written
+            self.model.is_asking = self.daemon.state().router.question is not None
 
-    @precondition(lambda self: self.model.is_asking or self.model.working)
+    @precondition(lambda self: self.model.runs_check)
+    @rule(is_passed=st.booleans())
+    def a_check_ends(self, *, is_passed: bool) -> None:
+        """Whatever else is under way."""
+        assert self.world.checking is not None
+        self.world.checking.set_result(is_passed)
+        self.model.check_ended(is_passed=is_passed)
+        self._settle()
+
+    @precondition(lambda self: self.model.is_asking or self.model.working or self.model.runs_check)
     @rule(steps=st.integers(3, 20), which=st.integers(0, 99))
     def work_goes_on(self, steps: int, which: int) -> None:
         """Good models for a while, so that later phases are reached as well."""
@@ -233,6 +282,8 @@ class FlowMachine(RuleBasedStateMachine):
                 self.an_agent_ends(which, "finished")
             elif self.model.parked:
                 self.a_person_replies(which)
+            elif self.model.runs_check:
+                self.a_check_ends(is_passed=True)
 
     @rule(
         odd=st.sampled_from(["stop", "process", "clock", "disk", "ours"]),
@@ -290,6 +341,7 @@ class FlowMachine(RuleBasedStateMachine):
         assert set(state.cycle.participants) == model.participants
         received = [rec.event_id for rec in self._records() if isinstance(rec, r.MessageRecorded)]
         assert received == model.messages
+        assert (self.world.checking is not None) is model.runs_check
         assert set(self.world.asked) == model.thinking | ({"router"} if model.is_asking else set())
 
     @invariant()
@@ -303,7 +355,7 @@ class FlowMachine(RuleBasedStateMachine):
         published = self.world.published
         assert message <= set(published)
         assert all(is_notice(event) for key, event in published.items() if key not in message)
-        assert {key.work for key in pending(state)} <= {"route", "model", "timer"}
+        assert {key.work for key in pending(state)} <= {"route", "model", "timer", "check"}
 
     def _records(self) -> list[r.Record]:
         return [rec for decision in self.world.books.get(ConversationId(ID), []) for rec in decision]
@@ -335,8 +387,18 @@ VerificationAloneMachine.TestCase.settings = FlowMachine.TestCase.settings
 TestVerificationAloneMachine = VerificationAloneMachine.TestCase
 
 
+class CheckedMachine(FlowMachine):
+    """The same in a project with a check."""
+
+    has_checks = True
+
+
+CheckedMachine.TestCase.settings = FlowMachine.TestCase.settings
+TestCheckedMachine = CheckedMachine.TestCase
+
+
 @pytest.mark.soak
-@pytest.mark.parametrize("machine", [FlowMachine, VerificationAloneMachine])
+@pytest.mark.parametrize("machine", [FlowMachine, VerificationAloneMachine, CheckedMachine])
 def test_many_other_stories(machine: type[FlowMachine]) -> None:
     """New ones every time; a story that fails is printed with the seed that shows it again."""
     many = settings(

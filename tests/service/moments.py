@@ -1,7 +1,8 @@
 """A daemon that dies, or waits, at a chosen moment: `python -m tests.service.moments ORDERS`, orders as JSON.
 
 It is `tenex run` (the same `serve`, with the same signals) with counters at the seams: before a model is asked, before
-and after a tool works, before a file is changed, before, within and after an append, before and after a publish.
+and after a tool works, before a file is changed, before, within and after an append, before and after a publish,
+before and after the daemon looks at the workspace, before, during and after a check of the project.
 """
 
 import asyncio
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tenex.cli.run import FORCED, serve
+from tenex.core.checks import CheckResult, Inspection
+from tenex.core.effects import Check, Inspect
 from tenex.core.ids import Millis
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.ports import ExecutionContext, Model, OnText, PublishOutcome, ToolResult, UnsignedEvent, ignore_text
@@ -32,15 +35,35 @@ from tenex.store import journal
 from tenex.store.daemon_journal import FOLDER
 from tenex.store.disk import Disk
 from tenex.store.journal import FileJournal
+from tenex.tools import process
+from tenex.tools.check_runner import CheckRunner
 from tenex.tools.registry import ToolRegistry
+from tenex.tools.shell_runner import Programs
 
 from .scripted_models import MODELS
 
 Moment = Literal[
-    "never", "route", "model", "tool", "tool done", "append", "torn append", "appended", "publish", "published"
+    "never",
+    "route",
+    "model",
+    "tool",
+    "tool done",
+    "append",
+    "torn append",
+    "appended",
+    "publish",
+    "published",
+    "inspect",
+    "inspected",
+    "check",
+    "check runs",
+    "checked",
 ]
 
 APPENDS: tuple[Moment, ...] = ("append", "torn append", "appended")
+CHECKS: tuple[Moment, ...] = ("inspect", "inspected", "check", "check runs", "checked")
+RUNNING = 0.2
+"""Seconds that a check has been running when the daemon dies during it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +74,8 @@ class Orders:
     `marks` and waits there for a file `go`. A step that started before its records were flushed is held once they are,
     so that a test finds them on the disk. `tool` narrows the moments of tools to one. Each execution of a tool
     is noted in `marks/calls`, one line `<idempotency key> <tool> <pid>`; each question to an agent's model in
-    `marks/steps`, one line `<idempotency key> <pid>`.
+    `marks/steps`, one line `<idempotency key> <pid>`; each run of a check in `marks/checks`, one line `<number of the
+    record that wanted it> <name> <tree> <pid>`.
     """
 
     data: str
@@ -190,6 +214,35 @@ def watch(moments: Moments) -> None:
     _replace(Publisher, "publish", watched_publish)
 
 
+def watch_checks(moments: Moments) -> None:
+    """Put the counters where the daemon looks at the workspace, and runs its checks."""
+    inspect, run_check, run_in = CheckRunner.inspect, CheckRunner.run, Programs.run_in
+
+    async def watched_inspect(self: CheckRunner, effect: Inspect) -> Inspection:
+        await moments.reach("inspect")
+        inspection = await inspect(self, effect)
+        await moments.reach("inspected")
+        return inspection
+
+    async def watched_check(self: CheckRunner, effect: Check) -> CheckResult:
+        moments.note("checks", str(effect.key.seq), effect.name, effect.tree)
+        await moments.reach("check")
+        result = await run_check(self, effect)
+        await moments.reach("checked")
+        return result
+
+    async def watched_program(self: Programs, *arguments: Any, **more: Any) -> process.Outcome:
+        running = asyncio.ensure_future(run_in(self, *arguments, **more))
+        if moments.is_now("check runs"):
+            await asyncio.wait([running], timeout=RUNNING)
+            moments.die()
+        return await running
+
+    _replace(CheckRunner, "inspect", watched_inspect)
+    _replace(CheckRunner, "run", watched_check)
+    _replace(Programs, "run_in", watched_program)
+
+
 def _replace(owner: object, name: str, value: Any) -> None:
     setattr(owner, name, value)
 
@@ -199,6 +252,7 @@ def main() -> int:
     orders = Orders(**json.loads(sys.argv[1]))
     moments = Moments(orders)
     watch(moments)
+    watch_checks(moments)
     if orders.one_thread:
         _replace(Disk, "__init__", partialmethod(Disk.__init__, threads=1))
     if orders.rotates:

@@ -32,6 +32,7 @@ from tenex.store.journal_reader import NEWEST, peek
 from tenex.store.repository import ConversationFolder
 from tenex.store.verify import verify
 from tenex.store.view_json import render
+from tenex.workflows.phases import records as p
 from tests.fakes.tools import tools_with
 
 from . import person
@@ -62,6 +63,8 @@ class Survived:
 
     records: list[Record]
     """Those that were whole."""
+    checks: int
+    """How many runs of checks had been noted."""
     executions: int
     """How many runs of tools had been noted."""
     steps: int
@@ -70,7 +73,16 @@ class Survived:
 
 def survey(folder: Folder, name: str) -> Survived:
     """Look at what a death has left, before the next daemon starts."""
-    return Survived(folder.records(name), len(folder.executions()), len(steps_of(folder)))
+    return Survived(folder.records(name), len(checks_of(folder)), len(folder.executions()), len(steps_of(folder)))
+
+
+def checks_of(folder: Folder) -> list[tuple[int, str, str, str]]:
+    """(number of the record that wanted it, name, tree, pid) of each run of a check, in order."""
+    try:
+        lines = (folder.marks / "checks").read_text().splitlines()
+    except FileNotFoundError:
+        return []
+    return [(int(seq), name, tree, pid) for seq, name, tree, pid in (line.split() for line in lines)]
 
 
 def steps_of(folder: Folder) -> list[tuple[str, str]]:
@@ -112,6 +124,7 @@ async def check(
     await _check_relay(folder, records)
     _check_executions(folder, name, records, deaths, quarrels)
     _check_steps(folder, name, records, deaths, quarrels)
+    _check_checks(folder, records, deaths)
     _check_files(folder, name, len(deaths) + quarrels)  # first: to read the index is to make files beside it
     await _check_books(folder, name)
 
@@ -196,6 +209,19 @@ def _check_steps(folder: Folder, name: str, records: list[Record], deaths: Seque
         durable = {key for key in again if int(key.rpartition(":")[2]) <= last}
         assert durable <= open_then, "a finished step was asked for again"
     assert len({key for key, _ in steps}) >= len(of_kind(records, r.ModelResponded))
+
+
+def _check_checks(folder: Folder, records: list[Record], deaths: Sequence[Survived]) -> None:
+    """Each check has one result on a tree, and is not run again there once that is durable."""
+    runs = checks_of(folder)
+    results = Counter((record.result.name, record.result.tree) for record in of_kind(records, p.CheckEnded))
+    assert set(results.values()) <= {1}, "a check has two results on one tree"
+    assert {(name, tree) for _, name, tree, _ in runs} == results.keys(), "a check was run and has no result"
+    assert max(Counter(runs).values(), default=0) <= 1, "a check was run twice in one process"
+    for death in deaths:
+        durable = {(one.result.name, one.result.tree) for one in of_kind(death.records, p.CheckEnded)}
+        again = {(name, tree) for _, name, tree, _ in runs[death.checks :]}
+        assert not again & durable, "a check ran again after its result was durable"
 
 
 async def _check_books(folder: Folder, name: str) -> None:

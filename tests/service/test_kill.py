@@ -11,11 +11,14 @@ import pytest
 from tenex.core import records as r
 from tenex.core.records import Record
 from tenex.core.work.runs import UNKNOWN
+from tenex.workflows.phases import records as p
 from tests.fakes.faultrelay import FaultRelay
+from tests.programs import needs_bubblewrap, needs_git
+from tests.tools.conftest import processes_in, using
 
 from . import person
 from .kit import Folder, Process, daemon, deaths, of_kind, ordered
-from .moments import APPENDS, Moment
+from .moments import APPENDS, CHECKS, Moment
 from .oracle import check, survey
 
 REQUEST = "Create hello.py that prints hello"
@@ -97,6 +100,34 @@ async def test_agents_with_phases_resume_their_work_and_that_of_a_called_one(
     assert {agent: agent_state.phase for agent, agent_state in states.items()} == {"executor": "built"}
     for agent in ("executor", "planner"):
         assert (folder.workspace / f"{agent}.txt").read_text() == "as it was agreed\n"
+
+
+@needs_bubblewrap
+@needs_git
+@pytest.mark.parametrize(
+    ("moment", "at"),
+    deaths(
+        [("inspected", 1), ("check runs", 1), ("checked", 2)],
+        (APPENDS, 22),
+        (CHECKS[:2], 1),
+        (CHECKS[2:], 2),
+    ),
+)
+async def test_a_check_that_was_cut_off_is_run_again_and_one_that_has_ended_is_not(
+    folder: Folder, moment: Moment, at: int
+) -> None:
+    """It fails as before, so it is run on the files as they are and on those of the beginning."""
+    folder.edit("", '[checks.exit]\nrun = "sleep 0.4; exit 3"\n')
+    name = await kill_and_go_on(folder, moment, at)
+    results = [record.result for record in of_kind(folder.records(name), p.CheckEnded)]
+    assert [(result.outcome, result.status) for result in results] == [("failed", 3)] * 2
+    assert len({result.tree for result in results}) == 2
+    (inspected,) = of_kind(folder.records(name), p.WorkInspected)
+    assert [result.tree for result in results] == [inspected.inspection.tree, inspected.inspection.base]
+    said = [record.text for record in of_kind(folder.records(name), r.MessageSent)]
+    assert [text.partition("\n")[0] for text in said].count("Done.") == 1
+    assert (using(folder.data / "views"), processes_in(folder.workspace)) == ([], [])
+    assert not (folder.data / "views").exists() or not [*(folder.data / "views").iterdir()]
 
 
 async def test_a_daemon_that_dies_again_and_again_still_arrives(folder: Folder) -> None:

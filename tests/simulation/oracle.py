@@ -21,6 +21,7 @@ from tenex.workflows.missions import records as m
 from tenex.workflows.missions.state import mission_of
 from tests.fakes.agent_phases import check_moves
 from tests.fakes.scenario import RELAY, check_invariants
+from tests.properties.earned import Earned
 
 from .world import FaultyWorld
 
@@ -54,6 +55,7 @@ def judge(world: FaultyWorld) -> None:
     assert world.published.keys() - notices <= sent.keys(), "something was sent that no journal holds"
     once = {key: count for key, count in world.calls.items() if key.startswith(("send ", "once ")) and count > 1}
     assert not once, f"what may run only once ran again: {once}"
+    assert world.workspace is None or not world.workspace.running, f"a check still runs: {world.workspace.running}"
 
 
 def is_notice(event: UnsignedEvent) -> bool:
@@ -76,6 +78,7 @@ def _judge_one(world: FaultyWorld, name: str, records: list[r.Record]) -> None:
     _money(world, name, records)
     _deadlines(world, name, records)
     _dates(world, records)
+    _ends(world, records)
     _text(world, name, records, state)
 
 
@@ -172,6 +175,36 @@ def _dates(world: FaultyWorld, records: list[r.Record]) -> None:
     dates = [event.created_at for rec in records if isinstance(rec, r.MessageSent) for event in rec.events]
     backwards = sum(later <= earlier for earlier, later in itertools.pairwise(dates))
     assert backwards <= sum(by < 0 for by in world.steps), f"dated backwards {backwards} times"
+
+
+def _ends(world: FaultyWorld, records: list[r.Record]) -> None:
+    """No end and no gate is unearned, and one that says "Done." is true of the workspace it was said of."""
+    earned = Earned()
+    words = ""
+    for record in records:
+        earned.follow((record,))
+        if isinstance(record, r.MessageSent):
+            words = record.text
+        elif isinstance(record, r.Ended) and words.startswith("Done."):
+            _is_true(world, earned)
+        elif isinstance(record, r.CycleStarted):
+            words = ""
+
+
+def _is_true(world: FaultyWorld, earned: Earned) -> None:
+    """No check is worse than before the work, by what the workspace would say of it."""
+    seen = earned.inspection
+    if seen is None or world.workspace is None:
+        return
+    for name in seen.checks:
+        result = earned.results.get((name, seen.tree))
+        assert result is not None, f"“Done.”, and {name} was not run on {seen.tree}"
+        if result.outcome in ("uncontained", "changed"):
+            continue  # it was not known, and the end says so
+        now = world.workspace.result(name, seen.tree)
+        then = world.workspace.result(name, seen.base)
+        is_worse = now.outcome != "passed" and (now.outcome != then.outcome or not {*now.failed} <= {*then.failed})
+        assert not is_worse, f"“Done.”, with {name} worse than before: {now}"
 
 
 def _text(world: FaultyWorld, name: str, records: list[r.Record], state: Conversation) -> None:

@@ -42,6 +42,7 @@ from tests.fakes.scenario import ALICE, RELAY, reply, routed_by_rule
 from . import agency, missions
 from .disk import VirtualDisk
 from .models import garbage, route, work
+from .workspace import FILE, Workspace
 
 BOB = PublicKey("b" * 64)
 OTHER_RELAY = "ws://other"
@@ -69,6 +70,11 @@ class FaultyWorld(World):
             self.policy = routed_by_rule(self.policy)
         if seed % 7 == 5:
             self.policy = replace(self.policy, gates=GateRules(), has_lessons=lambda: True)
+        self.workspace = Workspace(self) if seed % 3 == 0 else None
+        """Has checks, in some worlds; in the others nobody looks at what differs."""
+        if self.workspace is not None:
+            self.checks = self.workspace
+            self.policy = routed_by_rule(self.policy) if seed % 2 else self.policy
         self.plain = self.policy
         self.cast = Random(f"agents {seed}") if seed % 2 else None
         """Draws what programs agents have; half the worlds have none, and stay as they always were."""
@@ -83,6 +89,8 @@ class FaultyWorld(World):
         """Draws faults of our own in what an actor calls itself; the other worlds stay as they always were."""
         if self.bugs is not None:
             self.odds |= {name: self.bugs.choice([0.0, 0.03, 0.2]) for name in BUGS}
+        if self.workspace is not None:
+            self.odds |= self.workspace.odds()
         self.notices = FaultyNotices(self)
         self.is_healed = False
         self.lives = 0
@@ -204,6 +212,8 @@ class FaultyWorld(World):
                 self.returned.add(self.keys[conversation, record.run, record.call])
             if self.errands is not None:
                 self.errands.note(conversation, record)
+            if self.workspace is not None:
+                self.workspace.note(conversation, record)
 
     def observed_records(self, conversation: ConversationId, records: Sequence[r.Record]) -> None:
         """Know what became durable, and when by a clock nobody sets."""
@@ -293,7 +303,9 @@ class FaultyWorld(World):
         if self.meets("tool error"):
             return ToolResult(ok=False, content="it does not work")
         own = agency.changed(self.dice, context.agent_state)
-        touched = ("f",) if name in ("write_file", "send") else ()
+        touched = (FILE,) if name in ("write_file", "send") else ()
+        if touched and self.workspace is not None:
+            self.workspace.tool_changes(context.conversation_id, context.cycle)
         status = 0 if name == "check" else None
         return ToolResult(ok=True, content=f"{name} done", touched=touched, exit_status=status, **own)
 

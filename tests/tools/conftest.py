@@ -244,6 +244,16 @@ async def until(true: Callable[[], object], what: str) -> None:
     assert true(), what
 
 
+def using(store: Path) -> list[str]:
+    """The processes that see a mount of a view."""
+    found = []
+    for mounts in Path("/proc").glob("[0-9]*/mountinfo"):
+        with suppress(OSError):  # gone
+            if str(store) in mounts.read_text():
+                found.append(mounts.parent.name)
+    return found
+
+
 def processes_in(folder: Path) -> list[int]:
     """The living processes that work in a folder, by whatever number they have outside of a sandbox."""
     found = []

@@ -310,6 +310,11 @@ async def test_what_runs_too_long_or_is_not_there(desk: Desk) -> None:
     assert (result.outcome, result.reason) == ("missing", "the project has no such check any more")
 
 
+async def test_the_end_of_what_is_printed_is_whole_lines(desk: Desk) -> None:
+    result = await desk.run('for n in 1 2 3 4 5 6; do printf "$n%.0s" $(seq 500); echo; done')
+    assert result.last_lines.splitlines() == [str(number) * 500 for number in (4, 5, 6)]
+
+
 async def test_a_check_runs_again_where_somebody_edits_meanwhile(desk: Desk) -> None:
     first = desk.write({"a": "1"})
     check = asyncio.create_task(desk.run("touch /tmp/seen; until grep -q 2 a; do sleep 0.01; done; cat a; ls", first))

@@ -93,19 +93,9 @@ def filled(place: Path) -> dict[str, str]:
     return kit.contents(root)
 
 
-def using(store: Path) -> list[str]:
-    """The processes that see a mount of a view."""
-    found = []
-    for mounts in Path("/proc").glob("[0-9]*/mountinfo"):
-        with suppress(OSError):  # gone
-            if str(store) in mounts.read_text():
-                found.append(mounts.parent.name)
-    return found
-
-
 def is_over(place: Path) -> bool:
     """Whether every program of the daemon is gone, with its mounts."""
-    return not using(place / "views") and not kit.processes_in(place / "workspace")
+    return not kit.using(place / "views") and not kit.processes_in(place / "workspace")
 
 
 def check_files(root: Path, was: dict[str, str]) -> None:

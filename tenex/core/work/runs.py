@@ -439,7 +439,7 @@ def _verdict(run: LiveRun, arguments: Mapping[str, Any], issues: str) -> tuple[r
         else None
     )
     if why is not None:
-        return "untried", why.reason or f"{run.now.name} ran nothing that shows whether it works"
+        return "untried", why.reason
     if verdict not in VERDICTS:
         return "", ""
     return cast("r.WorkVerdict", verdict), issues if verdict == "untried" else ""

@@ -102,6 +102,14 @@ def results(state: State) -> tuple[CheckResult, ...]:
     return tuple(result for result in found if result is not None)
 
 
+def not_run(state: State) -> tuple[str, ...]:
+    """The names of the checks that were not run on the present tree, as where users left out the verification."""
+    part = phases_of(state)
+    if part.inspection is None:
+        return ()
+    return tuple(name for name in part.inspection.checks if part.result(name, part.inspection.tree) is None)
+
+
 def has_ended_any(state: State) -> bool:
     """Whether a check has come to its end on the present tree, and tested something."""
     return any(result.outcome in ("passed", "failed") for result in results(state))
@@ -163,6 +171,24 @@ def sentence(state: State, result: CheckResult) -> str:
     return f"{said} ({took})" if took else said
 
 
+def statement(state: State, result: CheckResult) -> str:
+    """The same as a whole sentence."""
+    said = sentence(state, result)
+    return f"{said[:1].upper()}{said[1:]}."
+
+
+def failing(state: State) -> str:
+    """What speaks against the files as they are, for users; "" where no check is worse than before."""
+    return " ".join(statement(state, result) for result in worse(state))
+
+
+def without_end(state: State) -> str:
+    """Which checks tell nothing of the files as they are, and why, for users; "" for none."""
+    against = worse(state)
+    ended = ("passed", "failed")
+    return " ".join(statement(state, one) for one in results(state) if one.outcome not in ended and one not in against)
+
+
 def sentences(state: State) -> list[str]:
     """How each check ended, in their order."""
     return [sentence(state, result) for result in results(state)]
@@ -203,15 +229,21 @@ def _compared(now: CheckResult, then: CheckResult | None) -> str:
         why = f" ({then.reason})" if then is not None and then.reason else ""
         return f"how it was before this work is not known{why}"
     if not is_comparable(now, then):
-        return "not comparable with before, because the packages are others"
+        return f"not comparable with before, because a lock file was changed{_named(now.failed)}"
     if is_as_before(now, then):
         if not (now.has_all_names and then.has_all_names):
             return f"before this work {_before(then)}"
         return f"the same {'one ' if now.failures == 1 else ''}failed before this work"
-    new = [name for name in now.failed if name not in then.failed]
-    named = f": {', '.join(in_a_line(name, NAME) for name in new[:NAMED])}" if new and now.has_all_names else ""
-    more = f" and {len(new) - NAMED:,} more" if named and len(new) > NAMED else ""
-    return f"before this work {_before(then)}{named and f'; new{named}{more}'}"
+    new = [name for name in now.failed if name not in then.failed] if now.has_all_names else []
+    return f"before this work {_before(then)}{_named(new, 'new')}"
+
+
+def _named(failures: Sequence[str], what: str = "failed") -> str:
+    """The end of a sentence that names failures."""
+    if not failures:
+        return ""
+    more = f" and {len(failures) - NAMED:,} more" if len(failures) > NAMED else ""
+    return f"; {what}: {', '.join(in_a_line(name, NAME) for name in failures[:NAMED])}{more}"
 
 
 def _before(then: CheckResult) -> str:

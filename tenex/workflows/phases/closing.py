@@ -127,6 +127,7 @@ def _first_word(state: State) -> str:
     is_met = Phase.VERIFICATION in phases_of(state).gates_met
     if checks.worse(state) or _unmet(state):
         return "Partly done."
+    is_met = is_met and not checks.not_run(state)
     if is_met and (checks.has_ended_any(state) or (not checks.results(state) and _has_succeeded(state))):
         return _DONE
     return "Done, but not checked."
@@ -188,8 +189,10 @@ def _with_lines(state: State, path: str) -> str:
 
 def _checks(state: State) -> Iterator[str]:
     """How each check of the project ended, here and before."""
-    for said in checks.sentences(state):
-        yield f"{said[:1].upper()}{said[1:]}."
+    for result in checks.results(state):
+        yield checks.statement(state, result)
+    for name in checks.not_run(state):
+        yield f"{name[:1].upper()}{name[1:]}: not run on these files."
 
 
 def _verified(state: State) -> Iterator[str]:
@@ -242,7 +245,8 @@ def _left_out(state: State) -> Iterator[str]:
             yield f"{why}{accepted} so."
         elif Phase.VERIFICATION in waiver.phases and Phase.VERIFICATION not in phases_of(state).gates_met:
             who = fates.who_waived(state, waiver, "you")
-            yield f"Not checked: {f'{who} left the verification' if who else 'the verification was left'} out."
+            missing = "Not verified" if checks.has_ended_any(state) else "Not checked"
+            yield f"{missing}: {f'{who} left the verification' if who else 'the verification was left'} out."
     yield from fates.settled_words(state)
 
 

@@ -148,17 +148,7 @@ def accept(
         if sentence.startswith("There is no "):
             transaction.add(r.RouterCorrected, lesson=f"{sentence} The answer that was accepted: {', '.join(agents)}.")
     if accepted.user:
-        repair = closing.unpublished_result(transaction.state)
-        is_repair = bool(repair) or closing.was_repaired_in_vain(transaction.state)
-        if is_repair and transaction.state.cycle.phase is Phase.EXECUTE:  # users read last that a repair follows
-            notify(transaction, f"{repair}\n\nI wait for you: {accepted.reason}".lstrip())
-        elif not _has_answered(transaction):  # as after `/continue` and nothing to do: silence would look like a fault
-            notify(transaction, f"I wait for you: {accepted.reason}")
-        elif transaction.state.cycle.phase in AFTER_WORK:
-            notify(
-                transaction,
-                f"Work has stopped: {as_sentence(accepted.reason)} Write how it is to go on, or `/continue`.",
-            )
+        _say_that_it_waits(transaction, accepted.reason)
         transaction.add(r.Waiting, reason="user")
         return
     if accepted.end:
@@ -169,6 +159,23 @@ def accept(
         advance(transaction)
     else:
         open_turn(transaction, accepted.agents, accepted.reason, decider)
+
+
+def _say_that_it_waits(transaction: Transaction, reason: str) -> None:
+    """Tell users that they are waited for, where that is not clear from what they read last, with what fails."""
+    state = transaction.state
+    is_in_execute = state.cycle.phase is Phase.EXECUTE
+    repair = closing.unpublished_result(state) if is_in_execute else ""
+    is_in_vain = is_in_execute and closing.was_repaired_in_vain(state)  # users read last that a repair follows
+    failing = "" if is_in_vain else checks.failing(state)  # the answer of such a repair says it
+    if is_in_vain or (is_in_execute and (repair or failing)) or not _has_answered(transaction):
+        # as after `/continue` and nothing to do: silence would look like a fault
+        says = f"I wait for you: {reason}"
+    elif state.cycle.phase in AFTER_WORK:
+        says = f"Work has stopped: {as_sentence(reason)} Write how it is to go on, or `/continue`."
+    else:
+        return
+    notify(transaction, "\n\n".join(part for part in (repair, failing, says) if part))
 
 
 def _has_answered(transaction: Transaction) -> bool:

@@ -152,10 +152,10 @@ class PhasesKind(Kind):
         return ONLY_WORDS if is_alone and not has_called and closing.facts_of_turn(state) else ""
 
     def what_follows(self, transaction: Transaction, run: Run, verdict: r.WorkVerdict) -> str:
-        """That a repair follows, after a verification's issues; what an agent in execute has not done."""
+        """That a repair follows, after a verification's issues; what speaks against a claim in execute."""
         state = transaction.state
         if run.phase is Phase.EXECUTE:
-            return closing.facts_of_turn(state)
+            return " ".join(filter(None, (closing.facts_of_turn(state), checks.failing(state))))
         is_verifier = run.phase is Phase.VERIFICATION and verdict == "issues"
         return "A repair follows." if is_verifier and will_repair(state, transaction.policy, verdict) else ""
 

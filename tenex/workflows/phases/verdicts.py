@@ -77,7 +77,9 @@ def why_unproved(transaction: Transaction, agent: Agent) -> Unproved | None:
     otherwise = "If it cannot be tried, give the verdict `untried` with the reason in `issues`."
     left = unread(state, turn) or ()
     read = ", ".join(left[:NAMED]) + (" and others" if len(left) > NAMED else "")
+    reason = f"{agent.name} ran nothing" + (f" and did not read {read}" if read else "")
     ways = [f"use the work as its user would with {names}"] if names else []
     ways += [f"read {read}"] if read else []
     how = " or ".join(ways) or "look at the work"
-    return Unproved(f"{UNPROVED}nothing was run and not every changed file was read. First {how}. {otherwise}")
+    refusal = f"{UNPROVED}nothing was run and not every changed file was read. First {how}. {otherwise}"
+    return Unproved(refusal, reason)

@@ -25,7 +25,7 @@ from tenex.core.work.turns import advance
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import phases_of
 
-from . import gates
+from . import checks, gates
 from .answers import why_no_answer
 from .routing import Settled
 
@@ -78,14 +78,17 @@ def ask(transaction: Transaction, phases: Sequence[Phase], untried: str = "", se
     keeps = "it" if len(phases) == 1 else "them"
     quote = in_a_line(settled.wish, REASON_CHARACTERS) if settled is not None else ""
     because = f", because of “{quote}”" if quote else ""
-    risks = "; ".join(GATES[phase].risk for phase in phases)
+    failing = checks.failing(state) if Phase.VERIFICATION in phases else ""
+    risks = "; ".join(GATES[phase].risk for phase in phases if not (failing and phase is Phase.VERIFICATION))
+    then = " ".join(([f"It stays as it is: {failing}"] if failing else []) + ([f"Then {risks}."] if risks else []))
     text = (
-        f"May I skip {listed(phases)} in this cycle{because}? Then {risks}.{owners} "
+        f"May I skip {listed(phases)} in this cycle{because}? {then}{owners} "
         f"Answer “yes” to skip {keeps}; any other answer keeps {keeps}."
     )
     if untried:
         reason = in_a_line(untried, REASON_CHARACTERS).rstrip(" .")
-        text = f"It is not verified: {reason}. Accept it so?{owners} Only “yes” accepts it; else write how to go on."
+        said = " ".join(filter(None, (f"It is not verified: {reason}.", checks.without_end(state))))
+        text = f"{said} Accept it so?{owners} Only “yes” accepts it; else write how to go on."
     notify(transaction, text, "question", asks="waiver")
     transaction.add(r.Waiting, reason="waiver")
 
