@@ -28,6 +28,7 @@ from tenex.core.totals.costs import DAY
 from tenex.core.totals.state import SPENDING_DAYS
 from tenex.core.trust import room_of
 from tenex.llm.scripted import Pace
+from tenex.log import get_logger
 from tenex.mcp.servers import McpServers
 from tenex.nostr.client_requests import AGENT_CHANGE
 from tenex.nostr.compose import NostrSealer, Publisher
@@ -47,7 +48,7 @@ from tenex.operations.doctor.files import access
 from tenex.operations.doctor.findings import Level
 from tenex.operations.imports import closing_of, comes_from_elsewhere
 from tenex.operations.listed_tools import ORDER as MCP_TOOLS
-from tenex.operations.recovery import legacy_file
+from tenex.operations.recovery import legacy_file, lost_end
 from tenex.operations.rollback import ForkResult, RollbackService
 from tenex.operations.status import Reporter
 from tenex.runtime.actor import ActorDependencies
@@ -66,6 +67,7 @@ from tenex.store.daemon_journal import DaemonJournal
 from tenex.store.disk import Disk
 from tenex.store.index import Index, Shown
 from tenex.store.index_row import News, Row, summarise
+from tenex.store.journal_reader import VIEW
 from tenex.store.lock import FolderLock
 from tenex.store.opening import open_shared
 from tenex.store.past_messages import PastMessages
@@ -97,6 +99,8 @@ from .typing_indicators import TypingIndicators, project_status
 from .unread_kinds import UnreadKinds
 from .watch_stream import WatchStream
 from .workers import WorkerWatch, WorkspaceShare
+
+log = get_logger(__name__)
 
 MCP_SERVERS_START: Final = 5.0
 """Seconds a start and a reload wait for MCP servers, so that work finds their tools; most need less than one."""
@@ -181,6 +185,12 @@ class Application:
 
     async def serve(self, ready: Callable[[], Awaitable[None]] | None = None) -> bool:
         """Serve until `runtime.stop`; returns whether everything ended within the deadline."""
+
+        async def serve_control() -> None:
+            await self.control.start_serving()  # before, no task of a conversation can be started
+            if ready is not None:
+                await ready()
+
         since = self.coordinator.unjournaled_since
         services = {
             "typing indicators": self.indicators.run,
@@ -196,7 +206,7 @@ class Application:
             services["pages"] = self.pages.run
         if self.shared is not None:
             services |= {"leases": self.shared.keep_leases, "workers": self._watch_workers(self.shared).run}
-        return await self.runtime.serve(services, self._unfinished, ready)
+        return await self.runtime.serve(services, self._unfinished, serve_control)
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
@@ -239,7 +249,7 @@ class Application:
     async def _open_store(self, lines_dropped: Callable[[], int]) -> None:
         root = self.places.conversations
         stack = self.stack
-        stack.enter_context(FolderLock(root))
+        lock = stack.enter_context(FolderLock(root))
         self.meter = make_meter(
             self.settings,
             lambda: self.pool,
@@ -250,6 +260,7 @@ class Application:
             lambda: self.pages.status() if self.pages is not None else None,
         )
         self.disk = Disk(timed=self.meter.timed if self.meter else None)
+        self.disk.check = lock.check
         stack.callback(self.disk.close)
         files = ConversationFolder(root, self.disk, self.clock)
         self.shared: SharedConversations | None = None
@@ -261,7 +272,7 @@ class Application:
                 self.shared.happened = self.meter.of_store()
         self.folder: Conversations = self.shared or files
         stack.push_async_callback(self.folder.close)
-        self.index = Index(root / "index.sqlite", lambda records: comes_from_elsewhere(records, self.keys))
+        self.index = Index(root / "index.sqlite", lambda records: comes_from_elsewhere(records, self.keys), lock.check)
         stack.push_async_callback(self.index.close)
         self._files = files
         self.daemon_journal = await DaemonJournal.begin(self.folder.daemon_records(), self.clock)
@@ -436,7 +447,9 @@ class Application:
         self.observers += [*([self.meter] if self.meter else []), *open_spans(self.stack, self.settings)]
         self.coordinator = ConversationCoordinator(
             ActorDependencies(
-                journals=_Journals(self.folder, Views(self.folder, self.disk), self.index, self.keys, current, clock),
+                journals=_Journals(
+                    self.folder, Views(self.folder, self.disk), self.index, self.disk, self.keys, current, clock
+                ),
                 executors=executors,
                 sealer=self.sealer,
                 notices=self.daemon_journal,
@@ -593,7 +606,9 @@ class Application:
         )
         handlers |= approval_orders.handlers
         handlers[MCP_TOOLS] = self.mcp_tools.listed
-        await self.stack.enter_async_context(control_socket(places.socket, handlers))
+        self.control = await self.stack.enter_async_context(
+            control_socket(places.socket, handlers, start_serving=False)
+        )
 
     async def _reload_configuration(self) -> list[str]:
         changed, needs_restart = await asyncio.to_thread(reconfigure, self.current.now, self.static)
@@ -619,7 +634,7 @@ class Application:
             atomic.make_folder(place.parent)
             atomic.replace(place, data)
 
-        await asyncio.to_thread(write)
+        await self.disk.change(write)
         return place
 
     def _on_fork(self, branch: ForkResult) -> None:
@@ -661,10 +676,12 @@ class _Journals:
         folder: Conversations,
         views: Views,
         index: Index,
+        disk: Disk,
         keys: Container[PublicKey],
         current: LiveConfiguration,
         clock: SystemClock,
     ) -> None:
+        self._disk = disk
         self._current = current
         self._clock = clock
         self._keys = keys
@@ -679,11 +696,18 @@ class _Journals:
             )
         journal, records = await self._folder.open(conversation)
         agent = self._current.now.policy.only_agent
-        closing = closing_of(conversation, records, self._keys, agent, self._clock.now())
-        if closing is None:
-            return journal, records
-        await journal.append([[closing]])
-        return journal, [*records, closing]
+        now = self._clock.now()
+        closing = closing_of(conversation, records, self._keys, agent, now)
+        if closing is not None:
+            added: list[Record] = [closing]
+        else:
+            view = self._folder.path(conversation) / VIEW
+            added = await self._disk.run(lost_end, conversation, records, view, now, agent)
+        if added:
+            await journal.append([added])
+        if added and closing is None:
+            log.warning("journal.end_recovered", conversation=conversation, after=added[0].seq - 1, records=len(added))
+        return journal, [*records, *added]
 
     async def show(self, conversation: Conversation) -> None:
         page, row = self._views.page(conversation), summarise(conversation, 0)  # both are read before the first await

@@ -227,7 +227,8 @@ async def _ask_or_run(
         finally:
             telemetry.close()
 
-    check = f"tenex conversations show {request['id'][:12]}"
+    # the record of a fork is in the new conversation
+    check = "tenex conversations list" if word == "fork" else f"tenex conversations show {request['id'][:12]}"
     done, _ = await ask_or_run(where, word, request, run, patience=PATIENCE, check=check)
     result: dict[str, Any] = done
     return result

@@ -20,7 +20,9 @@ TenexError
 └── TransientError           no one needs to: it may pass                      exit 1, retryable
     ├── AppendFailed         the store did not take a record, or may have
     │   ├── AppendConflict   another writer has appended: nothing was stored
-    │   └── HeldElsewhere    another worker writes the conversation now
+    │   ├── HeldElsewhere    another worker writes the conversation now
+    │   ├── DatabaseFailed   it was the database that did not take it
+    │   └── FolderMoved      the data folder is not where this process has locked it
     ├── RelayUnavailable
     └── ModelUnavailable
 """
@@ -181,6 +183,14 @@ class AppendConflict(AppendFailed):
 
 class HeldElsewhere(AppendFailed):
     """Another worker writes the conversation now: it cannot be opened here, or was taken over and must be let go."""
+
+
+class DatabaseFailed(AppendFailed):
+    """The database did not take a record, or may have."""
+
+
+class FolderMoved(AppendFailed):
+    """The data folder was moved, replaced or removed while this process has it: nothing is written at its old place."""
 
 
 class RelayUnavailable(TransientError):

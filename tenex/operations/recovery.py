@@ -41,7 +41,7 @@ from tenex.store.atomic_folder import as_one_decision
 from tenex.store.conversations import Conversations
 from tenex.store.disk import Disk
 from tenex.store.index_reader import indexed_events, is_import, is_private, open_catalogue
-from tenex.store.journal_reader import VIEW
+from tenex.store.journal_reader import VIEW, covered_by
 from tenex.store.repository import NEWEST
 from tenex.store.salvage import MessageRecord, Salvaged, salvage
 from tenex.store.verify import contradictions
@@ -391,6 +391,45 @@ def rebuilt_records(
     for signal in unanswered:  # decided at the next start
         add(EvaluationRequested(seq=0, at=now, signal=signal))
     return records, lost
+
+
+def lost_end(
+    conversation: ConversationId, records: Sequence[Record], view: Path, now: Millis, agent: Slug
+) -> list[Record]:
+    """The records that bring back what agents have said after the end of a journal, by the readable file; blocks.
+
+    A journal that was restored from an older copy ends before what people have read. Without these records their
+    messages, which relays send again, would be answered again. Messages after the last answer are left out: they are
+    received again, and answered then.
+
+    Args:
+        conversation: its id.
+        records: what is left of it, perhaps beginning with a snapshot; empty where the whole journal is lost.
+        view: the path of the readable file, which may be missing.
+        now: the time.
+        agent: the agent that answers alone, by the settings.
+
+    Returns:
+        The records to append as one decision; none where the file shows no answer that the journal lacks.
+    """
+    last = records[-1].seq if records else 0
+    try:
+        if covered_by(view) <= last:
+            return []
+        found = messages_of_view(read_view(view), conversation, VIEW)
+    except OSError:
+        return []
+    except StoreDamaged as fault:
+        log.warning("journal.end_not_recovered", conversation=conversation, reason=str(fault))
+        return []
+    left = Salvaged(records=list(records))
+    newer = _newer(left, found.messages, fold(conversation, records))
+    answers = [message.at for message in newer if isinstance(message, MessageSent)]
+    if not answers:
+        return []
+    answered = [message for message in found.messages if message.at <= max(answers)]
+    kept, _ = rebuilt_records(conversation, left, replace(found, messages=answered), (), now, agent)
+    return [record for record in kept if record.seq > last]
 
 
 def _places(records: Sequence[Record], found: RecoveredMessages) -> Iterator[MessagePlace]:

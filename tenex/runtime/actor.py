@@ -51,7 +51,7 @@ from .clock import ClockWatch
 from .executors import Executors
 from .reconciler import Reconciler, Spawn, Task
 from .seal import seal
-from .undeliverable import DeliveryFailure, Undeliverable, notices
+from .undeliverable import DeliveryFailure, Undeliverable, failure_of, notices
 from .view_writer import ViewWriter
 
 log = get_logger(__name__)
@@ -253,7 +253,7 @@ class ConversationActor:
             log.error("conversation.suspended", conversation=self.id, reason=str(error), again_in=self._reopens_in)
             self._suspend(str(error))
             if self._deps.clock.now() - self.suspended_since >= NOTIFY_AFTER and not self._is_stopping:
-                self._undeliverable.notify(notices(self.id, DeliveryFailure.DISK, self._signals, self._state))
+                self._undeliverable.notify(notices(self.id, failure_of(error), self._signals, self._state))
         except StoreError:
             raise
         except Exception as error:  # an internal error in one conversation must not end the others

@@ -5,7 +5,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Key, Work
-from tenex.core.errors import HeldElsewhere
+from tenex.core.errors import HeldElsewhere, TenexError
 from tenex.core.ids import ConversationId
 from tenex.core.kind import held_timers
 from tenex.core.signals import InboundMessage, Signal, TimerFired
@@ -26,13 +26,20 @@ class ConversationCoordinator:
         self._actors: dict[ConversationId, ConversationActor] = {}
         self._tasks: dict[ConversationActor, asyncio.Task[None]] = {}
         self._is_draining = False
+        self._has_stopped = False
 
     def deliver(self, conversation: ConversationId, signal: Signal) -> None:
-        """Queue a signal for a conversation, which is read from disk if it is not in memory. Returns at once."""
+        """Queue a signal for a conversation, which is read from disk if it is not in memory. Returns at once.
+
+        Raises:
+            TenexError: all conversations have been stopped.
+        """
         self._actor(conversation).post(signal)
 
     def resume(self, conversations: Iterable[ConversationId]) -> int:
-        """Load conversations that the last process left unfinished; returns how many."""
+        """Load conversations that the last process left unfinished; returns how many. Once stopped, none."""
+        if self._has_stopped:
+            return 0
         return len([self._actor(conversation) for conversation in conversations])
 
     async def load(self, conversation: ConversationId) -> None:
@@ -141,6 +148,10 @@ class ConversationCoordinator:
     def _actor(self, conversation: ConversationId) -> ConversationActor:
         actor = self._actors.get(conversation)
         if actor is None:
+            if self._has_stopped:
+                raise TenexError(
+                    f"The daemon is stopping, so nothing was changed in conversation {conversation[:12]}. Try again."
+                )
             actor = ConversationActor(conversation, self._deps, self._undeliverable, self._retire)
             for kept in self._undeliverable.take(conversation):
                 actor.post(kept)
@@ -195,6 +206,7 @@ class ConversationCoordinator:
                 actor.stop()
             await asyncio.wait(tasks)
             tasks = self._unended()
+        self._has_stopped = True
         await self._undeliverable.stop()
 
     def _unended(self) -> list["asyncio.Task[None]"]:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
-from tenex.core.errors import AppendFailed, StoreError
+from tenex.core.errors import AppendFailed, DatabaseFailed, FolderMoved, StoreError
 from tenex.core.ids import ConversationId, PublicKey
 from tenex.core.port_values import outgoing_events
 from tenex.core.ports import Notice, Notices, OutgoingMessage, Sealer, UnsignedEvent
@@ -41,6 +41,8 @@ class DeliveryFailure(StrEnum):
     DAMAGED = "damaged"
     OTHER_VERSION = "other version"
     DISK = "disk"
+    DATABASE = "database"
+    MOVED = "folder"
     FAULT = "fault"
     DATE = "date"
 
@@ -58,6 +60,14 @@ _TEXTS: Final[Mapping[DeliveryFailure, str]] = {
         "The disk does not accept writes, so I am waiting. Your message is kept; do not send it again. "
         "Operator: run `tenex status`."
     ),
+    DeliveryFailure.DATABASE: (
+        "The database does not accept writes, so I am waiting. Your message is kept; do not send it again. "
+        "Operator: run `tenex status`."
+    ),
+    DeliveryFailure.MOVED: (
+        "The data folder was moved while I run, so I am waiting. Your message is kept; do not send it again. "
+        "Operator: see the log, or run `tenex status` where the folder is now."
+    ),
     DeliveryFailure.FAULT: (
         "An internal error stopped this message several times. I will retry it after the next restart. "
         "Operator: see the log."
@@ -71,9 +81,13 @@ _ERRORS: Final[Mapping[DeliveryFailure, str]] = {
     DeliveryFailure.DAMAGED: "storage",
     DeliveryFailure.OTHER_VERSION: "storage",
     DeliveryFailure.DISK: "storage",
+    DeliveryFailure.DATABASE: "storage",
+    DeliveryFailure.MOVED: "storage",
     DeliveryFailure.FAULT: "internal",
     DeliveryFailure.DATE: "date",
 }
+_NOT_PERSISTED: Final = (DeliveryFailure.DISK, DeliveryFailure.DATABASE, DeliveryFailure.MOVED)
+"""What refuses the journal refuses the notice too."""
 
 
 @dataclass(slots=True)
@@ -156,8 +170,7 @@ class Undeliverable:
             if (notice.author, notice.failure) not in notified:
                 notified.add((notice.author, notice.failure))
                 known = self._remembered.get(notice.key)
-                # a disk that refuses the journal may refuse the notice too
-                is_persisted = known is not None or notice.failure == DeliveryFailure.DISK
+                is_persisted = known is not None or notice.failure in _NOT_PERSISTED
                 self._spawn_sending(notice.conversation, self._send(known or notice, is_persisted=is_persisted))
 
     def report_date(self, message: InboundMessage, now: int, *, is_guest: bool) -> None:
@@ -186,7 +199,7 @@ class Undeliverable:
         remembered = [key for key in self._remembered if key[0] == conversation]
         for key in remembered:
             del self._remembered[key]
-        if remembered or any(failure != DeliveryFailure.DISK for _, failure in notified):
+        if remembered or any(failure not in _NOT_PERSISTED for _, failure in notified):
             work = self._persist(conversation, self._notices.clear_notices(conversation))
             self._spawn_sending(conversation, work)
 
@@ -239,6 +252,17 @@ class Undeliverable:
 
     async def _publish(self, conversation: ConversationId, event: UnsignedEvent, relay: str) -> None:
         await self._outbox.publish(conversation, event, relay)
+
+
+def failure_of(error: AppendFailed) -> DeliveryFailure:
+    """What did not take the records of a conversation."""
+    match error:
+        case DatabaseFailed():
+            return DeliveryFailure.DATABASE
+        case FolderMoved():
+            return DeliveryFailure.MOVED
+        case _:
+            return DeliveryFailure.DISK
 
 
 def notices(

@@ -18,6 +18,25 @@ PATIENCE: Final = 10.0
 """Seconds a daemon may take to answer unless more is granted: a healthy one needs some ms."""
 
 
+NOT_LISTENING: Final = (FileNotFoundError, NotADirectoryError, ConnectionRefusedError)
+"""Errors of `ask` where no daemon listens: the request was not sent."""
+
+
+def unanswered(path: Path, fault: OSError, patience: float, check: str) -> str:
+    """What became of a request for which `ask` raised an `OSError`, as a sentence.
+
+    Args:
+        path: the socket.
+        fault: the error.
+        patience: the seconds after which the caller gave up.
+        check: what shows whether a request without an answer was carried out, as the end of "Look …".
+    """
+    if isinstance(fault, (*NOT_LISTENING, PermissionError)):
+        return f"No daemon can be asked at {path}: {fault.strerror or fault}. Nothing was done."
+    why = str(fault) or f"no answer within {patience:g} s"
+    return f"The daemon took the request, but its result is unknown: {why}. Look {check} before you repeat it."
+
+
 @contextmanager
 def reachable(path: Path) -> Iterator[str]:
     """An address the kernel takes: a longer path is reached through a descriptor of its folder.

@@ -56,10 +56,13 @@ def peer_of(connection: socket.socket) -> Peer:
 
 
 @asynccontextmanager
-async def control_socket(path: Path, handlers: Mapping[str, Handler]) -> AsyncIterator[None]:
+async def control_socket(
+    path: Path, handlers: Mapping[str, Handler], *, start_serving: bool = True
+) -> AsyncIterator[asyncio.Server]:
     """Listen at `path` (0600) while the context lasts; needs the folder's lock to be held by us.
 
-    A socket that a dead daemon left is replaced; on leaving, ours is removed.
+    Without `start_serving` connections wait until that method of the server is called. A socket that a dead daemon left
+    is replaced; on leaving, ours is removed.
 
     Raises:
         StoreLocked: another daemon answers there.
@@ -68,9 +71,11 @@ async def control_socket(path: Path, handlers: Mapping[str, Handler]) -> AsyncIt
     listening, inode = _bind(path)
     clients = _Clients(handlers)
     try:
-        server = await asyncio.start_unix_server(clients.attend, sock=listening, limit=REQUEST_BYTES)
+        server = await asyncio.start_unix_server(
+            clients.attend, sock=listening, limit=REQUEST_BYTES, start_serving=start_serving
+        )
         try:
-            yield
+            yield server
         finally:
             server.close()
             await clients.hang_up()

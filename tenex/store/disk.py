@@ -11,7 +11,9 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
-from tenex.core.errors import InternalError
+from tenex.core.errors import FolderMoved, InternalError
+
+from .lock import anywhere
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -189,6 +191,8 @@ class Disk:
         self.write = write
         self.sync = sync
         self.timed = timed
+        self.check: Callable[[], None] = anywhere
+        """Called in a thread before a change; raises `FolderMoved` where the folder is not where it was locked."""
         self._most = threads
         self._jobs: SimpleQueue[_Job[Any] | None] = SimpleQueue()
         self._threads: list[Thread] = []
@@ -218,9 +222,25 @@ class Disk:
             raise
         return job.result()
 
+    async def change(self, work: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
+        """Like `run`, for work that may write: where the folder has been moved it is not begun.
+
+        Raises:
+            FolderMoved: nothing was done; at its old place a second folder would come into being.
+        """
+
+        def checked() -> T:
+            self.check()
+            return work(*arguments, **keywords)
+
+        return await self.run(checked)
+
     async def probe(self, folder: Path) -> str:
         """Write a byte into a folder, make it durable and take it away; why that failed, or an empty text."""
-        return await self.run(self._probe, folder / PROBE)
+        try:
+            return await self.change(self._probe, folder / PROBE)
+        except FolderMoved as fault:
+            return str(fault)
 
     def _probe(self, path: Path) -> str:
         try:

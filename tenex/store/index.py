@@ -23,6 +23,7 @@ from tenex.log import get_logger
 from . import schema, sqlite
 from .conversations import Conversations
 from .index_row import Known, News, Row, as_import, news_of, summarise
+from .lock import anywhere
 from .schema import UNKNOWN_LENGTH, Batch
 from .search import Filter, listed
 from .sqlite import Tables
@@ -61,13 +62,13 @@ Foreign = Callable[[Sequence[Record]], bool]
 class Index:
     """`conversations/index.sqlite`; one per process that writes."""
 
-    def __init__(self, path: Path, is_foreign: Foreign = lambda _: False) -> None:
+    def __init__(self, path: Path, is_foreign: Foreign = lambda _: False, check: Callable[[], None] = anywhere) -> None:
         """Open the index, or make a new one where there is none or it is damaged; blocks for some ms.
 
         Where none can be made now, there is none until one can: everything works, and more journals are read.
         """
         self._is_foreign = is_foreign
-        self._tables = Tables(path, self._lose, self._start_rebuild)
+        self._tables = Tables(path, self._lose, self._start_rebuild, check)
         self._folder: Conversations | None = None
         self._latest: dict[ConversationId, Row] = {}
         """What was noted during a rebuild."""

@@ -66,7 +66,7 @@ class FileJournal:
             StoreDamaged: it holds what we did not write; nothing was changed, and the folder bears the mark.
             AppendFailed: the disk does not let us read or repair it now.
         """
-        loaded = await disk.run(load, path, codec, atomic.stamp(clock.now()), remedy, disk.flushed)
+        loaded = await disk.change(load, path, codec, atomic.stamp(clock.now()), remedy, disk.flushed)
         return cls(path, codec, disk, loaded), loaded.records
 
     @property
@@ -122,7 +122,7 @@ class FileJournal:
             self._descriptor = self._disk.files.take(self._owner)
             began = time.perf_counter()
             try:
-                await self._disk.run(self._write, data, seq)
+                await self._disk.change(self._write, data, seq)
             finally:
                 self._hand_back()
                 self._report_time("append", began)
@@ -145,7 +145,7 @@ class FileJournal:
                 return False
             self._long = self._length * 2  # if this fails it is not tried again at once
             self._disk.files.drop(self._owner)
-            await self._disk.run(self._begin_file, snapshot)
+            await self._disk.change(self._begin_file, snapshot)
             return True
 
     async def close(self) -> None:

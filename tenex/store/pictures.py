@@ -7,7 +7,7 @@ from typing import Final
 
 from tenex.core.messages import Picture
 
-from .atomic import replace
+from .atomic import FOLDER_MODE, replace
 
 PICTURES: Final = "pictures"
 """The folder, in the data folder."""
@@ -50,6 +50,7 @@ class PictureFolder:
         Raises:
             OSError: it cannot be written.
         """
+        self._folder.mkdir(mode=FOLDER_MODE, exist_ok=True)  # not the data folder, which may have been moved
         replace(self._path(address), data)
         files = sorted(self._folder.glob("[0-9a-f]" * 64), key=_written_at)
         for path in files[:-KEPT]:

@@ -104,7 +104,7 @@ class ConversationFolder:
                 await journal.close()
                 sentence = f"{path}: {what}. Nothing was changed. {RENAME}"
                 with suppress(OSError):  # the mark is a courtesy; the error is what counts
-                    await self._disk.run(atomic.replace, path.with_name(MARK), f"{sentence}\n".encode())
+                    await self._disk.change(atomic.replace, path.with_name(MARK), f"{sentence}\n".encode())
                 raise StoreDamaged(sentence)
             self._journals[conversation] = journal
         return journal, records
@@ -243,7 +243,7 @@ class ConversationFolder:
             StoreError: the folder that was before cannot be put back now.
         """
         path = self.path(conversation)
-        await self._disk.run(atomic_folder.put_back, path)
+        await self._disk.change(atomic_folder.put_back, path)
         return await self._disk.run(read_remains, path)
 
     async def create(self, conversation: ConversationId, decisions: Sequence[Sequence[Record]]) -> None:
@@ -252,7 +252,7 @@ class ConversationFolder:
         Raises:
             StoreError: something is there already, or the disk did not take it; nothing was changed.
         """
-        await self._disk.run(atomic_folder.create, self.path(conversation), decisions)
+        await self._disk.change(atomic_folder.create, self.path(conversation), decisions)
 
     async def renew(
         self,
@@ -266,7 +266,7 @@ class ConversationFolder:
             StoreError: the disk did not take it; everything is where it was.
         """
         when = atomic.stamp(self._clock.now())
-        return await self._disk.run(atomic_folder.renew, self.path(conversation), decisions, when)
+        return await self._disk.change(atomic_folder.renew, self.path(conversation), decisions, when)
 
     async def put(self, conversation: ConversationId, there: Contents, wanted: Contents) -> None:
         """Continue a journal that is not open from what is there to what is wanted.
@@ -276,7 +276,7 @@ class ConversationFolder:
         """
         path = self.path(conversation)
         try:
-            await self._disk.run(write_contents, path, there, wanted)
+            await self._disk.change(write_contents, path, there, wanted)
         except OSError as fault:
             raise StoreError(f"{path} cannot be written: {fault.strerror}. Free some space, and try again.") from fault
 

@@ -9,9 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
+from tenex.core.errors import FolderMoved
 from tenex.log import get_logger
 
 from . import schema
+from .lock import anywhere
 
 log = get_logger(__name__)
 
@@ -32,7 +34,13 @@ _PASSING: Final = ("locked", "busy", "full", "readonly", "disk i/o", "unable to 
 class Tables:
     """The file `index.sqlite`, open."""
 
-    def __init__(self, path: Path, on_lost: Callable[[], None], on_renewed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        on_lost: Callable[[], None],
+        on_renewed: Callable[[], None],
+        check: Callable[[], None] = anywhere,
+    ) -> None:
         """Open the file, or make a new one where there is none or it is damaged.
 
         Where none can be made now, as on a full disk, nothing is found and every write fails until one can.
@@ -41,10 +49,12 @@ class Tables:
             path: the file; its folder is made if missing.
             on_lost: called before any other work when an empty file is going to replace a damaged one.
             on_renewed: called on the loop when it has.
+            check: `FolderLock.check` of the folder: while that has been moved no file is made in its place.
         """
         self.path = path
         self._on_lost = on_lost
         self._on_renewed = on_renewed
+        self._check = check
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tenex-index")
         self._renewal: asyncio.Task[None] | None = None
         self._fresh: sqlite3.Connection | None = None
@@ -85,6 +95,7 @@ class Tables:
         loop = asyncio.get_running_loop()
 
         def do() -> T:
+            self._check_place()
             if _identity(self.path) != self._identity:
                 raise sqlite3.DatabaseError("the file was removed, or another one took its place")
             return work(self._writer, *arguments, **keywords)
@@ -136,7 +147,14 @@ class Tables:
         log.info("index.renewed", path=str(self.path))
         self._on_renewed()
 
+    def _check_place(self) -> None:
+        try:
+            self._check()
+        except FolderMoved as fault:
+            raise sqlite3.OperationalError(f"unable to open: {fault}") from fault  # which may pass
+
     def _make(self) -> None:
+        self._check_place()
         with suppress(sqlite3.Error):
             self._writer.close()
         if not self._is_absent:

@@ -74,9 +74,9 @@ class Views:
         Raises:
             OSError: the old view, if any, is still there.
         """
-        lost = await self._disk.run(_write, page)
+        lost = await self._disk.change(_write, page)
         if lost:
-            await self._disk.run(_write_with, page, lost, await self._records(page, lost))
+            await self._disk.change(_write_with, page, lost, await self._records(page, lost))
         for name, files in page.files.items():
             page.rendered.lists[name].written(files)
 

@@ -11,7 +11,7 @@ from tenex.configuration.agents import load_agents
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.operations.doctor.runner import Report, run_doctor
 from tenex.operations.lessons import lessons_of
-from tenex.service.client import ask
+from tenex.service.client import ask, unanswered
 from tenex.store.stats import as_json
 
 from .charts import tables_of
@@ -83,11 +83,12 @@ class DaemonPages:
         number = int(request.path_params["number"])
         fields = await self.site.posted(request, f"{do} {number}")
         words = {name: fields.get(name, "") for name in names}
+        socket = self.site.source.places.socket
         try:
-            await ask(self.site.source.places.socket, do, patience=PATIENCE, number=number, **words)
+            await ask(socket, do, patience=PATIENCE, number=number, **words)
         except OSError as fault:
             raise UsageError(
-                "Only a running daemon changes lessons here, and none answered. Nothing was done; without a daemon use "
-                "`tenex agents lessons`."
+                f"{unanswered(socket, fault, PATIENCE, 'at the lessons')} Only a running daemon changes lessons here; "
+                "without one use `tenex agents lessons`."
             ) from fault
         return self.site.to("/agents#lessons")

@@ -16,7 +16,7 @@ from tenex.core.ids import ConversationId
 from tenex.core.projection import project
 from tenex.core.records import Record
 from tenex.operations.rollback import plan_of
-from tenex.service.client import ask
+from tenex.service.client import ask, unanswered
 from tenex.store.view_json import render
 
 from .site import Site, id_of, number_of
@@ -112,12 +112,13 @@ class TimePages:
         return self.site.to(f"/c/{ConversationId(str(made['id']))}")
 
     async def _ask(self, do: str, patience: float = PATIENCE, **words: object) -> dict[str, object]:
+        socket = self.site.source.places.socket
         try:
-            answer: dict[str, object] = await ask(self.site.source.places.socket, do, patience=patience, **words)
+            answer: dict[str, object] = await ask(socket, do, patience=patience, **words)
         except OSError as fault:
             raise UsageError(
-                f"Only a running daemon does this here, and none has answered ({str(fault) or 'it took too long'}). "
-                "Without one use `tenex conversations rollback` or `tenex conversations fork`."
+                f"{unanswered(socket, fault, patience, 'at the list of conversations')} Only a running daemon does "
+                "this here; without one use `tenex conversations rollback` or `tenex conversations fork`."
             ) from fault
         return answer
 

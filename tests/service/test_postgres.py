@@ -652,3 +652,57 @@ async def test_daemons_go_on_after_a_failover_to_a_synchronous_standby(tmp_path:
                 await trial.check()
         finally:
             standby.close()
+
+
+TABLES = ("tenex_conversations", "tenex_records", "tenex_snapshots", "tenex_events", "tenex_workers", "tenex_meta")
+
+
+def dump(url: str) -> dict[str, bytes]:
+    """The content of every table, as `pg_dump --data-only` has it."""
+    contents = {}
+    with psycopg.connect(url, autocommit=True) as connection:
+        for table in TABLES:
+            with connection.cursor().copy(f"copy {table} to stdout") as rows:
+                contents[table] = b"".join(bytes(row) for row in rows)
+    return contents
+
+
+def restore(url: str, contents: dict[str, bytes]) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"truncate {', '.join(TABLES)} cascade")
+        for table, content in contents.items():
+            with connection.cursor().copy(f"copy {table} from stdin") as rows:
+                rows.write(content)
+
+
+async def test_what_was_said_after_a_dump_that_is_restored_is_not_said_again(shared: SharedFolder) -> None:
+    async with daemon(shared):
+        old = await shared.write(REQUEST)
+        await shared.until(old, "ended")
+        await shared.delivered(old)
+    older = dump(shared.store)
+    async with daemon(shared):
+        await shared.write("Create bye.py that prints bye", to=old)
+        await shared.until(old, "ended", cycle=2)
+        new = await shared.write("Create new.py that prints new")
+        await shared.until(new, "ended")
+        await shared.delivered(old)
+        await shared.delivered(new)
+    said = {event["id"] for event in await shared.sent()}
+    (shared.workspace / "bye.py").unlink()
+    (shared.workspace / "new.py").unlink()
+    restore(shared.store, older)
+    async with daemon(shared) as process:
+        for name, cycle in ((old, 3), (new, 2)):
+            await shared.write("Create again.py that prints again", to=name)
+            await shared.until(name, "ended", cycle=cycle)
+            await shared.delivered(name)
+        report = await shared.facts("status")
+        assert report["conversations"]["quarantined"] == []
+        assert process.events().count("journal.end_recovered") == 2
+    assert not (shared.workspace / "bye.py").exists()
+    assert not (shared.workspace / "new.py").exists()
+    for name, file in ((old, "bye.py"), (new, "new.py")):
+        assert file in json.dumps(shared.view(name)["messages"])
+    later = [event["content"] for event in await shared.sent() if event["id"] not in said]
+    assert not [text for text in later if "bye.py" in text or "new.py" in text]

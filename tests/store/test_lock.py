@@ -4,14 +4,32 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from tenex.core.errors import StoreError, StoreLocked
-from tenex.store.lock import FolderLock, find_holder
+from tenex.store.lock import CHILD_ENDS, FolderLock, find_holder
 
 from .kit import kind_of_conversation
+
+
+class FakeTime:
+    """A clock that moves when somebody sleeps."""
+
+    def __init__(self, sleep: Callable[[float], None]) -> None:
+        self.now = 0.0
+        self.sleep = sleep
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
 
 HOLDER = """
 import subprocess, sys
@@ -41,6 +59,47 @@ def test_the_holder_is_named_and_the_lock_ends_with_it_though_it_was_stopped_and
         finally:
             process.kill()
             os.kill(child, signal.SIGKILL)
+
+
+FORKING = """
+import os, signal, sys
+from pathlib import Path
+from tenex.store.lock import FolderLock
+FolderLock(Path(sys.argv[1])).acquire()
+child = os.fork()
+if child:
+    print(child, flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("child_ends", [True, False])
+def test_the_lock_of_a_killed_holder_is_waited_for_while_its_child_is_no_other_program_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, child_ends: bool
+) -> None:
+    tries = count(1)
+    with subprocess.Popen([sys.executable, "-c", FORKING, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        child = int(holder.stdout.readline())
+
+        def pause(seconds: float) -> None:
+            if child_ends and next(tries) == 3:
+                os.kill(child, signal.SIGKILL)
+            time.advance(seconds)
+
+        time = FakeTime(pause)
+        monkeypatch.setattr("tenex.store.lock.time", time)
+        try:
+            holder.kill()  # it is not waited for: it may still be ending
+            if child_ends:
+                FolderLock(tmp_path).acquire()
+            else:
+                with pytest.raises(StoreLocked, match=rf"process {holder.pid}, which locked it, cannot be seen"):
+                    FolderLock(tmp_path).acquire()
+                assert time.now >= CHILD_ENDS
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
 
 
 def test_a_second_lock_of_one_process_is_refused_also_without_a_pid_until_it_is_released(tmp_path: Path) -> None:

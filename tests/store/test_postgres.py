@@ -13,6 +13,7 @@ from zlib import crc32
 
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from tenex.app.root import _refuse_uncopied
 from tenex.core.conversation import fold
@@ -20,6 +21,7 @@ from tenex.core.errors import (
     AppendConflict,
     AppendFailed,
     ConfigurationError,
+    DatabaseFailed,
     HeldElsewhere,
     StoreError,
     StoreOtherVersion,
@@ -27,6 +29,7 @@ from tenex.core.errors import (
 from tenex.core.ids import ConversationId, EventId
 from tenex.core.snapshot import StateSnapshot
 from tenex.operations.copying import copy_all
+from tenex.runtime.undeliverable import DeliveryFailure, failure_of
 from tenex.store import opening
 from tenex.store.contents import Contents
 from tenex.store.conversations import Conversations
@@ -62,6 +65,10 @@ class Workers:
         with psycopg.connect(self.url, autocommit=True, connect_timeout=10) as connection:
             return connection.execute(query).fetchall()
 
+    def change(self, statement: str) -> None:
+        with psycopg.connect(self.url, autocommit=True, connect_timeout=10) as connection:
+            connection.execute(statement)
+
 
 @asynccontextmanager
 async def kept(store: PostgresConversations) -> AsyncIterator[None]:
@@ -84,6 +91,28 @@ async def workers(tmp_path: Path, disk: Disk, postgres_url: str) -> AsyncIterato
 
 async def seqs(store: Conversations, conversation: ConversationId = CONVERSATION_ID) -> list[int]:
     return [record.seq for record in await store.read(conversation)]
+
+
+FULL = """
+create function full_disk() returns trigger language plpgsql as $$
+begin raise exception 'could not extend file "base/5/1": No space left on device' using errcode = 'disk_full'; end $$
+"""
+
+
+async def test_a_server_whose_disk_is_full_is_named_with_its_own_words(workers: Workers) -> None:
+    one = await workers("one", lease=60)
+    journal, _ = await one.open(CONVERSATION_ID)
+    await journal.append(decisions_of(1))
+    workers.change(FULL)
+    workers.change("create trigger full_disk before insert on tenex_records for each row execute function full_disk()")
+    with pytest.raises(DatabaseFailed, match="No space left on device") as seen, capture_logs() as logs:
+        await journal.append([[asked(2)]])
+    assert failure_of(seen.value) is DeliveryFailure.DATABASE
+    assert [log["event"] for log in logs] == [], "the conversation's suspension is the one line"
+    workers.change("drop trigger full_disk on tenex_records")
+    again, _ = await one.open(CONVERSATION_ID)
+    await again.append([[asked(2)]])
+    assert await seqs(one) == [1, 2]
 
 
 # ---- leases ----

@@ -30,25 +30,25 @@ async def ask_or_run(
         TenexError: the daemon refused, or does not answer.
     """
     from tenex.operations.daemon_start import ask_when_started
-    from tenex.service.client import ask
+    from tenex.service.client import NOT_LISTENING, ask, unanswered
     from tenex.store.lock import FolderLock
 
-    try:
+    async def ask_the_daemon() -> Any:
         # first a question without effect: a stopped process would carry out a request whenever it continues
-        await ask_when_started(where.socket, where.conversations, "status", patience=ALIVE)
-    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+        try:
+            await ask_when_started(where.socket, where.conversations, "status", patience=ALIVE)
+        except ConnectionResetError:  # it has just ended, and nothing was asked of it; another may have begun
+            await ask_when_started(where.socket, where.conversations, "status", patience=ALIVE)
+        except TimeoutError as error:
+            raise TenexError(
+                f"The daemon at {where.socket} gave no answer within {ALIVE:g} s. Nothing was done. See `tenex status`."
+            ) from error
+        return await ask(where.socket, word, patience=patience, **arguments)
+
+    try:
+        return await ask_the_daemon(), True
+    except NOT_LISTENING:
         with FolderLock(where.conversations):
             return await run(), False
     except OSError as error:
-        why = str(error) or f"no answer within {ALIVE:g} s"
-        raise TenexError(
-            f"The daemon at {where.socket} does not answer: {why}. Nothing was done. See `tenex status`."
-        ) from error
-    try:
-        return await ask(where.socket, word, patience=patience, **arguments), True
-    except OSError as error:
-        why = str(error) or f"no answer within {patience:g} s"
-        raise TenexError(
-            f"The daemon at {where.socket} took the request, but its result is unknown: {why}. Look with `{check}` "
-            "before you repeat it."
-        ) from error
+        raise TenexError(unanswered(where.socket, error, patience, f"with `{check}`")) from error

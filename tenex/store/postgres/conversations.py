@@ -15,8 +15,8 @@ from weakref import WeakValueDictionary
 
 from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import (
-    AppendFailed,
     ConfigurationError,
+    DatabaseFailed,
     HeldElsewhere,
     StoreDamaged,
     StoreError,
@@ -304,11 +304,11 @@ class PostgresConversations:
             try:
                 lease, taken = await self._leases.take(conversation)
             except Unavailable as fault:
-                raise AppendFailed(f"{fault}. It is tried again.") from fault
+                raise DatabaseFailed(f"{fault}. It is tried again.") from fault
             try:
                 records = await self._checked(conversation, taken)
                 last = records[-1].seq if records else 0
-                await self._disk.run(note_lost_end, view, Path(self._place(conversation)), last)
+                await self._disk.change(note_lost_end, view, Path(self._place(conversation)), last)
             except StoreOtherVersion as fault:
                 await self._leases.give_back(lease)
                 self._foreign.add(conversation)
@@ -320,7 +320,7 @@ class PostgresConversations:
                 raise
             except Unavailable as fault:
                 await self._leases.give_back(lease)
-                raise AppendFailed(f"{fault}. It is tried again.") from fault
+                raise DatabaseFailed(f"{fault}. It is tried again.") from fault
             except BaseException:
                 await self._leases.give_back(lease)
                 raise
@@ -341,7 +341,7 @@ class PostgresConversations:
             what = f"it ends with record {last}, though {taken.next_seq - 1} were stored"
             raise self._damaged(conversation, what)
         view = self.path(conversation) / VIEW
-        if not records and await asyncio.to_thread(view.exists):
+        if not records and await asyncio.to_thread(_is_unreadable, view):  # else `operations.recovery` reads it
             raise self._damaged(conversation, f"it is missing, though {view} is there")
         if taken.quarantined is not None:
             await self._mark(conversation, None)
@@ -468,7 +468,7 @@ class PostgresConversations:
         try:
             return await self._database.run(take, may_repeat=True)
         except Unavailable as fault:
-            raise AppendFailed(f"{fault}. It is tried again.") from fault
+            raise DatabaseFailed(f"{fault}. It is tried again.") from fault
 
     async def changes(self, *, is_full: bool = False) -> Sequence[Change]:
         """What has changed since the last call, with every conversation that has become free; or all of them.
@@ -803,6 +803,16 @@ def _count_same(stored: Sequence[tuple[Any, ...]], wanted: Sequence[tuple[Any, .
     """How many rows at the beginning are in both."""
     pairs = zip(stored, wanted, strict=False)
     return next((number for number, (row, other) in enumerate(pairs) if row != other), min(len(stored), len(wanted)))
+
+
+def _is_unreadable(view: Path) -> bool:
+    """Whether a view is there that does not say what it covers."""
+    try:
+        return not covered_by(view)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def _behind(root: Path, rows: Sequence[tuple[Any, ...]]) -> list[ConversationId]:

@@ -10,7 +10,7 @@ from typing import Final, LiteralString
 
 import psycopg
 
-from tenex.core.errors import AppendConflict, AppendFailed, StoreDamaged, StoreOtherVersion
+from tenex.core.errors import AppendConflict, DatabaseFailed, StoreDamaged, StoreOtherVersion
 from tenex.core.record import Record
 from tenex.core.snapshot import SnapshotRecord
 from tenex.store.daemon_journal import DAEMON, FOLDER
@@ -53,7 +53,7 @@ class PostgresDaemonRecords:
         try:
             records, length = await self._read()
         except Unavailable as fault:
-            raise AppendFailed(f"{fault}. It is tried again.") from fault
+            raise DatabaseFailed(f"{fault}. It is tried again.") from fault
         return PostgresDaemonLines(self._database, self._disk, records[-1].seq if records else 0, length), records
 
     async def peek(self) -> list[Record]:
@@ -118,7 +118,7 @@ class PostgresDaemonLines:
         except psycopg.IntegrityError:
             count = 0
         except Unavailable as fault:
-            raise AppendFailed(f"{fault}. It is not known whether it was stored.") from fault
+            raise DatabaseFailed(f"{fault}. It is not known whether it was stored.") from fault
         if not count:
             raise AppendConflict(f"another daemon has written record {self.next_seq} of {NAME}")
         self._last += len(lines)
@@ -144,7 +144,7 @@ class PostgresDaemonLines:
         try:
             rows = await self._database.rows(_RECORDS, [NAME, self._last], READING)
         except Unavailable as fault:
-            raise AppendFailed(f"{fault}. It is tried again.") from fault
+            raise DatabaseFailed(f"{fault}. It is tried again.") from fault
         if not rows:
             return []
         lines = [line for (line,) in rows]

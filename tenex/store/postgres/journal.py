@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, LiteralString
 
 import psycopg
 
-from tenex.core.errors import AppendConflict, AppendFailed, HeldElsewhere, InternalError, StoreDamaged
+from tenex.core.errors import AppendConflict, AppendFailed, DatabaseFailed, HeldElsewhere, InternalError, StoreDamaged
 from tenex.core.ids import ConversationId
 from tenex.core.records import Record
 from tenex.core.snapshot import SnapshotRecord
@@ -238,6 +238,7 @@ class PostgresJournal:
             cursor = await connection.execute(_APPEND, parameters)
             return cursor.rowcount
 
+        why = "it was rolled back"
         for is_again in (False, True):
             asked_at = self._leases.now()
             try:
@@ -248,12 +249,14 @@ class PostgresJournal:
             except psycopg.IntegrityError:  # lines of which the row does not know: a part of a database was restored
                 outcome = "another seq"
             except Unavailable as fault:
-                log.warning("append.unknown", conversation=self.id, seq=first, reason=str(fault))
+                why = str(fault)
                 outcome = await self._look_after(first, lines, fault)
+                if outcome == "ours":  # of any other outcome the error says why
+                    log.warning("append.unknown", conversation=self.id, seq=first, reason=why)
             if outcome == "ours":
                 return
             if outcome != "nothing" or is_again:
-                raise self._refusal(outcome, first)
+                raise self._refusal(outcome, first, why)
 
     async def _look_after(self, first: int, lines: list[str], fault: Unavailable) -> Outcome:
         """What there is after a failure of the connection.
@@ -264,7 +267,7 @@ class PostgresJournal:
         try:
             return await self._look(first, lines)
         except Unavailable:
-            raise AppendFailed(
+            raise DatabaseFailed(
                 f"{fault}. It is not known whether {len(lines)} records from {first} on were stored; the conversation "
                 "continues when it is opened again."
             ) from fault
@@ -283,14 +286,16 @@ class PostgresJournal:
             return "ours"
         return "nothing" if not stored and row[2] == first else "another seq"
 
-    def _refusal(self, outcome: Outcome, first: int) -> AppendFailed:
+    def _refusal(self, outcome: Outcome, first: int, why: str) -> AppendFailed:
         if outcome == "another token":
             self._leases.drop(self._lease)
             return HeldElsewhere(f"another worker has taken over the conversation {self.id[:12]}")
         if outcome == "another seq":
             self._leases.happened("append_conflict", 0.0)
             return AppendConflict(f"the conversation {self.id[:12]} is not at record {first}; open it again")
-        return AppendFailed(f"the database did not store record {first} of {self.id[:12]}, tried twice")
+        return DatabaseFailed(
+            f"Record {first} of {self.id[:12]} was not stored, tried twice: {why}. It is tried again."
+        )
 
     def _expect(self, snapshot: int) -> None:
         self._long = max(FILE_BYTES, PER_SNAPSHOT * snapshot)

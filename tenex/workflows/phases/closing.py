@@ -80,6 +80,25 @@ def last_word(state: State) -> str:
     return "\n\n".join(part for part in (_first_word(state), unpublished_result(state), listed) if part)
 
 
+def unpublished_answer(state: State) -> str:
+    """What turns have said since users wrote last, where users were sent nothing of it; "" for nothing.
+
+    A gate's words are left to the last word on the cycle, and a cycle in which nothing was changed has none.
+    """
+    newest = _newest(state)
+    turns = [turn for turn in state.cycle.turns if turn.seq > newest]
+    names = {turn.turn_id for turn in turns}
+    if any(message.sent_as and message.turn in names for message in state.memory.recent):
+        return ""
+    said = [
+        f"{done.agent} says: {done.text or done.summary}"
+        for turn in turns
+        for done in turn.completions
+        if done.outcome == "finished" and (done.text or done.summary)
+    ]
+    return "\n\n".join([*said, "Nothing was changed."]) if said else ""
+
+
 def is_news(state: State) -> bool:
     """Whether the last word says more or other than what users were sent before: then it rings.
 

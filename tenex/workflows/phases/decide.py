@@ -226,6 +226,8 @@ def end(transaction: Transaction, reason: str, decider: Decider) -> None:
         notify(transaction, closing.last_word(transaction.state), purpose)
     elif taken := [*fates.settled_words(transaction.state)]:
         notify(transaction, "\n".join(taken), "confirmation")
+    elif answer := closing.unpublished_answer(transaction.state):
+        notify(transaction, answer)
     transaction.add(r.Ended, reason=reason, decided_by=decider)
     if requests:
         author = person(requests[-1].name, requests[-1].author)
