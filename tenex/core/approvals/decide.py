@@ -25,8 +25,9 @@ from tenex.core.transaction import Transaction
 from tenex.core.work.run import Call, CallState, Run
 
 from . import message
+from .harmless_options import harmless_options, has_known_verb
 from .rules import COMMAND, SHELLS, Judgement, Verdict, judge
-from .shell_text import Words, may_run_others, parsed
+from .shell_text import Words, parsed
 from .state import AskedCall, Outcome, Request
 
 REFUSALS: Final = 3
@@ -202,21 +203,21 @@ def asked_call(call: Call, rule: ToolRule, judgement: Judgement) -> AskedCall:
 
 
 def prefixes_of(tool: str, arguments: Mapping[str, Any]) -> tuple[Words, ...]:
-    """The program and the verb of each command of a plain line, such as `git push`: what is like it.
+    """The words of each command of a plain line, without options that are harmless: what is like it.
 
-    None where a command has no verb, or may run another program: then nothing but itself is like it. None for a tool
-    that is no shell of ours: what its command does may depend on its other arguments.
+    None where the verb of a command is not known: then nothing but the call itself is like it. None for a tool that is
+    no shell of ours: what its command does may depend on its other arguments.
     """
     line = arguments.get(COMMAND) if tool in SHELLS else None
     text = parsed(line) if isinstance(line, str) else None
-    if text is None or not text.is_plain or not all(map(_has_verb, text.commands)):
+    if text is None or not text.is_plain or not all(map(has_known_verb, text.commands)):
         return ()
-    return tuple(dict.fromkeys(command[:2] for command in text.commands))
+    return tuple(dict.fromkeys(_without_harmless(command) for command in text.commands))
 
 
-def _has_verb(command: Words) -> bool:
-    is_word = len(command) > 1 and command[1][:1].isalpha() and command[1].replace("-", "").isalnum()
-    return is_word and not may_run_others(command)
+def _without_harmless(command: Words) -> Words:
+    harmless = harmless_options(command)
+    return (*command[:2], *(word for word in command[2:] if word not in harmless))
 
 
 def _said(run: Run) -> str:
