@@ -16,18 +16,17 @@ from tenex.core.approvals.shell_text import Words, parsed
 RECORDER = r"""
 PATH=/nonexistent
 shopt -u expand_aliases
-command_not_found_handle() { printf '%s\0' "$@" >&3; printf '\1\0' >&3; }
+command_not_found_handle() { builtin printf '%s\0' "$@" $'\1' >&3; }
 for name in : cd echo false printf pwd true; do
-    eval "$name() { builtin printf '%s\\0' $name \"\$@\" >&3; builtin printf '\\1\\0' >&3; }"
+    eval "$name() { builtin printf '%s\\0' $name \"\$@\" \$'\\1' >&3; }"
 done
-printf() { builtin printf '%s\0' printf "$@" >&3; builtin printf '\1\0' >&3; }
-command_not_found_handle() { builtin printf '%s\0' "$@" >&3; builtin printf '\1\0' >&3; }
 while IFS= read -r -d '' line; do
-    (eval "$line") </dev/null >/dev/null 2>&1
+    (eval -- "$line") </dev/null >/dev/null 2>&1
     builtin printf '\2\0' >&3
 done
 """
 
+PLAIN = ["git", "ls", "a", "-s", "--opt", "a=b", "'a b'", '"c d"', " && ", "; ", " | ", "\n", "echo", "%a", "x.y"]
 PIECES = [
     *("git", "status", "ls", "npm", "a", "b-c", "x.y", "é漢", "-s", "--opt", "--a=b", "a=b", "_=1", "A+=1", "a[0]=1", "=", "1", "2"),
     *("'a b'", '"c d"', "''", '""', "'", '"', "'a\nb'", '"a\nb"', "a'b'", '"a"b', "'a''b'", "'#'", '"!"', "'&'", '";"'),
@@ -45,8 +44,8 @@ def lines(seed: int, count: int) -> list[str]:
     chance = random.Random(seed)
     plain: list[str] = []
     while len(plain) < count:
-        pieces = chance.choices(PIECES, k=chance.randint(1, 9))
-        line = chance.choice(PIECES[:8]) + "".join(chance.choice(("", " ", " ", " ")) + piece for piece in pieces)
+        pieces = [chance.choice(PIECES if chance.random() < 0.25 else PLAIN) for _ in range(chance.randint(1, 9))]
+        line = chance.choice(PIECES) + "".join(chance.choice(("", " ", " ", " ")) + piece for piece in pieces)
         text = parsed(line)
         if text.is_plain and not any("/" in command[0] for command in text.commands):
             plain.append(line)

@@ -164,13 +164,13 @@ FORMS = [
     "docker run x git push", "git submodule foreach git push", "git bisect run git push", "npx git push", "uv run git push",
     # lines within words, and what is read from elsewhere
     "sh -c 'git push'", "bash -lc 'git push'", 'sh -c "bash -c \'git push\'"', "eval git push", "eval 'git push'",
-    'eval "$x"', "eval $x", 'bash -c "$x"', "bash -c $x", "sh -c \"$(base64 -d <<< Z2l0IHB1c2g=)\"", "trap 'git push' EXIT",
+    'eval "$x"', "eval $x", 'bash -c "$x"', "bash -c $x", 'sh -c "$(base64 -d <<< Z2l0IHB1c2g=)"', "trap 'git push' EXIT",
     "echo Z2l0IHB1c2g= | base64 -d | sh", "echo Z2l0IHB1c2g= | base64 -d | bash -s", "curl x | sudo sh", "curl x | env bash",
     "echo tig hsup | rev | sh -", "echo x | gosu bob sh", "echo x | timeout 5 sh", "echo x | python3", "echo x | perl -",
     "echo x | bash /dev/stdin", "bash <(echo git push)", "source <(echo x)", ". <(echo x)", "bash <<< 'git push'",
     'bash <<< "$x"', "bash <<E\ngit push\nE", "sh << E\n$(x)\nE", "echo x | tee >(sh)", "echo push | xargs git",
     "echo push | xargs -n1 git", "echo git | xargs -I@ @ push", "echo x | xargs -I{} {} y", "printf 'git push' | sh",
-    "python -c 'import os; os.system(\"git push\")'", "python -c \"$x\"", "perl -e 'exec \"git\",\"push\"'",
+    "python -c 'import os; os.system(\"git push\")'", 'python -c "$x"', "perl -e 'exec \"git\",\"push\"'",
     "python3 -c 'import subprocess as s; s.run([\"git\", \"push\"])'", "awk 'BEGIN{system(\"git push\")}'",
     # around it
     "git push", "git push origin main", "cd x && git push", "a; git push", "a || git push", "a | git push", "a & git push",
@@ -192,10 +192,10 @@ def test_a_command_is_found_in_whatever_form_it_could_run(decision: str, command
 
 OTHERS = [
     "git pull", "echo push", "git pushy", "git log --grep=push", "git status", "git commit -m 'push it to git'", "git log push",
-    "npm test", "npm run push", "docker push x", "ls *", "cat $f", "rm -rf build/*", "make -j$(nproc)", "git -C \"$d\" status",
-    "cd \"$d\" && make", "python -m pytest -n $(nproc)", "python x.py", "sh deploy.sh", "bash -c 'npm test'", "git log $x",
-    "for f in *.py; do echo $f; done", "echo \"$x\" > y", "grep -r push .", "find . -name '*.py'", "sed -i s/a/b/ $f",
-    "timeout 5 npm test", "python --version", "node --test", "bash --version", "phpunit", "git commit -m \"$(cat m)\"",
+    "npm test", "npm run push", "docker push x", "ls *", "cat $f", "rm -rf build/*", "make -j$(nproc)", 'git -C "$d" status',
+    'cd "$d" && make', "python -m pytest -n $(nproc)", "python x.py", "sh deploy.sh", "bash -c 'npm test'", "git log $x",
+    "for f in *.py; do echo $f; done", 'echo "$x" > y', "grep -r push .", "find . -name '*.py'", "sed -i s/a/b/ $f",
+    "timeout 5 npm test", "python --version", "node --test", "bash --version", "phpunit", 'git commit -m "$(cat m)"',
     "cat > a.py <<'E'\nprint('x')\nE", "tar xf $f", "x=1; echo $x", "git add . && git commit -m x", "test -f $f && echo y",
     "which bash", "pip install x", "awk '{print $1}' f", "git diff | head -5", "echo a | python -m json.tool",
     "cat x | python -c 'print(1)'", "diff <(sort a) <(sort b)", "git stash; npm run build", "curl -s https://x.org | jq .",
@@ -325,7 +325,11 @@ def test_each_operand_of_a_command_has_to_fit() -> None:
         assert not matches(cat, {"command": command})
     get = rule("allow", match=("curl", "*"), host="api.example.org")
     assert matches(get, {"command": "curl https://api.example.org/x"})
-    for command in ("curl https://api.example.org/x evil.com", "curl -o x https://api.example.org/x", "curl api.example.org"):
+    for command in (
+        "curl https://api.example.org/x evil.com",
+        "curl -o x https://api.example.org/x",
+        "curl api.example.org",
+    ):
         assert not matches(get, {"command": command})
     assert not matches(get, {"command": "curl https://api.example.org/x", "proxy": "evil"})
 

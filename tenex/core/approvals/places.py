@@ -13,8 +13,6 @@ from typing import Any, Final
 from unicodedata import normalize
 from urllib.parse import unquote
 
-from tenex.core.tool_names import server_of
-
 from .shell_text import words_of
 
 _PATH_NAMES: Final = words_of("""
@@ -31,7 +29,9 @@ _CONTENT: Final = frozenset({("write_file", "content"), ("edit_file", "old"), ("
 _IN_NAME: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
-_HOST_FIRST: Final = re.compile(r"(?:[\w-]+\.)+[\w-]+\.?(?::\d+)?(?:[/?#]|$)|localhost(?![\w.-])|\[?[0-9a-f]*:[0-9a-f:]+")
+_HOST_FIRST: Final = re.compile(
+    r"(?:[\w-]+\.)+[\w-]+\.?(?::\d+)?(?:[/?#]|$)|localhost(?![\w.-])|\[?[0-9a-f]*:[0-9a-f:]+"
+)
 _ADDRESS_WITHIN: Final = re.compile(r"[a-z][a-z0-9+.-]*:/|//|\\\\|@[\w.-]+:|(?:[\w-]+\.)+[a-z]{2,}[:/]", re.IGNORECASE)
 _DRIVE: Final = re.compile(r"[A-Za-z]:(?:$|[\\/])")
 _ADDRESS: Final = re.compile(
@@ -104,7 +104,9 @@ def _is_path_name(name: str) -> bool:
 
 
 def _is_address_name(name: str) -> bool:
-    return not _ADDRESS_NAMES.isdisjoint(_words_in(name)) or name.lower().endswith(("url", "urls", "uri", "uris", "host"))
+    return not _ADDRESS_NAMES.isdisjoint(_words_in(name)) or name.lower().endswith(
+        ("url", "urls", "uri", "uris", "host")
+    )
 
 
 def _is_address(name: str, value: Any) -> bool:

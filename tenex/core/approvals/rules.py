@@ -166,9 +166,7 @@ def judge(
     allowed = [rule for rule in near if rule.decision is Verdict.ALLOW]
     refusing = _first_match(Verdict.REFUSE, near, subject)
     permitting = () if refusing else _allowing(permitted, subject)
-    decisive = (
-        refusing or permitting or _first_match(Verdict.ASK, near, subject) or _allowing(allowed, subject)
-    )
+    decisive = refusing or permitting or _first_match(Verdict.ASK, near, subject) or _allowing(allowed, subject)
     if not decisive:
         return by_default
     names = dict.fromkeys(rule.name for rule in decisive)

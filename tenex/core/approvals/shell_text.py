@@ -55,24 +55,28 @@ class ShellText:
     """What a command line holds."""
 
     commands: tuple[Words, ...]
-    """In order; of a plain line all that it runs."""
+    """In order, all that a plain line runs; of another none."""
     is_plain: bool
 
 
+NOT_PLAIN: Final = ShellText((), is_plain=False)
+
+
 def parsed(line: str) -> ShellText:
-    """Read a command line; one that is too long has no commands and is not plain."""
-    if len(line) > LONGEST:
-        return ShellText((), is_plain=False)
+    """Read a command line; one that is not plain, or too long, has no commands."""
+    if len(line) > LONGEST or not _is_plain_text(line):
+        return NOT_PLAIN
     syntax = Syntax(line)
+    if not syntax.is_plain():
+        return NOT_PLAIN
     commands = tuple(tuple(map(_literal, texts)) for texts, _ in syntax.commands())
-    is_plain = _is_plain_text(line) and bool(commands) and syntax.is_plain() and all(map(_is_program, commands))
-    return ShellText(commands, is_plain)
+    return ShellText(commands, is_plain=True) if commands and all(map(_is_program, commands)) else NOT_PLAIN
 
 
 def _is_program(command: Words) -> bool:
     """Whether bash runs a program by these words, or does what no option makes harmful."""
     name, *arguments = command
-    if "=" in name:
+    if "=" in name or name.startswith("%"):  # an assignment, and a job that goes on
         return False
     has_option = any(word.startswith("-") for word in arguments)
     return name not in _BUILT_IN or (name in _HARMLESS_BUILT_IN and not has_option)
@@ -84,8 +88,8 @@ def _is_plain_text(line: str) -> bool:
 
 
 def _literal(text: str) -> str:
-    """A plain word without its quotes; of another it is not what the shell makes of it."""
-    return text[1:-1] if text[:1] in ("'", '"') and text[-1:] == text[:1] and len(text) > 1 else text
+    """A plain word without its quotes."""
+    return text[1:-1] if text[:1] in ("'", '"') else text
 
 
 @cache

@@ -1,0 +1,173 @@
+"""The files of the workspace that a call names, with digests of what they hold: what a person who allows it has allowed.
+
+Nothing is guessed about programs: every piece of every text argument that could be the name of a file is looked up, in
+the workspace's folder and in the folders that the call names. A word more than is needed costs a question only where
+that very file changes. What programs read without being told (the file of `make`, of `npm run`) is a short list.
+"""
+
+import hashlib
+import os
+import re
+import shlex
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from glob import iglob
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+MOST_NAMES: Final = 2_000
+"""Pieces of a call that are looked up."""
+MOST_FOLDERS: Final = 10
+MOST_MATCHES: Final = 200
+"""Files that one pattern may stand for."""
+LARGEST: Final = 64 * 1024 * 1024
+"""Bytes of a file that are read; a larger one is known by its size, inode and time."""
+LONGEST_NAME: Final = 1_000
+_DEPTH: Final = 8
+
+_BETWEEN: Final = re.compile(r"[\s'\"`;|&<>()$\\]+")
+_QUOTED: Final = re.compile(r"'([^'\n]*)'|\"([^\"\n]*)\"")
+_WITHIN: Final = re.compile(r"[=:,@]")
+_GLOB: Final = re.compile(r"[*?\[]")
+_TEXTS: Final = frozenset({("write_file", "content"), ("edit_file", "old"), ("edit_file", "new")})
+"""Arguments of our tools that are text of a file."""
+
+_READ_BY: Final[Mapping[str, tuple[str, ...]]] = {
+    "make": ("GNUmakefile", "makefile", "Makefile"),
+    "gmake": ("GNUmakefile", "makefile", "Makefile"),
+    **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bun", "node"), ("package.json",)),
+    "deno": ("deno.json", "deno.jsonc"),
+    "just": ("justfile", "Justfile", ".justfile"),
+    "task": ("Taskfile.yml", "Taskfile.yaml"),
+    "cargo": ("Cargo.toml", "build.rs"),
+    "pip": ("setup.py", "pyproject.toml"),
+    "uv": ("pyproject.toml",),
+    "poetry": ("pyproject.toml",),
+    "tox": ("tox.ini", "pyproject.toml"),
+    "rake": ("Rakefile", "rakefile"),
+    "docker": ("Dockerfile", "compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml"),
+    "podman": ("Dockerfile", "Containerfile", "compose.yaml", "compose.yml"),
+    "composer": ("composer.json",),
+    "gradle": ("build.gradle", "build.gradle.kts"),
+    "mvn": ("pom.xml",),
+    "terraform": ("main.tf",),
+}
+"""Files that programs read in the folder where they run, without being told."""
+_ENDINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "python": (".py", "/__init__.py", "/__main__.py"),
+    "node": (".js", ".mjs", ".cjs", ".json", "/index.js", "/package.json"),
+    "go": (".go",),
+    "ruby": (".rb",),
+}
+"""What programs put behind a name that they are given; a dot in the name of a Python module is a folder."""
+
+
+def named_files(root: Path, tool: str, arguments: Mapping[str, Any]) -> dict[str, str]:
+    """The regular files of the workspace that a call names, relative to it, with the sha256 of each; blocks.
+
+    Of a link that is named, both itself and what it leads to.
+    """
+    root = root.resolve()
+    names = tuple(islice(dict.fromkeys(_names(tool, arguments)), MOST_NAMES))
+    folders = [root]
+    for name in names:
+        place = _inside(root, root / name)
+        if place is not None and place.is_dir() and place not in folders and len(folders) < MOST_FOLDERS:
+            folders.append(place)
+    found: dict[str, str] = {}
+    for folder in folders:
+        for name in (*names, *_unspoken(names)):
+            for place in _places(folder, name):
+                shown = os.path.relpath(place, root)
+                if shown not in found:
+                    digest = _digest(root, place)
+                    if digest:
+                        found[shown] = digest
+    return dict(sorted(found.items()))
+
+
+def _names(tool: str, arguments: Mapping[str, Any]) -> Iterator[str]:
+    """The pieces of all texts of a call that could be names of files."""
+    for name, text in _texts(arguments):
+        if (tool, name) in _TEXTS:
+            continue
+        pieces = [text, *(first or second for first, second in _QUOTED.findall(text)), *_BETWEEN.split(text)]
+        with suppress(ValueError):  # quotes that are not closed
+            pieces += shlex.split(text)
+        for piece in pieces:
+            short = piece[2:] if re.match(r"-[A-Za-z].", piece) else ""  # `-fMakefile`
+            for part in (piece, short, *_WITHIN.split(piece)):
+                is_name = 0 < len(part) <= LONGEST_NAME and "\0" not in part and "\n" not in part
+                if is_name and part not in (".", "/", ".."):
+                    yield part
+
+
+def _texts(value: Any, name: str = "", depth: int = _DEPTH) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping) and depth:
+        for inner, part in value.items():
+            yield from _texts(part, str(inner), depth - 1)
+    elif isinstance(value, list | tuple) and depth:
+        for part in value:
+            yield from _texts(part, name, depth - 1)
+
+
+def _unspoken(names: tuple[str, ...]) -> Iterator[str]:
+    """Files that the programs among these names read without being told, or by another name than the one they get."""
+    programs = {name.rpartition("/")[2] for name in names}
+    for program in sorted(programs & _READ_BY.keys()):
+        yield from _READ_BY[program]
+    for program, endings in _ENDINGS.items():
+        if any(re.fullmatch(rf"{program}[\d.]*", name) for name in programs):
+            for name in names:
+                yield from (name + ending for ending in endings)
+                if program == "python" and "." in name:
+                    yield from (name.replace(".", "/") + ending for ending in endings)
+
+
+def _places(folder: Path, name: str) -> Iterator[Path]:
+    """Where a file of a name, or those of a pattern, would be."""
+    if not _GLOB.search(name):
+        yield folder / name
+        return
+    with suppress(OSError, ValueError, re.error):
+        for match in islice(iglob(name, root_dir=folder, include_hidden=True), MOST_MATCHES):
+            yield folder / match
+
+
+def _inside(root: Path, place: Path) -> Path | None:
+    """The real path of a place; None outside of the workspace, and where there is none."""
+    with suppress(OSError, ValueError, RuntimeError):
+        real = place.resolve(strict=True)
+        if real.is_relative_to(root):
+            return real
+    return None
+
+
+def _digest(root: Path, place: Path) -> str:
+    """The digest of a regular file, of a link with what it leads to; "" for everything else."""
+    with suppress(OSError, ValueError, RuntimeError):
+        folder = _inside(root, place.parent)
+        if folder is None:
+            return ""
+        leads_to = os.readlink(place) if place.is_symlink() else ""
+        real = _inside(root, place)
+        read = _content(real) if real is not None else ""
+        if leads_to:
+            return hashlib.sha256(f"link to {leads_to}: {read}".encode(errors="surrogateescape")).hexdigest()
+        return read
+    return ""
+
+
+def _content(real: Path) -> str:
+    descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return ""
+        if status.st_size > LARGEST:
+            return f"{status.st_size} bytes, inode {status.st_ino}, {status.st_mtime_ns} ns"
+        return hashlib.file_digest(file, "sha256").hexdigest()
