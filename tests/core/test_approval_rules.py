@@ -249,7 +249,7 @@ def test_always_to_a_command_of_a_shell_allows_the_words_that_the_message_names(
         ("box__exec", {"argv": ["rm", "x"]}, "exactly this"),
         ("shell", {"cmd": "git push"}, "exactly this"),
         ("python", {}, "exactly this"),
-        ("shell", {"command": "git push", "cwd": "app"}, "`git push …` in any folder"),
+        ("shell", {"command": "git push", "cwd": "app"}, "exactly this"),
         ("mail__send", {"to": "bob"}, "every call of mail__send, whatever its arguments"),
     ],
 )

@@ -135,7 +135,7 @@ def _stacked(text: str) -> set[int]:
     for place, char in enumerate(text):
         category = unicodedata.category(char)
         if category[0] != "M":
-            count = 0 if category[0] in "LNSP" else MARKS
+            count = 0 if category[0] in "LN" else MARKS
             continue
         count += 1
         if count > MARKS or category == "Me" or unicodedata.combining(char) == 1:
