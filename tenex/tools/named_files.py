@@ -17,8 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-MOST_NAMES: Final = 2_000
-"""Pieces of a call that are looked up."""
+MOST_NAMES: Final = 100_000
+"""Pieces of a call that are looked up: more than the longest command has, so none is out of sight behind others."""
 MOST_FOLDERS: Final = 10
 MOST_MATCHES: Final = 200
 """Files that one pattern may stand for."""
@@ -28,7 +28,7 @@ LONGEST_NAME: Final = 1_000
 _DEPTH: Final = 8
 
 _BETWEEN: Final = re.compile(r"[\s'\"`;|&<>()$\\]+")
-_QUOTED: Final = re.compile(r"'([^'\n]*)'|\"([^\"\n]*)\"")
+_QUOTED: Final = (re.compile(r"'([^'\n]*)'"), re.compile(r'"([^"\n]*)"'))
 _WITHIN: Final = re.compile(r"[=:,@]")
 _GLOB: Final = re.compile(r"[*?\[]")
 _TEXTS: Final = frozenset({("write_file", "content"), ("edit_file", "old"), ("edit_file", "new")})
@@ -73,18 +73,16 @@ def named_files(root: Path, tool: str, arguments: Mapping[str, Any]) -> dict[str
     names = tuple(islice(dict.fromkeys(_names(tool, arguments)), MOST_NAMES))
     folders = [root]
     for name in names:
-        place = _inside(root, root / name)
+        place = _inside(root, root / name) if _is_there(root / name) else None
         if place is not None and place.is_dir() and place not in folders and len(folders) < MOST_FOLDERS:
             folders.append(place)
     found: dict[str, str] = {}
     for folder in folders:
         for name in (*names, *_unspoken(names)):
             for place in _places(folder, name):
-                shown = os.path.relpath(place, root)
-                if shown not in found:
-                    digest = _digest(root, place)
-                    if digest:
-                        found[shown] = digest
+                digest = _digest(root, place) if _is_there(place) else ""
+                if digest:
+                    found[os.path.relpath(place, root)] = digest
     return dict(sorted(found.items()))
 
 
@@ -93,7 +91,7 @@ def _names(tool: str, arguments: Mapping[str, Any]) -> Iterator[str]:
     for name, text in _texts(arguments):
         if (tool, name) in _TEXTS:
             continue
-        pieces = [text, *(first or second for first, second in _QUOTED.findall(text)), *_BETWEEN.split(text)]
+        pieces = [text, *(inner for quoted in _QUOTED for inner in quoted.findall(text)), *_BETWEEN.split(text)]
         with suppress(ValueError):  # quotes that are not closed
             pieces += shlex.split(text)
         for piece in pieces:
@@ -136,6 +134,13 @@ def _places(folder: Path, name: str) -> Iterator[Path]:
     with suppress(OSError, ValueError, re.error):
         for match in islice(iglob(name, root_dir=folder, include_hidden=True), MOST_MATCHES):
             yield folder / match
+
+
+def _is_there(place: Path) -> bool:
+    try:
+        return os.path.lexists(place)
+    except ValueError:
+        return False
 
 
 def _inside(root: Path, place: Path) -> Path | None:

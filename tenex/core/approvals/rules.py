@@ -15,6 +15,7 @@ to be: every part, word for word (`shell_text`), with each option named or known
 that is an address or a path within what the rule names (`places`).
 """
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -26,7 +27,7 @@ from tenex.core.phases import Phase
 
 from .harmless_options import harmless_options
 from .places import all_within, any_within
-from .shell_readings import ShellReading, reading
+from .shell_readings import ShellReading, may_run_others, reading
 from .shell_text import ShellText, Words, parsed
 
 COMMAND: Final = "command"
@@ -35,6 +36,8 @@ SHELLS: Final = frozenset({"shell", "shell_start"})
 """Our tools whose command line a shell reads: only of these the first words say what is like a call."""
 _AS: Final = {"shell_start": "shell"}
 """Tools that rules about another are about too, since they run the same: by the name, that of the other."""
+SHORT: Final = 2
+"""Words of an allow rule that may be meant as the beginning of longer commands."""
 OPERANDS: Final = "*"
 """The last word of a `match` that permits any words behind it which are no options."""
 
@@ -177,6 +180,29 @@ def matches(rule: ApprovalRule, arguments: Mapping[str, Any]) -> bool:
     """Whether a rule matches a call by its arguments, in the way of its decision."""
     subject = Subject(tool="", arguments=arguments)
     return bool(_allowing([rule], subject)) if rule.decision is Verdict.ALLOW else _matches_any(rule, subject)
+
+
+def doubts_of(rule: ApprovalRule) -> list[str]:
+    """Sentences about what the words of an allow rule let through, where that may not be meant."""
+    if rule.decision is not Verdict.ALLOW or not rule.match:
+        return []
+    words = _without_operands(rule.match)
+    line = shlex.join(words)
+    text = parsed(line)
+    if text.commands != (words,):
+        return [f"it matches no command: `{line}` is not plain words of a program, as each allowed command has to be"]
+    if words != rule.match:
+        if may_run_others(words):
+            return [f"with `*` it lets `{words[0]}` run any other program, as its words may name one"]
+        return []
+    if rule.options or rule.examples or len(words) > SHORT:
+        return []
+    harmless = sorted(harmless_options(words) - set(words))
+    also = f", or with options that change nothing, as {harmless[-1]}" if harmless else ""
+    return [
+        f"it matches `{line}` alone{also}. If further words are meant, end `match` with `*` or name `options`; if not, "
+        "`examples` that say so end this remark"
+    ]
 
 
 def _is_about(rule: ApprovalRule, tool: str, phase: Phase, agent: str) -> bool:
