@@ -1,4 +1,4 @@
-"""The files of the workspace that a call names, with digests of what they hold: what a person who allows it has allowed.
+"""The files of the workspace that a call names, with digests of what they hold: a yes is for this content.
 
 Nothing is guessed about programs: every piece of every text argument that could be the name of a file is looked up, in
 the workspace's folder and in the folders that the call names. A word more than is needed costs a question only where
@@ -132,7 +132,7 @@ def _places(folder: Path, name: str) -> Iterator[Path]:
         yield folder / name
         return
     with suppress(OSError, ValueError, re.error):
-        for match in islice(iglob(name, root_dir=folder, include_hidden=True), MOST_MATCHES):
+        for match in islice(iglob(name, root_dir=folder, include_hidden=True), MOST_MATCHES):  # noqa: PTH207 also absolute ones
             yield folder / match
 
 
@@ -158,7 +158,7 @@ def _digest(root: Path, place: Path) -> str:
         folder = _inside(root, place.parent)
         if folder is None:
             return ""
-        leads_to = os.readlink(place) if place.is_symlink() else ""
+        leads_to = str(place.readlink()) if place.is_symlink() else ""
         real = _inside(root, place)
         read = _content(real) if real is not None else ""
         if leads_to:
@@ -169,7 +169,7 @@ def _digest(root: Path, place: Path) -> str:
 
 def _content(real: Path) -> str:
     descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
+    with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return ""

@@ -44,13 +44,22 @@ PAIRS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("shell", {"command": "a", "cwd": "b"}, {"command": "a"}),
     ("shell", {"command": "a", "network": True}, {"command": "a"}),
     ("shell", {"command": "a, network: true"}, {"command": "a", "network": True}),
-    ("edit_file", {"path": "a", "edits": [{"old": "b", "new": "c", "all": True}]},
-     {"path": "a", "edits": [{"old": "b", "new": "c"}]}),
-    ("edit_file", {"path": "a", "edits": [{"old": "b", "new": "c"}, {"old": "d", "new": "e"}]},
-     {"path": "a", "edits": [{"old": "b\nd", "new": "c\ne"}]}),
-    ("edit_file", {"path": "a", "edits": [{"old": "b\n@@ 2 of 2 @@", "new": ""}]},
-     {"path": "a", "edits": [{"old": "b", "new": ""}, {"old": "", "new": ""}]}),
-]  # fmt: skip
+    (
+        "edit_file",
+        {"path": "a", "edits": [{"old": "b", "new": "c", "all": True}]},
+        {"path": "a", "edits": [{"old": "b", "new": "c"}]},
+    ),
+    (
+        "edit_file",
+        {"path": "a", "edits": [{"old": "b", "new": "c"}, {"old": "d", "new": "e"}]},
+        {"path": "a", "edits": [{"old": "b\nd", "new": "c\ne"}]},
+    ),
+    (
+        "edit_file",
+        {"path": "a", "edits": [{"old": "b\n@@ 2 of 2 @@", "new": ""}]},
+        {"path": "a", "edits": [{"old": "b", "new": ""}, {"old": "", "new": ""}]},
+    ),
+]
 
 
 @pytest.mark.parametrize(("tool", "one", "other"), PAIRS)
@@ -99,14 +108,35 @@ def test_what_is_shown_holds_nothing_that_is_hidden(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "marked"),
     [
-        ("сurl x", "\\u0441"), ("ехес", "\\u0435"), ("рm -rf", "\\u0440"), ("gοogle", "\\u03bf"), ("ɡit", "\\u0261"),
-        ("ｃurl", "\\uff43"), ("𝐜url", "\\ud835"), ("x\u2800y", "\\u2800"), ("x\u3164y", "\\u3164"),
-        ("x\u00a0y", "\\u00a0"), ("a" + "\u0301" * 300, "\\u0301"), ("r\u0336m\u0336", "\\u0336"), ("a\u20dd", "\\u20dd"),
-        ("\u0301a", "\\u0301"), ("a\u037eb", "\\u037e"), ("a⁄b", "\\u2044"), ("rm ‐rf", "\\u2010"), ("a" + " " * 4 + "b", "\\u0020"),
-        ("echo ok" + " " * 600 + "; rm -rf x", "\\u0020"), ("x\u200by", "\\u200b"), ("x\u202ey", "\\u202e"), ("ı", "\\u0131"),
-        ("x\x7fy", "\\u007f"), ("a\tb", "\\t"), ("https://аpple.com", "\\u0430"), ("a․b", "\\u2024"), ("x\U000e0041", "\\udb40"),
+        ("сurl x", "\\u0441"),
+        ("ехес", "\\u0435"),
+        ("рm -rf", "\\u0440"),
+        ("gοogle", "\\u03bf"),
+        ("ɡit", "\\u0261"),
+        ("ｃurl", "\\uff43"),
+        ("𝐜url", "\\ud835"),
+        ("x\u2800y", "\\u2800"),
+        ("x\u3164y", "\\u3164"),
+        ("x\u00a0y", "\\u00a0"),
+        ("a" + "\u0301" * 300, "\\u0301"),
+        ("r\u0336m\u0336", "\\u0336"),
+        ("a\u20dd", "\\u20dd"),
+        ("\u0301a", "\\u0301"),
+        ("a\u037eb", "\\u037e"),
+        ("a⁄b", "\\u2044"),
+        ("rm ‐rf", "\\u2010"),
+        ("a" + " " * 4 + "b", "\\u0020"),
+        ("echo ok" + " " * 600 + "; rm -rf x", "\\u0020"),
+        ("x\u200by", "\\u200b"),
+        ("x\u202ey", "\\u202e"),
+        ("ı", "\\u0131"),
+        ("x\x7fy", "\\u007f"),
+        ("a\tb", "\\t"),
+        ("https://аpple.com", "\\u0430"),
+        ("a․b", "\\u2024"),
+        ("x\U000e0041", "\\udb40"),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_what_it_looks_like_is_marked(text: str, marked: str) -> None:
     assert marked in call_text("shell", {"command": text})
     assert marked in call_line("shell", {"command": text})
@@ -115,10 +145,21 @@ def test_what_is_not_what_it_looks_like_is_marked(text: str, marked: str) -> Non
 @pytest.mark.parametrize(
     "text",
     [
-        "git commit -m 'größer 漢字 été'", "echo Привет, мир", "echo Καλημέρα κόσμε", "echo สวัสดี", "echo नमस्ते", "使用git提交",
-        "echo 👍", "echo e\u0301", "echo tiếng Việt", "echo שלום", "grep a  b", "сейчас", "a — b",
+        "git commit -m 'größer 漢字 été'",
+        "echo Привет, мир",
+        "echo Καλημέρα κόσμε",
+        "echo สวัสดี",
+        "echo नमस्ते",
+        "使用git提交",
+        "echo 👍",
+        "echo e\u0301",
+        "echo tiếng Việt",
+        "echo שלום",
+        "grep a  b",
+        "сейчас",
+        "a — b",
     ],
-)  # fmt: skip
+)
 def test_what_people_write_is_shown_as_it_is(text: str) -> None:
     assert call_text("shell", {"command": text}) == f"command: {text}"
 

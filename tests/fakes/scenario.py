@@ -55,8 +55,8 @@ from tenex.core.rollback.whole import ConversationForked, RolledBack
 from tenex.core.signals import (
     Checked,
     Evaluated,
-    InboundMessage,
     FilesChanged,
+    InboundMessage,
     Inspected,
     MessageReceived,
     ModelAnswered,

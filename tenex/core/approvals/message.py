@@ -1,9 +1,9 @@
 """What a person reads who is asked to allow a call.
 
 The first line is all that a lock screen shows, so it is the whole question. Then comes the call as it would run: every
-argument by name, in the one form that no other value has (`shown_values`), a change of a file as its lines. Each line of
-it has a mark before it, so that no text of a call can pass for a line of the daemon's. A call that does not fit, into
-the first line or below it, is said to be cut; then a picture is no answer, since it would allow what was not seen.
+argument by name, in the one form that no other value has (`shown_values`), a change of a file as its lines. Each line
+has a mark before it, so that no text of a call can pass for a line of the daemon's. A call that does not fit, into the
+first line or below it, is said to be cut; then a picture is no answer, since it would allow what was not seen.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -199,10 +199,8 @@ def doubts_of(rule: ApprovalRule) -> list[str]:
         return []
     harmless = sorted(harmless_options(words) - set(words))
     also = f", or with options that change nothing, as {harmless[-1]}" if harmless else ""
-    return [
-        f"it matches `{line}` alone{also}. If further words are meant, end `match` with `*` or name `options`; if not, "
-        "`examples` that say so end this remark"
-    ]
+    further = "If further words are meant, end `match` with `*` or name `options`; if not, give the rule `examples`"
+    return [f"it matches `{line}` alone{also}. {further}"]
 
 
 def _is_about(rule: ApprovalRule, tool: str, phase: Phase, agent: str) -> bool:

@@ -13,7 +13,7 @@ too many does no harm. Three views of a line are looked at:
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final
 
 from .shell_text import LONGEST, Syntax, Words, parsed, words_of
@@ -41,7 +41,7 @@ _SEPARATORS: Final = re.compile(r"[\n;&|()]+")
 _BETWEEN_WORDS: Final = re.compile(r"[\s<>]+")
 
 _RUNS_WORDS: Final = words_of("""
-    . ansible ash at bash batch builtin busybox bwrap chroot chrt command coproc csh dash dbus-run-session doas dumb-init
+    . ansible ash at bash batch builtin busybox bwrap chroot chrt command coproc csh dash doas dumb-init
     env eval exec expect fakeroot firejail fish flock gosu ionice ksh ltrace newgrp nice nohup nsenter parallel pkexec
     prlimit proot runcon runuser s6-setuidgid screen script setarch setpriv setsid sh source ssh stdbuf strace su
     su-exec sudo systemd-run taskset tcsh time timeout tini tmux trap unbuffer unshare watch xargs xvfb-run yash zsh
@@ -173,7 +173,7 @@ def _by_separators(line: str) -> Iterator[tuple[Words, str]]:
             yield tuple(words), part
 
 
-def _pattern(text: str) -> str:
+def _pattern(text: str) -> str:  # noqa: C901 one case a character: flat, and complete
     """A word as bash may read it: without quotes, with a pattern in place of what it expands."""
     if _BRACES.search(text):
         return _MANY
@@ -258,7 +258,7 @@ def _is_unreadable(words: Words, text: str) -> bool:
         if program in _SHELLS or is_interpreter:
             if all(_is_no_program(word, is_interpreter) for word in arguments) and not _has_readable_input(text):
                 return True
-            pairs = zip(arguments, arguments[1:], strict=False)
+            pairs = pairwise(arguments)
             if any(_is_code_option(option) and _PATTERN.search(code) for option, code in pairs):
                 return True
         if program == "eval" and any(_PATTERN.search(word) for word in arguments):
