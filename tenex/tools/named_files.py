@@ -31,8 +31,8 @@ _BETWEEN: Final = re.compile(r"[\s'\"`;|&<>()$\\]+")
 _QUOTED: Final = (re.compile(r"'([^'\n]*)'"), re.compile(r'"([^"\n]*)"'))
 _WITHIN: Final = re.compile(r"[=:,@]")
 _GLOB: Final = re.compile(r"[*?\[]")
-_TEXTS: Final = frozenset({("write_file", "content"), ("edit_file", "old"), ("edit_file", "new")})
-"""Arguments of our tools that are text of a file."""
+_GUARDED: Final = frozenset({"edit_file", "write_file"})
+"""Tools that refuse by themselves to change a file which is another than the agent has read."""
 
 _READ_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "make": ("GNUmakefile", "makefile", "Makefile"),
@@ -69,8 +69,10 @@ def named_files(root: Path, tool: str, arguments: Mapping[str, Any]) -> dict[str
 
     Of a link that is named, both itself and what it leads to.
     """
+    if tool in _GUARDED:
+        return {}
     root = root.resolve()
-    names = tuple(islice(dict.fromkeys(_names(tool, arguments)), MOST_NAMES))
+    names = tuple(islice(dict.fromkeys(_names(arguments)), MOST_NAMES))
     folders = [root]
     for name in names:
         place = _inside(root, root / name) if _is_there(root / name) else None
@@ -86,11 +88,9 @@ def named_files(root: Path, tool: str, arguments: Mapping[str, Any]) -> dict[str
     return dict(sorted(found.items()))
 
 
-def _names(tool: str, arguments: Mapping[str, Any]) -> Iterator[str]:
+def _names(arguments: Mapping[str, Any]) -> Iterator[str]:
     """The pieces of all texts of a call that could be names of files."""
-    for name, text in _texts(arguments):
-        if (tool, name) in _TEXTS:
-            continue
+    for text in _texts(arguments):
         pieces = [text, *(inner for quoted in _QUOTED for inner in quoted.findall(text)), *_BETWEEN.split(text)]
         with suppress(ValueError):  # quotes that are not closed
             pieces += shlex.split(text)
@@ -102,15 +102,12 @@ def _names(tool: str, arguments: Mapping[str, Any]) -> Iterator[str]:
                     yield part
 
 
-def _texts(value: Any, name: str = "", depth: int = _DEPTH) -> Iterator[tuple[str, str]]:
+def _texts(value: Any, depth: int = _DEPTH) -> Iterator[str]:
     if isinstance(value, str):
-        yield name, value
-    elif isinstance(value, Mapping) and depth:
-        for inner, part in value.items():
-            yield from _texts(part, str(inner), depth - 1)
-    elif isinstance(value, list | tuple) and depth:
-        for part in value:
-            yield from _texts(part, name, depth - 1)
+        yield value
+    elif isinstance(value, Mapping | list | tuple) and depth:
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(part, depth - 1)
 
 
 def _unspoken(names: tuple[str, ...]) -> Iterator[str]:

@@ -508,7 +508,7 @@ def test_a_change_of_a_file_is_shown_as_the_lines_that_it_takes_away_and_puts_in
     ]
     scenario = asked(reply("", (EDIT.name, {"path": "infra/a.py", "edits": edits})), config=config)
     lines = scenario.records(r.MessageSent)[-1].text.splitlines()
-    assert lines[0] == "Allow edit_file infra/a.py, 5 lines? 👍 👎"
+    assert lines[0] == "Allow edit_file infra/a.py, 2 changes? 👍 👎"
     assert [line for line in lines if line.startswith("│")] == [
         "│ path: infra/a.py",
         "│ @@ 1 of 2 @@",

@@ -71,7 +71,7 @@ def test_files_that_the_words_of_a_command_name(root: Path, command: str, names:
         ("box__run", {"argv": ["sh", "deploy.sh"]}, {"deploy.sh"}),
         ("box__run", {"options": {"script": "deploy.sh"}}, {"deploy.sh"}),
         ("mail__send", {"attachments": ["my script.sh"]}, {"my script.sh"}),
-        ("write_file", {"path": "deploy.sh", "content": "sh data/a.json"}, {"deploy.sh"}),
+        ("write_file", {"path": "deploy.sh", "content": "sh data/a.json"}, set()),
         ("python", {"code": "open('data/a.json')"}, {"data/a.json"}),
         ("box__run", {"count": 3}, set()),
     ],

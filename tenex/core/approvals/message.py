@@ -76,9 +76,9 @@ def _whole_line(tool: str, arguments: Mapping[str, Any]) -> str:
     """A call in a line: the command of a shell, a summary of a change, and of every other call its arguments."""
     change = _change(tool, arguments)
     if change is not None:
-        changes = [line for line in change if line[:1] in "+-"]
-        count = f"{len(changes)} line{'' if len(changes) == 1 else 's'}"
-        return f"{visible(tool)} {shown_value(arguments['path'])}, {count}"
+        noun = "change" if tool == EDIT else "line"
+        count = len(arguments["edits"] if tool == EDIT else change)
+        return f"{tool} {shown_value(arguments['path'])}, {count} {noun}{'' if count == 1 else 's'}"
     if tool in SHELLS and isinstance(arguments.get(COMMAND), str):
         others = {name: value for name, value in arguments.items() if name != COMMAND}
         return ", ".join([shown_value(arguments[COMMAND]), *_named(others)])
