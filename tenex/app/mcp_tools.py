@@ -48,7 +48,7 @@ from tenex.mcp.servers import McpServers, NamedTool
 from tenex.tools import workspace_scan
 from tenex.tools.process import decoded, plain_text
 from tenex.tools.process import named as taken
-from tenex.tools.tool import Refusal, Tool, run_uncancellable, with_remarks
+from tenex.tools.tool import Refusal, Tool, digest_of_definition, run_uncancellable, with_remarks
 from tenex.tools.turn_views import TOO_LARGE
 from tenex.tools.witness import with_witness
 from tenex.tools.write_policy import is_confined
@@ -205,6 +205,11 @@ class McpTools:
             leaves_changes=config.is_program,
             is_contained=is_sandboxed and changes,
             asks=traits.asks,
+            why="may change something" if config.trust else "is not trusted",
+            about=tool.description,
+            definition=digest_of_definition(
+                config.name, tool.name, tool.description, tool.schema, tool.reads_only, tool.is_idempotent
+            ),
         )
 
     async def _guarded(self, connection: ServerConnection, call: Callable[[], Awaitable[ToolResult]]) -> ToolResult:

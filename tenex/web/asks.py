@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from tenex.core import records as r
-from tenex.core.approvals.message import call_text, number_of, scope, visible
+from tenex.core.approvals.message import call_text, number_of, scope
+from tenex.core.approvals.shown_values import visible
 from tenex.core.approvals.state import Request
 from tenex.core.conversation import Conversation
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, RunId

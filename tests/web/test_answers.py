@@ -235,7 +235,7 @@ async def test_a_button_allows_or_refuses_a_call_as_a_reply_does(
     async with served(data) as pages:
         page = await pages.get("/")
         (call,) = page.of_class("call")
-        assert call.text == "git push origin main"
+        assert call.text == "command: git push origin main"
         assert {button.text for button in page.all("button", name_="say")} == {"Yes, once", "No"}
         assert (await pressed(pages, scenario, **fields)).status_code == 303
     message = await received(relay, data, scenario)
@@ -256,7 +256,7 @@ async def test_a_call_is_shown_whole_and_one_that_cannot_be_is_not_allowed_from_
     async with served(data) as pages:
         page = await pages.get("/")
         (call,) = page.of_class("call")
-        assert call.text == command.replace("\u202e", "\\u202e")
+        assert call.text == f"command: {json.dumps(command)}\ncwd: docs"
         assert "in docs" in page.of_class("ask")[0].text
         assert page.all("button", value="yes")
         monkeypatch.setattr(asks, "WHOLE", 4_000)

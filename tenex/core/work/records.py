@@ -70,6 +70,8 @@ class ModelResponded(Record):
 
     run: RunId
     step: ModelStep
+    files: tuple[Mapping[str, str], ...] = ()
+    """Of calls that a person may be asked about: the files of the workspace that each names, with their digests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +100,19 @@ class ToolCallStarted(Record):
     tool: str
     replay: Replay
     phase: Phase
+    unchanged: Mapping[str, str] | None = None
+    """The digests that the files which it names must have when it begins, as a person has allowed it for these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOutdated(Record):
+    """A call that a person had allowed has not begun: files that it names are others now."""
+
+    run: RunId
+    call: CallId
+    files: Mapping[str, str]
+    """Those that it names, with their digests now."""
+    changed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -156,7 +156,7 @@ def _run_started(work: Work, record: r.RunStarted, before: State) -> Work:
 
 
 WORK.add(r.RunWarned, _changing_run(lambda run, _: replace(run, warned=True)))
-WORK.add(r.ModelResponded, _changing_run(lambda run, record: run.stepped(record.step, record.seq)))
+WORK.add(r.ModelResponded, _changing_run(lambda run, record: run.stepped(record.step, record.seq, record.files)))
 WORK.add(r.ModelReprompted, _changing_run(Run.nudged))
 WORK.add(r.ModelCallCancelled, _changing_run(lambda run, record: run.paid(record.usage, record.model)))
 WORK.add(r.RetryScheduled, _changing_run(Run.retrying))
@@ -242,8 +242,13 @@ def _permitted(work: Work, record: r.ToolCallStarted, before: State) -> Work:
     run = work.runs.get(record.run)
     if run is None:
         return work
-    permitted = run.permitted(record.call, record.seq, record.replay, record.at, before.totals.working)
+    permitted = run.permitted(
+        record.call, record.seq, record.replay, record.at, before.totals.working, record.unchanged
+    )
     return replace(work, runs=work.with_run(permitted))
+
+
+WORK.add(r.CallOutdated, _changing_run(lambda run, record: run.outdated(record.call, record.files, record.changed)))
 
 
 def _given(run: Run, record: r.Record, result: CallResult) -> Run:

@@ -14,7 +14,7 @@ linked (one works at it), or done.
 Its deadline counts its work: not the time it waits for a user, a sub-agent, another try, or a busy provider.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Protocol
@@ -77,6 +77,12 @@ class Call:
     """What its tool asks a person while it is parked, where that is not `ask`, whose question is an argument."""
     asked_at: Millis = Millis(0)
     """When a person was asked that."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The files of the workspace that it names, with their digests as they were looked at last."""
+    changed: tuple[str, ...] = ()
+    """Those of them that changed after a person had been asked about it."""
+    unchanged: Mapping[str, str] | None = None
+    """The digests that its files must have when it begins; None where nobody was asked about them."""
 
     @property
     def has_begun(self) -> bool:
@@ -283,12 +289,15 @@ class Run:
         unseen = tuple(note for note in self.unseen if (note.text, note.key) != (text, key))
         return self if len(unseen) == len(self.unseen) else replace(self, unseen=unseen)
 
-    def stepped(self, step: ModelStep, seq: int) -> "Run":
-        """Its model answered; the calls, if any, wait for the gate."""
+    def stepped(self, step: ModelStep, seq: int, files: Sequence[Mapping[str, str]] = ()) -> "Run":
+        """Its model answered; the calls, if any, wait for the gate. `files` are those that each of them names."""
         return replace(
             self.delayed(step.queued, seq),
             entries=(*self.entries, step),
-            calls=tuple(Call(request=request) for request in step.calls),
+            calls=tuple(
+                Call(request=request, files=files[place] if place < len(files) else {})
+                for place, request in enumerate(step.calls)
+            ),
             wants=None,
             retry=None,
             attempt=0,
@@ -299,10 +308,24 @@ class Run:
             models=paid_by_model(self.models, step.model, step.usage),
         )
 
-    def permitted(self, call: CallId, seq: int, replay: Replay, at: Millis, began: int) -> "Run":
+    def permitted(
+        self,
+        call: CallId,
+        seq: int,
+        replay: Replay,
+        at: Millis,
+        began: int,
+        unchanged: Mapping[str, str] | None = None,
+    ) -> "Run":
         """The gate let a call through; one who waited until now is given the time back."""
         run = self.resumed(at, seq) if self.is_waiting else self
-        return run._with(call, state=CallState.PERMITTED, seq=seq, replay=replay, began=began)
+        return run._with(call, state=CallState.PERMITTED, seq=seq, replay=replay, began=began, unchanged=unchanged)
+
+    def outdated(self, call: CallId, files: Mapping[str, str], changed: tuple[str, ...]) -> "Run":
+        """Files that a call names are others than a person was asked about: it has not begun, and waits its turn."""
+        return self._with(
+            call, state=CallState.ASKED, approved="", files=files, changed=changed, unchanged=None, began=None
+        )
 
     def suspended(self, call: CallId, state: CallState, seq: int, at: Millis, began: int | None = None) -> "Run":
         """A call waits: for a user (parked), for a sub-agent who is busy (queued) or works at it (linked)."""
