@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 from tenex.core import records as r
 from tenex.core.agent_phases.program import Scope
 from tenex.core.checks import CheckOutcome, CheckResult, Inspection
-from tenex.core.clear_answers import is_clear_yes
+from tenex.core.yes_no import is_clear_yes
 from tenex.core.config import Limits, Policy, Replay, Role, ToolRule
 from tenex.core.conversation import Conversation, fold, new_conversation
 from tenex.core.dispatch import decide

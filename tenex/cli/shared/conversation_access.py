@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from tenex.core.clear_answers import is_clear_yes
+from tenex.core.yes_no import is_clear_yes
 from tenex.core.conversation import Conversation, fold
 from tenex.core.delivery.records import MessageSent
 from tenex.core.errors import StoreError, UsageError

@@ -24,6 +24,7 @@ from tenex.core.transaction import Transaction
 from tenex.core.trust import is_outside
 from tenex.core.work.run import ASK, Call, CallState, Run
 from tenex.core.work.runs import after_result
+from tenex.core.yes_no import why_misdated
 
 from .commands import (
     UNKNOWN,
@@ -501,7 +502,7 @@ def _is_for(transaction: Transaction, wrote: r.MessageRecorded, call: Call) -> b
         return True
     state = transaction.state
     is_to_thread = wrote.reply_to in (None, state.id, state.identity.address.get("root"))
-    return is_to_thread and wrote.created_at + approvals.CLOCKS_DIFFER >= call.asked_at // 1000
+    return is_to_thread and not why_misdated(wrote.created_at, call.asked_at, transaction.now)
 
 
 def _repeat_question(transaction: Transaction, run: Run, call: Call) -> None:
