@@ -23,7 +23,7 @@ from typing import Any, Final
 from tenex.configuration.mcp_launch import SandboxedProgram
 from tenex.core.config import Replay
 from tenex.core.conversation import Conversation
-from tenex.core.messages import cut, is_too_deep
+from tenex.core.messages import cut
 from tenex.core.phases import Access
 from tenex.core.port_values import QuestionReply
 from tenex.core.ports import ExecutionContext, ToolResult
@@ -59,8 +59,6 @@ MOST_TEXT: Final = 32 * 1024
 """Characters of a result, as of a command: its beginning and its end."""
 MOST_DESCRIPTION: Final = 2_000
 """Characters of a description: it is in every request."""
-MOST_SCHEMA: Final = 16 * 1024
-"""Characters of a schema, likewise."""
 MOST_QUESTIONS: Final = 3
 """Questions of one call to a person: a form asks for several values at once."""
 
@@ -196,7 +194,7 @@ class McpTools:
         return Tool(
             name=named.name,
             description=cut(" ".join(tool.description.split()), MOST_DESCRIPTION) or f"{tool.name} of {config.name}.",
-            parameters=_parameters(tool.schema),
+            parameters=tool.schema,
             access=traits.access,
             replay=traits.replay,
             body=body,
@@ -377,24 +375,3 @@ def _values_for(
             "which was refused. Do not call it again; say in your response that it asks too often."
         )
     raise _Asks(text + _LAST if number == MOST_QUESTIONS else text)
-
-
-def _parameters(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A server's schema, or one that takes any object where it is too large for every request."""
-    if is_too_deep(schema) or len(json.dumps(schema)) > MOST_SCHEMA:
-        return {"type": "object"}
-    return {**_without_patterns(schema), "type": "object"}
-
-
-def _without_patterns(value: Any) -> Any:
-    """A schema without expressions of the server's, which may take for ever on a text; the server checks them."""
-    if isinstance(value, list):
-        return [_without_patterns(part) for part in value]
-    if not isinstance(value, Mapping):
-        return value
-    left_out = ("$schema", "pattern", "patternProperties")
-    return {
-        name: _without_patterns(part)
-        for name, part in value.items()
-        if name not in left_out or (name == "pattern" and isinstance(part, Mapping))  # a property of that name
-    }
