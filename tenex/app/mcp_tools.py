@@ -13,7 +13,6 @@ one that it does not protect; one that comes during a call is renamed after it (
 """
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +22,7 @@ from typing import Any, Final
 from tenex.configuration.mcp_launch import SandboxedProgram
 from tenex.core.config import Replay
 from tenex.core.conversation import Conversation
+from tenex.core.forms import Form, NoAnswer
 from tenex.core.messages import cut
 from tenex.core.phases import Access
 from tenex.core.port_values import QuestionReply
@@ -42,7 +42,7 @@ from tenex.mcp.connection import (
     ServerLost,
     ServerUnavailable,
 )
-from tenex.mcp.questions import NoAnswer, ServerQuestion, needs_input, question_in
+from tenex.mcp.questions import ServerQuestion, needs_input, question_in
 from tenex.mcp.results import File, read_result
 from tenex.mcp.servers import McpServers, NamedTool
 from tenex.tools import workspace_scan
@@ -71,6 +71,10 @@ _LAST: Final = f"\nThis is question {MOST_QUESTIONS} of this call, and the last:
 
 class _Asks(Exception):
     """A person has to answer first; the text is the question."""
+
+    def __init__(self, text: str, form: Form) -> None:
+        super().__init__(text)
+        self.form = form
 
 
 class _OutcomeUnknown(Exception):
@@ -174,7 +178,7 @@ class McpTools:
             except _OutcomeUnknown as unknown:
                 return ToolResult(ok=False, content=str(unknown), has_outside_effect=changes)
             except _Asks as asks:
-                return ToolResult(ok=False, content=str(asks), question=str(asks))
+                return ToolResult(ok=False, content=str(asks), question=str(asks), form=asks.form.stored())
             shown = await self._shown(named, result, context)
             return replace(shown, has_outside_effect=changes)
 
@@ -364,14 +368,14 @@ def _values_for(
         if reply.question.removesuffix(_LAST) != wanted:
             continue  # the server asked something else then
         try:
-            return question.read(reply.text)
+            return question.form.read(reply.text)
         except NoAnswer as fault:
             wanted = f"{_NO_ANSWER} {fault}\n{text}"
     if wanted != text:
-        raise _Asks(wanted)
+        raise _Asks(wanted, question.form)
     if number > MOST_QUESTIONS:
         raise _OutcomeUnknown(
             f"unknown: {config.name} has asked {MOST_QUESTIONS} questions in this call and wanted to ask another one, "
             "which was refused. Do not call it again; say in your response that it asks too often."
         )
-    raise _Asks(text + _LAST if number == MOST_QUESTIONS else text)
+    raise _Asks(text + _LAST if number == MOST_QUESTIONS else text, question.form)

@@ -140,6 +140,11 @@ def is_clear_no(text: str) -> bool:
     return isinstance(answer, Answer) and not answer.is_yes and not answer.reason
 
 
+def is_courtesy(text: str) -> bool:
+    """Whether a text is thanks, and nothing else."""
+    return _COURTESY.issuperset(_split(plain(text)))
+
+
 def why_misdated(created_at: int, asked_at: int, now: int, *, is_reply: bool = False) -> str:
     """Why the date (s) of a message is not one of an answer to what was asked then (ms), as part of a sentence; or "".
 

@@ -141,7 +141,9 @@ def _rewritten(schema: Any) -> Any:
         if name in _DROPPED or (isinstance(part, float) and not math.isfinite(part)):
             continue
         if name in _OF_SCHEMAS and isinstance(part, Mapping):
-            written[name] = {key: inner if isinstance(inner, list) else _rewritten(inner) for key, inner in part.items()}
+            written[name] = {
+                key: inner if isinstance(inner, list) else _rewritten(inner) for key, inner in part.items()
+            }
         elif name in _OF_ONE and isinstance(part, Mapping | bool):
             written[name] = part if name in _MAY_BE_FALSE and isinstance(part, bool) else _rewritten(part)
         elif name in _OF_SEVERAL and isinstance(part, list):

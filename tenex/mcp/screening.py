@@ -7,7 +7,7 @@ too deeply to be read, so that its call waits until it is late.
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, Self
 
 MOST_DEPTH: Final = 100
 """Levels of a message: the SDK reads some more."""
@@ -36,14 +36,14 @@ class _Screened:
         self._inner = inner
         self._left_out = left_out
 
-    async def __aenter__(self) -> "_Screened":
+    async def __aenter__(self) -> Self:
         await self._inner.__aenter__()
         return self
 
-    async def __aexit__(self, *error: Any) -> Any:
+    async def __aexit__(self, *error: object) -> Any:
         return await self._inner.__aexit__(*error)
 
-    def __aiter__(self) -> "_Screened":
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Any:

@@ -278,7 +278,7 @@ async def test_commands_know_the_tools_that_the_daemon_has_listed(data: Path) ->
 
 
 async def test_a_server_that_does_not_run_is_named_and_the_daemon_serves(data: Path) -> None:
-    """In the status, by the doctor and in the metrics, beside one that runs, with the tool of that which is left out."""
+    """In the status, by the doctor and in the metrics, beside one that runs but for a tool that is left out."""
     listed = data.parent / "listed.json"
     listed.write_text('[{"name": "odd", "inputSchema": {"type": "string"}}]')
     arguments = json.dumps(["-I", "-S", mcp_server.__file__, "--listed", str(listed)])

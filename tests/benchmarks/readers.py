@@ -20,7 +20,6 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from tenex.cli.shared import output
 from tenex.core import images, lines, names, prose, text, yes_no
 from tenex.core.approvals import message, shell_text
-from tenex.core.yes_no import read_answers
 from tenex.core.errors import TenexError
 from tenex.core.ids import CallId, Millis, PublicKey, Slug
 from tenex.core.inbox import commands
@@ -30,6 +29,7 @@ from tenex.core.router import answer as routing
 from tenex.core.text import redact
 from tenex.core.work.loop_detection import _reason
 from tenex.core.work.turn import Completion
+from tenex.core.yes_no import read_answers
 from tenex.llm import compatible, cut_input, errors, markup, thoughts, written_calls
 from tenex.llm.messages import messages
 from tenex.llm.refused_parameters import Parameters, refusal_words

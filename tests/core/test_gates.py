@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenex.core import records as r
-from tenex.core.yes_no import is_clear_yes
 from tenex.core.config import GateRules, Policy, Role
 from tenex.core.conversation import fold
 from tenex.core.effects import Key, Work
@@ -18,6 +17,7 @@ from tenex.core.permissions import Decision, may_decide
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.signals import ClockJumped, ModelFailed
 from tenex.core.snapshot import StateSnapshot
+from tenex.core.yes_no import is_clear_yes
 from tenex.store.format import CONVERSATION
 from tenex.workflows.phases import records as p
 from tests.fakes.scenario import (

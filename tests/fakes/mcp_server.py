@@ -3,7 +3,7 @@
     python mcp_server.py [--tools N] [--silent] [--noise] [--state FILE] [--flood] [--leaks]
     python mcp_server.py --page FILE        has the tool `page` too, which gives the file
     python mcp_server.py --runs             has the tool `run` too, which runs the text as a shell command
-    python mcp_server.py --odd              has `deep` (an answer of 100,000 levels) and `infinite` (numbers no JSON holds)
+    python mcp_server.py --odd              has `deep` (an answer of 100,000 levels) and `infinite` (no JSON numbers)
     python mcp_server.py --listed FILE      lists the tools of the file too, in JSON, whatever they are
     python mcp_server.py --form FILE        `order` asks with the schema of the file, in JSON
 
@@ -81,6 +81,8 @@ class Server:
             return self.order(params)  # in the newer protocol
         if params["name"] == "run":
             return self.run(params["arguments"]["text"])
+        if params["name"] == "infinite":
+            return {"content": [], "structuredContent": {"a": float("inf"), "b": [float("nan"), 1.5]}}
         called = self.call(params["name"], params.get("arguments") or {})
         return called and {**called, **({"resultType": "complete"} if self.modern else {})}
 
@@ -94,8 +96,24 @@ class Server:
         question = {"method": "elicitation/create", "params": self.form(is_asking=is_asking)}
         return {"resultType": "input_required", "inputRequests": {"q": question}, "requestState": "open"}
 
+    def take(self, *, odd: bool, listed: str | None, form: str | None) -> None:
+        """Have other tools and another form."""
+        if odd:
+            self.tools += [
+                _tool("deep", "Answers with 100,000 levels."),
+                _tool("infinite", "Answers with odd numbers."),
+            ]
+        if listed:
+            self.tools += json.loads(Path(listed).read_text())
+        if form:
+            self.asks = json.loads(Path(form).read_text())
+
     def attends(self, message: dict[str, Any]) -> bool:
-        """Do what an order in the older protocol needs; whether that was all."""
+        """Do what a call by more than an answer needs, such as an order in the older protocol; whether that was all."""
+        if (message.get("params") or {}).get("name") == "deep":
+            nested = "[" * 100_000 + "]" * 100_000
+            print(f'{{"jsonrpc": "2.0", "result": {{"content": {nested}}}, "id": {message["id"]}}}', flush=True)
+            return True
         if "method" not in message:
             self.go_on(message)
             return True
@@ -169,8 +187,6 @@ class Server:
                 return None
             case "big":
                 text = "x" * 20_000_000
-            case "infinite":
-                return {"content": [], "structuredContent": {"a": float("inf"), "b": [float("nan"), 1.5]}}
             case "pid":
                 text = str(os.getpid())
             case "image":
@@ -217,12 +233,7 @@ def main() -> None:
         with Path(chosen.state).open("a") as file:
             file.write(f"{os.getpid()}\n")
     server = Server(chosen.tools, modern=chosen.modern, leaks=chosen.leaks, page=chosen.page, runs=chosen.runs)
-    if chosen.odd:
-        server.tools += [_tool("deep", "Answers with 100,000 levels."), _tool("infinite", "Answers with odd numbers.")]
-    if chosen.listed:
-        server.tools += json.loads(Path(chosen.listed).read_text())
-    if chosen.form:
-        server.asks = json.loads(Path(chosen.form).read_text())
+    server.take(odd=chosen.odd, listed=chosen.listed, form=chosen.form)
     methods = {"initialize", "tools/list", "tools/call", *(["server/discover"] if chosen.modern else [])}
     for line in filter(lambda _: not chosen.silent, sys.stdin):
         message = json.loads(line)
@@ -235,10 +246,6 @@ def main() -> None:
             server.listen(message["id"])
             continue
         if not chosen.modern and server.attends(message):
-            continue
-        if (message.get("params") or {}).get("name") == "deep":
-            nested = "[" * 100_000 + "]" * 100_000
-            print(f'{{"jsonrpc": "2.0", "result": {{"content": {nested}}}, "id": {message["id"]}}}', flush=True)
             continue
         if chosen.noise:
             print("Listening on nothing at all")

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from tenex.mcp.config import Configured
 from tenex.mcp.connection import CallFailed
 from tenex.mcp.results import read_result
 from tenex.mcp.schemas import MOST_SCHEMA, Unusable, parameters_of
 from tenex.mcp.servers import McpServers
-from tenex.mcp.config import Configured
 from tenex.tools.arguments import Arguments
 
 from .conftest import config, connection_to, launch, running, text_of
@@ -148,7 +148,14 @@ LISTED: list[Any] = [
     {"name": "none"},
     {"name": "text", "inputSchema": {"type": "string"}},
     {"name": "lost", "inputSchema": {"properties": {"a": {"$ref": "#/x"}}}},
-    {"name": "odd", "inputSchema": {"type": "object"}, "annotations": 7, "outputSchema": [], "description": 3, "_meta": 1},
+    {
+        "name": "odd",
+        "inputSchema": {"type": "object"},
+        "annotations": 7,
+        "outputSchema": [],
+        "description": 3,
+        "_meta": 1,
+    },
     {"inputSchema": {"type": "object"}},
     "nothing",
 ]

@@ -41,6 +41,7 @@ COMMAND: Final = "approvals"
 HOW: Final = "Reply “yes”, “no”, “no: REASON”, “always” or “20 min”."
 HOW_BY_NUMBER: Final = "Reply for all, “yes” or “no: REASON”, or by number: “1 yes, 2 no: REASON”."
 
+
 def on_message(transaction: Transaction, signal: MessageReceived) -> bool:
     """Take a message as the answer to a request; whether it was about one."""
     written = signal.message
@@ -73,7 +74,7 @@ def on_message(transaction: Transaction, signal: MessageReceived) -> bool:
 
 
 def is_meant(transaction: Transaction, written: InboundMessage) -> bool:
-    """Whether a command is an answer to a request, such as `/approve` or `/deny`: a reply, or while only that is asked."""
+    """Whether a command answers a request, such as `/approve` or `/deny`: by a reply, or where only that is asked."""
     approvals = transaction.state.approvals
     target = written.reply_to or ""
     is_reply = approvals.asked_by(target) is not None or approvals.settled_by(target) is not None

@@ -1,10 +1,10 @@
 """What counts as a user's answer to the two questions that only a user decides: to skip gates, to approve a plan.
 
 What follows from a yes cannot be taken back, so two things must hold. Its words say nothing but yes (`yes_no`). It
-replies to the question itself; to the thread as a whole only where nothing else is asked, since it could be meant for any
-question, and only if it was written after it: what a relay delivers late, or what is dated for later, answers another
-question. Words that may turn a no round are asked about again. Whether its author may decide is in `core/permissions.py`. The author
-of a yes that does not count reads why.
+replies to the question itself; to the thread as a whole only where nothing else is asked, since it could be meant for
+any question, and only if it was written after it: what a relay delivers late, or what is dated for later, answers
+another question. Words that may turn a no round are asked about again. Whether its author may decide is in
+`core/permissions.py`. The author of a yes that does not count reads why.
 """
 
 from tenex.core.signals import InboundMessage
@@ -15,6 +15,7 @@ from tenex.workflows.phases.questions import DecisionQuestion
 from tenex.workflows.phases.state import phases_of
 
 from . import gates
+
 
 def meanings_of_yes(transaction: Transaction) -> int:
     """How many questions a user could mean by a yes that names none."""

@@ -53,9 +53,7 @@ def answered(transaction: Transaction, signal: MessageReceived, wrote: r.Message
         return False
     if is_yes:
         asked = phases_of(state).plan_question
-        why = answers.why_no_answer(
-            transaction, message, asked, is_only=is_only, asked_at=_asked_at(plan)
-        )
+        why = answers.why_no_answer(transaction, message, asked, is_only=is_only, asked_at=_asked_at(plan))
         refused = f"Your “yes” approves nothing: {why}." if why else ""
     elif read_answer(message.text) is Unclear.NO_AND_WORDS:
         refused = f"I cannot tell whether “{message.text.strip()}” approves the plan, so nothing is decided."
