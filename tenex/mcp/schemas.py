@@ -115,7 +115,7 @@ def _check(given: Mapping[str, Any]) -> None:
     Raises:
         Unusable: it is not valid in it.
     """
-    named = validator_for(given, default=None) if "$schema" in given else None
+    named = validator_for(given, default=Draft202012Validator) if "$schema" in given else None
     fault: SchemaError | None = None
     for draft in _DRAFTS if named is None else (named,):
         try:

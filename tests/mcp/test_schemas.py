@@ -68,14 +68,14 @@ def test_draft_4_is_read_as_what_it_is() -> None:
         },
         "dependencies": {"pair": ["above"]},
     }
-    for given in (schema, {name: part for name, part in schema.items() if name != "$schema"}):
-        made = parameters_of(given).schema
+    for listed in (schema, {name: part for name, part in schema.items() if name != "$schema"}):
+        made = parameters_of(listed).schema
         Draft202012Validator.check_schema(made)
         assert made["properties"]["above"] == {"type": "number", "exclusiveMinimum": 3}
-        assert takes(given, {"above": 4, "least": 3, "pair": ["x", 1]})
-        assert not takes(given, {"above": 3})
-        assert not takes(given, {"above": 4, "pair": ["x", 1, 2]})
-        assert not takes(given, {"pair": ["x", 1]}), "above depends on it"
+        assert takes(listed, {"above": 4, "least": 3, "pair": ["x", 1]})
+        assert not takes(listed, {"above": 3})
+        assert not takes(listed, {"above": 4, "pair": ["x", 1, 2]})
+        assert not takes(listed, {"pair": ["x", 1]}), "above depends on it"
 
 
 def test_draft_7_is_read_as_what_it_is() -> None:
@@ -116,7 +116,7 @@ def test_what_providers_refuse_is_said_in_words_alone() -> None:
 
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["object", "array", "a", "#", "#/$defs/a"]),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["object", "array", "a", "#"]),
     lambda inner: st.lists(inner, max_size=3)
     | st.dictionaries(
         st.sampled_from(["type", "properties", "items", "anyOf", "allOf", "$ref", "$defs", "a", "required", "enum",
