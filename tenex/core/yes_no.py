@@ -59,7 +59,7 @@ _QUESTION_MARKS: Final = frozenset("?؟‽")
 _TIME: Final = re.compile(r"(?:for )?(\d{1,4}) ?(m|min|mins|minutes?|h|hours?)")
 _REFUSAL: Final = re.compile(r"(/?)(\S+?)(\s*[:,.;!…。、–—\n]\s*|\s+-\s*|\s+)(\S.*)", re.DOTALL)
 """A first word, what separates it from the others, and these."""
-_NUMBER: Final = re.compile(r"(?:^|[,;\n])[^\S\n]*(\d{1,2})[.):]?\s+(?=(/?[^\W\d_]+))")
+_NUMBER: Final = re.compile(r"(?:^|[,;\n])[^\S\n]*(\d{1,2})[.):]?\s+(?=(/?[^\W\d_]+|\d{1,4} ?(?:m|h)))")
 """Where the answer to a single call begins, and its first word."""
 
 
@@ -202,7 +202,7 @@ def _why_unclear(words: list[str]) -> Unclear | None:
 
 
 def _begins_answer(word: str) -> bool:
-    return not {word.casefold().removeprefix("/")}.isdisjoint(_YES | _NO | _ALWAYS)
+    return word[0].isdecimal() or word.casefold().removeprefix("/") in _YES | _NO | _ALWAYS
 
 
 def _is_only(words: list[str], wanted: frozenset[str]) -> bool:

@@ -724,6 +724,43 @@ def test_always_allows_the_like_in_this_conversation_until_it_is_revoked() -> No
     assert scenario.conversation.approvals.permissions == ()
 
 
+ORDER: tuple[str, dict[str, Any]] = ("shop__order", {"what": "tea"})
+PAY: tuple[str, dict[str, Any]] = ("shop__pay", {"what": "tea"})
+OTHER: tuple[str, dict[str, Any]] = ("bank__pay", {"what": "tea"})
+
+
+def with_servers(config: Policy) -> Policy:
+    """The policy with tools of two servers, which ask."""
+    names = (ORDER[0], PAY[0], OTHER[0])
+    rules = {name: ToolRule(name=name, access=Access.RUN, replay=Replay.ONCE, asks=True) for name in names}
+    roster = {slug: dataclasses.replace(one, tools=one.tools | {*names}) for slug, one in config.roster.items()}
+    return dataclasses.replace(config, roster=roster, tools={**config.tools, **rules})
+
+
+def test_always_all_allows_every_tool_of_the_server_and_no_other() -> None:
+    scenario = asked(reply("", ORDER), reply("", PAY), reply("", OTHER), config=with_servers(policy_of()))
+    assert "“always all” allows every tool of shop here" in scenario.records(r.MessageSent)[-1].text
+    records = scenario.user_writes("always all", reply_to=request_event(scenario))
+    assert any("I allow every tool of the server shop" in one.text for one in records if isinstance(one, r.MessageSent))
+    scenario.crash()
+    while scenario.step():
+        pass
+    assert started(scenario) == ["shop__order", "shop__pay"]
+    (permission,) = scenario.conversation.approvals.permissions
+    assert "every call of shop__* (by alice)" in scenario.user_writes("/approvals")[-1].text  # type: ignore[attr-defined]
+    scenario.user_writes(f"/approvals revoke {permission.number}")
+    assert scenario.conversation.approvals.permissions == ()
+    check_invariants(scenario)
+
+
+def test_always_all_to_a_call_of_no_server_decides_nothing() -> None:
+    scenario = asked()
+    assert "always all" not in scenario.records(r.MessageSent)[-1].text
+    scenario.user_writes("always all", reply_to=request_event(scenario))
+    assert outcomes(scenario) == []
+    assert "“always all” is for tools of MCP servers" in scenario.records(r.MessageSent)[-1].text
+
+
 def test_a_time_is_over_when_it_is_over() -> None:
     scenario = asked(reply("", PUSH), reply("", AGAIN_PUSH), reply("", AGAIN_PUSH))
     scenario.user_writes("20 min", reply_to=request_event(scenario))

@@ -83,6 +83,7 @@ def no(number: int = 0, reason: str = "") -> Answer:
         ("2 no: not now, 3 of them fail", (no(2, "not now, 3 of them fail"),)),
         ("1 ok, 12 ja", (yes(1), yes(12))),
         ("20 min", (yes(remember=True, minutes=20),)),
+        ("1 20 min, 2 no", (yes(1, remember=True, minutes=20), no(2))),
         ("1 yes, 1 no", ()),
         ("1 yes, 2 perhaps", ()),
         ("1 yes please do, 2 no", ()),

@@ -14,7 +14,7 @@ Where a message asks about several calls, an answer is for all that are left, un
 Who deletes their yes takes it back for the calls that have not begun. Which words are a yes or a no says `yes_no`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tenex.core import permissions
@@ -25,6 +25,7 @@ from tenex.core.memory.window import in_a_line
 from tenex.core.names import is_key, is_mention
 from tenex.core.signals import ApprovalDecided, InboundMessage, MessageDeleted, MessageReceived
 from tenex.core.text import plain
+from tenex.core.tool_names import server_of
 from tenex.core.transaction import Transaction
 from tenex.core.work import runs
 from tenex.core.work.run import Call, CallState
@@ -32,7 +33,7 @@ from tenex.core.yes_no import REASON, Answer, Unclear, read_answer, read_answers
 
 from . import message
 from .decide import has_refused_too_often, is_approved, settle
-from .state import Permission, Request
+from .state import AskedCall, Permission, Request
 
 QUOTED: Final = 80
 """Characters of an unclear answer that are named."""
@@ -198,8 +199,12 @@ def _answer(
         text = "My message does not show all of it, so a picture cannot allow it. Read it, then write “yes” or “no”."
         _say(transaction, request, text)
         return
+    answered = [asked for answer in answers if answer.is_for_all for asked in _calls_of(answer, left)]
+    if not all(server_of(asked.tool) for asked in answered):
+        _say(transaction, request, f"Nothing is decided: “always all” is for tools of MCP servers. {HOW}")
+        return
     for answer in answers:
-        calls = (left[answer.number],) if answer.number else tuple(left.values())
+        calls = _calls_of(answer, left)
         settle(
             transaction,
             request,
@@ -210,10 +215,12 @@ def _answer(
             event_id=event_id,
             reason=answer.reason,
             remember=answer.remember,
+            is_for_server=answer.is_for_all,
             until=Millis(transaction.now + answer.minutes * 60_000) if answer.minutes else Millis(0),
         )
         if answer.remember:
-            what = ", ".join(dict.fromkeys(map(message.permitted, calls)))
+            say = message.permitted_by_server if answer.is_for_all else message.permitted
+            what = ", ".join(dict.fromkeys(map(say, calls)))
             how_long = f"for {answer.minutes} min" if answer.minutes else "from now on"
             notify(transaction, f"In this conversation I allow {what} {how_long}. `/approvals` lists and revokes that.")
     rest = transaction.state.approvals.open.get(request.seq)
@@ -221,6 +228,11 @@ def _answer(
         waiting = "; ".join(f"{number}. {asked.line}" for number, asked in rest.left.items())
         _say(transaction, rest, f"Noted. This still waits for an answer: {waiting}")
     _go_on(transaction, request)
+
+
+def _calls_of(answer: Answer, left: Mapping[int, AskedCall]) -> tuple[AskedCall, ...]:
+    """The calls that an answer is for, of those that are left."""
+    return (left[answer.number],) if answer.number else tuple(left.values())
 
 
 def _go_on(transaction: Transaction, request: Request) -> None:
