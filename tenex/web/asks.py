@@ -79,6 +79,8 @@ class Ask:
     """What a permission is for."""
     said: str = ""
     """What the agent says about these calls."""
+    always: str = ""
+    """What the answer `always` to all of them would allow."""
     number: str = ""
     """By which the command line names a request."""
     expires_at: Millis = Millis(0)
@@ -155,6 +157,7 @@ def _approval(state: Conversation, request: Request, message: r.MessageSent | No
         text=request.line,
         calls=tuple(calls),
         said=visible(newest.text.strip())[:SAID] if isinstance(newest, ModelStep) else "",
+        always="what each says above" if len(calls) > 1 else calls[0].always,
         number=number_of(state.id, request.seq),
         expires_at=request.expires_at,
     )
