@@ -13,6 +13,7 @@ one that it does not protect; one that comes during a call is renamed after it (
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -65,6 +66,11 @@ MOST_QUESTIONS: Final = 3
 MOST_RESTARTS: Final = 3
 """Of a server before a call: one is enough unless repositories come at that very moment."""
 
+_GIT_IS_READ_ONLY: Final = re.compile(r"\.git/[^\n]*Read-only file system")
+_NO_WRITING_GIT: Final = (
+    "Git repositories are read-only to MCP servers in the sandbox, so no tool of one commits or stages. Do not call it "
+    "again; say in your response that a person has to."
+)
 _NO_ANSWER: Final = "That was no answer."
 _LAST: Final = f"\nThis is question {MOST_QUESTIONS} of this call, and the last: another one is refused."
 
@@ -264,12 +270,15 @@ class McpTools:
             if isinstance(part, File):
                 key = context.idempotency_key.rpartition(":")[2]
                 place = await self._keep(context, f"{named.name}-{key}-{index}{part.suffix}", part.data)
-                shown.append(f"[{part.kind} ({part.mime}, {len(part.data):,} bytes) is kept for people: {place}]")
+                named_place = f"{place.parent.name}/{place.name} of the conversation"
+                shown.append(f"[{part.kind} ({part.mime}, {len(part.data):,} bytes) is kept for people: {named_place}]")
             else:
                 shown.append(part)
         hidden = named.config.hidden
         hide = hidden.taken_out if reply.ok else hidden
         text = hide(plain_text("\n".join(shown)))
+        if not reply.ok and _GIT_IS_READ_ONLY.search(text):
+            text = with_remarks(text, [_NO_WRITING_GIT])
         return ToolResult(ok=reply.ok, content=cut(text, MOST_TEXT) or "(It answered nothing.)")
 
 

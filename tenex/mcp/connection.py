@@ -98,6 +98,7 @@ _LIST_CHANGED: Final = "notifications/tools/list_changed"
 _ADDRESS: Final = re.compile(r"https?://[^\s'\"]+")
 _VALUE: Final = re.compile(r", input_value=.*?, input_type=\w+")
 """What pydantic shows of what it refuses, cut in its middle, so that a secret in it would not be recognised."""
+_INSTALL: Final = "set network = true, or install the server and name its program"
 _RESTARTED: Final = "it is started again"
 _SILENT: Final = "it did not answer any more"
 _QUESTION: Final = "question"
@@ -301,7 +302,9 @@ class ServerConnection:
         if self._is_ended or self._is_stopping:  # the scopes that were left have taken the cancellation for theirs
             raise asyncio.CancelledError
         reason = self._lost_why or reason
-        if errors.last_line:
+        if self.config.cannot_install and not self.tools:
+            reason = f"{reason}; {self.config.command} has no network to install it from: {_INSTALL}"
+        elif errors.last_line:
             reason = f"{reason}: {errors.last_line}"
         return printable(self.config.hidden(reason))[:MOST_REASON]
 
