@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from .snapshots import folders_of, is_covered
 from .sandbox_init import status_of, status_text
+from .snapshots import folders_of, is_covered
 from .witness import Seen, Status, content_mark, file_mark, status
 from .workspace import FILE
 

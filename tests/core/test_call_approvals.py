@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.approvals.answers import Answer, read_answer, read_answers, read_reaction
 from tenex.core.approvals.decide import AGAIN, digest_of
 from tenex.core.approvals.message import SHOWN, call_text
 from tenex.core.approvals.rules import ApprovalRule, Verdict
@@ -41,6 +40,22 @@ BOB = PublicKey("b" * 64)
 SHELL = ToolRule(name="shell", access=Access.RUN, replay=Replay.ONCE, asks=True)
 PUSH: tuple[str, dict[str, Any]] = ("shell", {"command": "git push origin main"})
 HOUR = 3_600_000
+TURNED_ROUND = [
+    "no problem",
+    "no worries, go ahead",
+    "No objections",
+    "No issue, run it",
+    "нет проблем",
+    "no hay problema",
+    "kein Problem",
+    "pas de problème",
+    "non c'è problema",
+    "sem problema",
+    "no, no problem",
+    "No, ok",
+    "nope not at all",
+]
+"""Words that begin as a no, and may say the contrary."""
 
 
 def policy_of(**approvals: Any) -> Policy:
@@ -199,7 +214,7 @@ def test_a_yes_starts_the_call_in_the_same_append() -> None:
     assert [one.text for one in scenario.conversation.cycle.messages] == ["build it"], "an answer is no message"
 
 
-@pytest.mark.parametrize("picture", ["+", "👍", "👍🏽", "✅", "🤙", "👍\ufe0f"])
+@pytest.mark.parametrize("picture", ["+", "👍", "👍🏽", "✅", "🤙", "👌", "👍\ufe0f"])
 def test_a_reaction_of_the_list_allows(picture: str) -> None:
     scenario = asked()
     react(scenario, picture)
@@ -228,35 +243,6 @@ def test_a_reaction_to_another_message_is_none() -> None:
     assert react(scenario, "👍", to=str(scenario.conversation.cycle.messages[0].event_id)) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("yes", Answer(is_yes=True)),
-        ("OK, thanks!", Answer(is_yes=True)),
-        ("👍", Answer(is_yes=True, is_written=False)),
-        ("no", Answer(is_yes=False)),
-        ("no: use the other branch", Answer(is_yes=False, reason="use the other branch")),
-        ("Nein, erst die Tests", Answer(is_yes=False, reason="erst die Tests")),
-        ("always", Answer(is_yes=True, remember=True)),
-        ("yes, always", Answer(is_yes=True, remember=True)),
-        ("20 min", Answer(is_yes=True, remember=True, minutes=20)),
-        ("yes for 2 hours", Answer(is_yes=True, remember=True, minutes=120)),
-        ("0 min", None),
-        ("9999 hours", None),
-        ("yes?", None),
-        ("why?", None),
-        ("yes, but not to main", None),
-        ("not yet", None),
-        ("always?", None),
-        ("20 min?", None),
-        ("always, but not main", None),
-        ("", None),
-    ],
-)
-def test_what_a_text_answers(text: str, answer: Answer | None) -> None:
-    assert read_answer(text) == answer
-
-
 @pytest.mark.parametrize("text", ["@executor yes", f"nostr:npub1{'q' * 58} yes", "@Executor  no: later"])
 def test_the_names_that_clients_put_before_a_reply_are_no_part_of_it(text: str) -> None:
     scenario = asked()
@@ -277,7 +263,49 @@ def test_an_unclear_reply_decides_nothing_and_says_so() -> None:
     scenario = asked()
     records = scenario.user_writes("sure, go ahead with it", reply_to=request_event(scenario))
     assert outcomes(scenario) == []
-    assert any("cannot read that as an answer" in one.text for one in records if isinstance(one, r.MessageSent))
+    (said,) = [one.text for one in records if isinstance(one, r.MessageSent)]
+    assert said.startswith("I cannot tell whether “sure, go ahead with it” allows or refuses “git push origin main”")
+
+
+@pytest.mark.parametrize("is_reply", [True, False])
+@pytest.mark.parametrize("text", TURNED_ROUND)
+def test_words_that_may_turn_a_no_round_decide_nothing_and_are_asked_about_by_name(text: str, is_reply: bool) -> None:
+    scenario = asked()
+    records = scenario.user_writes(text, reply_to=request_event(scenario) if is_reply else None)
+    assert outcomes(scenario) == []
+    (said,) = [one for one in records if isinstance(one, r.MessageSent)]
+    assert said.text.startswith(f"I cannot tell whether “{text}” allows or refuses “git push origin main”")
+    (run,) = scenario.conversation.work.runs.values()
+    assert [one.text for one in run.unseen] == ([] if is_reply else [text]), "words in the thread are a message too"
+    scenario.user_writes("no: later", reply_to=str(said.events[0].id))
+    assert outcomes(scenario) == ["no"]
+
+
+@pytest.mark.parametrize("is_reply", [True, False])
+@pytest.mark.parametrize(
+    ("text", "outcome", "reason"),
+    [
+        ("approve", "yes", ""),
+        ("/approve", "yes", ""),
+        ("deny", "no", ""),
+        ("/deny", "no", ""),
+        ("/deny too broad", "no", "too broad"),
+        ("/reject too broad", "no", "too broad"),
+    ],
+)
+def test_the_words_and_commands_of_approvals_answer_a_request(
+    text: str, outcome: str, reason: str, is_reply: bool
+) -> None:
+    scenario = asked()
+    scenario.user_writes(text, reply_to=request_event(scenario) if is_reply else None)
+    assert [(one.outcome, one.reason) for one in scenario.records(r.ApprovalAnswered)] == [(outcome, reason)]
+
+
+def test_a_command_of_approvals_by_a_machine_or_to_another_message_answers_no_request() -> None:
+    for more in ({"by_machine": True}, {"reply_to": "e" * 64}, {"role": Role.GUEST, "author": PublicKey("c" * 64)}):
+        scenario = asked()
+        scenario.user_writes("/approve", **more)
+        assert outcomes(scenario) == []
 
 
 def test_the_first_answer_counts_and_a_later_one_is_answered() -> None:
@@ -322,39 +350,6 @@ AGAIN_STATUS: tuple[str, dict[str, Any]] = ("shell", {"command": "git status --b
 def asked_two() -> Scenario:
     """A step with two calls, about which one message asks."""
     return asked(reply("", PUSH, PUBLISH))
-
-
-def yes(number: int = 0, **more: Any) -> Answer:
-    return Answer(is_yes=True, number=number, **more)
-
-
-def no(number: int = 0, reason: str = "") -> Answer:
-    return Answer(is_yes=False, number=number, reason=reason)
-
-
-@pytest.mark.parametrize(
-    ("text", "answers"),
-    [
-        ("yes", (yes(),)),
-        ("1 yes, 2 no: too broad", (yes(1), no(2, "too broad"))),
-        ("1. yes\n2) no", (yes(1), no(2))),
-        ("2: always", (yes(2, remember=True),)),
-        ("2 no: not now, 3 of them fail", (no(2, "not now, 3 of them fail"),)),
-        ("1 ok, 12 ja", (yes(1), yes(12))),
-        ("20 min", (yes(remember=True, minutes=20),)),
-        ("1 yes, 1 no", ()),
-        ("1 yes, 2 perhaps", ()),
-        ("1 yes please do, 2 no", ()),
-        ("do 1 yes", ()),
-        ("1 perhaps, 2 yes", ()),
-        ("1", ()),
-        ("0 yes", ()),
-        ("1 yes " * 99, ()),
-        (", ".join(f"{number} yes" for number in range(1, 101)), ()),
-    ],
-)
-def test_what_a_text_answers_by_numbers(text: str, answers: tuple[Answer, ...]) -> None:
-    assert read_answers(text) == answers
 
 
 def test_the_message_numbers_the_calls_and_says_how_each_is_answered() -> None:
@@ -688,11 +683,15 @@ def test_a_yes_in_the_thread_counts_for_no_call_where_an_agent_has_asked_too() -
     assert scenario.records(r.QuestionAnswered) == []
 
 
-def test_a_yes_from_before_the_request_is_none() -> None:
+@pytest.mark.parametrize(("late", "why"), [(1, "before my question"), (50, "before"), (-90, "in the future")])
+def test_a_yes_that_is_dated_wrong_counts_only_with_a_reply_tag(late: int, why: str) -> None:
     scenario = asked()
-    scenario.now = Millis(scenario.now + HOUR)
-    scenario.user_writes("yes", late=2 * 3_600)
+    records = scenario.user_writes("yes", late=late)
     assert outcomes(scenario) == []
+    (said,) = [one for one in records if isinstance(one, r.MessageSent)]
+    assert why in said.text
+    scenario.user_writes("yes", late=late, reply_to=str(said.events[0].id))
+    assert outcomes(scenario) == ["yes"]
 
 
 def test_other_words_reach_the_agent_and_decide_nothing() -> None:
@@ -730,6 +729,43 @@ def test_always_allows_the_like_in_this_conversation_until_it_is_revoked() -> No
     assert f"{permission.number}  `git status …` (by alice)" in listed
     scenario.user_writes(f"/approvals revoke {permission.number}")
     assert scenario.conversation.approvals.permissions == ()
+
+
+ORDER: tuple[str, dict[str, Any]] = ("shop__order", {"what": "tea"})
+PAY: tuple[str, dict[str, Any]] = ("shop__pay", {"what": "tea"})
+OTHER: tuple[str, dict[str, Any]] = ("bank__pay", {"what": "tea"})
+
+
+def with_servers(config: Policy) -> Policy:
+    """The policy with tools of two servers, which ask."""
+    names = (ORDER[0], PAY[0], OTHER[0])
+    rules = {name: ToolRule(name=name, access=Access.RUN, replay=Replay.ONCE, asks=True) for name in names}
+    roster = {slug: dataclasses.replace(one, tools=one.tools | {*names}) for slug, one in config.roster.items()}
+    return dataclasses.replace(config, roster=roster, tools={**config.tools, **rules})
+
+
+def test_always_all_allows_every_tool_of_the_server_and_no_other() -> None:
+    scenario = asked(reply("", ORDER), reply("", PAY), reply("", OTHER), config=with_servers(policy_of()))
+    assert "“always all” allows every tool of shop here" in scenario.records(r.MessageSent)[-1].text
+    records = scenario.user_writes("always all", reply_to=request_event(scenario))
+    assert any("I allow every tool of the server shop" in one.text for one in records if isinstance(one, r.MessageSent))
+    scenario.crash()
+    while scenario.step():
+        pass
+    assert started(scenario) == ["shop__order", "shop__pay"]
+    (permission,) = scenario.conversation.approvals.permissions
+    assert "every call of shop__* (by alice)" in scenario.user_writes("/approvals")[-1].text  # type: ignore[attr-defined]
+    scenario.user_writes(f"/approvals revoke {permission.number}")
+    assert scenario.conversation.approvals.permissions == ()
+    check_invariants(scenario)
+
+
+def test_always_all_to_a_call_of_no_server_decides_nothing() -> None:
+    scenario = asked()
+    assert "always all" not in scenario.records(r.MessageSent)[-1].text
+    scenario.user_writes("always all", reply_to=request_event(scenario))
+    assert outcomes(scenario) == []
+    assert "“always all” is for tools of MCP servers" in scenario.records(r.MessageSent)[-1].text
 
 
 def test_a_time_is_over_when_it_is_over() -> None:
@@ -1074,8 +1110,3 @@ def test_a_digest_is_of_the_tool_and_all_arguments() -> None:
         )
         == 4
     )
-
-
-def test_reactions_are_compared_without_tone_and_variation() -> None:
-    assert read_reaction("👍🏿") == read_reaction("👍") == Answer(is_yes=True, is_written=False)
-    assert read_reaction("") is None

@@ -261,6 +261,7 @@ def settle(
     event_id: EventId | None = None,
     reason: str = "",
     remember: bool = False,
+    is_for_server: bool = False,
     until: Millis = NO_END,
 ) -> None:
     """Record the answer to a request, or to some of its calls; without a yes these get the reason as their result."""
@@ -278,6 +279,7 @@ def settle(
         event_id=event_id,
         reason=reason,
         remember=remember,
+        is_for_server=is_for_server,
         until=until,
         warn_at=Millis(run.warn_at + parked_for),
         close_at=Millis(run.close_at + parked_for),

@@ -203,14 +203,17 @@ def question(
         lines += [f"{name} says: “{words[:SAID]}{'…' if len(words) > SAID else ''}”", ""]
     react = "React or reply" if is_whole else "Reply with a written answer (a reaction does not count)"
     remembered = scope(first)
+    servers = dict.fromkeys(visible(server_of(asked.tool)) for asked, _ in calls)
+    by_server = "" if "" in servers else f" “always all” allows every tool of {', '.join(servers)} here."
     by_number = ""
     if others:
         react = f"{react} for all"
         remembered = "; ".join(f"{count}: {scope(asked)}" for count, (asked, _) in enumerate(calls, start=1))
         by_number = " To answer each by itself, reply with their numbers: “1 yes, 2 no: REASON”."
     lines.append(
-        f"{react}: yes, no, “no: REASON”, “always” ({remembered}; in this conversation) or “20 min”.{by_number} "
-        f"Without an answer it is refused in {duration(expires_in / 1000)}. Its number is {number}."
+        f"{react}: yes, no, “no: REASON”, “always” ({remembered}; in this conversation) or “20 min”."
+        f"{by_server}{by_number} Without an answer it is refused in {duration(expires_in / 1000)}. "
+        f"Its number is {number}."
     )
     return "\n".join(lines)
 
@@ -246,6 +249,11 @@ def scope(asked: AskedCall) -> str:
         return f"{commands} with harmless options, {folder}"
     unchanged = ", as long as its definition is the same" if asked.definition else ""
     return f"every call of {visible(asked.tool)}, whatever its arguments{unchanged}"
+
+
+def permitted_by_server(asked: AskedCall) -> str:
+    """What `always all` has allowed, in words."""
+    return f"every tool of the server {visible(server_of(asked.tool))}"
 
 
 def permitted(asked: AskedCall) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 
 from tenex.core.config import Replay
 from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug
+from tenex.core.tool_names import all_of_server
 from tenex.core.values import replace
 
 from .rules import ApprovalRule, Verdict
@@ -142,8 +143,13 @@ class Permission:
     """Where it allows exactly one call: the digests of the files that this names."""
 
     @classmethod
-    def of(cls, asked: AskedCall, *, number: int, name: str, until: Millis) -> "Permission":
-        """What “always” to a call allows."""
+    def of(
+        cls, asked: AskedCall, *, number: int, name: str, until: Millis, is_for_server: bool = False
+    ) -> "Permission":
+        """What “always” to a call allows; `is_for_server` is for “always all”."""
+        every = all_of_server(asked.tool)
+        if is_for_server and every:
+            return cls(number=number, tool=every, prefixes=(), digest="", line=every, name=name, until=until)
         return cls(
             number=number,
             tool=asked.tool,

@@ -171,6 +171,8 @@ class QuestionAsked(Record):
     call: CallId
     question: str
     of: PublicKey = PublicKey("")
+    form: Mapping[str, Any] = field(default_factory=dict)
+    """What a tool asks, as `core.forms` stores it: an answer is held to it when it comes. Empty for `ask`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +187,18 @@ class QuestionAnswered(Record):
     """The seq of the `MessageRecorded`."""
     warn_at: Millis
     close_at: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerCorrected(Record):
+    """Who had answered the question of a tool answered it again, before the tool was called with the first answer."""
+
+    run: RunId
+    call: CallId
+    text: str
+    name: str
+    message: int
+    """The seq of the `MessageRecorded`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

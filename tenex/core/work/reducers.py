@@ -188,6 +188,7 @@ def _run_ended(work: Work, record: r.RunEnded, _: State) -> Work:
         turn=_with_completion(work.turn, run, record),
         runs={name: other for name, other in work.runs.items() if name != record.run},
         asks=_without_asks(work, record.run),
+        answered_asks={event: asked for event, asked in work.answered_asks.items() if asked[0] != record.run},
     )
 
 
@@ -315,7 +316,7 @@ def _with_evidence(
 
 
 def _parked(run: Run, record: r.QuestionAsked) -> Run:
-    return run.parked(record.call, record.seq, record.at, record.of, record.question)
+    return run.parked(record.call, record.seq, record.at, record.of, record.question, record.form)
 
 
 WORK.add(r.QuestionAsked, _changing_run(_parked))
@@ -358,17 +359,32 @@ def runs_after_answer(work: Work, record: r.QuestionAnswered) -> Mapping[RunId, 
     return work.runs if run is None else work.with_run(_ask_answered(run, record))
 
 
+def _corrected(run: Run, record: r.AnswerCorrected) -> Run:
+    asked = run.answered_call(record.call)
+    if asked is None:
+        return run
+    unseen = run.unseen[:-1] if run.received == record.message else run.unseen
+    answer = answered(asked.tool, cut(record.text, MESSAGE_CHARACTERS))
+    return replace(run.corrected(record.call, answer), unseen=unseen)
+
+
+WORK.add(r.AnswerCorrected, _changing_run(_corrected))
+
+
 @WORK.on(r.QuestionAnswered)
 def _answered(work: Work, record: r.QuestionAnswered, _: State) -> Work:
     asker = work.runs.get(record.run)
     addressed = work.addressed
+    is_correctable = asker is not None and asker.tool_of(record.call) != ASK  # until the tool has used the answer
     if asker is not None:  # a mention in the answer is no wish for another turn
         addressed = tuple(item for item in addressed if item != (asker.agent, record.name))
+    events = {event: asked for event, asked in work.asks.items() if asked == (record.run, record.call)}
     return replace(
         work,
         addressed=addressed,
         runs=runs_after_answer(work, record),
         asks=_without_asks(work, record.run, record.call),
+        answered_asks={**work.answered_asks, **events} if is_correctable else work.answered_asks,
     )
 
 

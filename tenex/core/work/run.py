@@ -83,6 +83,8 @@ class Call:
     """Those of them that changed after a person had been asked about it."""
     unchanged: Mapping[str, str] | None = None
     """The digests that its files must have when it begins; None where nobody was asked about them."""
+    form: Mapping[str, Any] = field(default_factory=dict)
+    """The fields of that question (`core.forms`)."""
 
     @property
     def has_begun(self) -> bool:
@@ -280,6 +282,23 @@ class Run:
         asking = self.find(call)
         return asking.request.tool if asking is not None else ASK
 
+    def answered_call(self, call: CallId) -> CallRequest | None:
+        """The call whose question was answered with this id, while no call like it has been made since; else None."""
+        requests = [request for entry in self.entries if isinstance(entry, ModelStep) for request in entry.calls]
+        asked = next((request for request in requests if request.id == call), None)
+        results = [entry for entry in self.entries if isinstance(entry, CallResult)]
+        results += [one.result for one in self.calls if one.result is not None]
+        is_answered = any(result.id == call and result.question for result in results)
+        if asked is None or not is_answered:
+            return None
+        later = requests[requests.index(asked) + 1 :]
+        waiting = {one.request.id for one in self.calls if not one.has_begun}
+        is_used = any(
+            (other.tool, other.arguments) == (asked.tool, asked.arguments) and other.id not in waiting
+            for other in later
+        )
+        return None if is_used else asked
+
     def receives(self, text: UserText, seq: int) -> "Run":
         """A user wrote while it works: it will see that before its next step."""
         return replace(self, unseen=(*self.unseen, text), received=seq)
@@ -332,10 +351,12 @@ class Run:
         run = self._with(call, state=state, seq=seq, began=began)
         return replace(run, parked_at=run.parked_at if run.parked_at is not None else at)
 
-    def parked(self, call: CallId, seq: int, at: Millis, asked_of: PublicKey, question: str) -> "Run":
+    def parked(
+        self, call: CallId, seq: int, at: Millis, asked_of: PublicKey, question: str, form: Mapping[str, Any]
+    ) -> "Run":
         """A call waits for the answer of a user."""
         run = self.suspended(call, CallState.PARKED, seq, at)._with(call, asked_of=asked_of)
-        return run if self.tool_of(call) == ASK else run._with(call, question=question, asked_at=at)
+        return run if self.tool_of(call) == ASK else run._with(call, question=question, asked_at=at, form=form)
 
     def asking(self, calls: Mapping[CallId, Replay], seq: int, at: Millis) -> "Run":
         """Calls wait until a person allows them."""
@@ -369,6 +390,18 @@ class Run:
         """A call has its result; after the last one the model is wanted again."""
         run = replace(self._with(result.id, state=CallState.DONE, result=result), call_count=self.call_count + 1)
         return run if run.open_calls else run.wanting(seq)
+
+    def corrected(self, call: CallId, content: str) -> "Run":
+        """A call whose question was answered has another answer."""
+
+        def other(result: CallResult) -> CallResult:
+            return replace(result, content=content) if result.id == call else result
+
+        return replace(
+            self,
+            entries=tuple(other(entry) if isinstance(entry, CallResult) else entry for entry in self.entries),
+            calls=tuple(replace(one, result=one.result and other(one.result)) for one in self.calls),
+        )
 
     def wanting(self, seq: int) -> "Run":
         """A model step is wanted: the results, in the order of the calls, and what users wrote, are shown now."""

@@ -299,7 +299,7 @@ def _listed(choices: tuple[str, ...]) -> list[str]:
     return [f"{mark} {choice}" for mark, choice in zip(marks, choices, strict=False)]
 
 
-def _ask(run: LiveRun, call: Call, text: str) -> None:
+def _ask(run: LiveRun, call: Call, text: str, form: Mapping[str, Any] | None = None) -> None:
     """Ask a person, and park the call until they answer."""
     transaction = run.transaction
     transaction.add(
@@ -308,6 +308,7 @@ def _ask(run: LiveRun, call: Call, text: str) -> None:
         call=call.request.id,
         question=text,
         of=permissions.asked_by_agents(transaction.state),
+        form=dict(form or {}),
     )
     send_as_agent(transaction, run.now, text, "question", call=call.request.id)
 
@@ -470,7 +471,7 @@ def returned(transaction: Transaction, run_id: RunId, call: Call, result: ToolRe
     """A call gave its result: the next one may start, or the model is wanted again; or it asks a person first."""
     run = LiveRun(transaction, run_id)
     if result.question and not (result.touched or result.reverted):
-        _ask(run, call, result.question)
+        _ask(run, call, result.question, result.form)
         _schedule(run)
         return
     result = kind_of_conversation(transaction.state).checked_result(
