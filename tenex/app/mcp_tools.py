@@ -13,7 +13,7 @@ one that it does not protect; one that comes during a call is renamed after it (
 """
 
 import asyncio
-import json
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +23,8 @@ from typing import Any, Final
 from tenex.configuration.mcp_launch import SandboxedProgram
 from tenex.core.config import Replay
 from tenex.core.conversation import Conversation
-from tenex.core.messages import cut, is_too_deep
+from tenex.core.forms import Form, NoAnswer
+from tenex.core.messages import cut
 from tenex.core.phases import Access
 from tenex.core.port_values import QuestionReply
 from tenex.core.ports import ExecutionContext, ToolResult
@@ -42,13 +43,13 @@ from tenex.mcp.connection import (
     ServerLost,
     ServerUnavailable,
 )
-from tenex.mcp.questions import NoAnswer, ServerQuestion, needs_input, question_in
+from tenex.mcp.questions import ServerQuestion, needs_input, question_in
 from tenex.mcp.results import File, read_result
 from tenex.mcp.servers import McpServers, NamedTool
 from tenex.tools import workspace_scan
 from tenex.tools.process import decoded, plain_text
 from tenex.tools.process import named as taken
-from tenex.tools.tool import Refusal, Tool, run_uncancellable, with_remarks
+from tenex.tools.tool import Refusal, Tool, digest_of_definition, run_uncancellable, with_remarks
 from tenex.tools.turn_views import TOO_LARGE
 from tenex.tools.witness import with_witness
 from tenex.tools.write_policy import is_confined
@@ -59,20 +60,27 @@ MOST_TEXT: Final = 32 * 1024
 """Characters of a result, as of a command: its beginning and its end."""
 MOST_DESCRIPTION: Final = 2_000
 """Characters of a description: it is in every request."""
-MOST_SCHEMA: Final = 16 * 1024
-"""Characters of a schema, likewise."""
 MOST_QUESTIONS: Final = 3
 """Questions of one call to a person: a form asks for several values at once."""
 
 MOST_RESTARTS: Final = 3
 """Of a server before a call: one is enough unless repositories come at that very moment."""
 
+_GIT_IS_READ_ONLY: Final = re.compile(r"\.git/[^\n]*Read-only file system")
+_NO_WRITING_GIT: Final = (
+    "Git repositories are read-only to MCP servers in the sandbox, so no tool of one commits or stages. Do not call it "
+    "again; say in your response that a person has to."
+)
 _NO_ANSWER: Final = "That was no answer."
 _LAST: Final = f"\nThis is question {MOST_QUESTIONS} of this call, and the last: another one is refused."
 
 
 class _Asks(Exception):
     """A person has to answer first; the text is the question."""
+
+    def __init__(self, text: str, form: Form) -> None:
+        super().__init__(text)
+        self.form = form
 
 
 class _OutcomeUnknown(Exception):
@@ -176,7 +184,7 @@ class McpTools:
             except _OutcomeUnknown as unknown:
                 return ToolResult(ok=False, content=str(unknown), has_outside_effect=changes)
             except _Asks as asks:
-                return ToolResult(ok=False, content=str(asks), question=str(asks))
+                return ToolResult(ok=False, content=str(asks), question=str(asks), form=asks.form.stored())
             shown = await self._shown(named, result, context)
             return replace(shown, has_outside_effect=changes)
 
@@ -196,7 +204,7 @@ class McpTools:
         return Tool(
             name=named.name,
             description=cut(" ".join(tool.description.split()), MOST_DESCRIPTION) or f"{tool.name} of {config.name}.",
-            parameters=_parameters(tool.schema),
+            parameters=tool.schema,
             access=traits.access,
             replay=traits.replay,
             body=body,
@@ -205,6 +213,11 @@ class McpTools:
             leaves_changes=config.is_program,
             is_contained=is_sandboxed and changes,
             asks=traits.asks,
+            why="may change something" if config.trust else "is not trusted",
+            about=tool.description,
+            definition=digest_of_definition(
+                config.name, tool.name, tool.description, tool.schema, tool.reads_only, tool.is_idempotent
+            ),
         )
 
     async def _guarded(self, connection: ServerConnection, call: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
@@ -262,12 +275,15 @@ class McpTools:
             if isinstance(part, File):
                 key = context.idempotency_key.rpartition(":")[2]
                 place = await self._keep(context, f"{named.name}-{key}-{index}{part.suffix}", part.data)
-                shown.append(f"[{part.kind} ({part.mime}, {len(part.data):,} bytes) is kept for people: {place}]")
+                named_place = f"{place.parent.name}/{place.name} of the conversation"
+                shown.append(f"[{part.kind} ({part.mime}, {len(part.data):,} bytes) is kept for people: {named_place}]")
             else:
                 shown.append(part)
         hidden = named.config.hidden
         hide = hidden.taken_out if reply.ok else hidden
         text = hide(plain_text("\n".join(shown)))
+        if not reply.ok and _GIT_IS_READ_ONLY.search(text):
+            text = with_remarks(text, [_NO_WRITING_GIT])
         return ToolResult(ok=reply.ok, content=cut(text, MOST_TEXT) or "(It answered nothing.)")
 
 
@@ -366,35 +382,14 @@ def _values_for(
         if reply.question.removesuffix(_LAST) != wanted:
             continue  # the server asked something else then
         try:
-            return question.read(reply.text)
+            return question.form.read(reply.text)
         except NoAnswer as fault:
             wanted = f"{_NO_ANSWER} {fault}\n{text}"
     if wanted != text:
-        raise _Asks(wanted)
+        raise _Asks(wanted, question.form)
     if number > MOST_QUESTIONS:
         raise _OutcomeUnknown(
             f"unknown: {config.name} has asked {MOST_QUESTIONS} questions in this call and wanted to ask another one, "
             "which was refused. Do not call it again; say in your response that it asks too often."
         )
-    raise _Asks(text + _LAST if number == MOST_QUESTIONS else text)
-
-
-def _parameters(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A server's schema, or one that takes any object where it is too large for every request."""
-    if is_too_deep(schema) or len(json.dumps(schema)) > MOST_SCHEMA:
-        return {"type": "object"}
-    return {**_without_patterns(schema), "type": "object"}
-
-
-def _without_patterns(value: Any) -> Any:
-    """A schema without expressions of the server's, which may take for ever on a text; the server checks them."""
-    if isinstance(value, list):
-        return [_without_patterns(part) for part in value]
-    if not isinstance(value, Mapping):
-        return value
-    left_out = ("$schema", "pattern", "patternProperties")
-    return {
-        name: _without_patterns(part)
-        for name, part in value.items()
-        if name not in left_out or (name == "pattern" and isinstance(part, Mapping))  # a property of that name
-    }
+    raise _Asks(text + _LAST if number == MOST_QUESTIONS else text, question.form)

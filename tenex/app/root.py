@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tenex import __version__
 from tenex.configuration.agents import former_keys
@@ -77,6 +77,7 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 from tenex.store.view import Views
 from tenex.telemetry.record_log import RecordLog
+from tenex.tools.named_files import named_files
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.turn_views import TurnViews
 from tenex.tools.umask import make_folders, process_umask
@@ -441,6 +442,7 @@ class Application:
             budget=lambda: current.now.settings.models.context_tokens,
             daily=self.daily,
             undo=self._undo,
+            named_files=self._named_files,
             checks=LiveChecks(current),
         )
         self.observers: list[Observer] = [RecordLog(), self.daily, self.indicators, self.watch_stream, *observers]
@@ -493,6 +495,9 @@ class Application:
             self.folder, self.index, self.daemon_journal, self.listener, first.policy.project.slug, self.spawn
         )
         self.observers.append(self.index_updater)
+
+    async def _named_files(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, str]:
+        return await asyncio.to_thread(named_files, self.static.workspace.root, tool, arguments)
 
     async def _undo(self, effect: Undo) -> UndoOutcome:
         return await self.rollbacks.undo(effect)

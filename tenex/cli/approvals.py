@@ -57,7 +57,7 @@ def show(given: Globals, number: NumberArgument) -> None:
     request, _ = asyncio.run(_request(given.paths(), number))
     lines = [f"{request['agent']} asks in “{output.one_line(request['title'])}”, until {request['expiresAt']}:"]
     for call in request["calls"]:
-        lines += ["", f"{call['number']}  {call['tool']}  (because of {call['rule']})", call["text"]]
+        lines += ["", f"{call['number']}  {call['tool']}  (it asks because {call['rule']})", call["text"]]
     given.show(request, "\n".join(lines))
 
 

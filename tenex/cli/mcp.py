@@ -13,6 +13,8 @@ from .shared.options import Globals
 from .shared.register import group, register
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tenex.app.mcp_trial import Trial
     from tenex.mcp.config import ServerConfig
 
@@ -60,6 +62,7 @@ def try_(given: Globals, name: NameArgument = "") -> None:
             lines.append(
                 f"{server['name']}  ready in {server['seconds']:g} s, {tools}, MCP {server['protocol']}{remark}"
             )
+            lines += [f"  {left}" for left in _left_out(server)]
         else:
             lines.append(f"{server['name']}  FAILED: {output.one_line(server['why'] or server['state'])}")
     none = "" if trial.servers else "There are no MCP servers."
@@ -90,9 +93,16 @@ def tools(given: Globals, name: NameArgument = "") -> None:
     ]
     text = output.table(["TOOL", "ACCESS", "REPLAY", "PERSON", "TOKENS"], rows) if rows else ""
     failed = [server for server in trial.servers if server["state"] != "ready"]
-    given.show(shown, text, *(f"{server['name']} does not run: {output.one_line(server['why'])}" for server in failed))
+    notes = [f"{server['name']} does not run: {output.one_line(server['why'])}" for server in failed]
+    notes += [f"{server['name']}: {left}" for server in trial.servers for left in _left_out(server)]
+    given.show(shown, text, *notes)
     if failed:
         raise typer.Exit(1)
+
+
+def _left_out(server: "Mapping[str, Any]") -> list[str]:
+    """A sentence for each tool of a server that cannot be used."""
+    return [output.one_line(f"{left['tool']} is left out: {left['why']}") for left in server.get("leftOut", ())]
 
 
 def _try(given: Globals, name: str) -> "Trial":

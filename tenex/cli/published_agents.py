@@ -13,7 +13,7 @@ from typing import Final
 import typer
 
 from tenex.configuration.own_tools import find_own_tools
-from tenex.core.approvals.message import visible
+from tenex.core.approvals.shown_values import visible
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.ids import EventId, Slug
 from tenex.core.text import decode

@@ -241,6 +241,8 @@ def _mcp(servers: list[dict[str, Any]]) -> Iterator[str]:
             yield f"  {_mark('ready')}{server['name']}  {count(server['tools'], 'tool')}{again}"
             if server.get("remark"):
                 yield f"  - {server['name']}: {server['remark']}"
+            for left in server.get("leftOut", ()):
+                yield f"  - {server['name']}: its tool {left['tool']} is left out: {left['why']}"
         else:
             why = f": {server['why']}" if server.get("why") else ""
             yield f"  {_mark(server['state'])}{server['name']}{why}"

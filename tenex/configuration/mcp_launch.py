@@ -32,6 +32,9 @@ from tenex.tools.workspace_view import WorkspaceView
 INHERITED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 """Variables that a program gets without a sandbox, besides those that are configured."""
 
+OFFLINE: Final[Mapping[str, str]] = {"npm_config_offline": "true", "UV_OFFLINE": "1"}
+"""Variables by which programs that install a server say at once that they have no network, in place of many tries."""
+
 EXCEEDED: Final[Mapping[int, str]] = {-TOO_MANY: f"it had more than {LIMITS.processes:,} processes and threads at once"}
 
 
@@ -241,6 +244,7 @@ def _environment(config: ServerConfig, program: Path) -> dict[str, str]:
     """All variables of a program in the sandbox."""
     return {
         **sandbox.clean_environment(sandbox.HOME),
+        **({} if config.network else OFFLINE),
         "PATH": os.pathsep.join([str(program.parent), *SYSTEM_PATH]),
         **config.env,
     }

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, Protocol
 
 from tenex.core import names
 from tenex.core.agent_phases.program import Program
-from tenex.core.approvals.rules import ApprovalRule
+from tenex.core.approvals.rules import ApprovalRule, Verdict
 from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.phases import Access, Phase
 from tenex.core.tool_names import FIND_TOOLS, all_of_server, server_of
@@ -84,6 +84,13 @@ class ToolRule:
     replay: Replay
     asks: bool = False
     """Whether a person is asked before a call runs, unless a rule of the operator allows it."""
+    why: str = ""
+    """Why it asks, as what follows “because”, such as `it can reach the network`; of a tool of a server, what follows
+    “which”."""
+    about: str = ""
+    """What a server says that its tool does."""
+    definition: str = ""
+    """A digest of its name, description and schema: a person who allows its calls allows them as long as it is this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +250,11 @@ class ApprovalPolicy:
     remind: bool = True
     """Whether a request is sent once more when half of that time is over."""
 
+    @property
+    def asks(self) -> bool:
+        """Whether a rule asks a person, whatever the tool says."""
+        return any(rule.decision is Verdict.ASK for rule in self.rules)
+
 
 class Verbosity(StrEnum):
     """How much of the work a user is sent."""
@@ -337,6 +349,12 @@ class Policy:
     def routable(self) -> Mapping[Slug, Agent]:
         """Those of the roster who may be given a turn of a conversation."""
         return {slug: agent for slug, agent in self.roster.items() if not agent.is_called_only}
+
+    def may_ask(self, tool: str) -> bool:
+        """Whether a person may be asked about a call of a tool: it says so, or a rule of the operator could."""
+        methods = [agent.methods[tool] for agent in self.roster.values() if tool in agent.methods]
+        rules = (self.tools.get(tool), *methods)
+        return self.approvals.asks or any(rule is not None and rule.asks for rule in rules)
 
     def tools_of(self, agent: Agent) -> Mapping[str, ToolRule]:
         """All tools that an agent may name: everyone's and its own."""

@@ -46,6 +46,7 @@ from tenex.core.signals import (
     ConversationLeft,
     DayLimitReached,
     Evaluated,
+    FilesChanged,
     KindSignal,
     MessageDeleted,
     MessageReceived,
@@ -142,9 +143,9 @@ def _consequences(transaction: Transaction, signal: Signal) -> Transaction:  # n
             on_deletion(transaction, signal)
         case ConversationLeft():
             on_left(transaction, signal)
-        case ModelAnswered(key=key, step=step):
+        case ModelAnswered(key=key, step=step, files=files):
             if (run := _waiting_for_model(transaction, key)) is not None:
-                runs.stepped(transaction, run.id, step)
+                runs.stepped(transaction, run.id, step, files)
         case ModelFailed(key=key) if key.work is Work.MODEL:
             if (run := _waiting_for_model(transaction, key)) is not None:
                 runs.model_failed(transaction, run.id, signal)
@@ -161,6 +162,11 @@ def _consequences(transaction: Transaction, signal: Signal) -> Transaction:  # n
             if running is not None:
                 run, call = running
                 runs.returned(transaction, run.id, call, result)
+        case FilesChanged(key=key, files=files):
+            running = _running(transaction, key)
+            if running is not None:
+                run, call = running
+                runs.outdated(transaction, run.id, call, files)
         case TimerFired(key=key):
             _timer(transaction, key)
         case UndoReturned(key=key, outcome=undone):

@@ -4,6 +4,7 @@ A key is the kind of work, the seq of the record that made it wanted, and a part
 things. So a key never means two things, and a task that is already running for a key is the right one.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -66,6 +67,8 @@ class ToolCall:
     request: CallRequest
     context: ExecutionContext
     replay: Replay
+    unchanged: Mapping[str, str] | None = None
+    """The digests that the files which it names must have when it begins; None for any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,7 +92,16 @@ def _of_run(conversation: Conversation, run: Run) -> list[Effect]:
         if call.state is CallState.PERMITTED:
             context = _context(conversation, run, call)
             key = Key(Work.TOOL, call.seq)
-            effects.append(ToolCall(key=key, run=run.id, request=call.request, context=context, replay=call.replay))
+            effects.append(
+                ToolCall(
+                    key=key,
+                    run=run.id,
+                    request=call.request,
+                    context=context,
+                    replay=call.replay,
+                    unchanged=call.unchanged,
+                )
+            )
     if not run.is_waiting and run.retry is None and not conversation.watches_runs:
         if not run.warned:
             effects.append(Timer(key=Key(Work.TIMER, run.armed, "warn"), due=run.warn_at))

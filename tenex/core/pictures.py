@@ -5,16 +5,20 @@ Only fixed lists count: a heart, and most other pictures, are thanks.
 
 from typing import Final
 
-from tenex.core.clear_answers import without_skin_tone
-
-YES: Final = frozenset(["+", "👍", "✅", "🤙"])
+YES: Final = frozenset(["+", "👍", "👌", "✅", "🤙"])
 NO: Final = frozenset(["-", "👎", "❌", "🛑"])
 STOP_SIGN: Final = "🛑"
 STOP: Final = frozenset([STOP_SIGN, "✋"])
 _KEYCAP: Final = "\u20e3"
 NUMBERS: Final = (*(f"{number}\ufe0f{_KEYCAP}" for number in range(1, 10)), "🔟")
 """The pictures of 1 to 10."""
+_SKIN_TONES: Final = dict.fromkeys(range(0x1F3FB, 0x1F400))
 _BARE_NUMBERS: Final = tuple(number.replace("\ufe0f", "") for number in NUMBERS)
+
+
+def without_skin_tone(text: str) -> str:
+    """A text with its pictures in their plain form."""
+    return text.translate(_SKIN_TONES)
 
 
 def plain_picture(content: str) -> str:

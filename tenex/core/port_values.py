@@ -205,3 +205,5 @@ class ToolResult:
     """The commands of its run that go on in the background now, by their ids; None where it says nothing of them."""
     question: str = ""
     """What it asks a person before it can go on; nothing was done. It is called again with the answer."""
+    form: Mapping[str, Any] = field(default_factory=dict)
+    """The fields of that question, as `core.forms` stores them; empty where every text is an answer."""

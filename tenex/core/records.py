@@ -44,6 +44,8 @@ from tenex.core.record import Record
 from tenex.core.router.records import Routed, RouteDelayed, RouterCorrected, RouteRejected, RouteRequested
 from tenex.core.undo.records import FilesUndone, UndoRequested, UndoScope
 from tenex.core.work.records import (
+    AnswerCorrected,
+    CallOutdated,
     ModelCallCancelled,
     ModelReprompted,
     ModelResponded,

@@ -135,6 +135,8 @@ class ModelAnswered:
     key: Key
     step: ModelStep
     run: RunId | None = None
+    files: tuple[Mapping[str, str], ...] = ()
+    """The files of the workspace that each of its calls names, with their digests, where a person may be asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +202,15 @@ class ToolReturned:
 
     key: Key
     result: ToolResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesChanged:
+    """A tool call has not begun: the files that it names are not those that a person has allowed it for."""
+
+    key: Key
+    files: Mapping[str, str]
+    """With their digests now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,6 +324,7 @@ Signal = (
     | ModelCallInterrupted
     | DayLimitReached
     | ToolReturned
+    | FilesChanged
     | TimerFired
     | Evaluated
     | UndoReturned

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -34,6 +34,10 @@ ReplayWord = Literal["once", "idempotent", "read"]
 
 class ServerFault(ValueError):
     """Why a server cannot be used: what is wrong, where, and what to do."""
+
+
+INSTALLERS: Final = frozenset({"bunx", "npx", "pipx", "pnpx", "uvx"})
+"""Programs that install what they run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +75,11 @@ class ServerConfig:
     def is_program(self) -> bool:
         """Whether it is started here, and not reached by an address."""
         return bool(self.command)
+
+    @property
+    def cannot_install(self) -> bool:
+        """Whether its program is one that installs a server from the network, and has none."""
+        return self.sandbox and not self.network and PurePath(self.command).name in INSTALLERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ from typing import Any, Final
 from tenex.core.backoff import Backoff
 from tenex.core.errors import RemoteError, TenexError, TransientError
 from tenex.core.installation import DISTRIBUTION
+from tenex.core.messages import cut
 from tenex.core.text import printable
 from tenex.log import get_logger
 
@@ -58,6 +59,8 @@ from .limits import (
     LimitExceeded,
     Rate,
 )
+from .schemas import Unusable, parameters_of
+from .screening import screened
 from .stdio import ErrorOutput, Program, stdio_transport
 
 START: Final = 30.0
@@ -80,6 +83,10 @@ AGAIN: Final = 5.0
 CANCELLATIONS: Final = 50
 """Of the task that listens for changes, each after a moment."""
 MOST_REASON: Final = 300
+MOST_ABOUT: Final = 900
+"""Characters of a description behind which a schema stands in words."""
+MOST_NAME: Final = 80
+"""Characters of the name of a tool that is left out."""
 
 _CLOSED: Final = -32000
 _TIMED_OUT: Final = -32001
@@ -91,6 +98,7 @@ _LIST_CHANGED: Final = "notifications/tools/list_changed"
 _ADDRESS: Final = re.compile(r"https?://[^\s'\"]+")
 _VALUE: Final = re.compile(r", input_value=.*?, input_type=\w+")
 """What pydantic shows of what it refuses, cut in its middle, so that a secret in it would not be recognised."""
+_INSTALL: Final = "set network = true, or install the server and name its program"
 _RESTARTED: Final = "it is started again"
 _SILENT: Final = "it did not answer any more"
 _QUESTION: Final = "question"
@@ -126,6 +134,7 @@ class ServerTool:
     name: str
     description: str
     schema: Mapping[str, Any]
+    """What it takes, as models and the validator of calls have it (`schemas`)."""
     reads_only: bool = False
     is_idempotent: bool = False
 
@@ -184,10 +193,14 @@ class ServerConnection:
         """Why it does not run, or ended last."""
         self.remark = ""
         """What is left out of a server that runs; "" for nothing."""
+        self.left_out: Mapping[str, str] = {}
+        """Its tools that cannot be used, and why."""
         self.protocol = ""
         self.is_settled = asyncio.Event()
         """Set once it was ready, or a start has failed."""
         self._launch = launch
+        self._unlisted: dict[str, str] = {}
+        """The tools that the list which is being read holds in a form that the protocol does not permit."""
         self._on_tools = on_tools
         self._backoff = Backoff(FIRST_PAUSE, MOST_PAUSE, draw)
         self._start = start
@@ -289,7 +302,9 @@ class ServerConnection:
         if self._is_ended or self._is_stopping:  # the scopes that were left have taken the cancellation for theirs
             raise asyncio.CancelledError
         reason = self._lost_why or reason
-        if errors.last_line:
+        if self.config.cannot_install and not self.tools:
+            reason = f"{reason}; {self.config.command} has no network to install it from: {_INSTALL}"
+        elif errors.last_line:
             reason = f"{reason}: {errors.last_line}"
         return printable(self.config.hidden(reason))[:MOST_REASON]
 
@@ -315,7 +330,7 @@ class ServerConnection:
 
             transport = http_transport(config, rate, on_end)
         client = sdk.Client(
-            transport,
+            screened(transport, self._unlisted.__setitem__),
             read_timeout_seconds=self._start,
             client_info=types.Implementation(name="tenex", version=_own_version()),
             message_handler=self._on_message,
@@ -402,7 +417,9 @@ class ServerConnection:
             LimitExceeded: there is no end of them.
         """
         chosen = self.config.tools
+        self._unlisted.clear()
         tools: list[ServerTool] = []
+        unusable: dict[str, str] = {}
         size = 0
         cursor = None
         for _ in range(MOST_PAGES):
@@ -412,10 +429,17 @@ class ServerConnection:
             size += self._weighed(page)
             if size > LARGEST_LIST:
                 raise LimitExceeded(TOO_LONG_LIST)
-            tools += [self._tool(listed) for listed in page.tools if not chosen or listed.name in chosen]
+            for listed in page.tools:
+                if chosen and listed.name not in chosen:
+                    continue
+                try:
+                    tools.append(self._tool(listed))
+                except Unusable as why:
+                    unusable[listed.name] = str(why)
             cursor = page.next_cursor
             if not cursor or len(tools) > MOST_TOOLS:
-                self._remark_on(len(tools))
+                unusable |= {name: why for name, why in self._unlisted.items() if not chosen or name in chosen}
+                self._remark_on(len(tools), unusable)
                 return tuple(tools[:MOST_TOOLS])
         raise LimitExceeded(TOO_MANY_PAGES)
 
@@ -431,19 +455,35 @@ class ServerConnection:
             raise LimitExceeded(TOO_MANY_LISTS)
         return size
 
-    def _remark_on(self, tools: int) -> None:
+    def _remark_on(self, tools: int, unusable: Mapping[str, str]) -> None:
         before = self.remark
         self.remark = TOO_MANY_TOOLS if tools > MOST_TOOLS else ""
         if self.remark and not before:
             log.warning("mcp.tools_left_out", server=self.config.name, reason=self.remark)
+        said = {
+            printable(self.config.hidden(name))[:MOST_NAME]: printable(self.config.hidden(why))[:MOST_REASON]
+            for name, why in unusable.items()
+        }
+        for name, why in said.items() - self.left_out.items():
+            log.warning("mcp.tool_left_out", server=self.config.name, tool=name, reason=why)
+        self.left_out = said
 
     def _tool(self, listed: Any) -> ServerTool:
+        """A tool as its server describes it.
+
+        Raises:
+            Unusable: no model can be offered it.
+        """
         hints = listed.annotations
         hidden = self.config.hidden
+        takes = parameters_of(hidden.in_json(listed.input_schema))
+        description = hidden.taken_out(listed.description or listed.title or "")
+        if takes.words:
+            description = f"{cut(description, MOST_ABOUT)} {takes.words}".strip()
         return ServerTool(
             name=listed.name,
-            description=hidden.taken_out(listed.description or listed.title or ""),
-            schema=hidden.in_json(listed.input_schema),
+            description=description,
+            schema=takes.schema,
             reads_only=bool(hints and hints.read_only_hint),
             is_idempotent=bool(hints and hints.idempotent_hint),
         )

@@ -7,6 +7,8 @@ import mimetypes
 from dataclasses import dataclass
 from typing import Any, Final
 
+from .schemas import finite
+
 MOST_FILES: Final = 20
 """Files of one result."""
 LARGEST_FILE: Final = 16 * 1024**2
@@ -50,7 +52,7 @@ def read_result(result: Any) -> Reply:
                 part = f"[{part.kind} ({part.mime}) of {len(part.data):,} bytes was left out: it is too large.]"
         parts.append(part)
     if not parts and result.structured_content is not None:
-        parts.append(json.dumps(result.structured_content, ensure_ascii=False))
+        parts.append(json.dumps(finite(result.structured_content), ensure_ascii=False))
     return Reply(ok=not result.is_error, parts=tuple(parts))
 
 

@@ -20,6 +20,8 @@ EXTRA: Final = "mcp"
 LEAST_VERSION: Final = Version("2.3")
 """Of the SDK: version 1 has other names and another protocol."""
 
+SAME_NAME: Final = "another of its tools has the same name, as models may call it"
+
 log = get_logger(__name__)
 
 
@@ -69,7 +71,8 @@ class McpServers:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._tools: Mapping[str, NamedTool] = {}
-        self._places: dict[str, str] = {}
+        self._same_names: dict[str, dict[str, str]] = {}
+        """By server, the tools that would share a name."""
         self.faults: Mapping[str, str] = {}
         """Why servers cannot be used, by name."""
 
@@ -139,17 +142,21 @@ class McpServers:
 
     def _name_tools(self) -> None:
         named: dict[str, NamedTool] = {}
+        self._same_names = {}
         for connection in self._connections.values():
             by_name = {tool.name: tool for tool in connection.tools}
             names, refused = tool_names(connection.config.prefix, [tool.name for tool in connection.tools])
             if refused:
                 names_left_out = [connection.config.hidden(name) for name in refused]
-                log.error(
-                    "mcp.tools_left_out", server=connection.config.name, tools=names_left_out, reason="the same name"
-                )
+                log.error("mcp.tools_left_out", server=connection.config.name, tools=names_left_out, reason=SAME_NAME)
+                self._same_names[connection.config.name] = dict.fromkeys(names_left_out, SAME_NAME)
             for name, tool in names.items():
                 named[name] = NamedTool(name=name, tool=by_name[tool], connection=connection)
         self._tools = named
+
+    def _left_out(self, connection: ServerConnection) -> dict[str, str]:
+        """The tools of a server that cannot be used, and why."""
+        return {**connection.left_out, **self._same_names.get(connection.config.name, {})}
 
     def of(self, prefix: str) -> ServerConnection | None:
         """The server whose tools begin so; None for none."""
@@ -167,12 +174,14 @@ class McpServers:
         shown: list[dict[str, Any]] = []
         for connection in self._connections.values():
             counters = connection.counters
+            left_out = [{"tool": tool, "why": why} for tool, why in sorted(self._left_out(connection).items())]
             shown.append(
                 {
                     "name": connection.config.name,
                     "state": connection.state,
                     "why": connection.why,
                     **({"remark": connection.remark} if connection.remark else {}),
+                    **({"leftOut": left_out} if left_out else {}),
                     "tools": len(connection.tools),
                     "protocol": connection.protocol,
                     "starts": counters.starts,

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from .hidden import Hidden
 from .limits import LARGEST_MESSAGE, TOO_LARGE, TOO_MANY_MESSAGES, Rate
+from .screening import flattened, too_deep
 
 GRACE: Final = 1.0
 """Seconds a server has to end after its input was closed."""
@@ -188,13 +189,19 @@ class _Pipes:
                 self._ended(await self._limit() or "it ended")
                 return None
             try:
-                message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-            except ValueError:  # what a server prints to its output by mistake
-                continue
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError:
+                shallow = flattened(line)
+                if shallow is None:  # what a server prints to its output by mistake
+                    continue
+                try:
+                    message = too_deep(jsonrpc_message_adapter.validate_json(shallow, by_name=False))
+                except ValueError:
+                    continue
             if not self._rate.takes():
                 self._ended(TOO_MANY_MESSAGES)
                 return None
-            return message
+            return SessionMessage(message)
 
     async def write(self) -> None:
         entrance = self._process.stdin

@@ -60,6 +60,10 @@ _ANSWERS: Final = "answers"
 _ALLOW: Final = "auth_url"
 
 
+LOOK_EVERY: Final = 0.1
+"""Seconds between two looks at the relays of a signer that a person waits for."""
+
+
 class SignerSilent(RelayUnavailable):
     """A remote signer did not answer in time, or no relay of it is there."""
 
@@ -332,6 +336,13 @@ class SignerClient:
                 return ValueError(f"too long for a remote signer: {why}")
             return SignerSilent(why)
         return SignerSilent(self._why_silent())
+
+    async def unreachable(self) -> str:
+        """Return once a connection to each of its relays has failed, and none is there: why, as a clause."""
+        # relays report no change of their state
+        while not all(status.fault and not status.connected for status in self._pool.status()):  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_EVERY)
+        return self._why_silent()
 
     def _why_silent(self) -> str:
         away = [status for status in self._pool.status() if not status.connected]

@@ -9,7 +9,7 @@ from tenex.configuration.mcp_launch import unstartable
 from tenex.configuration.models import build_model_client, unusable_models
 from tenex.configuration.own_tools import find_own_tools
 from tenex.configuration.workflows import load_workflows
-from tenex.core.approvals.rules import matches
+from tenex.core.approvals.rules import doubts_of, matches
 from tenex.core.errors import ConfigurationError
 from tenex.mcp.servers import missing_sdk
 from tenex.nostr.keys import parse_public_key
@@ -72,6 +72,7 @@ def check_configuration(settings: Settings, listed: ListedTools = NOTHING_LISTED
     remarks += unknown_in_agents(own, library, servers, listed)
     rules = settings.approvals.to_core(settings.approve, frozenset()).rules
     remarks += unknown_in_rules(rules, own, library, servers, listed)
+    remarks += [f"{rule.name}: {doubt}" for rule in rules for doubt in doubts_of(rule)]
     return faults, remarks
 
 

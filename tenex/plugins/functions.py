@@ -73,6 +73,7 @@ def tool_of(name: str, function: Callable[..., Any], loop: PluginLoop, workspace
         replay=method.replay,
         time_cap=method.timeout + GRACE,
         asks=mark.approve == "ask",
+        why="its definition says so",
         body=called,
     )
 

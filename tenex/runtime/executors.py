@@ -3,10 +3,10 @@
 Broad `except` on purpose: an internal error in an executor becomes a failure signal and does not end the daemon.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
 from tenex.core.agent_phases.decide import offered
 from tenex.core.checks import CheckResult, Inspection
@@ -28,12 +28,13 @@ from tenex.core.effects import (
 from tenex.core.errors import ModelRefused, ModelUnavailable, TenexError
 from tenex.core.ids import ConversationId
 from tenex.core.memory.window import CONTEXT_TOKENS, fitted
-from tenex.core.messages import ModelRequest, Usage, with_short_names
+from tenex.core.messages import ModelRequest, ModelStep, Usage, with_short_names
 from tenex.core.port_values import UndoOutcome
 from tenex.core.ports import Checks, Clock, KindRunner, Model, OnText, Prompter, ToolResult, Tools, ignore_text
 from tenex.core.signals import (
     Checked,
     DayLimitReached,
+    FilesChanged,
     Inspected,
     KindSignal,
     ModelAnswered,
@@ -63,6 +64,10 @@ LEAST_TIME: Final = 1.0
 
 def _ignore(signal: Signal) -> None:
     """Drop an intermediate signal."""
+
+
+async def _names_no_files(_: str, __: Mapping[str, Any]) -> Mapping[str, str]:
+    return {}
 
 
 async def _no_files(_: Undo) -> UndoOutcome:
@@ -100,6 +105,8 @@ class Executors:
     checks: Checks = field(default_factory=NoChecks)
     undo: Callable[[Undo], Awaitable[UndoOutcome]] = _no_files
     """Lists or puts back what a conversation changed in the workspace."""
+    named_files: Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, str]]] = _names_no_files
+    """Gives the files of the workspace that a call of a tool names, with their digests."""
     functions: FunctionCalls = field(default_factory=FunctionCalls)
     run_tools: RunTools = field(default_factory=RunTools)
 
@@ -180,15 +187,30 @@ class Executors:
                     return call.reached
                 step = with_short_names(await self.model.step(asked, on_text))
                 call.taken = step.usage
-            return RouteAnswered(key=key, step=step) if run is None else ModelAnswered(key=key, step=step, run=run)
+            if run is None:
+                return RouteAnswered(key=key, step=step)
+            return ModelAnswered(key=key, step=step, run=run, files=await self._named_files(step))
         except (ModelUnavailable, ModelRefused) as error:
             return ModelFailed.of(key, error, run)
         except Exception as error:  # a fault of one model's client ends one run, not the conversation
             log.exception("executor.failed", executor="model", key_seq=key.seq)
             return ModelFailed(key=key, run=run, message=f"an internal error: {type(error).__name__}", retryable=False)
 
+    async def _named_files(self, step: ModelStep) -> tuple[Mapping[str, str], ...]:
+        """The files that the calls of a step name, of those that a person may be asked about; () for none at all."""
+        policy = self.policy()
+        named = [
+            await self.named_files(call.tool, call.arguments) if policy.may_ask(call.tool) else {}
+            for call in step.calls
+        ]
+        return tuple(named) if any(named) else ()
+
     async def _call(self, effect: ToolCall) -> Signal:
         try:
+            if effect.unchanged is not None:
+                files = await self.named_files(effect.request.tool, effect.request.arguments)
+                if files != effect.unchanged:
+                    return FilesChanged(key=effect.key, files=files)
             result = await self.tools.call(effect.request.tool, effect.request.arguments, effect.context)
         except Exception as error:
             log.exception("executor.failed", executor="tool", tool=effect.request.tool)

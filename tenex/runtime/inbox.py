@@ -4,7 +4,9 @@ Messages of unauthorized senders are ignored and counted, never answered, never 
 event id, which the journal and the directory keep.
 
 The rate is counted by arrival, not by the date in the event. Messages above it are queued, so that what was written
-while the daemon was down is not lost; beyond a bound they are refused.
+while the daemon was down is not lost; beyond a bound they are refused. All guests together have a rate too: a message
+is some ms of work before any limit of a day counts, and anybody may send hundreds with as many keys. The messages of
+owners and members are read meanwhile, and do not wait behind them.
 """
 
 import asyncio
@@ -36,7 +38,13 @@ AUTHORS = 10_000
 BACKLOG = 10
 """Minutes' worth of one author's messages that may be queued; more are refused."""
 QUEUED = 1000
-"""Messages of all authors together that may be queued."""
+"""Messages of all guests together that may be queued, and as many of all others."""
+GUESTS_PER_MINUTE = 600
+"""Messages of all guests together: some 7 ms of work each, so that guests take less than a tenth of the time."""
+GUESTS_AT_ONCE = 30
+"""Of these at once, after some seconds of silence."""
+GUESTS = PublicKey("")
+"""Under which the rate of all guests is kept."""
 EARLY = 100
 """Replies kept in case the first message of their thread arrives later."""
 LARGEST = 256 * 1024
@@ -154,7 +162,8 @@ class Inbox:
             await self._is_queued.wait()
             await self._clock.sleep_until(Millis(self._clock.now() + pause))
             for author, queue in list(self._queues.items()):
-                while queue and self._takes_turn(author):
+                is_guest = self._peers.role(author) is Role.GUEST
+                while queue and self._may_go_on(author, is_guest=is_guest):
                     self.receive(queue.popleft(), has_turn=True)
                 if not queue:
                     del self._queues[author]
@@ -253,7 +262,8 @@ class Inbox:
         if message.created_at < self._oldest(message):
             log.warning("message.too_old", event_id=message.event_id, created_at=message.created_at)
             return Admission.TOO_OLD
-        queued = self._queue(received) if role is not Role.OWNER and not has_turn else None
+        is_guest = role is Role.GUEST
+        queued = self._queue(received, is_guest=is_guest) if role is not Role.OWNER and not has_turn else None
         if queued is not None:
             return queued
         called = [*message.mentions, *(key for key in message.tagged if key in self._workflows and is_new)]
@@ -338,14 +348,14 @@ class Inbox:
             return None
         return None if self._directory.imported(name) == name else name
 
-    def _queue(self, message: InboundMessage) -> Admission | None:
+    def _queue(self, message: InboundMessage, *, is_guest: bool) -> Admission | None:
         """Queue a message; None if its author is within the rate."""
         queue = self._queues.get(message.author, deque())
         if any(waiting.event_id == message.event_id for waiting in queue):
             return Admission.DUPLICATE
-        if not queue and self._takes_turn(message.author):
+        if not queue and self._may_go_on(message.author, is_guest=is_guest):
             return None
-        if len(queue) >= BACKLOG * self._per_minute or sum(map(len, self._queues.values())) >= QUEUED:
+        if len(queue) >= BACKLOG * self._per_minute or self._queued(is_guest=is_guest) >= QUEUED:
             log.warning("author.rate_limited", author=message.author[:8], per_minute=self._per_minute)
             return Admission.TOO_MANY
         queue.append(message)
@@ -353,11 +363,24 @@ class Inbox:
         self._is_queued.set()
         return Admission.QUEUED
 
-    def _takes_turn(self, author: PublicKey) -> bool:
-        """Count one message of an author if that is within the rate."""
+    def _queued(self, *, is_guest: bool) -> int:
+        """How many messages of guests, or of all others, are queued."""
+        theirs = (
+            queue for author, queue in self._queues.items() if (self._peers.role(author) is Role.GUEST) is is_guest
+        )
+        return sum(map(len, theirs))
+
+    def _may_go_on(self, author: PublicKey, *, is_guest: bool) -> bool:
+        """Count one message of an author if that is within the rate; a guest's if it is within that of all guests."""
+        if not self._takes_turn(author, self._per_minute, self._per_minute):
+            return False
+        return not is_guest or self._takes_turn(GUESTS, GUESTS_PER_MINUTE, GUESTS_AT_ONCE)
+
+    def _takes_turn(self, author: PublicKey, per_minute: int, at_once: int) -> bool:
+        """Count one message if that is within a rate."""
         now = self._clock.now()
-        at, left = self._rates.pop(author, (now, float(self._per_minute)))
-        left = min(self._per_minute, left + max(0, now - at) * self._per_minute / 60_000)
+        at, left = self._rates.pop(author, (now, float(at_once)))
+        left = min(at_once, left + max(0, now - at) * per_minute / 60_000)
         is_within = left >= 1
         self._rates[author] = (now, left - is_within)
         if len(self._rates) > AUTHORS:

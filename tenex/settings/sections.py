@@ -27,7 +27,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from tenex.core.approvals.rules import COMMAND, ApprovalRule, Example, Verdict
+from tenex.core.approvals.rules import COMMAND, OPERANDS, ApprovalRule, Example, Verdict
 from tenex.core.config import (
     ApprovalPolicy,
     Bounds,
@@ -382,6 +382,7 @@ class ApproveRule(Section):
     decision: Literal["ask", "allow", "refuse"]
     tool: Name = "*"
     match: list[Text] = []
+    options: list[Text] = []
     path: str = ""
     host: str = ""
     phase: Annotated[str, AfterValidator(_phase_or_any)] = ""
@@ -392,6 +393,12 @@ class ApproveRule(Section):
     def _says_something(self) -> "ApproveRule":
         if self.decision == "allow" and (self.path or self.host) and self.tool == "*":
             raise ValueError("a rule that allows a path or a host must name the `tool`")
+        if OPERANDS in self.match[:-1] or self.match == [OPERANDS]:
+            raise ValueError("`*` in `match` stands for further words, so it must be the last of several")
+        if self.options and (self.decision != "allow" or not self.match):
+            raise ValueError("`options` belong to a rule that allows the words of a `match`")
+        if not all(option.startswith("-") for option in self.options):
+            raise ValueError('`options` begin with a hyphen, such as "--force" or "--depth=*"')
         return self
 
     def to_core(self, number: int) -> ApprovalRule:
@@ -402,6 +409,7 @@ class ApproveRule(Section):
             name=f"rule {number} of [[approve]] ({self.decision} {about})",
             tool=self.tool,
             match=tuple(self.match),
+            options=tuple(self.options),
             path=self.path,
             host=self.host,
             phase=self.phase,

@@ -98,6 +98,7 @@ def shell_start_tool(programs: Programs, commands: BackgroundCommands, checkpoin
         replay=Replay.ONCE,
         body=body,
         asks=programs.reaches_out,
+        why=programs.why,
     )
 
 

@@ -204,6 +204,7 @@ def command_tool(template: CommandTemplate, programs: Programs) -> Tool:
         replay=Replay.READ if reads else Replay.ONCE,
         time_cap=seconds + process.GRACE + 5,  # its own deadline comes first, with a better message
         asks=programs.reaches_out if template.asks is None else template.asks,
+        why=programs.why if template.asks is None else f"`tools.commands.{template.name}` says so",
     )
 
 

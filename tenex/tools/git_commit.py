@@ -69,6 +69,7 @@ def git_commit_tool(workspace: Workspace, *, asks: bool = False) -> Tool:
         body=body,
         leaves_changes=False,
         asks=asks,
+        why="each commit is asked about (`workspace.commit`)",
     )
 
 

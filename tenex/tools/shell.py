@@ -169,6 +169,7 @@ def check_tool(
         time_cap=deadline + process.GRACE + 5,  # its own deadline comes first, with a better message
         leaves_changes=policy is RunPolicy.UNSANDBOXED,
         asks=asks,
+        why="it runs without a sandbox, with all your rights",
     )
 
 

@@ -91,6 +91,7 @@ class Programs:
             time_cap=self.most + process.GRACE + 5,  # its own deadline comes first, with a better message
             is_contained=True,
             asks=self.reaches_out,
+            why=self.why,
         )
 
     def folder(self, name: str | None) -> Path:
@@ -109,6 +110,13 @@ class Programs:
     def reaches_out(self) -> bool:
         """Whether a program may do something outside the workspace: it has a network, or all rights of the user."""
         return self.rules.network or self.rules.policy is RunPolicy.UNSANDBOXED
+
+    @property
+    def why(self) -> str:
+        """Why a person is asked, as in `ToolRule.why`."""
+        if self.rules.policy is RunPolicy.UNSANDBOXED:
+            return "it runs without a sandbox, with all your rights"
+        return "it can reach the network" if self.rules.network else ""
 
     @property
     def project(self) -> ProjectEnvironment:

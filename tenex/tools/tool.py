@@ -1,6 +1,8 @@
 """What a tool is to the registry, the schemas of its parameters, and how it refuses a call."""
 
 import asyncio
+import hashlib
+import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -43,16 +45,35 @@ class Tool:
     """Whether its programs run in a view of the workspace (`turn_views`) where the phase permits no changes."""
     asks: bool = False
     """Whether a person is asked before a call runs, unless a rule of the operator allows it."""
+    why: str = ""
+    """Why, as in `ToolRule.why`."""
+    about: str = ""
+    """What its server says of it, as in `ToolRule.about`."""
+    definition: str = ""
+    """What identifies how it is defined; unless given, a digest of its name, description and parameters."""
 
     @property
     def rule(self) -> ToolRule:
         """The core's view of it."""
-        return ToolRule(name=self.name, access=self.access, replay=self.replay, asks=self.asks)
+        return ToolRule(
+            name=self.name,
+            access=self.access,
+            replay=self.replay,
+            asks=self.asks,
+            why=self.why,
+            about=self.about,
+            definition=self.definition or digest_of_definition(self.name, self.description, self.parameters),
+        )
 
     @property
     def spec(self) -> ToolSpec:
         """The model's view of it."""
         return ToolSpec(name=self.name, description=self.description, parameters=without_checks(self.parameters))
+
+
+def digest_of_definition(*parts: Any) -> str:
+    """The sha256 of what a tool is defined by."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
 _CHECKS: Final = frozenset({

@@ -21,7 +21,7 @@ from tenex.core.errors import TenexError
 
 from .conversation_pages import ConversationPages
 from .daemon_pages import DaemonPages
-from .guard import COOKIE, Guard, fields_of
+from .guard import COOKIE, Guard, fields_of, is_our_port
 from .rendering import STATIC, page
 from .reply_pages import ReplyPages
 from .site import Site
@@ -66,6 +66,12 @@ def routes_of(site: Site) -> list[BaseRoute]:
     ]
 
 
+OTHER_PORT: Final = (
+    "This page was asked at another port than it has, and a signature for one port is none for another. Log in at its "
+    "own port, or with a link of `tenex web`."
+)
+
+
 class _Login:
     """The page that a printed link leads to, and its form."""
 
@@ -86,6 +92,7 @@ class _Login:
         """Log in by a signature of an owner (NIP-98)."""
         url = f"{request.headers.get('origin', '')}{self._site.base}/login/key"
         why = self._site.key_logins.why_not(request.headers.get("authorization", ""), url)
+        why = why if is_our_port(request) else OTHER_PORT
         if why:
             return JSONResponse({"error": why}, HTTPStatus.FORBIDDEN)
         return self._logged_in(request, JSONResponse({"to": f"{self._site.base}/"}), self._site.logins.open_session())
@@ -94,6 +101,8 @@ class _Login:
         """Log in by a remote signer of an owner (NIP-46), which signs what is written from then on."""
         fields = await fields_of(request) or {}
         logins = self._site.signer_logins
+        if not is_our_port(request):
+            return self._form("", HTTPStatus.FORBIDDEN, signer_fault=OTHER_PORT)
         try:
             if number := fields.get("number", ""):
                 signer = await logins.go_on(number)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from tenex.core import records as r
-from tenex.core.approvals.message import call_text, number_of, scope, visible
+from tenex.core.approvals.message import call_text, number_of, scope
+from tenex.core.approvals.shown_values import visible
 from tenex.core.approvals.state import Request
 from tenex.core.conversation import Conversation
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, RunId
@@ -53,6 +54,10 @@ class ShownCall:
     """Where a command starts; "" for the workspace."""
     rule: str
     """Why it is asked about."""
+    number: int = 0
+    """Its number in the request; 0 where it is the only call."""
+    always: str = ""
+    """What the answer `always` to it would allow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +81,7 @@ class Ask:
     said: str = ""
     """What the agent says about these calls."""
     always: str = ""
-    """What the answer `always` would allow."""
+    """What the answer `always` to all of them would allow."""
     number: str = ""
     """By which the command line names a request."""
     expires_at: Millis = Millis(0)
@@ -130,7 +135,7 @@ def newest_message(records: Sequence[r.Record]) -> r.MessageSent | None:
 def _approval(state: Conversation, request: Request, message: r.MessageSent | None) -> Ask:
     run = state.work.runs.get(request.run)
     calls: list[ShownCall] = []
-    for asked in request.calls:
+    for number, asked in request.left.items():
         call = run.find(asked.call) if run is not None else None
         arguments: Mapping[str, Any] = {} if call is None else call.request.arguments
         folder = arguments.get("cwd")
@@ -140,10 +145,11 @@ def _approval(state: Conversation, request: Request, message: r.MessageSent | No
                 text=asked.line if call is None else call_text(asked.tool, arguments),
                 folder=visible(folder) if isinstance(folder, str) else "",
                 rule=asked.rule,
+                number=number if len(request.calls) > 1 else 0,
+                always=scope(asked),
             )
         )
     newest = run.entries[-1] if run is not None and run.entries else None
-    first, *others = request.calls
     return _ask(
         state,
         "approval",
@@ -152,7 +158,7 @@ def _approval(state: Conversation, request: Request, message: r.MessageSent | No
         text=request.line,
         calls=tuple(calls),
         said=visible(newest.text.strip())[:SAID] if isinstance(newest, ModelStep) else "",
-        always="these" if others else scope(first),
+        always="what each says above" if len(calls) > 1 else calls[0].always,
         number=number_of(state.id, request.seq),
         expires_at=request.expires_at,
     )

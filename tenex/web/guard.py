@@ -13,6 +13,7 @@ Nothing is loaded from elsewhere, and no script or style but our own files runs:
 
 import hashlib
 import hmac
+import re
 import secrets
 import time
 from collections import OrderedDict
@@ -20,7 +21,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -49,8 +50,14 @@ KEPT: Final = 20
 VISITS: Final = 2_000
 """Conversations of which it is remembered when a browser has seen them last."""
 
+LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "::1")
+"""Of this machine, at which a browser reaches a port without a proxy."""
+
 OPEN: Final = ("/login", "/static/", "/favicon.ico")
 """What is answered without a session, below the path of the pages."""
+
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::(\d{1,5}))?")
+_USUAL_PORTS: Final = (None, 80, 443)
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -188,8 +195,9 @@ class Guard:
     def __init__(
         self, pages: ASGIApp, *, base: str, hosts: Collection[str], logins: Logins, has_entry: bool = False
     ) -> None:
-        """Guard the pages below the path `base`; `hosts` are the names by which they may be asked, without a port.
+        """Guard the pages below the path `base`; `hosts` are the names by which they may be asked.
 
+        A name may have a port, which a proxy has; without one it is of this server or a usual one.
         With `has_entry` the root leads to the login: a proxy has a name of its own, whose cookies no other server gets.
         """
         self._pages = pages
@@ -214,10 +222,19 @@ class Guard:
         answer = self._refusal(request)
         await (answer or self._pages)(scope, receive, send_with_headers)
 
+    def _is_our_port(self, request: Request, name: str, port: int | None) -> bool:
+        """Whether a port is the one at which this server listens, or one of the proxy before it."""
+        listening = (request.scope.get("server") or (None, None))[1]
+        if port == listening or f"{name}:{port}" in self._hosts:
+            return True
+        is_behind_proxy = listening is None or name not in LOOPBACK_NAMES
+        return is_behind_proxy and port in _USUAL_PORTS
+
     def _refusal(self, request: Request) -> Response | None:
         """The answer to a request that is not let through; None where it is."""
         headers = request.headers
-        if host_of(headers) not in self._hosts:
+        name, port = host_of(headers)
+        if name not in self._hosts and f"{name}:{port}" not in self._hosts:
             return _refused(HTTPStatus.MISDIRECTED_REQUEST, "The pages have another name. Use the link as printed.")
         if request.method not in ("GET", "HEAD", "POST"):
             return _refused(HTTPStatus.METHOD_NOT_ALLOWED, "Only GET and POST are known here.")
@@ -233,6 +250,7 @@ class Guard:
         rest = path.removeprefix(self._base)
         session = self._logins.session(request.cookies.get(COOKIE, ""))
         request.scope["tenex.session"] = session
+        request.scope["tenex.is_our_port"] = self._is_our_port(request, name, port)
         if session is not None or rest.startswith(OPEN):
             return None
         if request.method == "GET" and "text/html" in headers.get("accept", ""):
@@ -240,16 +258,18 @@ class Guard:
         return _refused(HTTPStatus.UNAUTHORIZED, "Log in with a link of `tenex web`.")
 
 
-def host_of(headers: Headers) -> str:
-    """The name in the `Host` header, without its port; empty where there is none."""
+def is_our_port(request: Request) -> bool:
+    """Whether a request that was let through names a port of these pages: a signature for another one is not for us."""
+    return bool(request.scope.get("tenex.is_our_port"))
+
+
+def host_of(headers: Headers) -> tuple[str, int | None]:
+    """The name and the port in the `Host` header, in which nothing else may be; ("", None) where there is none."""
     hosts = headers.getlist("host")
-    if len(hosts) != 1:
-        return ""
-    try:
-        parts = urlsplit(f"//{hosts[0]}")
-        return (parts.hostname or "").lower() if parts.netloc == hosts[0] and "@" not in hosts[0] else ""
-    except ValueError:
-        return ""
+    match = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+    if match is None:
+        return "", None
+    return match[1].strip("[]").lower(), int(match[2]) if match[2] else None
 
 
 def is_own_page(headers: Headers) -> bool:

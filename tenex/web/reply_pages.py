@@ -19,6 +19,7 @@ from starlette.routing import BaseRoute, Route
 from tenex.core.errors import InvalidEvent, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.ports import UnsignedEvent
+from tenex.core.yes_no import read_answers
 from tenex.nostr.events import Event, parse_event
 
 from .asks import Ask, Kind, Replied
@@ -26,6 +27,7 @@ from .guard import session_of
 from .reply import Draft
 from .site import Site, id_of
 
+BUTTONS: Final = ("yes", "no", "always", "20 min")
 OVER: Final = "This was answered meanwhile, or there is no message to reply to. Nothing was sent."
 
 
@@ -148,13 +150,8 @@ def words_of(fields: Mapping[str, str], asked: Ask | None) -> str:
     """
     text = fields.get("text", "")
     said = fields.get("say", "")
-    if said == "no":
-        reason = " ".join(text.split())
-        return f"no: {reason}" if reason else "no"
-    if said == "yes":
-        if asked is None or not asked.is_whole:
-            raise UsageError("The page does not show all of it, so it cannot be allowed here. Nothing was sent.")
-        return "yes"
+    if said:
+        return _button(said, " ".join(text.split()), fields.get("call", ""), asked)
     number = fields.get("option")
     if number is None:
         return text
@@ -162,6 +159,27 @@ def words_of(fields: Mapping[str, str], asked: Ask | None) -> str:
     if not (number.isascii() and number.isdecimal() and len(number) < 4 and int(number) < len(options)):
         raise UsageError("There is no such option. Nothing was sent.")
     return options[int(number)]
+
+
+def _button(said: str, reason: str, number: str, asked: Ask | None) -> str:
+    """What a button says, as the answer that a person would write; `number` is of the call that it stands at.
+
+    Raises:
+        UsageError: there is no such button, or it allows what the page does not show.
+    """
+    numbers = [str(call.number) for call in asked.calls if call.number] if asked is not None else []
+    if said not in BUTTONS or (number and number not in numbers):
+        raise UsageError("There is no such button. Nothing was sent.")
+    if said != "no" and (asked is None or not asked.is_whole):
+        raise UsageError("The page does not show all of it, so it cannot be allowed here. Nothing was sent.")
+    words = f"{number} {said}".strip()
+    if said == "no" and reason:
+        words = f"{words}: {reason}"
+    if len(read_answers(words)) != 1:
+        raise UsageError(
+            "The reason would be read as answers to other calls. Word it in another way. Nothing was sent."
+        )
+    return words
 
 
 def _events_of(text: str) -> list[Event]:

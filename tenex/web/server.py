@@ -27,7 +27,7 @@ from tenex.tools.shadow_git import has_git
 from tenex.tools.workspace import Workspace
 
 from .app import application
-from .guard import Logins
+from .guard import LOOPBACK_NAMES, Logins
 from .key_login import KeyLogins
 from .links import LINK, control_of
 from .reply import Writer
@@ -36,7 +36,7 @@ from .site import Site
 from .source import Source
 
 LOOPBACK: Final = "127.0.0.1"
-OWN_NAMES: Final = (LOOPBACK, "localhost", "::1")
+OWN_NAMES: Final = LOOPBACK_NAMES
 """Names of this machine that no page of another can claim."""
 GRACE: Final = 2
 """Seconds in which requests may end when the server stops."""

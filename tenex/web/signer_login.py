@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tenex.core.errors import TransientError, UsageError
+from tenex.core.errors import RelayUnavailable, TransientError, UsageError
 from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
 from tenex.nostr.events import Event, unsigned_event
@@ -145,7 +145,7 @@ class SignerLogins:
         signer = SessionSigner(client, asyncio.create_task(client.run(), name="relays of a browser's signer"))
         try:
             async with asyncio.timeout(LATER):
-                signer.public, _ = await client.connect(address, PERMISSIONS, patience=PATIENCE)
+                signer.public = await _connected(client, address)
                 tags = (("u", url), ("method", "POST"))
                 wanted = unsigned_event(signer.public, int(time.time()), LOGIN, tags, "")
                 event = await client.sign(wanted, patience=PATIENCE)
@@ -155,10 +155,35 @@ class SignerLogins:
             signer.close()
             if isinstance(fault, SignerRefused):
                 raise UsageError(f"The signer refused: {fault}. Most addresses work once.") from fault
+            if isinstance(fault, SignerUnreachable):
+                raise TransientError(f"The signer was not reached: {fault}. Nothing was sent.") from fault
             if isinstance(fault, (SignerSilent, TimeoutError)):
                 raise TransientError(f"The signer did not answer in time: {fault}.") from fault
             raise
         return signer
+
+
+async def _connected(client: SignerClient, address: BunkerAddress) -> PublicKey:
+    """The key that a signer holds, once it knows this client; a person does not wait for relays that cannot be reached.
+
+    Raises:
+        SignerUnreachable: none of its relays can be.
+    """
+    connecting = asyncio.create_task(client.connect(address, PERMISSIONS, patience=PATIENCE), name="login by a signer")
+    looking = asyncio.create_task(client.unreachable(), name="relays of a signer")
+    try:
+        await asyncio.wait([connecting, looking], return_when=asyncio.FIRST_COMPLETED)
+        if not connecting.done():
+            raise SignerUnreachable(looking.result())
+        public, _ = await connecting
+        return public
+    finally:
+        connecting.cancel()
+        looking.cancel()
+
+
+class SignerUnreachable(RelayUnavailable):
+    """No relay of a signer can be reached."""
 
 
 def _canonical(url: str) -> str:

@@ -309,8 +309,10 @@ async def test_commands_know_the_tools_that_the_daemon_has_listed(data: Path) ->
 
 
 async def test_a_server_that_does_not_run_is_named_and_the_daemon_serves(data: Path) -> None:
-    """In the status, by the doctor and in the metrics, beside one that runs."""
-    arguments = json.dumps(["-I", "-S", mcp_server.__file__])
+    """In the status, by the doctor and in the metrics, beside one that runs but for a tool that is left out."""
+    listed = data.parent / "listed.json"
+    listed.write_text('[{"name": "odd", "inputSchema": {"type": "string"}}]')
+    arguments = json.dumps(["-I", "-S", mcp_server.__file__, "--listed", str(listed)])
     settings = (
         f'[mcp.servers.good]\ncommand = "{sys.executable}"\nargs = {arguments}\nsandbox = false\ntrust = true\n'
         '[mcp.servers.gone]\ncommand = "no-such-program-here"\nsandbox = false\n'
@@ -326,6 +328,8 @@ async def test_a_server_that_does_not_run_is_named_and_the_daemon_serves(data: P
         assert "gone: mcp.servers.gone" in shown.replace(str(data / "tenex.toml") + ": ", "")
         messages = {finding.location: finding.message for finding in problems_in_status(status)}
         assert "there is no program no-such-program-here" in messages["mcp.servers.gone"]
+        assert "its tool odd is left out: its schema is of the type string" in messages["mcp.servers.good"]
+        assert "- good: its tool odd is left out: its schema is of the type string" in shown
         assert 'type "sse" is not supported' in messages["mcp.servers.old"]
         gauges = Gauges(lambda: talk.app.pool, lambda: (), int, lambda: NO_USAGE, talk.app.mcp.status)
         every = [sample for family in gauges.collect() for sample in family.samples]

@@ -266,7 +266,8 @@ async def test_results_are_bounded_and_files_are_kept_for_people(tmp_path: Path)
         assert len(long.content) < MOST_TEXT + 100
         shown = await bench.do("faulty__image")
         place = tmp_path / "faulty__image-1-2.png"
-        assert shown.content == f"a picture\n[An image (image/png, 15 bytes) is kept for people: {place}]"
+        where = f"{tmp_path.name}/{place.name} of the conversation"
+        assert shown.content == f"a picture\n[An image (image/png, 15 bytes) is kept for people: {where}]"
         assert place.read_bytes().startswith(b"\x89PNG")
         failed = await bench.do("faulty__fail")
         assert (failed.ok, failed.content) == (False, "it broke")

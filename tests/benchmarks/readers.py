@@ -18,9 +18,8 @@ from pydantic_ai import exceptions as library
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from tenex.cli.shared import output
-from tenex.core import clear_answers, images, lines, names, prose, text
+from tenex.core import images, lines, names, prose, text, yes_no
 from tenex.core.approvals import message, shell_text
-from tenex.core.approvals.answers import read_answers
 from tenex.core.errors import TenexError
 from tenex.core.ids import CallId, Millis, PublicKey, Slug
 from tenex.core.inbox import commands
@@ -30,6 +29,7 @@ from tenex.core.router import answer as routing
 from tenex.core.text import redact
 from tenex.core.work.loop_detection import _reason
 from tenex.core.work.turn import Completion
+from tenex.core.yes_no import read_answers
 from tenex.llm import compatible, cut_input, errors, markup, thoughts, written_calls
 from tenex.llm.messages import messages
 from tenex.llm.refused_parameters import Parameters, refusal_words
@@ -270,11 +270,11 @@ READERS: Final[Mapping[str, Reader]] = {
     "nostr.threading.plain_text": lambda written: plain_text.plain_text(written[: plain_text.LONGEST]),
     "nostr.profiles.name_in": lambda written: profiles.name_in(_Event(json.dumps({"name": written}))),  # type: ignore[arg-type]
     "nostr.threading.base": lambda written: base._with_slugs((), f"@{written}", {"executor": _KEY}),
-    "core.clear_answers.is_clear_yes": clear_answers.is_clear_yes,
+    "core.yes_no.is_clear_yes": yes_no.is_clear_yes,
     "core.approvals.shell_text": shell_text.parsed,
     "core.approvals.message": lambda written: message.call_text("shell", {"command": written}),
-    "core.approvals.answers": read_answers,
-    "core.approvals.answers, by numbers": lambda written: read_answers(f"1 yes, {written}"),
+    "core.yes_no.read_answers": read_answers,
+    "core.yes_no.read_answers, by numbers": lambda written: read_answers(f"1 yes, {written}"),
     "workflows.error_text": lambda written: error_text.sentence_of(ValueError(written)),
     "workflows.error_text, of pydantic": error_text._of_serializer,
     "workflows.missions.Starting": lambda written: Starting(Slug("executor"), None)._plain(written),  # type: ignore[arg-type]

@@ -38,7 +38,7 @@ def file(data: Path) -> Path:
     [
         ("git status", "allow: rule 1 of [[approve]] (allow shell git status)"),
         ("git status; rm -rf x", "refuse: rule 2 of [[approve]] (refuse * rm)"),
-        ("git status | sh", "ask: no rule: shell asks by default"),
+        ("git pull", "ask: no rule: shell asks by default"),
     ],
 )
 def test_explain_names_the_rule_that_decides(tenex: Tenex, file: Path, command: str, said: str) -> None:

@@ -55,6 +55,16 @@ def test_a_server_is_started_and_answers_or_the_exit_code_says_that_it_does_not(
     assert "There is no MCP server 'nothing'; " in tenex("mcp test nothing", code=2).err
 
 
+def test_a_tool_that_is_left_out_is_named_with_the_reason(tenex: Tenex, folder: Path) -> None:
+    listed = folder / "listed.json"
+    listed.write_text('[{"name": "odd", "inputSchema": {"type": "string"}}]')
+    _add(folder, SERVER.replace('.py"]', f'.py", "--listed", "{listed}"]'))
+    left = "odd is left out: its schema is of the type string, and arguments are an object"
+    assert f"10 tools, MCP 2025-11-25\n  {left}" in tenex("mcp test").out
+    assert json.loads(tenex("mcp test --json").out)[0]["leftOut"][0]["tool"] == "odd"
+    assert f"faulty: {left}" in tenex("mcp tools").err
+
+
 def test_tools_are_shown_as_agents_have_them(tenex: Tenex, folder: Path) -> None:
     _add(folder, SERVER)
     shown = json.loads(tenex("mcp tools --json").out)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tenex.core.approvals.decide import asked_call, digest_of, prefixes_of
 from tenex.core.approvals.message import scope
-from tenex.core.approvals.rules import ApprovalRule, Judgement, Verdict, hosts_of, judge, matches
+from tenex.core.approvals.rules import ApprovalRule, Judgement, Verdict, judge, matches
+from tenex.core.approvals.shell_readings import reading
 from tenex.core.approvals.shell_text import parsed
 from tenex.core.approvals.state import AskedCall, Permission
 from tenex.core.config import Replay, ToolRule
@@ -23,7 +24,7 @@ def rule(decision: str, name: str = "", **more: Any) -> ApprovalRule:
     return ApprovalRule(decision=Verdict(decision), name=name or decision, **more)
 
 
-STATUS = rule("allow", tool="shell", match=("git", "status"))
+STATUS = rule("allow", tool="shell", match=("git", "status", "*"))
 
 
 def judged(rules: list[ApprovalRule], command: str, *, asks: bool = True, **more: Any) -> Judgement:
@@ -121,7 +122,7 @@ def test_the_order_is_refuse_permissions_ask_allow_default() -> None:
 
 
 def test_several_rules_allow_a_line_together() -> None:
-    rules = [STATUS, rule("allow", "cd", match=("cd",))]
+    rules = [STATUS, rule("allow", "cd", match=("cd", "*"))]
     assert judged(rules, "cd app && git status").rule == "cd and allow"
     assert judged(rules, "cd app && git push").verdict is Verdict.ASK
 
@@ -164,7 +165,7 @@ def test_a_rule_counts_only_where_it_says(condition: dict[str, Any], other: dict
         ("allow", {"host": "example.org"}, {"url": "https://example.org.evil.net/"}, False),
         ("allow", {"host": "example.org"}, {"urls": ["https://example.org", "https://evil.net"]}, False),
         ("allow", {"host": "example.org"}, {"command": "curl https://example.org"}, False),
-        ("allow", {"host": "example.org", "match": ("curl",)}, {"command": "curl https://example.org"}, True),
+        ("allow", {"host": "example.org", "match": ("curl", "*")}, {"command": "curl https://example.org"}, True),
         ("refuse", {"host": "evil.net"}, {"deep": {"er": ["see https://EVIL.net:8080/x"]}}, True),
     ],
 )
@@ -175,15 +176,19 @@ def test_paths_and_hosts(decision: str, condition: dict[str, Any], arguments: di
 @pytest.mark.parametrize(
     ("command", "prefixes"),
     [
-        ("git push origin main", (("git", "push"),)),
-        ("cd app && npm test", (("cd", "app"), ("npm", "test"))),
+        ("git status -s && npm test", (("git", "status"), ("npm", "test"))),
+        ("git log --oneline main", (("git", "log", "main"),)),
+        ("npm test -- --watch", (("npm", "test", "--", "--watch"),)),
+        ("git push origin main", ()),
+        ("cd app && npm test", ()),
+        ("rm build", ()),
         ("rm -rf build", ()),
         ("curl https://x.org", ()),
         ("python run.py", ()),
         ("git push > x", ()),
     ],
 )
-def test_what_is_like_a_command_is_its_program_and_verb(command: str, prefixes: tuple[Any, ...]) -> None:
+def test_what_is_like_a_command_is_its_words_without_harmless_options(command: str, prefixes: tuple[Any, ...]) -> None:
     for shell in ("shell", "shell_start"):
         assert prefixes_of(shell, {"command": command}) == prefixes
 
@@ -244,7 +249,7 @@ def test_always_to_a_command_of_a_shell_allows_the_words_that_the_message_names(
         ("box__exec", {"argv": ["rm", "x"]}, "exactly this"),
         ("shell", {"cmd": "git push"}, "exactly this"),
         ("python", {}, "exactly this"),
-        ("shell", {"command": "git push", "cwd": "app"}, "`git push …` in any folder"),
+        ("shell", {"command": "git push", "cwd": "app"}, "exactly this"),
         ("mail__send", {"to": "bob"}, "every call of mail__send, whatever its arguments"),
     ],
 )
@@ -274,7 +279,8 @@ def test_the_words_of_a_plain_line_are_those_that_a_shell_reads(line: str) -> No
 @given(st.text(max_size=60))
 def test_any_text_can_be_read(line: str) -> None:
     assert isinstance(parsed(line).is_plain, bool)
-    assert isinstance(hosts_of({"a": line}), tuple)
+    assert isinstance(reading(line).may_run(("git", "push")), bool)
+    assert isinstance(matches(rule("refuse", host="a.org"), {"a": line}), bool)
 
 
 def test_characters_beyond_the_tables_of_the_parser_do_not_end_the_process() -> None:
@@ -294,7 +300,7 @@ def nested(levels: int) -> str:
 def test_a_line_of_nested_substitutions_is_read_up_to_a_bound() -> None:
     text = parsed(nested(60))
     assert not text.is_plain
-    assert len(text.others) <= 500
+    assert len(reading(nested(60)).commands) <= 600
     assert judged([rule("refuse", tool="shell", match=("sh",))], nested(60)).verdict is Verdict.REFUSE
 
 
@@ -347,6 +353,6 @@ def test_a_refused_path_is_found_wherever_it_is_named(arguments: dict[str, Any])
      "https://evil.com\\@ok.org/"],
 )  # fmt: skip
 def test_the_host_of_an_odd_address_is_the_one_that_programs_go_to(address: str) -> None:
-    assert "evil.com" in hosts_of({"url": address})
+    assert matches(rule("refuse", host="evil.com"), {"url": address})
     said: dict[str, Any] = {"tool": "web__fetch", "phase": Phase.EXECUTE, "agent": "executor", "asks": True}
     assert judge([rule("allow", host="ok.org")], arguments={"url": address}, **said).verdict is Verdict.ASK

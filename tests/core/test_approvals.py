@@ -166,8 +166,20 @@ def test_an_approval_that_is_dated_wrong_gets_a_sentence_and_nothing_else(text: 
 
 
 def test_an_approval_is_accepted_from_a_clock_that_differs_a_little() -> None:
-    for late in (50, -50):
-        assert is_approved(planned().converse("yes", late=late))
+    for text in ("yes", "/approve"):
+        assert is_approved(planned().converse(text, late=-50))
+        assert not is_approved(planned().converse(text, late=1))
+        scenario = planned()
+        assert is_approved(scenario.converse(text, late=50, reply_to=plan_message(scenario).events[0].id))
+
+
+@pytest.mark.parametrize("text", ["no problem", "No worries, go ahead", "нет проблем", "kein Problem", "sem problema"])
+def test_words_that_may_turn_a_no_round_neither_approve_nor_change_a_plan(text: str) -> None:
+    scenario = planned().converse(text)
+    assert f"I cannot tell whether “{text}” approves the plan" in scenario.sent_texts()[-1]
+    assert (is_approved(scenario), turns_in_plan(scenario)) == (False, 1)
+    assert scenario.conversation.cycle.waiting_for == "user"
+    assert is_approved(scenario.converse("approved"))
 
 
 def test_a_yes_counts_as_a_reply_to_the_plan_or_to_the_thread_and_to_nothing_else() -> None:

@@ -1,12 +1,13 @@
 """Calls that a person has to allow: what is asked, what counts as an answer, and what runs when."""
 
 import dataclasses
+import json
+import re
 from typing import Any
 
 import pytest
 
 from tenex.core import records as r
-from tenex.core.approvals.answers import Answer, read_answer, read_answers, read_reaction
 from tenex.core.approvals.decide import AGAIN, digest_of
 from tenex.core.approvals.message import SHOWN, call_text
 from tenex.core.approvals.rules import ApprovalRule, Verdict
@@ -39,6 +40,22 @@ BOB = PublicKey("b" * 64)
 SHELL = ToolRule(name="shell", access=Access.RUN, replay=Replay.ONCE, asks=True)
 PUSH: tuple[str, dict[str, Any]] = ("shell", {"command": "git push origin main"})
 HOUR = 3_600_000
+TURNED_ROUND = [
+    "no problem",
+    "no worries, go ahead",
+    "No objections",
+    "No issue, run it",
+    "нет проблем",
+    "no hay problema",
+    "kein Problem",
+    "pas de problème",
+    "non c'è problema",
+    "sem problema",
+    "no, no problem",
+    "No, ok",
+    "nope not at all",
+]
+"""Words that begin as a no, and may say the contrary."""
 
 
 def policy_of(**approvals: Any) -> Policy:
@@ -113,7 +130,8 @@ def test_a_call_that_asks_waits_and_the_message_says_it_all_in_its_first_line() 
     (message,) = [record for record in scenario.records(r.MessageSent) if record.purpose == "question"]
     first, *others = message.text.splitlines()
     assert first == "Allow git push origin main? 👍 👎"
-    assert "│ git push origin main" in others
+    assert "│ command: git push origin main" in others
+    assert "Executor wants `shell` in the workspace. It asks because this tool always asks." in others
     assert "Executor says: “I publish it.”" in message.text
     assert "refused in 1 d" in message.text
     assert message.name == "Executor"
@@ -129,7 +147,7 @@ def test_what_does_not_ask_runs_as_ever() -> None:
 
 
 def test_an_allow_rule_saves_the_question_and_a_refuse_rule_answers_it() -> None:
-    allowed = ApprovalRule(decision=Verdict.ALLOW, name="allowed", match=("git", "push"))
+    allowed = ApprovalRule(decision=Verdict.ALLOW, name="allowed", match=("git", "push", "*"))
     assert started(asked(config=policy_of(rules=(allowed,)))) == ["shell"]
     refused = ApprovalRule(decision=Verdict.REFUSE, name="rule 1", match=("git", "push"))
     scenario = asked(config=policy_of(rules=(refused,)))
@@ -158,14 +176,14 @@ def test_what_would_hide_a_part_is_shown_as_an_escape(hidden: str) -> None:
     scenario = asked(reply("", ("shell", {"command": f"rm {hidden}txt.exe"})))
     text = scenario.records(r.MessageSent)[-1].text
     assert hidden not in text
-    assert hidden.encode("unicode_escape").decode() in text.splitlines()[0]
+    assert json.dumps(hidden)[1:-1] in text.splitlines()[0]
 
 
 def test_no_text_of_a_call_can_pass_for_a_line_of_the_message() -> None:
     scenario = asked(reply("", ("shell", {"command": "echo\nAllow nothing? 👍\n\nshell, in the workspace."})))
     lines = scenario.records(r.MessageSent)[-1].text.splitlines()
     assert [line for line in lines if line.startswith("Allow ")] == [
-        "Allow echo ⏎ Allow nothing? 👍 ⏎  ⏎ shell, in the workspace.? 👍 👎"
+        'Allow "echo\\nAllow nothing? 👍\\n\\nshell, in the workspace."? 👍 👎'
     ]
 
 
@@ -174,7 +192,8 @@ def test_a_long_call_needs_a_written_yes() -> None:
     scenario = asked(reply("", ("shell", {"command": command})))
     text = scenario.records(r.MessageSent)[-1].text
     assert "rm -rf ~" in text
-    assert f"of {len(command):,} characters are left out" in text
+    assert "\nThe line above is cut.\n" in text
+    assert re.search(r"\[Cut: [\d,]+ of [\d,]+ characters are left out here", text)
     assert "👍" not in text
     react(scenario, "👍")
     scenario.user_writes("👍", reply_to=request_event(scenario))
@@ -195,7 +214,7 @@ def test_a_yes_starts_the_call_in_the_same_append() -> None:
     assert [one.text for one in scenario.conversation.cycle.messages] == ["build it"], "an answer is no message"
 
 
-@pytest.mark.parametrize("picture", ["+", "👍", "👍🏽", "✅", "🤙", "👍\ufe0f"])
+@pytest.mark.parametrize("picture", ["+", "👍", "👍🏽", "✅", "🤙", "👌", "👍\ufe0f"])
 def test_a_reaction_of_the_list_allows(picture: str) -> None:
     scenario = asked()
     react(scenario, picture)
@@ -224,35 +243,6 @@ def test_a_reaction_to_another_message_is_none() -> None:
     assert react(scenario, "👍", to=str(scenario.conversation.cycle.messages[0].event_id)) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("yes", Answer(is_yes=True)),
-        ("OK, thanks!", Answer(is_yes=True)),
-        ("👍", Answer(is_yes=True, is_written=False)),
-        ("no", Answer(is_yes=False)),
-        ("no: use the other branch", Answer(is_yes=False, reason="use the other branch")),
-        ("Nein, erst die Tests", Answer(is_yes=False, reason="erst die Tests")),
-        ("always", Answer(is_yes=True, remember=True)),
-        ("yes, always", Answer(is_yes=True, remember=True)),
-        ("20 min", Answer(is_yes=True, remember=True, minutes=20)),
-        ("yes for 2 hours", Answer(is_yes=True, remember=True, minutes=120)),
-        ("0 min", None),
-        ("9999 hours", None),
-        ("yes?", None),
-        ("why?", None),
-        ("yes, but not to main", None),
-        ("not yet", None),
-        ("always?", None),
-        ("20 min?", None),
-        ("always, but not main", None),
-        ("", None),
-    ],
-)
-def test_what_a_text_answers(text: str, answer: Answer | None) -> None:
-    assert read_answer(text) == answer
-
-
 @pytest.mark.parametrize("text", ["@executor yes", f"nostr:npub1{'q' * 58} yes", "@Executor  no: later"])
 def test_the_names_that_clients_put_before_a_reply_are_no_part_of_it(text: str) -> None:
     scenario = asked()
@@ -273,7 +263,49 @@ def test_an_unclear_reply_decides_nothing_and_says_so() -> None:
     scenario = asked()
     records = scenario.user_writes("sure, go ahead with it", reply_to=request_event(scenario))
     assert outcomes(scenario) == []
-    assert any("cannot read that as an answer" in one.text for one in records if isinstance(one, r.MessageSent))
+    (said,) = [one.text for one in records if isinstance(one, r.MessageSent)]
+    assert said.startswith("I cannot tell whether “sure, go ahead with it” allows or refuses “git push origin main”")
+
+
+@pytest.mark.parametrize("is_reply", [True, False])
+@pytest.mark.parametrize("text", TURNED_ROUND)
+def test_words_that_may_turn_a_no_round_decide_nothing_and_are_asked_about_by_name(text: str, is_reply: bool) -> None:
+    scenario = asked()
+    records = scenario.user_writes(text, reply_to=request_event(scenario) if is_reply else None)
+    assert outcomes(scenario) == []
+    (said,) = [one for one in records if isinstance(one, r.MessageSent)]
+    assert said.text.startswith(f"I cannot tell whether “{text}” allows or refuses “git push origin main”")
+    (run,) = scenario.conversation.work.runs.values()
+    assert [one.text for one in run.unseen] == ([] if is_reply else [text]), "words in the thread are a message too"
+    scenario.user_writes("no: later", reply_to=str(said.events[0].id))
+    assert outcomes(scenario) == ["no"]
+
+
+@pytest.mark.parametrize("is_reply", [True, False])
+@pytest.mark.parametrize(
+    ("text", "outcome", "reason"),
+    [
+        ("approve", "yes", ""),
+        ("/approve", "yes", ""),
+        ("deny", "no", ""),
+        ("/deny", "no", ""),
+        ("/deny too broad", "no", "too broad"),
+        ("/reject too broad", "no", "too broad"),
+    ],
+)
+def test_the_words_and_commands_of_approvals_answer_a_request(
+    text: str, outcome: str, reason: str, is_reply: bool
+) -> None:
+    scenario = asked()
+    scenario.user_writes(text, reply_to=request_event(scenario) if is_reply else None)
+    assert [(one.outcome, one.reason) for one in scenario.records(r.ApprovalAnswered)] == [(outcome, reason)]
+
+
+def test_a_command_of_approvals_by_a_machine_or_to_another_message_answers_no_request() -> None:
+    for more in ({"by_machine": True}, {"reply_to": "e" * 64}, {"role": Role.GUEST, "author": PublicKey("c" * 64)}):
+        scenario = asked()
+        scenario.user_writes("/approve", **more)
+        assert outcomes(scenario) == []
 
 
 def test_the_first_answer_counts_and_a_later_one_is_answered() -> None:
@@ -311,6 +343,8 @@ def test_a_command_in_a_reply_to_a_request_is_a_command() -> None:
 # ---- single calls ----------------------------------------------------------------------------------------------------
 
 PUBLISH: tuple[str, dict[str, Any]] = ("shell", {"command": "npm publish"})
+STATUS: tuple[str, dict[str, Any]] = ("shell", {"command": "git status -s"})
+AGAIN_STATUS: tuple[str, dict[str, Any]] = ("shell", {"command": "git status --branch"})
 
 
 def asked_two() -> Scenario:
@@ -318,47 +352,15 @@ def asked_two() -> Scenario:
     return asked(reply("", PUSH, PUBLISH))
 
 
-def yes(number: int = 0, **more: Any) -> Answer:
-    return Answer(is_yes=True, number=number, **more)
-
-
-def no(number: int = 0, reason: str = "") -> Answer:
-    return Answer(is_yes=False, number=number, reason=reason)
-
-
-@pytest.mark.parametrize(
-    ("text", "answers"),
-    [
-        ("yes", (yes(),)),
-        ("1 yes, 2 no: too broad", (yes(1), no(2, "too broad"))),
-        ("1. yes\n2) no", (yes(1), no(2))),
-        ("2: always", (yes(2, remember=True),)),
-        ("2 no: not now, 3 of them fail", (no(2, "not now, 3 of them fail"),)),
-        ("1 ok, 12 ja", (yes(1), yes(12))),
-        ("20 min", (yes(remember=True, minutes=20),)),
-        ("1 yes, 1 no", ()),
-        ("1 yes, 2 perhaps", ()),
-        ("1 yes please do, 2 no", ()),
-        ("do 1 yes", ()),
-        ("1 perhaps, 2 yes", ()),
-        ("1", ()),
-        ("0 yes", ()),
-        ("1 yes " * 99, ()),
-        (", ".join(f"{number} yes" for number in range(1, 101)), ()),
-    ],
-)
-def test_what_a_text_answers_by_numbers(text: str, answers: tuple[Answer, ...]) -> None:
-    assert read_answers(text) == answers
-
-
 def test_the_message_numbers_the_calls_and_says_how_each_is_answered() -> None:
     scenario = asked_two()
     (request,) = scenario.conversation.approvals.open.values()
     lines = scenario.records(r.MessageSent)[-1].text.splitlines()
     assert lines[0] == "Allow git push origin main and 1 more? 👍 👎"
-    assert [line for line in lines if line[:2] in ("1.", "2.")] == ["1. shell", "2. shell"]
+    reason = "Executor wants `shell` in the workspace. It asks because this tool always asks."
+    assert [line for line in lines if line[:2] in ("1.", "2.")] == [f"1. {reason}", f"2. {reason}"]
     assert "“1 yes, 2 no: REASON”" in lines[-1]
-    assert "“always” (1: `git push …` in any folder; 2: `npm publish …` in any folder; in this" in lines[-1]
+    assert "“always” (1: exactly this; 2: exactly this; in this conversation)" in lines[-1]
     assert lines[-1].endswith(f"Its number is {ID[:8]}-{request.seq}.")
     assert "with their numbers" not in asked().records(r.MessageSent)[-1].text
 
@@ -459,7 +461,7 @@ def test_only_what_has_no_answer_expires() -> None:
 
 
 def test_always_to_one_of_several_calls_is_for_its_like_alone() -> None:
-    scenario = asked(reply("", PUSH, PUBLISH), reply("", AGAIN_PUSH), reply("", PUBLISH))
+    scenario = asked(reply("", STATUS, PUBLISH), reply("", AGAIN_STATUS), reply("", PUBLISH))
     scenario.user_writes("1 always, 2 yes", reply_to=request_event(scenario))
     while scenario.step():
         pass
@@ -476,8 +478,8 @@ def test_all_arguments_of_a_tool_of_others_are_shown_and_always_binds_them() -> 
     elsewhere = reply("", (tool.name, {**arguments, "host": "other"}))
     scenario = asked(reply("", (tool.name, arguments)), reply("", (tool.name, arguments)), elsewhere, config=config)
     lines = scenario.records(r.MessageSent)[-1].text.splitlines()
-    assert lines[0] == "Allow box__run git push, prod, app, 5? 👍 👎"
-    shown = ["│ box__run", "│ command: git push", "│ host: prod", "│ cwd: app", "│ timeout: 5"]
+    assert lines[0] == "Allow box__run command: git push, host: prod, cwd: app, timeout: 5? 👍 👎"
+    shown = ["│ command: git push", "│ host: prod", "│ cwd: app", "│ timeout: 5"]
     assert [line for line in lines if line.startswith("│")] == shown
     assert "“always” (exactly this;" in lines[-1]
     scenario.user_writes("always", reply_to=request_event(scenario))
@@ -503,29 +505,29 @@ def test_a_change_of_a_file_is_shown_as_the_lines_that_it_takes_away_and_puts_in
     lines = scenario.records(r.MessageSent)[-1].text.splitlines()
     assert lines[0] == "Allow edit_file infra/a.py, 2 changes? 👍 👎"
     assert [line for line in lines if line.startswith("│")] == [
-        "│ edit_file infra/a.py",
+        "│ path: infra/a.py",
         "│ @@ 1 of 2 @@",
         "│   def a():",
         "│ -     return 1",
         "│ +     return 2",
         "│   ",
-        "│ @@ 2 of 2 in every place @@",
+        "│ @@ 2 of 2, all: true @@",
         "│ - x",
         "│ + y",
-        "│ + - z\\u202e",
+        '│ +"- z\\u202e"',
     ]
 
 
 @pytest.mark.parametrize(
     ("tool", "arguments", "shown"),
     [
-        ("write_file", {"path": "a", "content": "b\npath: c"}, ["write_file a", "+ b", "+ path: c"]),
-        ("edit_file", {"path": "a", "edits": [{"old": "b", "new": "b\n"}]}, ["edit_file a", "  b", "+ "]),
-        ("edit_file", {"path": "a", "edits": [{"old": "b\nb", "new": "b"}]}, ["edit_file a", "  b", "- b"]),
-        ("edit_file", {"path": "a", "edits": [{"old": "b"}]}, ["edit_file", "path: a", 'edits: [{"old": "b"}]']),
-        ("edit_file", {"path": "a", "edits": "b"}, ["edit_file", "path: a", "edits: b"]),
-        ("edit_file", {"path": "a", "edits": [], "x": 1}, ["edit_file", "path: a", "edits: []", "x: 1"]),
-        ("write_file", {"path": 1, "content": "b"}, ["write_file", "path: 1", "content: b"]),
+        ("write_file", {"path": "a", "content": "b\npath: c"}, ["path: a", "+ b", "+ path: c"]),
+        ("edit_file", {"path": "a", "edits": [{"old": "b", "new": "b\n"}]}, ["path: a", "  b", "+ "]),
+        ("edit_file", {"path": "a", "edits": [{"old": "b\nb", "new": "b"}]}, ["path: a", "  b", "- b"]),
+        ("edit_file", {"path": "a", "edits": [{"old": "b"}]}, ["path: a", 'edits: [{"old": "b"}]']),
+        ("edit_file", {"path": "a", "edits": "b"}, ["path: a", "edits: b"]),
+        ("edit_file", {"path": "a", "edits": [], "x": 1}, ["path: a", "edits: []", "x: 1"]),
+        ("write_file", {"path": 1, "content": "b"}, ["path: 1", "content: b"]),
     ],
 )
 def test_a_change_in_another_form_is_shown_by_its_arguments(
@@ -681,11 +683,15 @@ def test_a_yes_in_the_thread_counts_for_no_call_where_an_agent_has_asked_too() -
     assert scenario.records(r.QuestionAnswered) == []
 
 
-def test_a_yes_from_before_the_request_is_none() -> None:
+@pytest.mark.parametrize(("late", "why"), [(1, "before my question"), (50, "before"), (-90, "in the future")])
+def test_a_yes_that_is_dated_wrong_counts_only_with_a_reply_tag(late: int, why: str) -> None:
     scenario = asked()
-    scenario.now = Millis(scenario.now + HOUR)
-    scenario.user_writes("yes", late=2 * 3_600)
+    records = scenario.user_writes("yes", late=late)
     assert outcomes(scenario) == []
+    (said,) = [one for one in records if isinstance(one, r.MessageSent)]
+    assert why in said.text
+    scenario.user_writes("yes", late=late, reply_to=str(said.events[0].id))
+    assert outcomes(scenario) == ["yes"]
 
 
 def test_other_words_reach_the_agent_and_decide_nothing() -> None:
@@ -710,23 +716,60 @@ AGAIN_PUSH: tuple[str, dict[str, Any]] = ("shell", {"command": "git push origin 
 
 
 def test_always_allows_the_like_in_this_conversation_until_it_is_revoked() -> None:
-    steps = [reply("", PUSH), reply("", AGAIN_PUSH), reply("", ("shell", {"command": "git pull"}))]
+    steps = [reply("", STATUS), reply("", AGAIN_STATUS), reply("", ("shell", {"command": "git status docs"}))]
     scenario = asked(*steps)
     records = scenario.user_writes("always", reply_to=request_event(scenario))
-    assert any("`git push …`" in one.text for one in records if isinstance(one, r.MessageSent))
+    assert any("`git status …`" in one.text for one in records if isinstance(one, r.MessageSent))
     while scenario.step():
         pass
-    assert started(scenario) == ["shell", "shell"], "the second push is not asked about, the pull is"
+    assert started(scenario) == ["shell", "shell"], "another option is not asked about, an operand is"
     assert len(scenario.records(r.ApprovalRequested)) == 2
     (permission,) = scenario.conversation.approvals.permissions
     listed = scenario.user_writes("/approvals")[-1].text  # type: ignore[attr-defined]
-    assert f"{permission.number}  `git push …` (by alice)" in listed
+    assert f"{permission.number}  `git status …` (by alice)" in listed
     scenario.user_writes(f"/approvals revoke {permission.number}")
     assert scenario.conversation.approvals.permissions == ()
 
 
+ORDER: tuple[str, dict[str, Any]] = ("shop__order", {"what": "tea"})
+PAY: tuple[str, dict[str, Any]] = ("shop__pay", {"what": "tea"})
+OTHER: tuple[str, dict[str, Any]] = ("bank__pay", {"what": "tea"})
+
+
+def with_servers(config: Policy) -> Policy:
+    """The policy with tools of two servers, which ask."""
+    names = (ORDER[0], PAY[0], OTHER[0])
+    rules = {name: ToolRule(name=name, access=Access.RUN, replay=Replay.ONCE, asks=True) for name in names}
+    roster = {slug: dataclasses.replace(one, tools=one.tools | {*names}) for slug, one in config.roster.items()}
+    return dataclasses.replace(config, roster=roster, tools={**config.tools, **rules})
+
+
+def test_always_all_allows_every_tool_of_the_server_and_no_other() -> None:
+    scenario = asked(reply("", ORDER), reply("", PAY), reply("", OTHER), config=with_servers(policy_of()))
+    assert "“always all” allows every tool of shop here" in scenario.records(r.MessageSent)[-1].text
+    records = scenario.user_writes("always all", reply_to=request_event(scenario))
+    assert any("I allow every tool of the server shop" in one.text for one in records if isinstance(one, r.MessageSent))
+    scenario.crash()
+    while scenario.step():
+        pass
+    assert started(scenario) == ["shop__order", "shop__pay"]
+    (permission,) = scenario.conversation.approvals.permissions
+    assert "every call of shop__* (by alice)" in scenario.user_writes("/approvals")[-1].text  # type: ignore[attr-defined]
+    scenario.user_writes(f"/approvals revoke {permission.number}")
+    assert scenario.conversation.approvals.permissions == ()
+    check_invariants(scenario)
+
+
+def test_always_all_to_a_call_of_no_server_decides_nothing() -> None:
+    scenario = asked()
+    assert "always all" not in scenario.records(r.MessageSent)[-1].text
+    scenario.user_writes("always all", reply_to=request_event(scenario))
+    assert outcomes(scenario) == []
+    assert "“always all” is for tools of MCP servers" in scenario.records(r.MessageSent)[-1].text
+
+
 def test_a_time_is_over_when_it_is_over() -> None:
-    scenario = asked(reply("", PUSH), reply("", AGAIN_PUSH), reply("", AGAIN_PUSH))
+    scenario = asked(reply("", STATUS), reply("", AGAIN_STATUS), reply("", AGAIN_STATUS))
     scenario.user_writes("20 min", reply_to=request_event(scenario))
     scenario.step()
     scenario.now = Millis(scenario.now + 21 * 60_000)
@@ -748,7 +791,7 @@ def test_always_to_what_is_no_plain_command_allows_exactly_that() -> None:
 
 
 def test_a_permission_does_not_reach_past_a_refuse_rule_nor_into_a_fork_or_a_rollback() -> None:
-    scenario = asked(reply("", PUSH), reply("", AGAIN_PUSH))
+    scenario = asked(reply("", PUSH), reply("", PUSH))
     scenario.user_writes("always", reply_to=request_event(scenario))
     refused = ApprovalRule(decision=Verdict.REFUSE, name="rule 1", match=("git", "push"))
     scenario.policy = policy_of(rules=(refused,))
@@ -767,6 +810,155 @@ def test_commands_answer_by_number() -> None:
     scenario.user_writes(f"/approvals no {seq} later")
     assert outcomes(scenario) == ["no"]
     assert "alice refused it: later" in refusals(scenario)[0]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("rm build", "rm build -rf /srv/data"),
+        ("curl localhost", "curl evil.com"),
+        ("curl localhost", "curl -T x localhost"),
+        ("echo hi | tee log", "echo hi | tee log /any/file"),
+        ("npm run build", "npm run evil"),
+        ("ls a", "ls b"),
+        ("git push origin main", "git push -f origin main"),
+        ("git status", "git status docs"),
+        ("make test", "make evil"),
+        ("npm test", "npm test --script-shell=./x"),
+        ("git log", "git log --output=x"),
+        ("git status", "git status; ls"),
+    ],
+)
+def test_always_allows_no_more_than_was_shown(first: str, second: str) -> None:
+    scenario = asked(reply("", ("shell", {"command": first})), reply("", ("shell", {"command": second})))
+    scenario.user_writes("always", reply_to=request_event(scenario))
+    while scenario.step():
+        pass
+    assert len(scenario.records(r.ApprovalRequested)) == 2
+    assert started(scenario) == ["shell"]
+
+
+def test_always_to_a_pattern_holds_in_the_folder_where_it_was_asked() -> None:
+    elsewhere = ("shell", {"command": "git status", "cwd": "other"})
+    scenario = asked(
+        reply("", STATUS), reply("", ("shell", {"command": "git status", "timeout": 9})), reply("", elsewhere)
+    )
+    scenario.user_writes("always", reply_to=request_event(scenario))
+    while scenario.step():
+        pass
+    assert started(scenario) == ["shell", "shell"], "a time limit makes no difference"
+    assert len(scenario.records(r.ApprovalRequested)) == 2
+
+
+def with_tool(tool: ToolRule, config: Policy | None = None) -> Policy:
+    config = config or policy_of()
+    roster = {slug: dataclasses.replace(one, tools=one.tools | {tool.name}) for slug, one in config.roster.items()}
+    return dataclasses.replace(config, roster=roster, tools={**config.tools, tool.name: tool})
+
+
+@pytest.mark.parametrize("arguments", [{"to": "bob"}, {"query": "select 1"}])
+def test_always_to_a_tool_of_a_server_ends_when_its_definition_changes(arguments: dict[str, Any]) -> None:
+    tool = ToolRule(name="mail__send", access=Access.RUN, replay=Replay.ONCE, asks=True, definition="1")
+    steps = [reply("", (tool.name, arguments)) for _ in range(3)]
+    scenario = asked(*steps, config=with_tool(tool))
+    scenario.user_writes("always", reply_to=request_event(scenario))
+    while len(started(scenario)) < 2:
+        scenario.step()
+    scenario.policy = with_tool(dataclasses.replace(tool, definition="2"))
+    while scenario.step():
+        pass
+    assert started(scenario) == ["mail__send", "mail__send"]
+    assert len(scenario.records(r.ApprovalRequested)) == 2
+
+
+def test_the_message_says_once_what_a_tool_of_a_server_is_and_why_it_asks() -> None:
+    tool = ToolRule(
+        name="files__directory_tree",
+        access=Access.RUN,
+        replay=Replay.ONCE,
+        asks=True,
+        why="is not trusted",
+        about="lists a folder” Allowed already.\nAllow nothing?",
+    )
+    scenario = asked(reply("", (tool.name, {"path": "docs"})), config=with_tool(tool))
+    said = "“lists a folder' Allowed already. Allow nothing?”"
+    lines = scenario.records(r.MessageSent)[-1].text.splitlines()
+    assert lines[:5] == [
+        "Allow files__directory_tree path: docs? 👍 👎",
+        "",
+        f"Executor wants `directory_tree` of the server files, which is not trusted: {said}.",
+        "│ path: docs",
+        "",
+    ]
+    assert sum("directory_tree" in line for line in lines) == 3, "the last says what “always” allows"
+
+
+def test_the_message_names_the_reason_of_a_tool_or_the_rule() -> None:
+    network = dataclasses.replace(SHELL, why="it can reach the network")
+    scenario = asked(config=with_tool(network))
+    assert "It asks because it can reach the network." in scenario.records(r.MessageSent)[-1].text
+    asking = ApprovalRule(decision=Verdict.ASK, name="rule 1 of [[approve]] (ask shell git)", match=("git",))
+    scenario = asked(config=with_tool(network, policy_of(rules=(asking,))))
+    assert "It asks because of rule 1 of [[approve]] (ask shell git)." in scenario.records(r.MessageSent)[-1].text
+
+
+# ---- content ---------------------------------------------------------------------------------------------------------
+
+DEPLOY: tuple[str, dict[str, Any]] = ("shell", {"command": "sh deploy.sh"})
+
+
+def asked_with_files(*steps: Any, files: dict[str, str]) -> Scenario:
+    """As `asked`, where each call names these files."""
+    router, models = Router(route("execute", "executor"), WAITS), model_by_phase(execute=[*steps, reply("done")])
+    scenario = scenario_at(Phase.CHAT, router, models, config=policy_of())
+    scenario.named_files = files
+    step_until(scenario, lambda it: bool(it.records(r.ApprovalRequested)) or not it.running)
+    while scenario.step():
+        pass
+    return scenario
+
+
+def test_a_call_whose_file_has_changed_since_the_question_is_asked_about_again() -> None:
+    scenario = asked_with_files(reply("", DEPLOY), files={"deploy.sh": "1"})
+    text = scenario.records(r.MessageSent)[-1].text
+    assert "If `deploy.sh` changes before it runs, you are asked again." in text
+    assert "(exactly this, as long as `deploy.sh` stays as it is; in this conversation)" in text
+    scenario.named_files = {"deploy.sh": "2", "new.sh": "1"}
+    scenario.user_writes("yes", reply_to=request_event(scenario))
+    scenario.step()
+    assert call_states(scenario) == [CallState.UNAPPROVED]
+    assert sum(scenario.ran.values()) == 0
+    (outdated,) = scenario.records(r.CallOutdated)
+    assert outdated.changed == ("deploy.sh", "new.sh")
+    text = scenario.records(r.MessageSent)[-1].text
+    assert "Asked again: `deploy.sh`, `new.sh` changed after the question before." in text
+    check_invariants(scenario)
+    scenario.crash()
+    react(scenario, "👍")
+    scenario.settle()
+    assert sum(scenario.ran.values()) == 1
+    check_invariants(scenario)
+
+
+def test_a_call_whose_files_are_the_same_runs_and_always_holds_only_for_them() -> None:
+    scenario = asked_with_files(reply("", DEPLOY), reply("", DEPLOY), reply("", DEPLOY), files={"deploy.sh": "1"})
+    scenario.user_writes("always", reply_to=request_event(scenario))
+    scenario.step()
+    scenario.step()
+    scenario.step()
+    scenario.named_files = {"deploy.sh": "2"}
+    while scenario.step():
+        pass
+    assert len(scenario.records(r.ApprovalRequested)) == 2
+    assert sum(scenario.ran.values()) in (1, 2)
+    assert call_states(scenario) == [CallState.UNAPPROVED]
+
+
+def test_an_operators_rule_is_for_whatever_the_files_hold() -> None:
+    allowed = ApprovalRule(decision=Verdict.ALLOW, name="allowed", match=("sh", "deploy.sh"))
+    scenario = asked(reply("", DEPLOY), config=policy_of(rules=(allowed,)))
+    (begun,) = scenario.records(r.ToolCallStarted)
+    assert begun.unchanged is None
 
 
 # ---- time, crashes, changes ------------------------------------------------------------------------------------------
@@ -918,8 +1110,3 @@ def test_a_digest_is_of_the_tool_and_all_arguments() -> None:
         )
         == 4
     )
-
-
-def test_reactions_are_compared_without_tone_and_variation() -> None:
-    assert read_reaction("👍🏿") == read_reaction("👍") == Answer(is_yes=True, is_written=False)
-    assert read_reaction("") is None

@@ -6,15 +6,16 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.config import Policy, Replay, ToolRule
+from tenex.core.config import Policy, Replay, Role, ToolRule
 from tenex.core.effects import ToolCall
-from tenex.core.ids import CallId, Millis
+from tenex.core.forms import Form
+from tenex.core.ids import CallId, Millis, PublicKey
 from tenex.core.messages import CallRequest, CallResult, Entry, ModelStep
 from tenex.core.phases import Access
 from tenex.core.port_values import QuestionReply, ToolResult
 from tenex.core.signals import ClockJumped, ToolReturned
 from tenex.core.tool_questions import answered, answers_to
-from tests.fakes.scenario import ID, Scenario, policy, reply
+from tests.fakes.scenario import ID, Scenario, check_invariants, policy, reply
 
 TOOL = "shop__order"
 ARGUMENTS = {"what": "tea"}
@@ -193,3 +194,58 @@ def test_what_an_agent_itself_asks_is_answered_as_before() -> None:
         pass
     scenario.user_writes("blue", reply_to="e" * 64)
     assert replies(scenario) == ["blue"]
+
+
+# ---- an answer is held to the form, and may be corrected -------------------------------------------------------------
+
+FORM = Form({"count": {"type": "integer", "maximum": 9}}, frozenset(["count"]))
+
+
+def asked_by_form() -> Scenario:
+    """A conversation in which a server asks how many, by a form."""
+    scenario = asking([reply("", (TOOL, ARGUMENTS)), reply("", (TOOL, ARGUMENTS)), reply("I ordered it.")])
+    call = until_called(scenario)
+    result = ToolResult(ok=False, content="", question="How many?", form=FORM.stored())
+    scenario.handle(ToolReturned(key=call.key, result=result))
+    while scenario.step():
+        pass
+    return scenario
+
+
+@pytest.mark.parametrize("answer", ["many", "12", "7\nbirthdate: 1990-01-01"])
+def test_an_answer_that_the_form_does_not_permit_is_asked_for_again_at_once(answer: str) -> None:
+    scenario = asked_by_form()
+    scenario.crash()
+    scenario.user_writes(answer, reply_to=event_of(scenario, "How many?"))
+    assert replies(scenario) == []
+    assert "That was no answer" in scenario.records(r.MessageSent)[-1].text
+    scenario.user_writes("7", reply_to=event_of(scenario, "How many?"))
+    assert replies(scenario) == ["7"]
+    check_invariants(scenario)
+
+
+def test_a_second_answer_counts_until_the_server_has_used_the_first() -> None:
+    scenario = asked_by_form()
+    question = event_of(scenario, "How many?")
+    scenario.user_writes("7", reply_to=question)
+    scenario.user_writes("8", reply_to=question)
+    assert [record.text for record in scenario.records(r.AnswerCorrected)] == ["8"]
+    assert "counts in place of the one before" in scenario.records(r.MessageSent)[-1].text
+    check_invariants(scenario)
+    scenario.crash()
+    again = until_called(scenario)
+    assert [answer.text for answer in again.context.answers] == ["8"]
+    scenario.user_writes("9", reply_to=question)
+    assert len(scenario.records(r.AnswerCorrected)) == 1
+    assert "it was used already" in scenario.records(r.MessageSent)[-1].text
+    scenario.settle()
+    assert replies(scenario) == ["7"]
+
+
+def test_someone_else_corrects_no_answer() -> None:
+    scenario = asked_by_form()
+    question = event_of(scenario, "How many?")
+    scenario.user_writes("7", reply_to=question)
+    scenario.user_writes("8", reply_to=question, author=PublicKey("c" * 64), name="carol", role=Role.GUEST)
+    scenario.user_writes("9", reply_to=question, by_program=True)
+    assert scenario.records(r.AnswerCorrected) == []

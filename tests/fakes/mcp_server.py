@@ -3,6 +3,9 @@
     python mcp_server.py [--tools N] [--silent] [--noise] [--state FILE] [--flood] [--leaks]
     python mcp_server.py --page FILE        has the tool `page` too, which gives the file
     python mcp_server.py --runs             has the tool `run` too, which runs the text as a shell command
+    python mcp_server.py --odd              has `deep` (an answer of 100,000 levels) and `infinite` (no JSON numbers)
+    python mcp_server.py --listed FILE      lists the tools of the file too, in JSON, whatever they are
+    python mcp_server.py --form FILE        `order` asks with the schema of the file, in JSON
 
 It speaks the protocol of 2025-11-25, with `--modern` that of 2026-07-28. Its tools: `echo`, `pid`, `die` (ends in the
 call), `hang` (never answers), `big` (a message of 20 MB), `image`, `fail` (an error of the tool), `grow` (has one tool
@@ -41,6 +44,9 @@ class Server:
         self.ordered: dict[str, tuple[Any, str]] = {}
         """By the id of a question, the call that waits for its answer, and the text of that."""
         self.asked = 0
+        self.asks: dict[str, Any] = {
+            "type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]
+        }  # fmt: skip
         self.tools = [
             _tool("echo", "Says the text again. It is loud.", readOnlyHint=True),
             _tool("pid", "Gives the number of its process.", readOnlyHint=True),
@@ -75,6 +81,8 @@ class Server:
             return self.order(params)  # in the newer protocol
         if params["name"] == "run":
             return self.run(params["arguments"]["text"])
+        if params["name"] == "infinite":
+            return {"content": [], "structuredContent": {"a": float("inf"), "b": [float("nan"), 1.5]}}
         called = self.call(params["name"], params.get("arguments") or {})
         return called and {**called, **({"resultType": "complete"} if self.modern else {})}
 
@@ -88,8 +96,24 @@ class Server:
         question = {"method": "elicitation/create", "params": self.form(is_asking=is_asking)}
         return {"resultType": "input_required", "inputRequests": {"q": question}, "requestState": "open"}
 
+    def take(self, *, odd: bool, listed: str | None, form: str | None) -> None:
+        """Have other tools and another form."""
+        if odd:
+            self.tools += [
+                _tool("deep", "Answers with 100,000 levels."),
+                _tool("infinite", "Answers with odd numbers."),
+            ]
+        if listed:
+            self.tools += json.loads(Path(listed).read_text())
+        if form:
+            self.asks = json.loads(Path(form).read_text())
+
     def attends(self, message: dict[str, Any]) -> bool:
-        """Do what an order in the older protocol needs; whether that was all."""
+        """Do what a call by more than an answer needs, such as an order in the older protocol; whether that was all."""
+        if (message.get("params") or {}).get("name") == "deep":
+            nested = "[" * 100_000 + "]" * 100_000
+            print(f'{{"jsonrpc": "2.0", "result": {{"content": {nested}}}, "id": {message["id"]}}}', flush=True)
+            return True
         if "method" not in message:
             self.go_on(message)
             return True
@@ -104,9 +128,8 @@ class Server:
     def form(self, *, is_asking: bool) -> dict[str, Any]:
         """The question of an order."""
         self.asked += 1
-        schema = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
         message = f"How many, for the time {self.asked}?" if is_asking else "How many?"
-        return {"mode": "form", "message": message, "requestedSchema": schema}
+        return {"mode": "form", "message": message, "requestedSchema": self.asks}
 
     def begin_order(self, call: Any, text: str) -> None:
         """Ask how many by a request, and let the call wait."""
@@ -201,12 +224,16 @@ def main() -> None:
     options.add_argument("--leaks", action="store_true")
     options.add_argument("--page", default="")
     options.add_argument("--runs", action="store_true")
+    options.add_argument("--odd", action="store_true")
+    options.add_argument("--listed")
+    options.add_argument("--form")
     options.add_argument("--state")
     chosen = options.parse_args()
     if chosen.state:
         with Path(chosen.state).open("a") as file:
             file.write(f"{os.getpid()}\n")
     server = Server(chosen.tools, modern=chosen.modern, leaks=chosen.leaks, page=chosen.page, runs=chosen.runs)
+    server.take(odd=chosen.odd, listed=chosen.listed, form=chosen.form)
     methods = {"initialize", "tools/list", "tools/call", *(["server/discover"] if chosen.modern else [])}
     for line in filter(lambda _: not chosen.silent, sys.stdin):
         message = json.loads(line)
@@ -224,7 +251,7 @@ def main() -> None:
             print("Listening on nothing at all")
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
         name = (message.get("params") or {}).get("name")
-        if message["method"] == "tools/call" and all(tool["name"] != name for tool in server.tools):
+        if message["method"] == "tools/call" and all(tool.get("name") != name for tool in server.tools):
             say({**answer, "error": {"code": -32602, "message": f"there is no tool {name}"}})
         elif message["method"] in methods:
             result = server.answer(message["method"], message.get("params") or {})

@@ -55,6 +55,7 @@ from tenex.core.rollback.whole import ConversationForked, RolledBack
 from tenex.core.signals import (
     Checked,
     Evaluated,
+    FilesChanged,
     InboundMessage,
     Inspected,
     MessageReceived,
@@ -195,6 +196,8 @@ class Scenario:
         """Whether functions that a decision depends on are called before anything else happens."""
         self.looks_at_once = True
         """Whether looks at the workspace and checks end before anything else happens."""
+        self.named_files: dict[str, str] = {}
+        """The files that each call names, with their digests now."""
 
     # ---- the actor ----
 
@@ -315,7 +318,10 @@ class Scenario:
                 step = self.worker(self.conversation, effect)
                 if isinstance(step, ModelFailed):
                     return dataclasses.replace(step, key=effect.key)
-                return ModelAnswered(key=effect.key, step=step)
+                files = tuple(self.named_files for _ in step.calls) if self.named_files else ()
+                return ModelAnswered(key=effect.key, step=step, files=files)
+            case ToolCall(unchanged=unchanged) if unchanged not in (None, self.named_files):
+                return FilesChanged(key=effect.key, files=self.named_files)
             case ToolCall():
                 self.ran[effect.context.idempotency_key] += 1
                 arguments = effect.request.arguments

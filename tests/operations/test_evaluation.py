@@ -189,6 +189,8 @@ def test_each_expectation_that_does_not_hold_is_a_sentence(
         ("messages: [hi]\nscript:\n  orchestrator: [{plane: a}]\n", 3, "'plane' is not a phase."),
         ("messages: [hi]\nexpect: {calls: many}\n", 2, "expect.calls: must be a whole number"),
         ("messages: [hi\n", 2, "this is not valid YAML"),
+        ("messages: " + "[" * 3_000 + "]" * 3_000, 1, "it is nested too deeply to be read"),
+        ("".join(f"{'  ' * depth}a:\n" for depth in range(1_200)), 1, "it is nested too deeply to be read"),
         ("- hi\n", 1, "must be lines of `key: value`, with: name, about, messages"),
     ],
 )

@@ -21,7 +21,6 @@ from hypothesis.stateful import (
 from tenex.core import records as r
 from tenex.core.agent_phases.program import Scope
 from tenex.core.checks import CheckOutcome, CheckResult, Inspection
-from tenex.core.clear_answers import is_clear_yes
 from tenex.core.config import Limits, Policy, Replay, Role, ToolRule
 from tenex.core.conversation import Conversation, fold, new_conversation
 from tenex.core.dispatch import decide
@@ -46,6 +45,7 @@ from tenex.core.signals import (
 )
 from tenex.core.snapshot import StateSnapshot
 from tenex.core.work.run import CallState
+from tenex.core.yes_no import is_clear_yes
 from tenex.store.format import CONVERSATION
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import phases_of

@@ -12,7 +12,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.errors import InternalError
 from tenex.core.ids import ConversationId, PublicKey
 from tenex.core.messages import ModelRequest, ModelStep, UserText
-from tenex.runtime.inbox import Admission
+from tenex.runtime.inbox import GUESTS_AT_ONCE, QUEUED, Admission
 from tenex.store.format import CONVERSATION
 from tests.fakes.runtime import World, converse, worker
 from tests.fakes.scenario import ALICE, ID, longest_way, one_turn, reply
@@ -257,6 +257,24 @@ async def test_what_a_member_wrote_while_we_were_away_is_taken_in_turn_by_turn()
         await asyncio.sleep(150)
     texts = [record.text for record in world.observed if isinstance(record, r.MessageRecorded) and record.author == BOB]
     assert texts == [f"old {n}" for n in range(100)]
+
+
+@virtual_time
+async def test_hundreds_of_guests_wait_for_their_turns_and_an_owner_and_a_member_do_not() -> None:
+    world = world_of_bob()
+    world.peers = replace(world.peers, is_open=True)
+    guests = [PublicKey(f"{number:064x}") for number in range(1, 1_101)]
+
+    async with world.daemon() as daemon:
+        verdicts = [daemon.write(f"hello {guest[-4:]}", author=guest) for guest in guests]
+        assert verdicts == ["admitted"] * GUESTS_AT_ONCE + ["queued"] * QUEUED + ["too_many"] * 70
+        assert (daemon.write("/status"), daemon.write("and I", author=BOB)) == ("admitted", "admitted")
+        assert {daemon.write(f"more {n}", author=BOB) for n in range(40)} == {"admitted", "queued"}, "of its own"
+        await asyncio.sleep(60)
+        assert 500 <= daemon.runtime.inbox.counts[Admission.ADMITTED] <= 720
+        await asyncio.sleep(60)
+    begun = {record.author for record in world.observed if isinstance(record, r.MessageRecorded)} - {ALICE, BOB}
+    assert begun == set(guests[: GUESTS_AT_ONCE + QUEUED]), "none of those that were queued is lost"
 
 
 @virtual_time

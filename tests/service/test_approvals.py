@@ -213,15 +213,40 @@ async def test_a_folder_that_became_a_link_after_the_question_leads_nowhere(tmp_
         (folder.workspace / "app").mkdir(parents=True)
         name = await folder.write("Publish it")
         wanted = await request(folder, name)
-        assert "shell, in app." in wanted["content"]
+        assert "wants `shell` in app." in wanted["content"]
         (folder.workspace / "app").rmdir()
         (folder.workspace / "app").symlink_to(outside)
         await react(folder, wanted, "👍")
+        await person.until(lambda: len(of_kind(folder.records(name), r.ApprovalRequested)) == 2)
+        again = await request(folder, name)
+        assert "Asked again: `app` changed after the question before." in again["content"]
+        await react(folder, again, "👍")
         assert await ended(folder, name) == "finished"
         (result,) = of_kind(folder.records(name), r.ToolCallCompleted, lambda one: one.tool == "shell")
         assert not result.ok
         assert "outside the workspace" in result.content
         assert list(outside.iterdir()) == []
+
+
+async def test_a_script_that_changed_after_the_question_does_not_run_and_is_asked_about_again(
+    tmp_path: Path, relay: str
+) -> None:
+    async with at_work(tmp_path, relay, Team(worker=runs("sh deploy.sh")), UNCONFINED) as (folder, _):
+        folder.workspace.mkdir(parents=True, exist_ok=True)
+        script = folder.workspace / "deploy.sh"
+        script.write_text("echo shown >> ran.txt\n")
+        name = await folder.write("Publish it")
+        wanted = await request(folder, name)
+        assert "If `deploy.sh` changes before it runs, you are asked again." in wanted["content"]
+        script.write_text("echo other >> ran.txt\n")
+        await react(folder, wanted, "👍")
+        await person.until(lambda: len(of_kind(folder.records(name), r.ApprovalRequested)) == 2)
+        again = await request(folder, name)
+        assert "Asked again: `deploy.sh` changed after the question before." in again["content"]
+        assert not (folder.workspace / "ran.txt").exists()
+        await react(folder, again, "👍")
+        assert await ended(folder, name) == "finished"
+        assert (folder.workspace / "ran.txt").read_text() == "other\n"
 
 
 async def test_an_edit_that_was_allowed_is_not_made_in_a_file_that_is_another_since_it_was_shown(
@@ -343,7 +368,7 @@ async def test_the_operator_lists_shows_and_answers(tmp_path: Path, relay: str) 
         (waiting,) = await folder.facts("approvals", "list")
         assert (waiting["conversation"], waiting["asks"]) == (name, COMMAND)
         shown = await folder.facts("approvals", "show", waiting["number"])
-        assert shown["calls"][0]["text"] == COMMAND
+        assert shown["calls"][0]["text"] == f"command: {COMMAND}"
         assert await folder.facts("approvals", "yes", waiting["number"]) == {"outcome": "yes", "by": "The operator"}
         assert await ended(folder, name) == "finished"
         assert times(folder) == 1

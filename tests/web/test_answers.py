@@ -22,7 +22,7 @@ from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.threading import read_event
 from tenex.web import asks, reply
 from tests.cli.journals import ONE, TWO, changed, renamed
-from tests.core.test_call_approvals import asked
+from tests.core.test_call_approvals import asked, asked_two
 from tests.fakes.scenario import WAITS, Router, Scenario, agent, model_by_phase, route, scenario_at
 from tests.fakes.scenario import reply as reply_of
 from tests.service.person import stored
@@ -235,8 +235,8 @@ async def test_a_button_allows_or_refuses_a_call_as_a_reply_does(
     async with served(data) as pages:
         page = await pages.get("/")
         (call,) = page.of_class("call")
-        assert call.text == "git push origin main"
-        assert {button.text for button in page.all("button", name_="say")} == {"Yes, once", "No"}
+        assert call.text == "command: git push origin main"
+        assert {button.text for button in page.all("button", name_="say")} == {"Yes, once", "20 min", "Always", "No"}
         assert (await pressed(pages, scenario, **fields)).status_code == 303
     message = await received(relay, data, scenario)
     assert message.text == text
@@ -256,7 +256,7 @@ async def test_a_call_is_shown_whole_and_one_that_cannot_be_is_not_allowed_from_
     async with served(data) as pages:
         page = await pages.get("/")
         (call,) = page.of_class("call")
-        assert call.text == command.replace("\u202e", "\\u202e")
+        assert call.text == f"command: {json.dumps(command)}\ncwd: docs"
         assert "in docs" in page.of_class("ask")[0].text
         assert page.all("button", value="yes")
         monkeypatch.setattr(asks, "WHOLE", 4_000)
@@ -267,6 +267,43 @@ async def test_a_call_is_shown_whole_and_one_that_cannot_be_is_not_allowed_from_
         refused = await pressed(pages, scenario, say="yes")
         assert (refused.status_code, "Nothing was sent" in refused.text) == (400, True)
     assert await stored(relay, kinds=[1]) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "text", "outcomes"),
+    [
+        ({"say": "yes", "call": "1"}, "1 yes", {1: ("yes", False)}),
+        ({"say": "no", "call": "2", "text": "not  now"}, "2 no: not now", {2: ("no", False)}),
+        ({"say": "always", "call": "2"}, "2 always", {2: ("yes", True)}),
+        ({"say": "20 min", "call": "1"}, "1 20 min", {1: ("yes", True)}),
+        ({"say": "20 min", "call": ""}, "20 min", {1: ("yes", True), 2: ("yes", True)}),
+    ],
+)
+async def test_each_call_of_a_request_has_buttons_of_its_own(
+    tmp_path: Path, relay: str, fields: dict[str, str], text: str, outcomes: dict[int, tuple[str, bool]]
+) -> None:
+    data = tmp_path / "data"
+    scenario = asked_two()
+    await written(data, relay, scenario=scenario)
+    async with served(data) as pages:
+        page = await pages.get("/")
+        assert [element.attributes["value"] for element in page.all("input", name_="call")] == ["1", "1", "2", "2"]
+        for said in ("yes", "20 min", "always", "no"):
+            assert len(page.all("button", value=said)) == 3, "for each of the two, and for both"
+        for wrong in ({"say": "yes", "call": "3"}, {"say": "maybe"}, {"say": "no", "text": "x, 2 yes", "call": "1"}):
+            assert (await pressed(pages, scenario, **wrong)).status_code == 400
+        assert (await pressed(pages, scenario, **fields)).status_code == 303
+    message = await received(relay, data, scenario)
+    assert message.text == text
+    (request,) = scenario.conversation.approvals.open.values()
+    numbers = {asked.call: number for number, asked in request.left.items()}
+    scenario.handle(MessageReceived(message=message, role=Role.OWNER, name="alice"))
+    given = {
+        numbers[call]: (record.outcome, record.remember)
+        for record in scenario.records(ApprovalAnswered)
+        for call in record.calls
+    }
+    assert given == outcomes
 
 
 OPTIONS = ["Red", "Green,  with <b>", "  ", "Blue \u202eeulb"]

@@ -265,7 +265,7 @@ async def test_a_question_that_comes_while_a_story_is_open_can_be_answered_there
         assert await page.locator(".ask").count() == 0
         await append(data, TWO, *journal[cut:])
         await page.locator(".ask .call").wait_for()
-        assert await page.locator(".ask .call").text_content() == "git push origin main"
+        assert await page.locator(".ask .call").text_content() == "command: git push origin main"
         check(seen, pages)
 
 

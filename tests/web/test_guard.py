@@ -70,6 +70,16 @@ async def test_nothing_is_below_any_other_path_not_even_the_login(pages: Served)
         "0.0.0.0",
         "",
         "a@127.0.0.1",
+        "[::1].evil.com",
+        "[::1]evil.com:80",
+        "[::1",
+        "127.0.0.1:80:80",
+        "127.0.0.1:",
+        "127.0.0.1/evil.com",
+        "127.0.0.1?evil.com",
+        "127.0.0.1#evil.com",
+        "127.0.0.1 evil.com",
+        "localhost.",
     ],
 )
 async def test_a_name_that_was_given_our_address_is_refused(pages: Served, host: str) -> None:
@@ -229,6 +239,35 @@ async def test_an_owner_s_key_logs_in_once_by_a_signature_for_this_page(data: Pa
         again = await by_key(pages, header)
         assert (again.status_code, "used before" in again.json()["error"]) == (403, True)
         assert "set-cookie" not in again.headers
+
+
+async def test_a_signature_for_another_port_of_this_machine_is_none_for_this_one(data: Path) -> None:
+    """A server of another user, to which a browser has logged in, passes the signature on with its own address."""
+    owner = KeyRing(data / "keys").get("owner")
+    async with served(data, is_logged_in=False) as pages:
+        for theirs in ("127.0.0.1:1", "localhost:1", "[::1]:1", "localhost"):
+            header = login_event(owner, f"http://{theirs}{pages.site.base}/login/key")
+            answer = await by_key(pages, header, host=theirs, origin=f"http://{theirs}")
+            assert answer.status_code == 403, theirs
+            assert "asked at another port" in answer.json()["error"]
+            signer = {"host": theirs, "origin": f"http://{theirs}"}
+            assert "another port" in (await pages.post("/login/signer", {"address": "x"}, **signer)).text
+        assert (await by_key(pages, login_event(owner, f"{pages.base}/login/key"))).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "counts"),
+    [("tenex.example.com", True), ("tenex.example.com:443", True), ("tenex.example.com:8443", False),
+     ("other.example.com:8443", True), ("other.example.com", False)],
+)  # fmt: skip
+async def test_behind_a_proxy_a_signature_is_for_a_usual_port_or_the_one_that_is_configured(
+    data: Path, host: str, counts: bool
+) -> None:
+    owner = KeyRing(data / "keys").get("owner")
+    async with served(data, hosts=("tenex.example.com", "other.example.com:8443"), is_logged_in=False) as pages:
+        header = login_event(owner, f"https://{host}{pages.site.base}/login/key")
+        answer = await by_key(pages, header, host=host, origin=f"https://{host}")
+    assert (answer.status_code == 200) is counts
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ async def test_one_click_runs_the_command_and_what_is_not_understood_is_no_succe
         await request(folder, name)
         async with served(folder.data) as pages:
             page = await pages.get("/")
-            assert [call.text for call in page.of_class("call")] == [COMMAND]
+            assert [call.text for call in page.of_class("call")] == [f"command: {COMMAND}"]
             shown, page = await pressed(pages, name, text="what is it for?")
             assert "I cannot read that as an answer" in shown
             assert page.of_class("ask")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import is_genuine, parse_event
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.web import signer_login
+from tenex.web.server import at_port
 from tests.fakes import bunker as fake
 from tests.fakes.bunker import Bunker, bunker
 from tests.service.person import stored
@@ -84,8 +86,10 @@ async def test_a_signer_that_refuses_leaves_the_question(elsewhere: tuple[Served
     assert (await answer(pages, "Green")).status_code == 303
 
 
-@pytest.mark.parametrize("what", ["stranger", "refused", "address", "private", "lies", "wrong secret"])
-async def test_who_is_no_owner_is_not_let_in(elsewhere: tuple[Served, Bunker], relay: str, what: str) -> None:
+@pytest.mark.parametrize("what", ["stranger", "refused", "address", "private", "away", "lies", "wrong secret"])
+async def test_who_is_no_owner_is_not_let_in(
+    elsewhere: tuple[Served, Bunker], relay: str, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nor does the page connect to relays of a stranger's choice on this network."""
     pages, signer = elsewhere
     address = signer.address
@@ -103,11 +107,14 @@ async def test_who_is_no_owner_is_not_let_in(elsewhere: tuple[Served, Bunker], r
         address = f"bunker://{signer.signer.public}"
     elif what == "private":
         address = address.replace(relay, relay.replace("127.0.0.1", "localhost"))
+    elif what == "away":  # nothing listens there
+        with closing(at_port(0)) as taken:
+            port = taken.getsockname()[1]
+        monkeypatch.setattr(pages.site.signer_logins, "_relays", frozenset({f"ws://127.0.0.1:{port}"}))
+        address = address.replace(relay, f"ws://127.0.0.1:{port}")
     elif what == "wrong secret":
         address = address.replace(signer.secret, "guess")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(signer_login, "PATIENCE", 1.0 if what == "private" else 60.0)
-        refused = await log_in(pages, address)
+    refused = await log_in(pages, address)
     assert refused.status_code == 403
     fault = " ".join(notice.text for notice in Page(refused.text).of_class("bad"))
     expected = {
@@ -115,13 +122,14 @@ async def test_who_is_no_owner_is_not_let_in(elsewhere: tuple[Served, Bunker], r
         "lies": "The signer refused: it signed with another key",
         "refused": "The signer refused: no, thanks",
         "address": "names 0 relays",
-        "private": "The signer did not answer in time: no relay",
+        "private": "The signer was not reached: no relay of it can be reached",
+        "away": "The signer was not reached: no relay of it can be reached",
         "wrong secret": "The signer refused: unknown secret",
     }
     assert expected[what] in fault
     assert signer.secret not in refused.text
     await pages.get("/", status=303)
-    if what == "private":
+    if what in ("private", "away"):
         assert not signer.requests
 
 

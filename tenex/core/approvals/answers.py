@@ -1,9 +1,9 @@
 """What counts as a person's answer to a request, and what follows from it.
 
 An answer is a reply to the request's own message, a reaction to it, `/approvals yes NUMBER`, or the operator's word at
-the machine. A yes or no in the thread counts where one request is open and nothing else is asked. It is for owners, and
-for members where that is set; a key of ours decides nothing, and no text of a model or a program does. The first answer
-counts; who answers later reads what the first was.
+the machine. A yes or no in the thread counts where one request is open, nothing else is asked, and it was written after
+the request. It is for owners, and for members where that is set; a key of ours decides nothing, and no text of a model
+or a program does. The first answer counts; who answers later reads what the first was.
 
 Where a message asks about several calls, an answer is for all that are left, unless it names them by their numbers:
 
@@ -11,117 +11,36 @@ Where a message asks about several calls, an answer is for all that are left, un
     1 yes, 2 no: too broad           these; a request stays open until each of its calls has an answer
     /approvals no 81316857-13.2      that one
 
-Who deletes their yes takes it back for the calls that have not begun.
+Who deletes their yes takes it back for the calls that have not begun. Which words are a yes or a no says `yes_no`.
 """
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tenex.core import permissions
 from tenex.core import records as r
-from tenex.core.clear_answers import is_clear_no, is_clear_yes, is_no_word
 from tenex.core.delivery.outgoing import notify, send_as_agent
 from tenex.core.ids import EventId, Millis, PublicKey
+from tenex.core.memory.window import in_a_line
 from tenex.core.names import is_key, is_mention
-from tenex.core.pictures import NO, YES, plain_picture
 from tenex.core.signals import ApprovalDecided, InboundMessage, MessageDeleted, MessageReceived
 from tenex.core.text import plain
+from tenex.core.tool_names import server_of
 from tenex.core.transaction import Transaction
 from tenex.core.work import runs
 from tenex.core.work.run import Call, CallState
+from tenex.core.yes_no import REASON, Answer, Unclear, read_answer, read_answers, read_picture, why_misdated
 
 from . import message
 from .decide import has_refused_too_often, is_approved, settle
-from .state import Permission, Request
+from .state import AskedCall, Permission, Request
 
-CLOCKS_DIFFER: Final = 60
-"""Seconds by which a person's clock may differ from ours."""
-LONGEST: Final = 24 * 60
-"""Minutes for which something may be allowed at most."""
-REASON: Final = 500
-"""Characters of a reason that reach the agent."""
-MOST_NUMBERED: Final = 99
-"""Calls that one message answers by their numbers."""
+QUOTED: Final = 80
+"""Characters of an unclear answer that are named."""
 COMMAND: Final = "approvals"
 """The command as which answers are recorded."""
 HOW: Final = "Reply “yes”, “no”, “no: REASON”, “always” or “20 min”."
 HOW_BY_NUMBER: Final = "Reply for all, “yes” or “no: REASON”, or by number: “1 yes, 2 no: REASON”."
-
-_TIME: Final = re.compile(
-    r"(?:(?:yes|ok|okay|ja)[\s,]+)?(?:for\s+)?(\d{1,4})\s*(m|min|mins|minutes?|h|hours?)[\s.!,👍🙏]*"
-)
-_ALWAYS: Final = re.compile(r"(?:(?:yes|ok|okay|ja)[\s,]+)?(?:always|immer)[\s.!,👍🙏]*")
-_NO: Final = re.compile(r"(\S+?)[\s:,.;–—-]+(.*\S)\s*", re.DOTALL)
-_NUMBER: Final = re.compile(r"(?:^|[,;\n])[^\S\n]*(\d{1,2})[.):]?\s+(?=([^\W\d_]+))")
-"""Where the answer to a single call begins, and its first word."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What a person says to a request."""
-
-    is_yes: bool
-    reason: str = ""
-    remember: bool = False
-    minutes: int = 0
-    """For which the like is allowed; 0 for no end."""
-    is_written: bool = True
-    number: int = 0
-    """Of the call that it is for; 0 for all that are left."""
-
-
-def read_answer(text: str) -> Answer | None:
-    """What a text answers; None where it is no answer."""
-    words = plain(text).strip()
-    said = words.casefold()
-    if is_clear_yes(text):
-        return Answer(is_yes=True, is_written=any(map(str.isalnum, words)))
-    if is_clear_no(text):
-        return Answer(is_yes=False)
-    if _ALWAYS.fullmatch(said):
-        return Answer(is_yes=True, remember=True)
-    time = _TIME.fullmatch(said)
-    if time is not None:
-        minutes = int(time[1]) * (60 if time[2].startswith("h") else 1)
-        return Answer(is_yes=True, remember=True, minutes=minutes) if 0 < minutes <= LONGEST else None
-    refusal = _NO.fullmatch(words)
-    if refusal is not None and is_no_word(refusal[1]):
-        return Answer(is_yes=False, reason=refusal[2][:REASON])
-    return None
-
-
-def read_answers(text: str) -> tuple[Answer, ...]:
-    """What a text answers: for all calls, or for those whose numbers it names; () where it is no answer."""
-    whole = read_answer(text)
-    if whole is not None:
-        return (whole,)
-    words = plain(text).strip()
-    beginnings = [match for match in _NUMBER.finditer(words) if _is_answer_word(match[2])]
-    if not beginnings or beginnings[0].start() != 0 or len(beginnings) > MOST_NUMBERED:
-        return ()
-    ends = [*(match.start() for match in beginnings[1:]), len(words)]
-    answers: list[Answer] = []
-    for match, end in zip(beginnings, ends, strict=True):
-        answer = read_answer(words[match.end() : end])
-        if answer is None:
-            return ()
-        answers.append(replace(answer, number=int(match[1])))
-    numbers = {answer.number for answer in answers}
-    return tuple(answers) if len(numbers) == len(answers) and 0 not in numbers else ()
-
-
-def _is_answer_word(word: str) -> bool:
-    return is_clear_yes(word) or is_no_word(word) or _ALWAYS.fullmatch(word.casefold()) is not None
-
-
-def read_reaction(content: str) -> Answer | None:
-    """What a reaction (NIP-25) answers; None for every picture that is not on the lists."""
-    picture = plain_picture(content)
-    if picture in YES:
-        return Answer(is_yes=True, is_written=False)
-    return Answer(is_yes=False, is_written=False) if picture in NO else None
 
 
 def on_message(transaction: Transaction, signal: MessageReceived) -> bool:
@@ -149,16 +68,29 @@ def on_message(transaction: Transaction, signal: MessageReceived) -> bool:
         notify(transaction, f"“{over.line}” has been answered already: it is {message.ENDINGS[over.outcome]}{by}.")
     elif request is not None and not answers:
         how = HOW_BY_NUMBER if len(request.left) > 1 else HOW
-        text = f"I cannot read that as an answer: nothing is decided, and no agent has read it. {how}"
-        _say(transaction, request, text)
+        _say(transaction, request, f"{_unclear(written.text, request)}, and no agent has read it. {how}")
     elif request is not None:
         _answer(transaction, request, answers, by=written.author, name=signal.name, event_id=written.event_id)
     return True
 
 
+def is_meant(transaction: Transaction, written: InboundMessage) -> bool:
+    """Whether a command answers a request, such as `/approve` or `/deny`: by a reply, or where only that is asked."""
+    approvals = transaction.state.approvals
+    target = written.reply_to or ""
+    is_reply = approvals.asked_by(target) is not None or approvals.settled_by(target) is not None
+    is_free = bool(approvals.open) and not _is_decision_asked(transaction)
+    return (is_reply or is_free) and isinstance(read_answer(_without_mentions(written.text)), Answer)
+
+
+def _unclear(words: str, request: Request) -> str:
+    """That a text decides nothing, without the end of its sentence."""
+    return f"I cannot tell whether “{in_a_line(words, QUOTED)}” allows or refuses “{request.line}”: nothing is decided"
+
+
 def _read(written: InboundMessage) -> tuple[Answer, ...]:
     if written.is_reaction:
-        reaction = read_reaction(written.text)
+        reaction = read_picture(written.text)
         return (reaction,) if reaction is not None else ()
     return read_answers(_without_mentions(written.text))
 
@@ -185,14 +117,26 @@ def _in_the_thread(transaction: Transaction, signal: MessageReceived) -> bool:
     is_to_thread = written.reply_to in (None, state.id, state.identity.address.get("root"))
     answer = read_answer(written.text)
     requests = tuple(state.approvals.open.values())
-    if not requests or not is_to_thread or answer is None or answer.remember or signal.addressed:
-        return False  # "2 hours" in a thread may be about anything: what is remembered needs a reply
+    if not requests or not is_to_thread or answer is None or signal.addressed:
+        return False
     if not permissions.may_allow_calls(transaction.policy, author=written.author, role=signal.role):
         return False
-    if _is_misdated(transaction, written, max(request.at for request in requests)):
+    is_alone = len(requests) == 1 and not _others_ask(transaction)
+    if isinstance(answer, Unclear):
+        if is_alone:
+            _say(transaction, requests[0], f"{_unclear(written.text, requests[0])}. {HOW}")
+        return False  # the words may be about anything
+    if answer.remember:
+        return False  # "2 hours" in a thread may be about anything: what is remembered needs a reply
+    asked_at = max(request.at for request in requests)
+    why = why_misdated(written.created_at, asked_at, transaction.now)
+    if why:
+        if is_alone:
+            what = "allows" if answer.is_yes else "refuses"
+            _say(transaction, requests[0], f"Your answer {what} nothing: {why}. Reply to this message instead.")
         return False
     _record(transaction, signal, written.text)
-    if len(requests) > 1 or _others_ask(transaction):
+    if not is_alone:
         lines = message.listed(requests, state.id, transaction.now)
         notify(
             transaction, "\n".join(["Several things are asked. Please reply to the one you mean:", *lines]), "question"
@@ -205,16 +149,12 @@ def _in_the_thread(transaction: Transaction, signal: MessageReceived) -> bool:
 def _others_ask(transaction: Transaction) -> bool:
     """Whether something else is asked that a yes could be meant for."""
     calls = (call for run in transaction.state.work.runs.values() for call in run.open_calls)
-    return any(call.state is CallState.PARKED for call in calls) or any(
-        kind.asks_user for kind in transaction.state.kinds.values()
-    )
+    return any(call.state is CallState.PARKED for call in calls) or _is_decision_asked(transaction)
 
 
-def _is_misdated(transaction: Transaction, written: InboundMessage, asked_at: int) -> bool:
-    return (
-        written.created_at + CLOCKS_DIFFER < asked_at // 1000
-        or written.created_at > transaction.now // 1000 + CLOCKS_DIFFER
-    )
+def _is_decision_asked(transaction: Transaction) -> bool:
+    """Whether a plan waits for its approval, or it is asked whether gates may be skipped."""
+    return any(kind.asks_user for kind in transaction.state.kinds.values())
 
 
 def _record(transaction: Transaction, signal: MessageReceived, words: str) -> None:
@@ -259,8 +199,12 @@ def _answer(
         text = "My message does not show all of it, so a picture cannot allow it. Read it, then write “yes” or “no”."
         _say(transaction, request, text)
         return
+    answered = [asked for answer in answers if answer.is_for_all for asked in _calls_of(answer, left)]
+    if not all(server_of(asked.tool) for asked in answered):
+        _say(transaction, request, f"Nothing is decided: “always all” is for tools of MCP servers. {HOW}")
+        return
     for answer in answers:
-        calls = (left[answer.number],) if answer.number else tuple(left.values())
+        calls = _calls_of(answer, left)
         settle(
             transaction,
             request,
@@ -271,10 +215,12 @@ def _answer(
             event_id=event_id,
             reason=answer.reason,
             remember=answer.remember,
+            is_for_server=answer.is_for_all,
             until=Millis(transaction.now + answer.minutes * 60_000) if answer.minutes else Millis(0),
         )
         if answer.remember:
-            what = ", ".join(dict.fromkeys(map(message.permitted, calls)))
+            say = message.permitted_by_server if answer.is_for_all else message.permitted
+            what = ", ".join(dict.fromkeys(map(say, calls)))
             how_long = f"for {answer.minutes} min" if answer.minutes else "from now on"
             notify(transaction, f"In this conversation I allow {what} {how_long}. `/approvals` lists and revokes that.")
     rest = transaction.state.approvals.open.get(request.seq)
@@ -282,6 +228,11 @@ def _answer(
         waiting = "; ".join(f"{number}. {asked.line}" for number, asked in rest.left.items())
         _say(transaction, rest, f"Noted. This still waits for an answer: {waiting}")
     _go_on(transaction, request)
+
+
+def _calls_of(answer: Answer, left: Mapping[int, AskedCall]) -> tuple[AskedCall, ...]:
+    """The calls that an answer is for, of those that are left."""
+    return (left[answer.number],) if answer.number else tuple(left.values())
 
 
 def _go_on(transaction: Transaction, request: Request) -> None:

@@ -25,8 +25,9 @@ from tenex.core.transaction import Transaction
 from tenex.core.work.run import Call, CallState, Run
 
 from . import message
+from .harmless_options import harmless_options, has_known_verb
 from .rules import COMMAND, SHELLS, Judgement, Verdict, judge
-from .shell_text import Words, may_run_others, parsed
+from .shell_text import Words, parsed
 from .state import AskedCall, Outcome, Request
 
 REFUSALS: Final = 3
@@ -39,6 +40,8 @@ _NO_TOOLS: Final = ("ask", "complete")
 """What the daemon does itself, and rules are not about."""
 _PROGRAMS: Final = SHELLS | {"python"}
 """Our tools that run what they are given: one call is like another only by the words of its command."""
+_FREE: Final = (COMMAND, "timeout", "why")
+"""Arguments of a shell of ours that do not change what is like a call."""
 _CODE: Final = (
     *(COMMAND, "commands", "cmd", "argv", "args"),
     *("program", "code", "script", "query", "sql", "statement"),
@@ -64,6 +67,11 @@ def digest_of(tool: str, arguments: Mapping[str, Any]) -> str:
     """What identifies a call: the sha256 of its tool and arguments."""
     written = json.dumps([tool, arguments], ensure_ascii=True, sort_keys=True, default=str)
     return hashlib.sha256(written.encode()).hexdigest()
+
+
+def _digest_of_others(tool: str, arguments: Mapping[str, Any]) -> str:
+    """What a permission for a command of a shell is bound to beyond its words: the folder, and what else is named."""
+    return digest_of(tool, {name: value for name, value in arguments.items() if name not in _FREE})
 
 
 def ask_ahead(transaction: Transaction, run: Run, agent: Agent, calls: Sequence[Call]) -> None:
@@ -109,12 +117,21 @@ def judged(transaction: Transaction, run: Run, call: Call, rule: ToolRule) -> Ju
         phase=transaction.state.cycle.phase,
         agent=run.agent,
         digest=digest_of(rule.name, request.arguments) if permissions else "",
+        definition=rule.definition,
+        others=_digest_of_others(rule.name, request.arguments) if permissions else "",
+        files=call.files,
     )
 
 
 def is_approved(call: Call) -> bool:
     """Whether a person has said yes to exactly this call."""
     return bool(call.approved) and call.approved == digest_of(call.request.tool, call.request.arguments)
+
+
+def files_allowed(transaction: Transaction, run: Run, call: Call, rule: ToolRule) -> Mapping[str, str] | None:
+    """The files for which a person has allowed a call that begins; None where that is for no content in particular."""
+    is_bound = is_approved(call) or judged(transaction, run, call, rule).is_permitted
+    return call.files if is_bound else None
 
 
 def _goes_on(run: Run, call: Call) -> bool:
@@ -195,28 +212,33 @@ def asked_call(call: Call, rule: ToolRule, judgement: Judgement) -> AskedCall:
         replay=rule.replay,
         digest=digest_of(rule.name, request.arguments),
         line=message.call_line(rule.name, request.arguments),
-        rule=judgement.rule,
+        rule=message.reason_of(rule, judgement),
         prefixes=prefixes,
         is_exact=has_code and not prefixes,
+        wish=message.wish_of(rule, request.arguments, judgement),
+        definition=rule.definition,
+        others=_digest_of_others(rule.name, request.arguments) if prefixes else "",
+        files=call.files,
+        changed=call.changed,
     )
 
 
 def prefixes_of(tool: str, arguments: Mapping[str, Any]) -> tuple[Words, ...]:
-    """The program and the verb of each command of a plain line, such as `git push`: what is like it.
+    """The words of each command of a plain line, without options that are harmless: what is like it.
 
-    None where a command has no verb, or may run another program: then nothing but itself is like it. None for a tool
-    that is no shell of ours: what its command does may depend on its other arguments.
+    None where the verb of a command is not known: then nothing but the call itself is like it. None for a tool that is
+    no shell of ours: what its command does may depend on its other arguments.
     """
     line = arguments.get(COMMAND) if tool in SHELLS else None
     text = parsed(line) if isinstance(line, str) else None
-    if text is None or not text.is_plain or not all(map(_has_verb, text.commands)):
+    if text is None or not text.is_plain or not all(map(has_known_verb, text.commands)):
         return ()
-    return tuple(dict.fromkeys(command[:2] for command in text.commands))
+    return tuple(dict.fromkeys(_without_harmless(command) for command in text.commands))
 
 
-def _has_verb(command: Words) -> bool:
-    is_word = len(command) > 1 and command[1][:1].isalpha() and command[1].replace("-", "").isalnum()
-    return is_word and not may_run_others(command)
+def _without_harmless(command: Words) -> Words:
+    harmless = harmless_options(command)
+    return (*command[:2], *(word for word in command[2:] if word not in harmless))
 
 
 def _said(run: Run) -> str:
@@ -239,6 +261,7 @@ def settle(
     event_id: EventId | None = None,
     reason: str = "",
     remember: bool = False,
+    is_for_server: bool = False,
     until: Millis = NO_END,
 ) -> None:
     """Record the answer to a request, or to some of its calls; without a yes these get the reason as their result."""
@@ -256,6 +279,7 @@ def settle(
         event_id=event_id,
         reason=reason,
         remember=remember,
+        is_for_server=is_for_server,
         until=until,
         warn_at=Millis(run.warn_at + parked_for),
         close_at=Millis(run.close_at + parked_for),

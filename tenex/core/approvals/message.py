@@ -1,40 +1,43 @@
 """What a person reads who is asked to allow a call.
 
-The first line is all that a lock screen shows, so it is the whole question. Then comes the call as it would run. What
-could hide or turn around a part of it is shown as an escape, and each of its lines has a mark before it, so that no
-text of a call can pass for a line of the daemon's. A long call is shown by its beginning and its end, with its length;
-then a picture is no answer, since the message does not show what it would allow.
+The first line is all that a lock screen shows, so it is the whole question. Then comes the call as it would run: every
+argument by name, in the one form that no other value has (`shown_values`), a change of a file as its lines. Each line
+has a mark before it, so that no text of a call can pass for a line of the daemon's. A call that does not fit, into the
+first line or below it, is said to be cut; then a picture is no answer, since it would allow what was not seen.
 """
 
-import json
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tenex.core.amounts import duration
+from tenex.core.config import ToolRule
 from tenex.core.ids import ConversationId, Millis
-from tenex.core.text import CONTROL, INVISIBLE
-from tenex.core.tool_names import server_of
+from tenex.core.tool_names import SERVER_MARK, server_of
 
-from .rules import COMMAND, SHELLS
+from .rules import COMMAND, SHELLS, Judgement
+from .shown_values import shown_line, shown_name, shown_value, visible
 from .state import AskedCall, Outcome, Request
 
 SHOWN: Final = 1_000
 """Characters of a call that are shown whole."""
+SHOWN_LINES: Final = 40
+"""Lines of a call that are shown whole."""
 PART: Final = 400
 """Characters of the beginning and of the end of a longer one."""
-LINE: Final = 110
-"""Characters of a call in a line: lock screens show two lines of sixty."""
+LINE: Final = 140
+"""Characters of a call in a line: lock screens show two or three lines of sixty."""
 SAID: Final = 200
 """Characters of what the agent says about it."""
+ABOUT: Final = 100
+"""Characters of what a server says about its tool."""
+FILES: Final = 3
+"""Files of a call that are named."""
 SHORT_ID: Final = 8
 """Characters by which a conversation is named."""
 EDIT: Final = "edit_file"
 WRITE: Final = "write_file"
 """Our tools whose calls are shown as the lines that they change."""
 _MARK: Final = "│ "
-_OF_COMMANDS: Final = (COMMAND, "cwd", "timeout")
-"""Arguments of a shell of ours that are not listed behind its command line."""
 
 ENDINGS: Final[Mapping[str, str]] = {
     "yes": "allowed",
@@ -47,45 +50,49 @@ ENDINGS: Final[Mapping[str, str]] = {
 
 
 def call_text(tool: str, arguments: Mapping[str, Any]) -> str:
-    """A call as it is shown; what is invisible as escapes.
+    """The arguments of a call, in a form that no other call of the tool has: each in a line, by its name.
 
-    The line of a shell is shown as it is, a change of a file as the lines that it takes away and puts in, and of every
-    other call all arguments by name.
+    A change of a file is shown as the lines that it takes away and puts in.
     """
-    line = _shell_line(tool, arguments)
-    if line is not None:
-        others = {name: value for name, value in arguments.items() if name not in _OF_COMMANDS}
-        return "\n".join([visible(line), *_named(others)])
     change = _change(tool, arguments)
     if change is not None:
-        return "\n".join([f"{tool} {_value(arguments['path'])}", *change])
-    return "\n".join([visible(tool), *_named(arguments)])
+        return "\n".join([f"path: {shown_value(arguments['path'])}", *change])
+    return "\n".join(_named(arguments)) or "(no arguments)"
 
 
 def call_line(tool: str, arguments: Mapping[str, Any]) -> str:
     """A call in a line, cut."""
-    line = _shell_line(tool, arguments)
-    if line is not None:
-        words = visible(line)
-    elif tool == EDIT and _change(tool, arguments) is not None:
-        count = len(arguments["edits"])
-        words = f"{tool} {_value(arguments['path'])}, {count} change{'s' if count > 1 else ''}"
-    else:
-        words = f"{visible(tool)} {', '.join(map(_value, arguments.values()))}"
-    words = words.rstrip().replace("\n", " ⏎ ")
+    words = _whole_line(tool, arguments)
     return words if len(words) <= LINE else f"{words[: LINE - 1]}…"
 
 
-def _shell_line(tool: str, arguments: Mapping[str, Any]) -> str | None:
-    """The command line of a shell of ours: of another tool `command` is an argument like its others."""
-    line = arguments.get(COMMAND) if tool in SHELLS else None
-    return line if isinstance(line, str) else None
+def is_shown_whole(tool: str, arguments: Mapping[str, Any]) -> bool:
+    """Whether the message shows all of a call, and its first line says what it is."""
+    text = call_text(tool, arguments)
+    return len(text) <= SHOWN and text.count("\n") < SHOWN_LINES and len(_whole_line(tool, arguments)) <= LINE
+
+
+def _whole_line(tool: str, arguments: Mapping[str, Any]) -> str:
+    """A call in a line: the command of a shell, a summary of a change, and of every other call its arguments."""
+    change = _change(tool, arguments)
+    if change is not None:
+        noun = "change" if tool == EDIT else "line"
+        count = len(arguments["edits"] if tool == EDIT else change)
+        return f"{tool} {shown_value(arguments['path'])}, {count} {noun}{'' if count == 1 else 's'}"
+    if tool in SHELLS and isinstance(arguments.get(COMMAND), str):
+        others = {name: value for name, value in arguments.items() if name != COMMAND}
+        return ", ".join([shown_value(arguments[COMMAND]), *_named(others)])
+    return f"{visible(tool)} {', '.join(_named(arguments))}".rstrip()
+
+
+def _named(arguments: Mapping[str, Any]) -> list[str]:
+    return [f"{shown_name(str(name))}: {shown_value(value)}" for name, value in arguments.items()]
 
 
 def _change(tool: str, arguments: Mapping[str, Any]) -> list[str] | None:
     """The lines that a call takes away from a file and puts in; None for another tool, or arguments of another form."""
     if tool == WRITE and arguments.keys() == {"path", "content"} and _are_texts(arguments.values()):
-        return _marked("+ ", arguments["content"])
+        return _marked("+", *arguments["content"].split("\n"))
     edits = arguments.get("edits")
     if tool != EDIT or arguments.keys() != {"path", "edits"} or not isinstance(edits, list | tuple) or not edits:
         return None
@@ -95,7 +102,7 @@ def _change(tool: str, arguments: Mapping[str, Any]) -> list[str] | None:
             return None
         if not _are_texts((arguments["path"], edit["old"], edit["new"])):
             return None
-        everywhere = " in every place" if edit.get("all") else ""
+        everywhere = f", all: {shown_value(edit['all'])}" if "all" in edit else ""
         if everywhere or len(edits) > 1:
             lines.append(f"@@ {number} of {len(edits)}{everywhere} @@")
         lines += _difference(edit["old"], edit["new"])
@@ -115,41 +122,41 @@ def _difference(old: str, new: str) -> list[str]:
     rest = most - head
     tail = next((count for count in range(rest) if before[-1 - count] != after[-1 - count]), rest)
     return [
-        *_marked("  ", *before[:head]),
-        *_marked("- ", *before[head : len(before) - tail]),
-        *_marked("+ ", *after[head : len(after) - tail]),
-        *_marked("  ", *before[len(before) - tail :]),
+        *_marked(" ", *before[:head]),
+        *_marked("-", *before[head : len(before) - tail]),
+        *_marked("+", *after[head : len(after) - tail]),
+        *_marked(" ", *before[len(before) - tail :]),
     ]
 
 
-def _marked(mark: str, *texts: str) -> list[str]:
-    return [mark + line for text in texts for line in visible(text).split("\n")]
+def _marked(mark: str, *lines: str) -> list[str]:
+    return [mark + shown_line(line) for line in lines]
 
 
-def is_shown_whole(tool: str, arguments: Mapping[str, Any]) -> bool:
-    """Whether the message shows all of a call."""
-    return len(call_text(tool, arguments)) <= SHOWN
+def wish_of(rule: ToolRule, arguments: Mapping[str, Any], judgement: Judgement) -> str:
+    """What an agent wants and why it is asked about, as the end of a sentence that begins with its name."""
+    server = server_of(rule.name)
+    if server:
+        what = f"`{visible(rule.name.partition(SERVER_MARK)[2])}` of the server {visible(server)}"
+        if judgement.is_by_default and rule.why:
+            what += f", which {rule.why}"
+        about = " ".join(visible(rule.about).replace("“", "'").replace("”", "'").split())
+        what += f": “{about[:ABOUT]}{'…' if len(about) > ABOUT else ''}”" if about else ""
+    else:
+        folder = arguments.get("cwd")
+        is_named = isinstance(folder, str) and bool(folder)
+        what = f"`{visible(rule.name)}` in {shown_value(folder) if is_named else 'the workspace'}"
+    why = "" if server and judgement.is_by_default else f" It asks because {reason_of(rule, judgement)}."
+    return f"wants {what}.{why}"
 
 
-def visible(text: str) -> str:
-    """A text in which nothing is hidden: control, direction and invisible characters, and odd spaces, as escapes."""
-    if text.isascii() and text.replace("\n", "").isprintable():
-        return text
-    return "".join(char if _is_visible(char) else char.encode("unicode_escape").decode("ascii") for char in text)
-
-
-def _is_visible(char: str) -> bool:
-    if char in "\n ":
-        return True
-    return not (CONTROL.match(char) or INVISIBLE.match(char) or unicodedata.category(char)[0] in "CZ")
-
-
-def _named(arguments: Mapping[str, Any]) -> list[str]:
-    return [f"{visible(str(name))}: {_value(value)}" for name, value in arguments.items()]
-
-
-def _value(value: Any) -> str:
-    return visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+def reason_of(rule: ToolRule, judgement: Judgement) -> str:
+    """Why a call is asked about, as what follows “because”."""
+    if not judgement.is_by_default:
+        return f"of {judgement.rule}"
+    if server_of(rule.name):
+        return f"its server {rule.why or 'has tools of others'}"
+    return rule.why or "this tool always asks"
 
 
 # ---- the message ----
@@ -175,61 +182,78 @@ def question(
         is_reminder: whether it was sent before.
     """
     is_whole = all(is_shown_whole(asked.tool, arguments) for asked, arguments in calls)
-    (first, _), *others = calls
+    (first, arguments), *others = calls
     more = f" and {len(others)} more" if others else ""
     wish = f"{'Still waiting: allow' if is_reminder else 'Allow'} {first.line}{more}?"
     lines = [f"{wish}{' 👍 👎' if is_whole else ' Write yes or no.'}", ""]
+    if len(_whole_line(first.tool, arguments)) > LINE:
+        lines[1:] = ["The line above is cut.", ""]
     for count, (asked, arguments) in enumerate(calls, start=1):
-        if others:
-            lines.append(f"{count}. {visible(asked.tool)}")
-        lines += _shown(asked, arguments, number)
-        lines += [f"{visible(asked.tool)}{_place(asked.tool, arguments)}. It asks because of {asked.rule}.", ""]
+        numbered = f"{count}. " if others else ""
+        if asked.changed:
+            lines.append(f"{numbered}Asked again: {_listed(asked.changed)} changed after the question before.")
+            numbered = ""
+        lines += [f"{numbered}{name} {asked.wish or f'wants `{visible(asked.tool)}`.'}"]
+        lines += [*_shown(asked, arguments, number)]
+        if asked.files:
+            lines.append(f"If {_listed(asked.files)} changes before it runs, you are asked again.")
+        lines.append("")
     if said.strip():
         words = " ".join(visible(said).split())
         lines += [f"{name} says: “{words[:SAID]}{'…' if len(words) > SAID else ''}”", ""]
     react = "React or reply" if is_whole else "Reply with a written answer (a reaction does not count)"
     remembered = scope(first)
+    servers = dict.fromkeys(visible(server_of(asked.tool)) for asked, _ in calls)
+    by_server = "" if "" in servers else f" “always all” allows every tool of {', '.join(servers)} here."
     by_number = ""
     if others:
         react = f"{react} for all"
         remembered = "; ".join(f"{count}: {scope(asked)}" for count, (asked, _) in enumerate(calls, start=1))
         by_number = " To answer each by itself, reply with their numbers: “1 yes, 2 no: REASON”."
     lines.append(
-        f"{react}: yes, no, “no: REASON”, “always” ({remembered}; in this conversation) or “20 min”.{by_number} "
-        f"Without an answer it is refused in {duration(expires_in / 1000)}. Its number is {number}."
+        f"{react}: yes, no, “no: REASON”, “always” ({remembered}; in this conversation) or “20 min”."
+        f"{by_server}{by_number} Without an answer it is refused in {duration(expires_in / 1000)}. "
+        f"Its number is {number}."
     )
     return "\n".join(lines)
 
 
 def _shown(asked: AskedCall, arguments: Mapping[str, Any], number: str) -> list[str]:
     text = call_text(asked.tool, arguments)
-    if len(text) <= SHOWN:
+    if len(text) <= SHOWN and text.count("\n") < SHOWN_LINES:
         return [_MARK + line for line in text.split("\n")]
-    left = f"{len(text) - 2 * PART:,} of {len(text):,}"
+    beginning = "\n".join(text[:PART].split("\n")[: SHOWN_LINES // 2])
+    end = "\n".join(text[-PART:].split("\n")[-SHOWN_LINES // 2 :])
+    left = f"{len(text) - len(beginning) - len(end):,} of {len(text):,}"
     return [
-        *(_MARK + line for line in text[:PART].split("\n")),
-        f"[{left} characters are left out here. All of it: `tenex approvals show {number}`]",
-        *(_MARK + line for line in text[-PART:].split("\n")),
+        *(_MARK + line for line in beginning.split("\n")),
+        f"[Cut: {left} characters are left out here. All of it: `tenex approvals show {number}`]",
+        *(_MARK + line for line in end.split("\n")),
     ]
 
 
-def _place(tool: str, arguments: Mapping[str, Any]) -> str:
-    """Where a call runs; "" for a tool of a server, of which that is not known."""
-    if server_of(tool):
-        return ""
-    folder = arguments.get("cwd")
-    shown = visible(folder).replace("\n", "\\n") if isinstance(folder, str) and folder else "the workspace"
-    return f", in {shown}"
+def _listed(files: Iterable[str]) -> str:
+    """Files by name, the first few."""
+    names = [f"`{shown_value(name)}`" for name in files]
+    more = len(names) - FILES
+    return ", ".join(names[:FILES]) + (f" or one of {more} more" if more > 0 else "")
 
 
 def scope(asked: AskedCall) -> str:
     """What `always` allows, in words."""
     if asked.is_exact:
-        return "exactly this"
+        return f"exactly this, as long as {_listed(asked.files)} stays as it is" if asked.files else "exactly this"
     if asked.prefixes:
         commands = ", ".join(f"`{visible(' '.join(words))} …`" for words in asked.prefixes)
-        return f"{commands} in any folder"
-    return f"every call of {visible(asked.tool)}, whatever its arguments"
+        folder = "in the same folder" if asked.others else "in any folder"
+        return f"{commands} with harmless options, {folder}"
+    unchanged = ", as long as its definition is the same" if asked.definition else ""
+    return f"every call of {visible(asked.tool)}, whatever its arguments{unchanged}"
+
+
+def permitted_by_server(asked: AskedCall) -> str:
+    """What `always all` has allowed, in words."""
+    return f"every tool of the server {visible(server_of(asked.tool))}"
 
 
 def permitted(asked: AskedCall) -> str:

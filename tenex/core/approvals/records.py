@@ -41,6 +41,8 @@ class ApprovalAnswered(Record):
     """What the person said with their no, for the agent."""
     remember: bool = False
     """Whether the like of these calls is allowed from now on."""
+    is_for_server: bool = False
+    """Whether that is everything which the servers of these calls offer."""
     until: Millis = Millis(0)
     """Until when; 0 for as long as the conversation."""
     warn_at: Millis = Millis(0)

@@ -67,7 +67,9 @@ def _answered(approvals: Approvals, record: r.ApprovalAnswered, _: State) -> App
     if not record.remember:
         return approvals
     permissions = (
-        Permission.of(asked, number=record.seq, name=record.name, until=record.until)
+        Permission.of(
+            asked, number=record.seq, name=record.name, until=record.until, is_for_server=record.is_for_server
+        )
         for asked in request.of(record.calls)
     )
     return approvals.permitted(tuple(permissions))

@@ -9,22 +9,26 @@ this order, whatever their place in the file:
     4. allow rules, if together they match all of the call
     5. what the tool itself says (`ToolRule.asks`)
 
-A rule matches by what it names: the tool, the first words of a command, a path, a host, the phase, the agent. Refuse
-and ask rules match if any part of the call fits, allow rules and permissions only if every part does. A command line is
-read by `shell_text`; what is not plain words is allowed by no rule that names words.
+The two kinds of rules read a call in opposite ways, and err on the side of a question. Refuse and ask rules match what
+a call may be: any part of it, in any reading (`shell_readings`). Allow rules and permissions match what a call is known
+to be: every part, word for word (`shell_text`), with each option named or known to be harmless, and with every argument
+that is an address or a path within what the rule names (`places`).
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import Any, Final
-from unicodedata import normalize
 
 from tenex.core.phases import Phase
 
-from .shell_text import ShellText, Words, may_run_others, parsed, words_of
+from .harmless_options import harmless_options
+from .places import all_within, any_within
+from .shell_readings import ShellReading, may_run_others, reading
+from .shell_text import ShellText, Words, parsed
 
 COMMAND: Final = "command"
 """The argument that holds a command line, whatever the tool."""
@@ -32,13 +36,10 @@ SHELLS: Final = frozenset({"shell", "shell_start"})
 """Our tools whose command line a shell reads: only of these the first words say what is like a call."""
 _AS: Final = {"shell_start": "shell"}
 """Tools that rules about another are about too, since they run the same: by the name, that of the other."""
-PATHS: Final = words_of("""
-    cwd destination dir directory file file_path file_paths filename files folder from path paths root source target to
-    """)
-"""Arguments that hold paths, at any depth."""
-_URL: Final = re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://([^\s/?#\\'\"]{0,2000})(\\?)", re.IGNORECASE)
-_NESTED: Final = 8
-"""Levels of an argument in which addresses are looked for."""
+SHORT: Final = 2
+"""Words of an allow rule that may be meant as the beginning of longer commands."""
+OPERANDS: Final = "*"
+"""The last word of a `match` that permits any words behind it which are no options."""
 
 
 class Verdict(StrEnum):
@@ -74,7 +75,9 @@ class ApprovalRule:
     tool: str = "*"
     """A name, or a pattern such as `github__*`."""
     match: Words = ()
-    """The first words of a command."""
+    """The words of a command, `OPERANDS` as the last for further ones; refuse and ask rules name its first words."""
+    options: Words = ()
+    """Options that an allow rule permits behind these words besides harmless ones; `--name=*` with any value."""
     path: str = ""
     """A pattern of paths relative to the workspace, such as `infra/*`."""
     host: str = ""
@@ -83,6 +86,12 @@ class ApprovalRule:
     agent: str = ""
     digest: str = ""
     """Only a call with exactly these arguments."""
+    definition: str = ""
+    """Only a call of a tool that is defined so (`ToolRule.definition`)."""
+    others: str = ""
+    """Only a call whose other arguments, besides the command, have this digest."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """With `digest`: only while the files that the call names have these digests."""
     examples: tuple[Example, ...] = ()
 
 
@@ -92,23 +101,39 @@ class Judgement:
 
     verdict: Verdict
     rule: str
+    """As it is named where rules are explained."""
+    is_by_default: bool = False
+    """Whether no rule decides, and the tool says so itself."""
+    is_permitted: bool = False
+    """Whether a person has allowed it in the conversation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Subject:
     """A call as rules see it."""
 
     tool: str
     arguments: Mapping[str, Any]
-    text: ShellText | None
-    """Its command line; None where it has none."""
     digest: str = ""
+    definition: str = ""
+    others: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def line(self) -> str | None:
+        """Its command line; None where it has none."""
+        line = self.arguments.get(COMMAND)
+        return line if isinstance(line, str) else None
 
-def subject_of(tool: str, arguments: Mapping[str, Any], digest: str = "") -> Subject:
-    """A call as rules see it."""
-    line = arguments.get(COMMAND)
-    return Subject(tool=tool, arguments=arguments, text=parsed(line) if isinstance(line, str) else None, digest=digest)
+    @cached_property
+    def text(self) -> ShellText | None:
+        """Its command line, as allow rules read it."""
+        return None if self.line is None else parsed(self.line)
+
+    @cached_property
+    def reading(self) -> ShellReading | None:
+        """Its command line, as refuse and ask rules read it."""
+        return None if self.line is None else reading(self.line)
 
 
 def judge(
@@ -121,32 +146,61 @@ def judge(
     phase: Phase,
     agent: str,
     digest: str = "",
+    definition: str = "",
+    others: str = "",
+    files: Mapping[str, str] | None = None,
 ) -> Judgement:
-    """What is done with a call; `asks` is what its tool says where no rule decides."""
+    """What is done with a call; `asks` is what its tool says where no rule decides.
+
+    The last four are what permissions are bound to: the digest of the call, of its tool's definition and of its
+    arguments besides the command, and those of the files that it names.
+    """
     verdict = Verdict.ASK if asks else Verdict.ALLOW
-    by_default = Judgement(verdict=verdict, rule=f"no rule: {tool} {'asks' if asks else 'runs'} by default")
+    by_default = Judgement(
+        verdict=verdict, rule=f"no rule: {tool} {'asks' if asks else 'runs'} by default", is_by_default=True
+    )
     near = [rule for rule in rules if _is_about(rule, tool, phase, agent)]
     if not near and not (asks and permissions):
         return by_default
-    subject = subject_of(tool, arguments, digest)
+    subject = Subject(
+        tool=tool, arguments=arguments, digest=digest, definition=definition, others=others, files=files or {}
+    )
     permitted = [rule for rule in permissions if _is_about(rule, tool, phase, agent)]
     allowed = [rule for rule in near if rule.decision is Verdict.ALLOW]
-    decisive = (
-        _first_match(Verdict.REFUSE, near, subject)
-        or _allowing(permitted, subject)
-        or _first_match(Verdict.ASK, near, subject)
-        or _allowing(allowed, subject)
-    )
+    refusing = _first_match(Verdict.REFUSE, near, subject)
+    permitting = () if refusing else _allowing(permitted, subject)
+    decisive = refusing or permitting or _first_match(Verdict.ASK, near, subject) or _allowing(allowed, subject)
     if not decisive:
         return by_default
     names = dict.fromkeys(rule.name for rule in decisive)
-    return Judgement(verdict=decisive[0].decision, rule=" and ".join(names))
+    return Judgement(verdict=decisive[0].decision, rule=" and ".join(names), is_permitted=bool(permitting))
 
 
 def matches(rule: ApprovalRule, arguments: Mapping[str, Any]) -> bool:
     """Whether a rule matches a call by its arguments, in the way of its decision."""
-    subject = subject_of("", arguments)
+    subject = Subject(tool="", arguments=arguments)
     return bool(_allowing([rule], subject)) if rule.decision is Verdict.ALLOW else _matches_any(rule, subject)
+
+
+def doubts_of(rule: ApprovalRule) -> list[str]:
+    """Sentences about what the words of an allow rule let through, where that may not be meant."""
+    if rule.decision is not Verdict.ALLOW or not rule.match:
+        return []
+    words = _without_operands(rule.match)
+    line = shlex.join(words)
+    text = parsed(line)
+    if text.commands != (words,):
+        return [f"it matches no command: `{line}` is not plain words of a program, as each allowed command has to be"]
+    if words != rule.match:
+        if may_run_others(words):
+            return [f"with `*` it lets `{words[0]}` run any other program, as its words may name one"]
+        return []
+    if rule.options or rule.examples or len(words) > SHORT:
+        return []
+    harmless = sorted(harmless_options(words) - set(words))
+    also = f", or with options that change nothing, as {harmless[-1]}" if harmless else ""
+    further = "If further words are meant, end `match` with `*` or name `options`; if not, give the rule `examples`"
+    return [f"it matches `{line}` alone{also}. {further}"]
 
 
 def _is_about(rule: ApprovalRule, tool: str, phase: Phase, agent: str) -> bool:
@@ -165,38 +219,16 @@ def _first_match(verdict: Verdict, rules: Iterable[ApprovalRule], subject: Subje
 
 
 def _matches_any(rule: ApprovalRule, subject: Subject) -> bool:
-    """Whether any part of a call fits a rule."""
-    if rule.path and not any(_fits_path(rule.path, path) for path in paths_of(subject.arguments)):
+    """Whether any part of a call may be what a rule names."""
+    if not any_within(rule.path, rule.host, subject.arguments):
         return False
-    if rule.host and not any(_fits_host(rule.host, host) for host in hosts_of(subject.arguments)):
-        return False
-    return not rule.match or _has_command(subject, rule.match)
-
-
-def _has_command(subject: Subject, match: Words) -> bool:
-    text = subject.text
-    if text is None:
-        return False
-    if any(_begins(command, match) for command in (*text.commands, *text.others)):
+    if not rule.match:
         return True
-    is_clear = text.is_plain and not any(map(may_run_others, text.commands))
-    return not is_clear and _holds(str(subject.arguments[COMMAND]), match)
+    return subject.reading is not None and subject.reading.may_run(_without_operands(rule.match))
 
 
-def _holds(line: str, match: Words) -> bool:
-    """Whether a line holds these words in their order, whatever a parser makes of it: enough for a question."""
-    line = re.sub(r"[\\'\"]", "", line)
-    position = 0
-    for word in match:
-        found = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])").search(line, position)
-        if found is None:
-            return False
-        position = found.end()
-    return True
-
-
-def _begins(command: Words, match: Words) -> bool:
-    return command[: len(match)] == match
+def _without_operands(match: Words) -> Words:
+    return match[:-1] if match[-1:] == (OPERANDS,) else match
 
 
 # ---- every part ----
@@ -204,113 +236,65 @@ def _begins(command: Words, match: Words) -> bool:
 
 def _allowing(rules: Sequence[ApprovalRule], subject: Subject) -> tuple[ApprovalRule, ...]:
     """The rules that allow a call together, each part by one of them; none if a part is left."""
-    fitting = [rule for rule in rules if _allows_arguments(rule, subject)]
-    whole = next((rule for rule in fitting if not rule.match), None)
+    fitting = [rule for rule in rules if _is_bound_to(rule, subject)]
+    whole = next((rule for rule in fitting if not rule.match and _allows_arguments(rule, subject)), None)
     if whole is not None:
         return (whole,)
     text = subject.text
     if text is None or not text.is_plain:
         return ()
-    by_part = [next((rule for rule in fitting if _allows_command(rule, command)), None) for command in text.commands]
+    by_part = [
+        next((rule for rule in fitting if rule.match and _allows_command(rule, command, subject)), None)
+        for command in text.commands
+    ]
     allowing = tuple(rule for rule in by_part if rule is not None)
     return allowing if len(allowing) == len(by_part) else ()
 
 
+def _is_bound_to(rule: ApprovalRule, subject: Subject) -> bool:
+    """Whether a call is the one that a permission is about, as far as it is bound."""
+    if rule.definition and rule.definition != subject.definition:
+        return False
+    if rule.others and rule.others != subject.others:
+        return False
+    return not rule.digest or (rule.digest == subject.digest and rule.files == subject.files)
+
+
 def _allows_arguments(rule: ApprovalRule, subject: Subject) -> bool:
-    """Whether a rule allows a call as far as it is not about the words of a command."""
-    if rule.digest:
-        return rule.digest == subject.digest
-    if subject.text is not None and not rule.match and (rule.path or rule.host):
+    """Whether a rule that names no words allows a call."""
+    if not rule.path and not rule.host:
+        return True
+    if subject.line is not None:
         return False  # what a program does with a path or a host is not said by naming them
-    return (not rule.path or _is_all(_allows_path(rule.path, path) for path in paths_of(subject.arguments))) and (
-        not rule.host or _is_all(_fits_host(rule.host, host) for host in hosts_of(subject.arguments))
-    )
+    return all_within(rule.path, rule.host, subject.tool, subject.arguments)
 
 
-def _allows_command(rule: ApprovalRule, command: Words) -> bool:
-    return command == rule.match if may_run_others(command) else _begins(command, rule.match)
+def _allows_command(rule: ApprovalRule, command: Words, subject: Subject) -> bool:
+    """Whether a rule names the words of a command: each in its place, its options, and operands only where it says."""
+    words = _without_operands(rule.match)
+    if command[: len(words)] != words:
+        return False
+    others = command[len(words) :]
+    permitted = {*rule.options, *harmless_options(command)}
+    has_operands = any(not _is_option(word) for word in others)
+    if has_operands and rule.match[-1:] != (OPERANDS,):
+        return False
+    if not all(_is_permitted(word, permitted) for word in others if _is_option(word)):
+        return False
+    if not rule.path and not rule.host:
+        return True
+    arguments = {name: value for name, value in subject.arguments.items() if name != COMMAND}
+    operands = [word for word in others if not _is_option(word)]
+    return all_within(rule.path, rule.host, subject.tool, arguments, operands)
 
 
-def _is_all(fits: Iterable[bool]) -> bool:
-    """Whether there is one and all fit."""
-    each = list(fits)
-    return bool(each) and all(each)
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word != "-"
 
 
-# ---- paths and hosts ----
-
-
-def paths_of(arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """The paths that arguments name."""
-    return tuple(dict.fromkeys(_paths(arguments)))
-
-
-def _paths(value: Any, name: str = "", depth: int = _NESTED) -> Iterator[str]:
-    if isinstance(value, str) and name in PATHS:
-        yield value
-    elif isinstance(value, Mapping) and depth:
-        for inner, part in value.items():
-            yield from _paths(part, str(inner), depth - 1)
-    elif isinstance(value, list | tuple) and depth:
-        for part in value:
-            yield from _paths(part, name, depth - 1)
-
-
-def hosts_of(arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """The hosts of all addresses in arguments, in lower case; "" besides where programs read one in several ways."""
-    named = (host for text in _texts(arguments) for address in _URL.finditer(text) for host in _hosts(address))
-    return tuple(dict.fromkeys(named))
-
-
-def _hosts(address: re.Match[str]) -> Iterator[str]:
-    authority = address[1].lower()
-    host = authority.rpartition("@")[2]
-    host = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
-    yield host.rstrip(".")
-    if address[2] or authority.count("@") > 1 or "%" in authority:
-        yield ""
-
-
-def _texts(value: Any, depth: int = _NESTED) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping) and depth:
-        for part in value.values():
-            yield from _texts(part, depth - 1)
-    elif isinstance(value, list | tuple) and depth:
-        for part in value:
-            yield from _texts(part, depth - 1)
-
-
-def _normal(path: str) -> str:
-    """A path without `.` and `..`, as far as its words say; links are resolved by the tools."""
-    parts: list[str] = []
-    for part in path.split("/"):
-        if part == ".." and parts:
-            parts.pop()
-        elif part not in ("", ".", ".."):
-            parts.append(part)
-    return ("/" if path.startswith("/") else "") + "/".join(parts)
-
-
-def _fits_path(pattern: str, path: str) -> bool:
-    """Whether a path may be one of the pattern; of an absolute one the workspace's folder is not known here.
-
-    Tools take `é` as one character or as two for the same name, so it is the same here.
-    """
-    pattern = normalize("NFC", pattern)
-    path = normalize("NFC", path)
-    normal = _normal(path)
-    parts = normal.strip("/").split("/")
-    inner = ["/".join(parts[start:]) for start in range(len(parts))] if path.startswith("/") else []
-    return any(fnmatchcase(each, pattern) for each in (normal, path, *inner))
-
-
-def _allows_path(pattern: str, path: str) -> bool:
-    """As `_fits_path`, but a path that leads up fits nothing."""
-    return ".." not in path.split("/") and fnmatchcase(_normal(path), pattern)
-
-
-def _fits_host(pattern: str, host: str) -> bool:
-    pattern = pattern.lower()
-    return host == pattern or (pattern.startswith("*.") and host.endswith(pattern[1:]))
+def _is_permitted(word: str, options: set[str]) -> bool:
+    """Whether an option, or each of several in one word (`-sb`), is among these."""
+    name, has_value, _ = word.partition("=")
+    if word in options or (has_value and f"{name}=*" in options):
+        return True
+    return not word.startswith("--") and len(word) > 2 and all(f"-{char}" in options for char in word[1:])

@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 
 from tenex.core.config import Replay
 from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug
+from tenex.core.tool_names import all_of_server
 from tenex.core.values import replace
 
 from .rules import ApprovalRule, Verdict
@@ -37,6 +38,16 @@ class AskedCall:
     """What `always` allows: the first words of each of its commands; empty for the tool, or exactly these arguments."""
     is_exact: bool = False
     """Whether `always` allows nothing but these arguments."""
+    wish: str = ""
+    """What the agent wants and why it asks, as the end of a sentence; "" in older journals."""
+    definition: str = ""
+    """The digest of the tool's definition, to which what `always` allows is bound."""
+    others: str = ""
+    """The digest of its arguments besides the command, where `prefixes` are bound to them."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The files of the workspace that it names, with their digests when it was asked about."""
+    changed: tuple[str, ...] = ()
+    """Files that changed after it had been asked about before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,10 +135,21 @@ class Permission:
     """Who gave it."""
     until: Millis
     """0: as long as the conversation."""
+    definition: str = ""
+    """The digest of the tool's definition that it is bound to; "" in older journals, for any."""
+    others: str = ""
+    """The digest of the arguments besides the command that it is bound to; "" for any."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Where it allows exactly one call: the digests of the files that this names."""
 
     @classmethod
-    def of(cls, asked: AskedCall, *, number: int, name: str, until: Millis) -> "Permission":
-        """What “always” to a call allows."""
+    def of(
+        cls, asked: AskedCall, *, number: int, name: str, until: Millis, is_for_server: bool = False
+    ) -> "Permission":
+        """What “always” to a call allows; `is_for_server` is for “always all”."""
+        every = all_of_server(asked.tool)
+        if is_for_server and every:
+            return cls(number=number, tool=every, prefixes=(), digest="", line=every, name=name, until=until)
         return cls(
             number=number,
             tool=asked.tool,
@@ -136,6 +158,9 @@ class Permission:
             line=asked.line,
             name=name,
             until=until,
+            definition=asked.definition,
+            others=asked.others,
+            files=asked.files if asked.is_exact else {},
         )
 
     def rules(self) -> tuple[ApprovalRule, ...]:
@@ -145,6 +170,9 @@ class Permission:
             "name": f"permission {self.number} of {self.name}",
             "tool": self.tool,
             "digest": self.digest,
+            "definition": self.definition,
+            "others": self.others,
+            "files": self.files,
         }
         return tuple(ApprovalRule(match=words, **shared) for words in self.prefixes or ((),))
 

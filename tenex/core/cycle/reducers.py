@@ -91,8 +91,8 @@ def _wrote(cycle: Cycle, record: r.MessageRecorded, before: State) -> Cycle:
     return cycle
 
 
-@CYCLE.on(r.QuestionAnswered)
-def _answered(cycle: Cycle, record: r.QuestionAnswered, _: State) -> Cycle:
+@CYCLE.on(r.QuestionAnswered, r.AnswerCorrected)
+def _answered(cycle: Cycle, record: r.QuestionAnswered | r.AnswerCorrected, _: State) -> Cycle:
     return cycle.answered(record.message)
 
 

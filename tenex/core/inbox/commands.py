@@ -197,6 +197,8 @@ def read(transaction: Transaction, signal: MessageReceived) -> Command | Message
     if signal.is_plain:
         return signal
     command = parse(text)
+    if command is not None and not signal.message.by_machine and approvals.is_meant(transaction, signal.message):
+        return signal
     if command is not None:
         is_answer = command.name == UNKNOWN and any(run.has_question for run in transaction.state.work.runs.values())
         if not is_answer or names.nearest(_first(command.argument)[1:], command_names()):

@@ -12,8 +12,9 @@ from tenex.core.conversation import Conversation
 from tenex.core.decider import person
 from tenex.core.delivery.notifications import note_awake
 from tenex.core.delivery.outgoing import notify, send_as_agent
+from tenex.core.forms import Form, NoAnswer
 from tenex.core.identity.state import title_of
-from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug
 from tenex.core.kind import all_kinds, can_begin, has_own_work, kind_of_conversation, refused_name
 from tenex.core.memory.window import in_a_line
 from tenex.core.names import is_placeholder, with_names, without_mentions
@@ -24,6 +25,7 @@ from tenex.core.transaction import Transaction
 from tenex.core.trust import is_outside
 from tenex.core.work.run import ASK, Call, CallState, Run
 from tenex.core.work.runs import after_result
+from tenex.core.yes_no import why_misdated
 
 from .commands import (
     UNKNOWN,
@@ -448,6 +450,9 @@ def answers_question(transaction: Transaction, wrote: r.MessageRecorded, *, is_p
     """
     state = transaction.state
     named = state.work.asks.get(wrote.reply_to) if wrote.reply_to else None
+    answered = state.work.answered_asks.get(wrote.reply_to) if wrote.reply_to else None
+    if answered is not None and not is_plain and _corrects(transaction, wrote, *answered):
+        return True
     parked = [
         (run, call)
         for run in state.work.runs.values()
@@ -480,7 +485,43 @@ def answers_question(transaction: Transaction, wrote: r.MessageRecorded, *, is_p
     if named is None and not _is_for(transaction, wrote, call):
         _repeat_question(transaction, run, call)
     else:
-        _answer(transaction, run, call.request.id, wrote)
+        _answer_or_say_why_not(transaction, run, call, wrote)
+    return True
+
+
+def _answer_or_say_why_not(transaction: Transaction, run: Run, call: Call, wrote: r.MessageRecorded) -> None:
+    """Take an answer; one that the form of its question does not permit is asked for again, with the reason."""
+    try:
+        if call.form:
+            Form.of(call.form).read(wrote.text)
+    except NoAnswer as fault:
+        text = f"That was no answer, and it still waits for one. {fault}\n\n{call.question}"
+        send_as_agent(transaction, run, text, "question", call=call.request.id)
+        return
+    _answer(transaction, run, call.request.id, wrote)
+
+
+def _corrects(transaction: Transaction, wrote: r.MessageRecorded, run_id: RunId, call: CallId) -> bool:
+    """Take a second reply to the question of a tool in place of the first one, until the tool has used that."""
+    state = transaction.state
+    run = state.work.runs[run_id]
+    is_theirs = permissions.may_decide(
+        Decision.ANSWER,
+        state,
+        transaction.policy.gates,
+        author=wrote.author,
+        role=wrote.role,
+        asked=state.on_behalf_of,
+    )
+    if not is_theirs:
+        return False
+    if run.answered_call(call) is None and state.work.is_parked:
+        return False  # it is a late reply, and another question waits
+    if run.answered_call(call) is None:
+        notify(transaction, "That question has its answer, and it was used already. Your words are a new message.")
+        return False
+    transaction.add(r.AnswerCorrected, run=run.id, call=call, text=wrote.text, name=wrote.name, message=wrote.seq)
+    notify(transaction, "Noted: this answer counts in place of the one before.")
     return True
 
 
@@ -501,7 +542,7 @@ def _is_for(transaction: Transaction, wrote: r.MessageRecorded, call: Call) -> b
         return True
     state = transaction.state
     is_to_thread = wrote.reply_to in (None, state.id, state.identity.address.get("root"))
-    return is_to_thread and wrote.created_at + approvals.CLOCKS_DIFFER >= call.asked_at // 1000
+    return is_to_thread and not why_misdated(wrote.created_at, call.asked_at, transaction.now)
 
 
 def _repeat_question(transaction: Transaction, run: Run, call: Call) -> None:

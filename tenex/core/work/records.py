@@ -70,6 +70,8 @@ class ModelResponded(Record):
 
     run: RunId
     step: ModelStep
+    files: tuple[Mapping[str, str], ...] = ()
+    """Of calls that a person may be asked about: the files of the workspace that each names, with their digests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +100,19 @@ class ToolCallStarted(Record):
     tool: str
     replay: Replay
     phase: Phase
+    unchanged: Mapping[str, str] | None = None
+    """The digests that the files which it names must have when it begins, as a person has allowed it for these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOutdated(Record):
+    """A call that a person had allowed has not begun: files that it names are others now."""
+
+    run: RunId
+    call: CallId
+    files: Mapping[str, str]
+    """Those that it names, with their digests now."""
+    changed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +173,8 @@ class QuestionAsked(Record):
     call: CallId
     question: str
     of: PublicKey = PublicKey("")
+    form: Mapping[str, Any] = field(default_factory=dict)
+    """What a tool asks, as `core.forms` stores it: an answer is held to it when it comes. Empty for `ask`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +189,18 @@ class QuestionAnswered(Record):
     """The seq of the `MessageRecorded`."""
     warn_at: Millis
     close_at: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerCorrected(Record):
+    """Who had answered the question of a tool answered it again, before the tool was called with the first answer."""
+
+    run: RunId
+    call: CallId
+    text: str
+    name: str
+    message: int
+    """The seq of the `MessageRecorded`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -156,7 +156,7 @@ def _run_started(work: Work, record: r.RunStarted, before: State) -> Work:
 
 
 WORK.add(r.RunWarned, _changing_run(lambda run, _: replace(run, warned=True)))
-WORK.add(r.ModelResponded, _changing_run(lambda run, record: run.stepped(record.step, record.seq)))
+WORK.add(r.ModelResponded, _changing_run(lambda run, record: run.stepped(record.step, record.seq, record.files)))
 WORK.add(r.ModelReprompted, _changing_run(Run.nudged))
 WORK.add(r.ModelCallCancelled, _changing_run(lambda run, record: run.paid(record.usage, record.model)))
 WORK.add(r.RetryScheduled, _changing_run(Run.retrying))
@@ -188,6 +188,7 @@ def _run_ended(work: Work, record: r.RunEnded, _: State) -> Work:
         turn=_with_completion(work.turn, run, record),
         runs={name: other for name, other in work.runs.items() if name != record.run},
         asks=_without_asks(work, record.run),
+        answered_asks={event: asked for event, asked in work.answered_asks.items() if asked[0] != record.run},
     )
 
 
@@ -242,8 +243,13 @@ def _permitted(work: Work, record: r.ToolCallStarted, before: State) -> Work:
     run = work.runs.get(record.run)
     if run is None:
         return work
-    permitted = run.permitted(record.call, record.seq, record.replay, record.at, before.totals.working)
+    permitted = run.permitted(
+        record.call, record.seq, record.replay, record.at, before.totals.working, record.unchanged
+    )
     return replace(work, runs=work.with_run(permitted))
+
+
+WORK.add(r.CallOutdated, _changing_run(lambda run, record: run.outdated(record.call, record.files, record.changed)))
 
 
 def _given(run: Run, record: r.Record, result: CallResult) -> Run:
@@ -311,7 +317,7 @@ def _with_evidence(
 
 
 def _parked(run: Run, record: r.QuestionAsked) -> Run:
-    return run.parked(record.call, record.seq, record.at, record.of, record.question)
+    return run.parked(record.call, record.seq, record.at, record.of, record.question, record.form)
 
 
 WORK.add(r.QuestionAsked, _changing_run(_parked))
@@ -354,17 +360,32 @@ def runs_after_answer(work: Work, record: r.QuestionAnswered) -> Mapping[RunId, 
     return work.runs if run is None else work.with_run(_ask_answered(run, record))
 
 
+def _corrected(run: Run, record: r.AnswerCorrected) -> Run:
+    asked = run.answered_call(record.call)
+    if asked is None:
+        return run
+    unseen = run.unseen[:-1] if run.received == record.message else run.unseen
+    answer = answered(asked.tool, cut(record.text, MESSAGE_CHARACTERS))
+    return replace(run.corrected(record.call, answer), unseen=unseen)
+
+
+WORK.add(r.AnswerCorrected, _changing_run(_corrected))
+
+
 @WORK.on(r.QuestionAnswered)
 def _answered(work: Work, record: r.QuestionAnswered, _: State) -> Work:
     asker = work.runs.get(record.run)
     addressed = work.addressed
+    is_correctable = asker is not None and asker.tool_of(record.call) != ASK  # until the tool has used the answer
     if asker is not None:  # a mention in the answer is no wish for another turn
         addressed = tuple(item for item in addressed if item != (asker.agent, record.name))
+    events = {event: asked for event, asked in work.asks.items() if asked == (record.run, record.call)}
     return replace(
         work,
         addressed=addressed,
         runs=runs_after_answer(work, record),
         asks=_without_asks(work, record.run, record.call),
+        answered_asks={**work.answered_asks, **events} if is_correctable else work.answered_asks,
     )
 
 

@@ -14,7 +14,7 @@ linked (one works at it), or done.
 Its deadline counts its work: not the time it waits for a user, a sub-agent, another try, or a busy provider.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Protocol
@@ -77,6 +77,14 @@ class Call:
     """What its tool asks a person while it is parked, where that is not `ask`, whose question is an argument."""
     asked_at: Millis = Millis(0)
     """When a person was asked that."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The files of the workspace that it names, with their digests as they were looked at last."""
+    changed: tuple[str, ...] = ()
+    """Those of them that changed after a person had been asked about it."""
+    unchanged: Mapping[str, str] | None = None
+    """The digests that its files must have when it begins; None where nobody was asked about them."""
+    form: Mapping[str, Any] = field(default_factory=dict)
+    """The fields of that question (`core.forms`)."""
 
     @property
     def has_begun(self) -> bool:
@@ -274,6 +282,23 @@ class Run:
         asking = self.find(call)
         return asking.request.tool if asking is not None else ASK
 
+    def answered_call(self, call: CallId) -> CallRequest | None:
+        """The call whose question was answered with this id, while no call like it has been made since; else None."""
+        requests = [request for entry in self.entries if isinstance(entry, ModelStep) for request in entry.calls]
+        asked = next((request for request in requests if request.id == call), None)
+        results = [entry for entry in self.entries if isinstance(entry, CallResult)]
+        results += [one.result for one in self.calls if one.result is not None]
+        is_answered = any(result.id == call and result.question for result in results)
+        if asked is None or not is_answered:
+            return None
+        later = requests[requests.index(asked) + 1 :]
+        waiting = {one.request.id for one in self.calls if not one.has_begun}
+        is_used = any(
+            (other.tool, other.arguments) == (asked.tool, asked.arguments) and other.id not in waiting
+            for other in later
+        )
+        return None if is_used else asked
+
     def receives(self, text: UserText, seq: int) -> "Run":
         """A user wrote while it works: it will see that before its next step."""
         return replace(self, unseen=(*self.unseen, text), received=seq)
@@ -283,12 +308,15 @@ class Run:
         unseen = tuple(note for note in self.unseen if (note.text, note.key) != (text, key))
         return self if len(unseen) == len(self.unseen) else replace(self, unseen=unseen)
 
-    def stepped(self, step: ModelStep, seq: int) -> "Run":
-        """Its model answered; the calls, if any, wait for the gate."""
+    def stepped(self, step: ModelStep, seq: int, files: Sequence[Mapping[str, str]] = ()) -> "Run":
+        """Its model answered; the calls, if any, wait for the gate. `files` are those that each of them names."""
         return replace(
             self.delayed(step.queued, seq),
             entries=(*self.entries, step),
-            calls=tuple(Call(request=request) for request in step.calls),
+            calls=tuple(
+                Call(request=request, files=files[place] if place < len(files) else {})
+                for place, request in enumerate(step.calls)
+            ),
             wants=None,
             retry=None,
             attempt=0,
@@ -299,20 +327,36 @@ class Run:
             models=paid_by_model(self.models, step.model, step.usage),
         )
 
-    def permitted(self, call: CallId, seq: int, replay: Replay, at: Millis, began: int) -> "Run":
+    def permitted(
+        self,
+        call: CallId,
+        seq: int,
+        replay: Replay,
+        at: Millis,
+        began: int,
+        unchanged: Mapping[str, str] | None = None,
+    ) -> "Run":
         """The gate let a call through; one who waited until now is given the time back."""
         run = self.resumed(at, seq) if self.is_waiting else self
-        return run._with(call, state=CallState.PERMITTED, seq=seq, replay=replay, began=began)
+        return run._with(call, state=CallState.PERMITTED, seq=seq, replay=replay, began=began, unchanged=unchanged)
+
+    def outdated(self, call: CallId, files: Mapping[str, str], changed: tuple[str, ...]) -> "Run":
+        """Files that a call names are others than a person was asked about: it has not begun, and waits its turn."""
+        return self._with(
+            call, state=CallState.ASKED, approved="", files=files, changed=changed, unchanged=None, began=None
+        )
 
     def suspended(self, call: CallId, state: CallState, seq: int, at: Millis, began: int | None = None) -> "Run":
         """A call waits: for a user (parked), for a sub-agent who is busy (queued) or works at it (linked)."""
         run = self._with(call, state=state, seq=seq, began=began)
         return replace(run, parked_at=run.parked_at if run.parked_at is not None else at)
 
-    def parked(self, call: CallId, seq: int, at: Millis, asked_of: PublicKey, question: str) -> "Run":
+    def parked(
+        self, call: CallId, seq: int, at: Millis, asked_of: PublicKey, question: str, form: Mapping[str, Any]
+    ) -> "Run":
         """A call waits for the answer of a user."""
         run = self.suspended(call, CallState.PARKED, seq, at)._with(call, asked_of=asked_of)
-        return run if self.tool_of(call) == ASK else run._with(call, question=question, asked_at=at)
+        return run if self.tool_of(call) == ASK else run._with(call, question=question, asked_at=at, form=form)
 
     def asking(self, calls: Mapping[CallId, Replay], seq: int, at: Millis) -> "Run":
         """Calls wait until a person allows them."""
@@ -346,6 +390,18 @@ class Run:
         """A call has its result; after the last one the model is wanted again."""
         run = replace(self._with(result.id, state=CallState.DONE, result=result), call_count=self.call_count + 1)
         return run if run.open_calls else run.wanting(seq)
+
+    def corrected(self, call: CallId, content: str) -> "Run":
+        """A call whose question was answered has another answer."""
+
+        def other(result: CallResult) -> CallResult:
+            return replace(result, content=content) if result.id == call else result
+
+        return replace(
+            self,
+            entries=tuple(other(entry) if isinstance(entry, CallResult) else entry for entry in self.entries),
+            calls=tuple(replace(one, result=one.result and other(one.result)) for one in self.calls),
+        )
 
     def wanting(self, seq: int) -> "Run":
         """A model step is wanted: the results, in the order of the calls, and what users wrote, are shown now."""

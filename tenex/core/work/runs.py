@@ -10,6 +10,7 @@ before it have left them. A call goes through these states (`CallState`):
            ├─ `ask` ────────► PARKED ── is answered ──► DONE    QuestionAsked, QuestionAnswered
            │  (also a tool whose server asks a person, from PERMITTED)
            ├─ it asks ──────► UNAPPROVED ── yes ──────► as if ASKED   ApprovalRequested, ApprovalAnswered
+           │  (again, from PERMITTED, where a file that it names has changed since: CallOutdated)
            ├─ a sub-agent ──► LINKED ── its run ends ─► DONE    RunStarted, ToolCallCompleted
            └─ a busy one ───► QUEUED ── as if ASKED             ToolCallQueued
     from any of them, where the run is stopped or too late ──► DONE    ToolCallCompleted
@@ -112,10 +113,12 @@ A call about the agent itself is decided at once, and a question to a user holds
 """
 
 
-def stepped(transaction: Transaction, run_id: RunId, step: ModelStep) -> None:
+def stepped(
+    transaction: Transaction, run_id: RunId, step: ModelStep, files: tuple[Mapping[str, str], ...] = ()
+) -> None:
     """A run's model answered: judge its calls, or take its text as its completion."""
     run = LiveRun(transaction, run_id)
-    transaction.add(r.ModelResponded, run=run.id, step=_with_unique_ids(step, run.now))
+    transaction.add(r.ModelResponded, run=run.id, step=_with_unique_ids(step, run.now), files=files)
     agent_phases.evaluate(transaction, run.id)
     completes = any(call.tool == "complete" for call in step.calls)
     works = any(call.tool != "complete" for call in step.calls)
@@ -267,8 +270,17 @@ def _call_tool(run: LiveRun, agent: Agent, call: Call, held_back: frozenset[_Cal
             tool=rule.name,
             replay=rule.replay,
             phase=transaction.state.cycle.phase,
+            unchanged=approvals.files_allowed(transaction, run.now, call, rule),
         )
     return _HELD_BACK_BY[kind]
+
+
+def outdated(transaction: Transaction, run_id: RunId, call: Call, files: Mapping[str, str]) -> None:
+    """A call was to begin, and files that it names are others than a person has allowed it for: ask again."""
+    before = call.unchanged or {}
+    changed = tuple(name for name in sorted({*before, *files}) if before.get(name) != files.get(name))
+    transaction.add(r.CallOutdated, run=run_id, call=call.request.id, files=files, changed=changed)
+    _schedule(LiveRun(transaction, run_id))
 
 
 def _park(run: LiveRun, call: Call) -> None:
@@ -287,7 +299,7 @@ def _listed(choices: tuple[str, ...]) -> list[str]:
     return [f"{mark} {choice}" for mark, choice in zip(marks, choices, strict=False)]
 
 
-def _ask(run: LiveRun, call: Call, text: str) -> None:
+def _ask(run: LiveRun, call: Call, text: str, form: Mapping[str, Any] | None = None) -> None:
     """Ask a person, and park the call until they answer."""
     transaction = run.transaction
     transaction.add(
@@ -296,6 +308,7 @@ def _ask(run: LiveRun, call: Call, text: str) -> None:
         call=call.request.id,
         question=text,
         of=permissions.asked_by_agents(transaction.state),
+        form=dict(form or {}),
     )
     send_as_agent(transaction, run.now, text, "question", call=call.request.id)
 
@@ -458,7 +471,7 @@ def returned(transaction: Transaction, run_id: RunId, call: Call, result: ToolRe
     """A call gave its result: the next one may start, or the model is wanted again; or it asks a person first."""
     run = LiveRun(transaction, run_id)
     if result.question and not (result.touched or result.reverted):
-        _ask(run, call, result.question)
+        _ask(run, call, result.question, result.form)
         _schedule(run)
         return
     result = kind_of_conversation(transaction.state).checked_result(

@@ -22,6 +22,8 @@ class Work:
     """Agents a user mentioned who have not had their turn, with the user's name."""
     asks: Mapping[str, tuple[RunId, CallId]] = field(default_factory=dict)
     """Events that put an open question of a run to a user."""
+    answered_asks: Mapping[str, tuple[RunId, CallId]] = field(default_factory=dict)
+    """Events of the questions of tools that have an answer, which another reply may correct."""
     undo: UndoState | None = None
     """The newest `/undo`, until other work begins."""
     undecided: tuple[Undecided, ...] = ()

@@ -107,6 +107,10 @@ def problems_in_status(status: Mapping[str, Any]) -> Iterator[Finding]:
             message = f"this MCP server does not run: {server['why']}"
             fix = "correct it, then `tenex mcp test`; the daemon keeps trying one that can be started"
             yield warning(message, f"mcp.servers.{server['name']}", fix)
+        for left in server.get("leftOut", ()):
+            message = f"its tool {left['tool']} is left out: {left['why']}"
+            fix = "report it to the maker of the server, or name the tools that you want in its `tools`"
+            yield warning(message, f"mcp.servers.{server['name']}", fix)
     pages = status.get("web") or {}
     if pages and pages["state"] != "running" and pages["why"]:
         message = f"the pages are not served: {pages['why']}"

@@ -253,6 +253,8 @@ def _read(path: Path, faults: list[str]) -> Scenario | None:
         values = yaml.safe_load(text)
     except OSError as error:
         faults.append(f"{path}: cannot be read ({error.strerror}); `tenex eval --list` shows the shipped scenarios")
+    except RecursionError:
+        faults.append(f"{path}:1: it is nested too deeply to be read, or contains itself. A scenario has a few levels.")
     except (yaml.YAMLError, ValueError) as error:  # the latter: not UTF-8
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""

@@ -1,24 +1,20 @@
 """What counts as a user's answer to the two questions that only a user decides: to skip gates, to approve a plan.
 
-What follows from a yes cannot be taken back, so three things must hold. Its words say nothing but yes. It replies to
-the question itself; to the thread as a whole only where nothing else is asked, since there it could be meant for any
-question. And it was written after the question, by a clock that can be right: what a relay delivers late, or what is
-dated for later, answers another question. Whether its author may decide is in `core/permissions.py`. The author
-of a yes that does not count reads why.
+What follows from a yes cannot be taken back, so two things must hold. Its words say nothing but yes (`yes_no`). It
+replies to the question itself; to the thread as a whole only where nothing else is asked, since it could be meant for
+any question, and only if it was written after it: what a relay delivers late, or what is dated for later, answers
+another question. Words that may turn a no round are asked about again. Whether its author may decide is in
+`core/permissions.py`. The author of a yes that does not count reads why.
 """
-
-from typing import Final
 
 from tenex.core.signals import InboundMessage
 from tenex.core.transaction import Transaction
 from tenex.core.work.run import CallState
+from tenex.core.yes_no import why_misdated
 from tenex.workflows.phases.questions import DecisionQuestion
 from tenex.workflows.phases.state import phases_of
 
 from . import gates
-
-CLOCKS_DIFFER: Final = 60
-"""Seconds by which a user's clock may differ from ours: as far as our own messages are dated ahead."""
 
 
 def meanings_of_yes(transaction: Transaction) -> int:
@@ -31,24 +27,23 @@ def meanings_of_yes(transaction: Transaction) -> int:
 
 
 def why_no_answer(
-    transaction: Transaction, message: InboundMessage, question: DecisionQuestion | None, *, is_only: bool
+    transaction: Transaction,
+    message: InboundMessage,
+    question: DecisionQuestion | None,
+    *,
+    is_only: bool,
+    asked_at: int = 0,
 ) -> str:
     """Why a message is no answer to a question, as part of a sentence; "" if it is one.
 
-    `is_only` is whether nothing else is asked. A question that an older journal does not name has no events.
+    `is_only` is whether nothing else is asked; `asked_at` (ms) is for a question that an older journal does not name.
     """
     state = transaction.state
-    replies_to_thread = message.reply_to in (None, state.id, state.identity.address.get("root"))
-    events = question.events if question is not None else ()
-    if message.reply_to not in events and not (replies_to_thread and is_only):
-        return "several questions are open" if replies_to_thread else "it replies to another message"
-    return why_misdated(transaction, message, question.at if question is not None else 0)
-
-
-def why_misdated(transaction: Transaction, message: InboundMessage, asked_at: int) -> str:
-    """Why the date of a message is not one of an answer to what was asked then (ms), as part of a sentence."""
-    if message.created_at + CLOCKS_DIFFER < asked_at // 1000:
-        return "it is dated before my question"
-    if message.created_at > transaction.now // 1000 + CLOCKS_DIFFER:
-        return "it is dated in the future"
-    return ""
+    is_reply = question is not None and message.reply_to in question.events
+    is_to_thread = message.reply_to in (None, state.id, state.identity.address.get("root"))
+    if not is_reply and not is_to_thread:
+        return "it replies to another message"
+    if not is_reply and not is_only:
+        return "several questions are open"
+    asked_at = question.at if question is not None else asked_at
+    return why_misdated(message.created_at, asked_at, transaction.now, is_reply=is_reply)

@@ -7,7 +7,6 @@ goes to those who made the plan. Others talk like anyone, and decide nothing.
 from dataclasses import replace
 
 from tenex.core import records as r
-from tenex.core.clear_answers import is_clear_yes
 from tenex.core.delivery.outgoing import notify
 from tenex.core.inbox.decide import record_message
 from tenex.core.permissions import Decision, asked_by_agents, may_decide
@@ -17,6 +16,7 @@ from tenex.core.transaction import Transaction
 from tenex.core.work.run import Run
 from tenex.core.work.turn import OrchestratorTurn
 from tenex.core.work.turns import advance
+from tenex.core.yes_no import Unclear, is_clear_yes, read_answer, why_misdated
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import phases_of
 
@@ -48,18 +48,24 @@ def answered(transaction: Transaction, signal: MessageReceived, wrote: r.Message
     permitted = may_decide(Decision.APPROVAL, state, transaction.policy.gates, author=message.author, role=signal.role)
     if plan is None or not permitted or signal.is_plain:
         return False
-    if not is_clear_yes(message.text):
-        if signal.addressed:
-            return False
+    is_yes = is_clear_yes(message.text)
+    if not is_yes and signal.addressed:
+        return False
+    if is_yes:
+        asked = phases_of(state).plan_question
+        why = answers.why_no_answer(transaction, message, asked, is_only=is_only, asked_at=_asked_at(plan))
+        refused = f"Your “yes” approves nothing: {why}." if why else ""
+    elif read_answer(message.text) is Unclear.NO_AND_WORDS:
+        refused = f"I cannot tell whether “{message.text.strip()}” approves the plan, so nothing is decided."
+    else:
         decide.correct_plan(transaction, signal.name, signal.message.author)
         return True
-    why = answers.why_no_answer(transaction, message, phases_of(state).plan_question, is_only=is_only)
-    if why := why or answers.why_misdated(transaction, message, _asked_at(transaction, plan)):
-        notify(transaction, f"Your “yes” approves nothing: {why}. To approve the plan, send `/approve`.")
-        if state.router.question is None:
-            transaction.add(r.Waiting, reason="user")
+    if not refused:
+        _approve(transaction, signal, plan, wrote.seq)
         return True
-    _approve(transaction, signal, plan, wrote.seq)
+    notify(transaction, f"{refused} To approve the plan, send `/approve`; to change it, `/reject REASON`.")
+    if state.router.question is None:
+        transaction.add(r.Waiting, reason="user")
     return True
 
 
@@ -73,9 +79,7 @@ def approve(transaction: Transaction, signal: MessageReceived, argument: str) ->
         )
     elif plan is None:
         notify(transaction, _why_nothing_waits(transaction))
-    elif why := _why_other_plan(transaction, signal) or answers.why_misdated(
-        transaction, signal.message, _asked_at(transaction, plan)
-    ):
+    elif why := _why_not_this_plan(transaction, signal, plan):
         notify(transaction, f"Nothing is approved: {why}. Read the plan, then send `/approve` again.")
     else:
         _approve(transaction, signal, plan)
@@ -107,15 +111,21 @@ def _approve(transaction: Transaction, signal: MessageReceived, plan: Orchestrat
         advance(transaction)
 
 
-def _why_other_plan(transaction: Transaction, signal: MessageReceived) -> str:
-    return (
-        "it replies to an earlier plan" if signal.message.reply_to in phases_of(transaction.state).earlier_plans else ""
-    )
+def _why_not_this_plan(transaction: Transaction, signal: MessageReceived, plan: OrchestratorTurn) -> str:
+    """Why `/approve` is not for the plan that waits, as part of a sentence; "" if it is."""
+    message = signal.message
+    phases = phases_of(transaction.state)
+    if message.reply_to in phases.earlier_plans:
+        return "it replies to an earlier plan"
+    asked = phases.plan_question
+    is_reply = asked is not None and message.reply_to in asked.events
+    asked_at = asked.at if asked is not None else _asked_at(plan)
+    return why_misdated(message.created_at, asked_at, transaction.now, is_reply=is_reply)
 
 
-def _asked_at(transaction: Transaction, plan: OrchestratorTurn) -> int:
-    asked = phases_of(transaction.state).plan_question
-    return asked.at if asked is not None else max(done.at for done in plan.completions)
+def _asked_at(plan: OrchestratorTurn) -> int:
+    """When a plan was presented whose question an older journal does not name."""
+    return max(done.at for done in plan.completions)
 
 
 def _why_nothing_waits(transaction: Transaction) -> str:

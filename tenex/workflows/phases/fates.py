@@ -16,7 +16,6 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tenex.core.clear_answers import is_courtesy
 from tenex.core.conversation import Conversation
 from tenex.core.inbox.message import Message, Settlement
 from tenex.core.memory.window import in_a_line
@@ -24,6 +23,7 @@ from tenex.core.names import is_placeholder
 from tenex.core.router.answer import RoutingDecision, Settles
 from tenex.core.state import State
 from tenex.core.text import plain
+from tenex.core.yes_no import asks_for_nothing
 from tenex.workflows.phases.records import Waived
 from tenex.workflows.phases.state import phases_of
 
@@ -70,7 +70,7 @@ def settled_words(state: State) -> Iterator[str]:
     for message in state.cycle.messages:
         settlement = message.settlement
         if settlement is not None and settlement.kind == "thanks":
-            is_clear = is_courtesy(message.text)
+            is_clear = asks_for_nothing(message.text)
             yield f"Taken as thanks: {_quotation(message.text)}." + (
                 "" if is_clear else " Write again if it is a request."
             )
@@ -87,7 +87,7 @@ def are_unclear(state: State) -> bool:
     """Whether something that users wrote was taken as thanks, or as a wish, that could be something else."""
     settled = (message for message in state.cycle.messages if message.settlement is not None)
     is_thanks = any(
-        message.settlement is not None and message.settlement.kind == "thanks" and not is_courtesy(message.text)
+        message.settlement is not None and message.settlement.kind == "thanks" and not asks_for_nothing(message.text)
         for message in settled
     )
     return is_thanks or any(waiver.unasked for waiver in phases_of(state).waivers)
@@ -106,7 +106,7 @@ def _checked(
     conversation: Conversation, decision: RoutingDecision, claim: Settles, messages: Sequence[Message]
 ) -> Sequence[Settlement] | Rejected:
     """What a claim about these messages comes to, each of which could still be a request."""
-    if claim.kind == "waiver" and is_courtesy(claim.words):
+    if claim.kind == "waiver" and asks_for_nothing(claim.words):
         return _request(messages[-1], f"{_quotation(claim.words)} is no wish to leave anything out")
     whole = [message for message in messages if _letters(message.text) == _letters(claim.words)]
     if claim.kind == "carried_out":

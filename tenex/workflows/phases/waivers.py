@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Final
 
 from tenex.core import records as r
-from tenex.core.clear_answers import is_clear_no, is_clear_yes
 from tenex.core.delivery.outgoing import notify
 from tenex.core.graph import END
 from tenex.core.ids import EventId, PublicKey
@@ -22,6 +21,7 @@ from tenex.core.signals import MessageReceived
 from tenex.core.state import State
 from tenex.core.transaction import Transaction
 from tenex.core.work.turns import advance
+from tenex.core.yes_no import Unclear, is_clear_no, is_clear_yes, read_answer
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import phases_of
 
@@ -194,6 +194,16 @@ def answered(transaction: Transaction, signal: MessageReceived, wrote: r.Message
             ("accepts", "accept it so") if phases_of(state).waiver_untried else ("skips", f"skip {listed(phases)}")
         )
         notify(transaction, f"Your “yes” {does} nothing: {why_not}. To {how}, send {skips}.")
+    if is_theirs and not why_not and read_answer(message.text) is Unclear.NO_AND_WORDS:
+        words = in_a_line(message.text, REASON_CHARACTERS)
+        notify(
+            transaction,
+            f"I cannot tell what “{words}” says of {listed(phases)}, so nothing is decided. Answer “yes” or “no”.",
+            "question",
+            asks="waiver",
+        )
+        transaction.add(r.Waiting, reason="waiver")
+        return True
     is_no = is_theirs and not why_not and is_clear_no(message.text)
     transaction.add(p.WaiverDeclined, name=signal.name, message=wrote.seq if is_no else 0)
     return False
