@@ -244,7 +244,7 @@ def _environment(config: ServerConfig, program: Path) -> dict[str, str]:
     """All variables of a program in the sandbox."""
     return {
         **sandbox.clean_environment(sandbox.HOME),
-        **({} if config.network else OFFLINE),
+        **(OFFLINE if config.cannot_install else {}),
         "PATH": os.pathsep.join([str(program.parent), *SYSTEM_PATH]),
         **config.env,
     }

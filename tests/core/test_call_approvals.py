@@ -264,7 +264,8 @@ def test_an_unclear_reply_decides_nothing_and_says_so() -> None:
     records = scenario.user_writes("sure, go ahead with it", reply_to=request_event(scenario))
     assert outcomes(scenario) == []
     (said,) = [one.text for one in records if isinstance(one, r.MessageSent)]
-    assert said.startswith("I cannot tell whether “sure, go ahead with it” allows or refuses “git push origin main”")
+    assert "cannot read that as an answer" in said
+    assert "I cannot tell whether “sure, go ahead with it” allows or refuses “git push origin main”" in said
 
 
 @pytest.mark.parametrize("is_reply", [True, False])
@@ -274,7 +275,7 @@ def test_words_that_may_turn_a_no_round_decide_nothing_and_are_asked_about_by_na
     records = scenario.user_writes(text, reply_to=request_event(scenario) if is_reply else None)
     assert outcomes(scenario) == []
     (said,) = [one for one in records if isinstance(one, r.MessageSent)]
-    assert said.text.startswith(f"I cannot tell whether “{text}” allows or refuses “git push origin main”")
+    assert f"I cannot tell whether “{text}” allows or refuses “git push origin main”" in said.text
     (run,) = scenario.conversation.work.runs.values()
     assert [one.text for one in run.unseen] == ([] if is_reply else [text]), "words in the thread are a message too"
     scenario.user_writes("no: later", reply_to=str(said.events[0].id))

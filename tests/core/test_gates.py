@@ -416,6 +416,17 @@ def test_a_yes_counts_as_a_reply_to_the_question_or_to_the_thread_by_a_clock_tha
         assert len(scenario.records(p.Waived)) == (0 if is_before else 1), "without a reply tag its date must say it"
 
 
+@pytest.mark.parametrize("text", ["no problem", "No worries, go ahead", "kein Problem"])
+def test_words_that_may_turn_a_no_round_leave_the_question_about_gates_open(text: str) -> None:
+    scenario = asked_now()
+    scenario.user_writes(text)
+    assert scenario.records(p.Waived) == scenario.records(p.WaiverDeclined) == []
+    assert f"I cannot tell what “{text}” says of" in scenario.sent_texts()[-1]
+    assert scenario.conversation.cycle.waiting_for == "waiver"
+    scenario.user_writes("yes", reply_to=str(scenario.records(r.MessageSent)[-1].events[0].id))
+    assert len(scenario.records(p.Waived)) == 1
+
+
 def test_a_yes_counts_after_the_clock_was_set_back() -> None:
     scenario = asked_now()
     scenario.handle(ClockJumped(by=-9_000 * HOUR))

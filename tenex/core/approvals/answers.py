@@ -85,7 +85,11 @@ def is_meant(transaction: Transaction, written: InboundMessage) -> bool:
 
 def _unclear(words: str, request: Request) -> str:
     """That a text decides nothing, without the end of its sentence."""
-    return f"I cannot tell whether “{in_a_line(words, QUOTED)}” allows or refuses “{request.line}”: nothing is decided"
+    said = in_a_line(words, QUOTED)
+    return (
+        f"I cannot read that as an answer: I cannot tell whether “{said}” allows or refuses “{request.line}”. "
+        "Nothing is decided"
+    )
 
 
 def _read(written: InboundMessage) -> tuple[Answer, ...]:
