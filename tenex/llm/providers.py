@@ -40,8 +40,8 @@ def make_provider(config: ProviderConfig) -> Provider[Any]:
     """The provider: one HTTP client, shared by all its models. It is closed by leaving it as a context.
 
     Raises:
-        ConfigurationError: an unknown kind, a missing package or key, a setting the kind does not take, or a variable of
-            the environment that makes every request impossible.
+        ConfigurationError: an unknown kind, a missing package or key, a setting the kind does not take, or a variable
+            of the environment that makes every request impossible.
     """
     kind = config.protocol
     where = f"models.providers.{config.name}"
