@@ -15,8 +15,8 @@ from tenex.core.errors import ConfigurationError
 from tenex.nostr.keys import KeyRing
 from tenex.store import atomic
 from tenex.store.disk import Disk
-from tenex.store.repository import ConversationFolder
 from tenex.store.journal_reader import VIEW
+from tenex.store.repository import ConversationFolder
 from tenex.store.view import Views
 from tests.store.kit import CONVERSATION_ID, StillClock, decisions_of
 
