@@ -1,5 +1,6 @@
 """The entry point: runs a command, reports its errors and returns its exit code (`root_command.EXIT_CODES`)."""
 
+import codecs
 import errno
 import os
 import sys
@@ -23,6 +24,8 @@ _INTERRUPTED: Final = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; every error is one message on stderr."""
+    if arguments is None and sys.getfilesystemencoding() != "utf-8":
+        _start_in_utf8_mode()
     output.set_command_options(None, None)
     sys.stdout, sys.stderr = sys.stdout or _null(), sys.stderr or _null()  # a supervisor may have closed them
     sys.stdin = sys.stdin or _null("r")
@@ -45,6 +48,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = _null()  # otherwise Python would try again at exit, and print an error
         return code or 1
     return code
+
+
+def _start_in_utf8_mode() -> None:
+    """Start the process again where the locale is not UTF-8, as under `LC_ALL=C`: it could open no file named `ü`.
+
+    The terminal keeps its encoding, unless that is ASCII. Returns where Python does not read its variables (`-E`).
+    """
+    if os.environ.get("PYTHONUTF8") == "1":
+        return
+    wanted = {"PYTHONUTF8": "1"}
+    encoding = sys.stdout.encoding if sys.stdout is not None else "ascii"
+    if codecs.lookup(encoding).name != "ascii":
+        wanted["PYTHONIOENCODING"] = os.environ.get("PYTHONIOENCODING") or encoding
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **wanted})  # noqa: S606 - itself
 
 
 def _complete() -> int:

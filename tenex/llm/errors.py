@@ -15,6 +15,7 @@ from tenex.core.messages import NO_USAGE, Usage
 
 from .answer_limits import exceeded, is_page, is_whole
 from .config import ProviderConfig
+from .network import PROXY_LOGIN, connection_fault
 from .overflow import MESSAGE, body_of, overflow
 from .rate_limit import LONGEST_PAUSE
 
@@ -101,6 +102,9 @@ def _key_of(provider: str, config: ProviderConfig | None) -> str:
 
 def _why(error: Exception, provider: str, key: str) -> str:
     phase = error.phase if isinstance(error, library.ModelConnectionError) else None
+    by_network = connection_fault(error) if isinstance(error, library.ModelConnectionError) else None
+    if by_network is not None:
+        return by_network
     if phase in ("connect", "pool"):
         return f"cannot be reached: is its server up, is models.providers.{provider}.base_url right"
     if isinstance(error, library.UserError):
@@ -186,6 +190,7 @@ _SENTENCES: Final[tuple[tuple[type[library.ModelAPIError], str], ...]] = (
 _STATUSES: Final[dict[int, str]] = {
     402: "wants to be paid{code}: top up the account, or choose another model",
     403: "is not permitted to this key{code}: {key}",
+    407: f"is behind a proxy that wants a login{{code}}: {PROXY_LOGIN}",
     408: "gave no answer in time{code}: is its server busy, or models.timeout too short",
     410: "has been retired{code}: choose another model",
     405: "takes no requests at this address{code}: is {setting}.base_url right, and its kind",

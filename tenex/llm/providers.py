@@ -20,6 +20,7 @@ from tenex.core.installation import pip_install
 
 from .answer_limits import limit_provider
 from .config import KEY_VARIABLES, LOCAL_OLLAMA, ProviderConfig
+from .network import fault_of
 
 OWN_EXTRAS: Final = ("anthropic", "google")
 """Extras of tenex; other kinds need one of pydantic-ai's."""
@@ -39,10 +40,14 @@ def make_provider(config: ProviderConfig) -> Provider[Any]:
     """The provider: one HTTP client, shared by all its models. It is closed by leaving it as a context.
 
     Raises:
-        ConfigurationError: an unknown kind, a missing package or key, or a setting the kind does not take.
+        ConfigurationError: an unknown kind, a missing package or key, a setting the kind does not take, or a variable
+            of the environment that makes every request impossible.
     """
     kind = config.protocol
     where = f"models.providers.{config.name}"
+    fault = fault_of()
+    if fault is not None:
+        raise ConfigurationError([f"{where}: the environment variable {fault}"])
     try:
         if kind == "openai" and config.base_url:
             from pydantic_ai.profiles.openai import OpenAIModelProfile

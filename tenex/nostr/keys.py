@@ -4,6 +4,7 @@ Only `SecretKey` holds a secret, and every use of it is a method. A `RemoteKey` 
 which `signers` asks. bech32 is pynostr's; prefix and length, which it does not check, are checked here.
 """
 
+import errno
 import json
 import os
 import re
@@ -500,7 +501,7 @@ class KeyRing:
     def _create(self, path: Path, key: SecretKey) -> None:
         """Write beside, fsync, link into place: `link` fails where a rename would replace another process's key."""
         with self._written(path, key) as beside, suppress(FileExistsError):
-            os.link(beside, path)
+            take_free_name(beside, path)
 
     @contextmanager
     def _written(self, path: Path, key: Key) -> Iterator[Path]:
@@ -520,6 +521,9 @@ class KeyRing:
             folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(folder)
+            except OSError as fault:
+                if fault.errno not in _NO_FLUSH:
+                    raise
             finally:
                 os.close(folder)
         except OSError as fault:
@@ -527,6 +531,10 @@ class KeyRing:
             raise ConfigurationError([f"{path}: cannot be written ({fault.strerror}); {fix}"]) from fault
 
 
+_NO_FLUSH: Final = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
+"""Errors of a file system that cannot flush a folder, such as exFAT and SMB."""
+_NO_LINK: Final = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+"""Errors of a file system without hard links."""
 _FOREIGN: Final = "give it to the user who runs tenex"
 
 
@@ -551,12 +559,37 @@ def _content(path: Path, name: str, *, is_private: bool) -> bytes:
     return raw
 
 
+def take_free_name(beside: Path, path: Path) -> None:
+    """Give a file a name that no other file has; the old name may stay.
+
+    Raises:
+        FileExistsError: another file has it.
+        OSError: the disk does not permit it.
+    """
+    try:  # unlike a rename, a link never replaces another process's file
+        os.link(beside, path)
+    except OSError as fault:
+        if fault.errno not in _NO_LINK:
+            raise
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from fault
+        beside.rename(path)  # a file system without hard links, such as exFAT
+
+
 def _kept(path: Path) -> Path:
     """A second name for a file, which no other file has."""
     for number in count(1):
         second = path.with_name(f"{path.name}.old-{number}")
         with suppress(FileExistsError):
-            os.link(path, second)
+            try:
+                os.link(path, second)
+            except OSError as fault:
+                if fault.errno not in _NO_LINK:
+                    raise
+                with second.open("xb") as copy:
+                    second.chmod(0o600)
+                    copy.write(path.read_bytes())
+                    os.fsync(copy.fileno())
             return second
     raise AssertionError("numbers do not end")
 

@@ -1,13 +1,18 @@
 """Canonical relay URLs: two are equal if they mean the same relay."""
 
+import re
 from functools import lru_cache
 from ipaddress import ip_address
+from typing import Final
 from urllib.parse import urlsplit
 
 from tenex.core.text import trimmed
 
 LONGEST = 2_048
 """Characters; real ones have fewer than 100, and the spelling of a long name takes long."""
+
+_HOST: Final = re.compile(r"\[[0-9a-f:.]+(?:%[\w.]+)?\]|[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?\.?", re.IGNORECASE)
+"""A name or IPv4 address, or an IPv6 address in brackets; `_` is no letter of a host, and local networks have it."""
 
 _DEFAULT_PORT = {"ws": 80, "wss": 443}
 
@@ -39,6 +44,13 @@ def normalise_url(url: str) -> str:
         name = host.encode("idna").decode("ascii") if ":" not in host else f"[{host}]"
     except UnicodeError:
         raise ValueError(f"{text!r} is not a relay URL: its host is not a valid name") from None
+    if not _HOST.fullmatch(name):
+        raise ValueError(f"{text!r} is not a relay URL: its host is not a valid name; give each relay by itself")
+    begins_twice = parts.netloc.endswith(":") and parts.path.startswith("//")
+    if begins_twice or "://" in parts.path:
+        raise ValueError(f"{text!r} is not a relay URL: it holds two addresses; give each relay by itself")
+    if port == 0:
+        raise ValueError(f"{text!r} is not a relay URL: 0 is no port")
     place = name if port is None or port == _DEFAULT_PORT[scheme] else f"{name}:{port}"
     path = parts.path if parts.path != "/" else ""
     query = f"?{parts.query}" if parts.query else ""

@@ -3,8 +3,10 @@
 Everything here blocks; call it from the store's threads.
 """
 
+import errno
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +24,12 @@ LEFTOVER: Final = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")
 """The name of what a write that was cut short leaves behind."""
 
 
+NO_FLUSH: Final = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
+"""Errors of a file system that cannot flush a folder."""
+NO_LINK: Final = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+"""Errors of a file system that has no hard links, or no more of them for a file."""
+
+
 def write_all(descriptor: int, data: bytes) -> None:
     """Write every byte, however many calls it takes.
 
@@ -34,12 +42,27 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
+    """Make the names in a folder durable, as far as its file system can: exFAT and SMB flush no folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
+    except OSError as fault:
+        if fault.errno not in NO_FLUSH:
+            raise
     finally:
         os.close(descriptor)
+
+
+def give_second_name(path: Path, second: Path) -> None:
+    """Give a file a second name that is free, or a copy of it where the file system has no second names."""
+    try:
+        os.link(path, second, follow_symlinks=False)
+    except OSError as fault:
+        if fault.errno not in NO_LINK:
+            raise
+        if os.path.lexists(second):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(second)) from fault
+        shutil.copy2(path, second, follow_symlinks=False)
 
 
 def make_folder(folder: Path) -> None:

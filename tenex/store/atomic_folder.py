@@ -96,7 +96,7 @@ def set_aside(folder: Path, remains: Remains, when: str) -> Path:
             if isinstance(content, bytes):
                 atomic.replace(aside / segments.name_of(number), content)
         for old in _views_in(folder):
-            os.link(old, aside / old.name, follow_symlinks=False)
+            atomic.give_second_name(old, aside / old.name)
         atomic.sync_folder(aside)
     except OSError as fault:
         if aside is not None:
@@ -195,7 +195,7 @@ def _link_all(old: Path, new: Path) -> None:
         if path.is_dir() and not path.is_symlink():
             _link_all(path, new / path.name)
         else:
-            os.link(path, new / path.name, follow_symlinks=False)
+            atomic.give_second_name(path, new / path.name)
     atomic.sync_folder(new)
 
 

@@ -79,6 +79,9 @@ _MOST_FOLDERS: Final = 256
 _MOST_LINKS: Final = 40
 """As many as Linux follows."""
 
+_PARTS: Final = ("HEAD", "objects", "refs")
+"""Without these git takes a folder for no repository, and looks above it."""
+
 
 def read_by_git(root: Path, tops: Iterable[Path]) -> set[Path]:
     """The paths in the workspace that git runs or reads as configuration; they need not exist.
@@ -129,14 +132,25 @@ def folders_elsewhere(root: Path) -> list[Path]:
 def why_no_repository(root: Path) -> str:
     """Why git does not find the workspace's repository in the sandbox; empty if it does."""
     own = root / ".git"
-    if (own.is_dir() and not own.is_symlink()) or folders_elsewhere(root):
+    is_folder = own.is_dir() and not own.is_symlink()
+    if (is_folder and is_repository(own)) or folders_elsewhere(root):
         return ""
+    if is_folder:
+        return f"The workspace is no git repository: its folder .git is none, since it lacks {' or '.join(_PARTS)}."
     if os.path.lexists(own):
         return "The repository of the workspace lies elsewhere, and does not name the workspace as its work tree."
-    around = next(repositories_around(root.parent), None)
+    around = next((top for top in repositories_around(root.parent) if is_repository(top / ".git")), None)
     if around is not None:
         return f"The workspace is a folder of the repository {around}; a person can set `paths.workspace` to that."
     return "The workspace is no git repository."
+
+
+def is_repository(git: Path) -> bool:
+    """Whether git takes what is called `.git` for a repository: a folder with its parts, or a file that names one."""
+    if git.is_file():
+        return True
+    is_worktree = (git / "commondir").is_file()
+    return os.path.lexists(git / "HEAD") and (is_worktree or all((git / part).is_dir() for part in _PARTS[1:]))
 
 
 def repositories_around(folder: Path) -> Iterator[Path]:

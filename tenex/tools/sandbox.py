@@ -230,13 +230,21 @@ def probe_bubblewrap() -> bool:
 
     Where bubblewrap is missing or user namespaces are forbidden (most containers) it returns False and logs why.
     """
+    return bubblewrap_fault() is None
+
+
+def bubblewrap_fault() -> str | None:
+    """Why no program runs in the sandbox here, in bubblewrap's own words where it has said some; None where one does.
+
+    The text is empty where there is no bubblewrap. Blocks as `probe_bubblewrap` does.
+    """
     try:
         # named, for to find one by itself `tempfile` writes into each it knows, and a full disk takes nothing
         place = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - the folder made in it has a name of its own
         scratch = tempfile.TemporaryDirectory(prefix="tenex-probe-", dir=place)
     except OSError as error:
         _log.warning("sandbox.broken", error=str(error))
-        return False
+        return f"no folder can be made in {place}: {error.strerror}"
     with scratch as folder:
         root = Path(folder).resolve()
         command = ["/bin/sh", "-c", 'echo x > x || echo confined "$0"', root.name]
@@ -245,11 +253,14 @@ def probe_bubblewrap() -> bool:
             done = probe(line, cwd=root, environment=clean_environment(HOME))
         except SandboxMissing:
             _log.info("sandbox.absent", program="bwrap")
-            return False
+            return ""
         except (OSError, subprocess.TimeoutExpired) as error:
             _log.warning("sandbox.broken", error=type(error).__name__)
-            return False
+            return "it has not ended in time" if isinstance(error, subprocess.TimeoutExpired) else str(error)
         works = done.returncode == 0 and done.stdout.decode("utf-8", "replace").split() == ["confined", root.name]
-        if not works:
-            _log.warning("sandbox.broken", status=done.returncode, stderr=done.stderr.decode("utf-8", "replace")[:200])
-        return works
+        if works:
+            return None
+        said = done.stderr.decode("utf-8", "replace").strip()
+        _log.warning("sandbox.broken", status=done.returncode, stderr=said[:200])
+        first = next(iter(said.splitlines()), "")
+        return first[:200] or f"a program in it was not confined, or ended with {done.returncode}"

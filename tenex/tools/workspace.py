@@ -339,8 +339,8 @@ class Workspace:
                 if self._writes is not None:
                     self._writes.note_move(os.fsencode(shown), os.fsencode(wanted))
                 rename_to_free(real.name, target.name, folder, other)
-                os.fsync(other)
-            os.fsync(folder)
+                _sync(other)
+            _sync(folder)
 
     def remove(self, real: Path, check: Callable[[bytes | None], None], most: int) -> None:
         """Remove a file or link; `check` may refuse by raising, and then nothing has changed.
@@ -362,7 +362,7 @@ class Workspace:
             check(_content(folder, real.name, shown, most) if is_read else None)
             self._note(shown)
             os.unlink(real.name, dir_fd=folder)
-            os.fsync(folder)
+            _sync(folder)
 
     def remove_folder(self, real: Path) -> None:
         """Remove an empty folder; `real` is what `entry` gave.
@@ -523,7 +523,7 @@ def rename_to_free(name: str | bytes, target: str | bytes, folder: int, other: i
     try:  # a second name, because that takes no place that is taken
         os.link(name, target, src_dir_fd=folder, dst_dir_fd=other, follow_symlinks=False)
     except OSError as error:
-        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
             raise
         about = _about(other, target)
         if about is not None and not stat.S_ISDIR(about.st_mode):
@@ -531,6 +531,15 @@ def rename_to_free(name: str | bytes, target: str | bytes, folder: int, other: i
         os.rename(name, target, src_dir_fd=folder, dst_dir_fd=other)  # a folder, or a disk without second names
     else:
         os.unlink(name, dir_fd=folder)
+
+
+def _sync(folder: int) -> None:
+    """Make the names in an open folder durable, as far as its file system can: exFAT and SMB flush no folder."""
+    try:
+        os.fsync(folder)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS):
+            raise
 
 
 def _content(folder: int, name: str, shown: str, most: int) -> bytes | None:
@@ -581,7 +590,7 @@ def _overwrite(folder: int, name: str, shown: str, current: bytes, content: byte
             _write_whole(copy, current)
         finally:
             os.close(copy)
-        os.fsync(folder)
+        _sync(folder)
         try:
             _write_whole(opened, content)
         except OSError as error:
@@ -640,7 +649,7 @@ def _replace(folder: int, name: str, content: bytes, umask: int, mode: int | Non
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    os.fsync(folder)
+    _sync(folder)
 
 
 _SENTENCES: Final = {

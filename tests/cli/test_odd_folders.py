@@ -120,3 +120,13 @@ def test_a_user_without_a_home_is_asked_to_name_a_folder(tenex: Tenex, monkeypat
     assert tenex("status", code=3).err == (
         "tenex: this user has no home folder. Name the data folder: --data DIR, or TENEX_DATA.\n"
     )
+
+
+def test_under_another_locale_names_of_files_are_utf_8(tmp_path: Path) -> None:
+    data = tmp_path / "dätä"
+    env = environment(LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    for words in (["init"], ["config", "check"]):
+        command = [sys.executable, "-m", "tenex", *words, "--data", str(data)]
+        done = subprocess.run(command, env=env, capture_output=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        assert "dätä".encode() in done.stdout + done.stderr

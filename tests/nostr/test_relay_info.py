@@ -66,7 +66,26 @@ def test_urls_have_one_spelling(written: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://x", "relay.example", "wss://", "ws://a b", "wss://me:secret@x", "ws://x:99999"]
+    "url",
+    [
+        "http://x",
+        "relay.example",
+        "wss://",
+        "ws://a b",
+        "wss://me:secret@x",
+        "ws://x:99999",
+        "ws://x:0",
+        "wss://a.example,wss://b.example",
+        "wss://a.example;wss://b.example",
+        "wss://a.example/,wss://b.example",
+        "[wss://a.example]",
+        "wss://[a.example]",
+        "wss://wss://a.example",
+        "wss://https://a.example",
+        "wss://<a.example>",
+        "'wss://a.example'",
+        "wss://a.example|b",
+    ],
 )
 def test_a_url_that_is_not_a_relays_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(ValueError, match="relay") as refused:

@@ -105,6 +105,21 @@ async def test_without_a_repository_or_a_commit_that_is_reported(tools: Bench, r
     assert "no commit yet" in await tools.refused("git_diff", PLAN)
 
 
+@pytest.mark.parametrize("parts", [(), ("HEAD",), ("objects", "refs")], ids=["empty", "HEAD", "no HEAD"])
+async def test_a_folder_that_git_takes_for_no_repository_is_none(
+    tools: Bench, root: Path, tmp_path: Path, parts: tuple[str, ...]
+) -> None:
+    for part in parts:
+        (tmp_path / ".git" / part).mkdir(parents=True)
+    (tmp_path / ".git").mkdir(exist_ok=True)
+    assert "The workspace is no git repository. " in await tools.refused("git_status", PLAN)
+    (tmp_path / ".git").rename(root / ".git")
+    said = await tools.refused("git_status", PLAN)
+    assert (
+        "The workspace is no git repository: its folder .git is none, since it lacks HEAD or objects or refs." in said
+    )
+
+
 async def test_a_missing_git_is_reported(tools: Bench, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     assert "git is not installed" in await tools.refused("git_status", PLAN)

@@ -45,11 +45,13 @@ def replace(file: Path, text: str) -> bool:
 
 
 def write_new(file: Path, text: str) -> None:
-    """Write a temporary file, then link it: unlike a rename, a link never replaces another process's file.
+    """Write a temporary file, then give it the name, which no other process's file may have.
 
     Raises:
         ConfigurationError: it cannot be written, or exists.
     """
+    from tenex.nostr.keys import take_free_name
+
     try:
         handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # 0600 from the start
         try:
@@ -57,7 +59,7 @@ def write_new(file: Path, text: str) -> None:
                 out.write(text)
                 out.flush()
                 os.fsync(out.fileno())
-            os.link(temporary, file)
+            take_free_name(Path(temporary), file)
         finally:
             with suppress(FileNotFoundError):
                 Path(temporary).unlink()

@@ -22,9 +22,10 @@ from tenex.core.installation import DISTRIBUTION, pip_install
 from tenex.operations.workspace_commands import checks_run, containment_of, lacks
 from tenex.tools.daemon_programs import find_program
 from tenex.tools.git_config import GIT_ALONE, why_no_repository
-from tenex.tools.sandbox import probe_bubblewrap
+from tenex.tools.sandbox import bubblewrap_fault
 
 from .findings import Case, Finding, fault, ok, warning
+from .sandbox_remedies import remedy_of
 
 MIN_OPEN_FILES: Final = 512
 """200 journals, a socket for each relay, pipes of tools, the index, and room."""
@@ -41,11 +42,6 @@ SLOW_FLUSH: Final = 0.05
 """Seconds; a reply waits for two flushes or more."""
 _IN_MEMORY: Final = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 _ON_NETWORK: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "fuse.s3fs"})
-
-NO_SANDBOX: Final = (
-    "install bubblewrap (`apt install bubblewrap`) and permit user namespaces "
-    "(kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0)"
-)
 
 
 def program(_: Case) -> Iterator[Finding]:
@@ -170,13 +166,16 @@ def _flush(folder: Path) -> Finding:
 def sandbox(case: Case) -> Iterator[Finding]:
     """Report whether programs of agents can be confined, and so which tools are on."""
     tools = case.settings.tools
-    works = probe_bubblewrap()
+    said = bubblewrap_fault()
+    works = said is None
     bwrap = find_program("bwrap", case.paths.workspace)
-    if works:
+    remedy = ""
+    if said is None:
         yield ok("programs of agents run in a sandbox (bubblewrap)", bwrap or "")
     else:
-        reason = "does not work here" if bwrap else "is not installed"
-        yield warning(f"bubblewrap {reason}, so there is no sandbox", "tools", NO_SANDBOX)
+        remedy = remedy_of(said, bwrap)
+        reason = f"does not work here ({said})" if bwrap else "is not installed"
+        yield warning(f"bubblewrap {reason}, so there is no sandbox", bwrap or "tools", remedy)
     if tools.shell.network and tools.shell.sandbox != "off":
         message = "commands of agents may use the network"
         yield warning(message, "tools.shell.network", "set it to false, unless their work needs it")
@@ -196,7 +195,7 @@ def sandbox(case: Case) -> Iterator[Finding]:
         elif is_offline and setting == "tools.check":
             yield ok("the offline model checks what it wrote, without a sandbox", setting)
         else:
-            yield warning(f"agents do not have {tool}, because there is no sandbox", setting, NO_SANDBOX)
+            yield warning(f"agents do not have {tool}, because there is no sandbox", setting, remedy)
 
 
 def containment(case: Case) -> Iterator[Finding]:
