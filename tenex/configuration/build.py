@@ -376,6 +376,8 @@ def _tools(
     shell = ShellRules(
         policy=shell_policy(settings, has_sandbox=ground.has_sandbox),
         network=given.shell.network,
+        network_environment=given.shell.network_environment,
+        commits=settings.workspace.commit != "never",
         timeout=given.shell.timeout,
         reserve=reserve,
         path=program_folders(settings),

@@ -93,5 +93,5 @@ def _sandbox(settings: Settings) -> Iterator[str]:
     yield from (f"shows {folder} (workspace.path)" for folder in settings.workspace.path)
     for rule in settings.approve:
         if rule.decision == "allow":
-            words = (rule.tool, *rule.match, rule.path, rule.host)
+            words = (rule.tool, *rule.match, rule.path, rule.host, *(f"with {need}" for need in rule.needs))
             yield f"runs without a question: {' '.join(filter(None, words))} (approve)"

@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainValidator,
@@ -376,6 +377,11 @@ Call = str | dict[str, Any]
 """A call as an example: a command line, or the arguments of any tool."""
 
 
+def _listed(given: object) -> object:
+    """Several values; a single one may be given by itself."""
+    return [given] if isinstance(given, str) else given
+
+
 class ApproveRule(Section):
     """A rule on calls of tools."""
 
@@ -386,6 +392,7 @@ class ApproveRule(Section):
     host: str = ""
     phase: Annotated[str, AfterValidator(_phase_or_any)] = ""
     agent: str = ""
+    needs: Annotated[list[Literal["network", "write_git"]], BeforeValidator(_listed)] = []
     examples: dict[Literal["match", "not"], list[Call]] = {}
 
     @model_validator(mode="after")
@@ -396,7 +403,8 @@ class ApproveRule(Section):
 
     def to_core(self, number: int) -> ApprovalRule:
         """The core's rule, named by its place in the file."""
-        about = " ".join([self.tool, *self.match, self.path, self.host]).strip()
+        wants = f"with {' and '.join(self.needs)}" if self.needs else ""
+        about = " ".join(word for word in [self.tool, *self.match, self.path, self.host, wants] if word)
         return ApprovalRule(
             decision=Verdict(self.decision),
             name=f"rule {number} of [[approve]] ({self.decision} {about})",
@@ -406,6 +414,7 @@ class ApproveRule(Section):
             host=self.host,
             phase=self.phase,
             agent=self.agent,
+            needs=frozenset(self.needs),
             examples=tuple(
                 Example(arguments={COMMAND: call} if isinstance(call, str) else call, matches=kind == "match")
                 for kind, calls in self.examples.items()
@@ -454,6 +463,7 @@ class Shell(Section):
 
     sandbox: Literal["auto", "none", "off"] = "auto"
     network: bool = False
+    network_environment: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], Text] = {}
     timeout: Annotated[float, Field(gt=0, le=3600)] = 120
 
 

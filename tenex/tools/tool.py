@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from tenex.core.config import Replay, ToolRule
+from tenex.core.config import CallNeed, Replay, ToolRule
 from tenex.core.errors import RemoteError
 from tenex.core.messages import ToolSpec
 from tenex.core.phases import Access
@@ -43,11 +43,13 @@ class Tool:
     """Whether its programs run in a view of the workspace (`turn_views`) where the phase permits no changes."""
     asks: bool = False
     """Whether a person is asked before a call runs, unless a rule of the operator allows it."""
+    needs: tuple[CallNeed, ...] = ()
+    """What a call may ask for beyond that, by an argument of the name."""
 
     @property
     def rule(self) -> ToolRule:
         """The core's view of it."""
-        return ToolRule(name=self.name, access=self.access, replay=self.replay, asks=self.asks)
+        return ToolRule(name=self.name, access=self.access, replay=self.replay, asks=self.asks, needs=self.needs)
 
     @property
     def spec(self) -> ToolSpec:

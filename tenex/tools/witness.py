@@ -21,6 +21,8 @@ class Witness:
 
     def __init__(self, root: Path) -> None:
         self._root = os.fsencode(root) + b"/"
+        self._elsewhere: set[bytes] = set()
+        """Whole paths, in further folders."""
         self.descriptor = os.memfd_create("tenex-witness", os.MFD_CLOEXEC)
         fcntl.fcntl(self.descriptor, fcntl.F_SETFL, os.O_APPEND)  # `begin` empties it
         self._read = 0
@@ -45,6 +47,7 @@ class Witness:
         self._read = 0
         self._cut = b""
         self._before.clear()
+        self._elsewhere.clear()
         self._trees.clear()
         self._moves.clear()
         if self._has_begun:
@@ -57,6 +60,12 @@ class Witness:
             *entries, self._cut = (self._cut + chunk).split(b"\0")
             for entry in entries:
                 self._take(entry[:1], entry[1:])
+
+    def tried_below(self, folder: Path) -> bool:
+        """Whether it tried to change something in a folder, by its whole path."""
+        top = os.fsencode(folder) + b"/"
+        paths = (*(self._root + path for path in self._before), *self._elsewhere)
+        return any(path.startswith(top) for path in paths)
 
     def wrote(self, path: bytes) -> bool:
         """Whether it wrote a file, made or removed it, or renamed a folder that it lies in."""
@@ -94,6 +103,7 @@ class Witness:
         else:
             before, _, place = text.partition(b" ")
             if not place.startswith(self._root):
+                self._elsewhere.add(place)
                 return
             path = place[len(self._root) :]
             self._before.setdefault(path, before)

@@ -76,6 +76,8 @@ def ask_ahead(transaction: Transaction, run: Run, agent: Agent, calls: Sequence[
         judgement = judged(transaction, run, call, rule)
         if judgement.verdict is not Verdict.ASK or is_approved(call) or _goes_on(run, call):
             continue
+        if rule.refusal(call.request.arguments, transaction.state.cycle.phase):
+            continue
         if not call.request.fault and agent_phases.refusal(transaction, run, agent, rule.name) is None:
             asking.append(_Asking(call, rule, judgement))
     if asking:
@@ -84,6 +86,9 @@ def ask_ahead(transaction: Transaction, run: Run, agent: Agent, calls: Sequence[
 
 def may_begin(transaction: Transaction, run: Run, call: Call, rule: ToolRule) -> bool:
     """Whether a call may begin now; else it is refused, or a person is asked."""
+    if sentence := rule.refusal(call.request.arguments, transaction.state.cycle.phase):
+        transaction.refuse(run, call, sentence)
+        return False
     judgement = judged(transaction, run, call, rule)
     if judgement.verdict is Verdict.REFUSE:
         transaction.refuse(run, call, f"Not run: {judgement.rule} of the operator refuses it. Go on without it.")
@@ -109,6 +114,7 @@ def judged(transaction: Transaction, run: Run, call: Call, rule: ToolRule) -> Ju
         phase=transaction.state.cycle.phase,
         agent=run.agent,
         digest=digest_of(rule.name, request.arguments) if permissions else "",
+        needs={need.name: need.is_to for need in rule.needs_of(request.arguments)},
     )
 
 
@@ -198,6 +204,7 @@ def asked_call(call: Call, rule: ToolRule, judgement: Judgement) -> AskedCall:
         rule=judgement.rule,
         prefixes=prefixes,
         is_exact=has_code and not prefixes,
+        needs=tuple(need.name for need in rule.needs_of(request.arguments)),
     )
 
 

@@ -226,10 +226,11 @@ def scope(asked: AskedCall) -> str:
     """What `always` allows, in words."""
     if asked.is_exact:
         return "exactly this"
+    wants = f" with {' and '.join(asked.needs)}" if asked.needs else ""
     if asked.prefixes:
         commands = ", ".join(f"`{visible(' '.join(words))} …`" for words in asked.prefixes)
-        return f"{commands} in any folder"
-    return f"every call of {visible(asked.tool)}, whatever its arguments"
+        return f"{commands} in any folder{wants}"
+    return f"every call of {visible(asked.tool)}, whatever its arguments{wants}"
 
 
 def permitted(asked: AskedCall) -> str:

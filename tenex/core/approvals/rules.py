@@ -7,11 +7,12 @@ this order, whatever their place in the file:
     2. permissions, if together they match all of the call
     3. an ask rule that matches
     4. allow rules, if together they match all of the call
-    5. what the tool itself says (`ToolRule.asks`)
+    5. what the tool itself says (`ToolRule.asks`), and what the call needs beyond the sandbox (`ToolRule.needs`)
 
 A rule matches by what it names: the tool, the first words of a command, a path, a host, the phase, the agent. Refuse
 and ask rules match if any part of the call fits, allow rules and permissions only if every part does. A command line is
-read by `shell_text`; what is not plain words is allowed by no rule that names words.
+read by `shell_text`; what is not plain words is allowed by no rule that names words. A call that needs something is
+allowed only by rules and permissions that name exactly that.
 """
 
 import re
@@ -83,6 +84,8 @@ class ApprovalRule:
     agent: str = ""
     digest: str = ""
     """Only a call with exactly these arguments."""
+    needs: frozenset[str] = frozenset()
+    """What a call needs beyond the sandbox: to allow it exactly this, to ask or to refuse at least this."""
     examples: tuple[Example, ...] = ()
 
 
@@ -103,12 +106,16 @@ class Subject:
     text: ShellText | None
     """Its command line; None where it has none."""
     digest: str = ""
+    needs: frozenset[str] = frozenset()
 
 
-def subject_of(tool: str, arguments: Mapping[str, Any], digest: str = "") -> Subject:
+def subject_of(
+    tool: str, arguments: Mapping[str, Any], digest: str = "", needs: frozenset[str] = frozenset()
+) -> Subject:
     """A call as rules see it."""
     line = arguments.get(COMMAND)
-    return Subject(tool=tool, arguments=arguments, text=parsed(line) if isinstance(line, str) else None, digest=digest)
+    text = parsed(line) if isinstance(line, str) else None
+    return Subject(tool=tool, arguments=arguments, text=text, digest=digest, needs=needs)
 
 
 def judge(
@@ -121,14 +128,23 @@ def judge(
     phase: Phase,
     agent: str,
     digest: str = "",
+    needs: Mapping[str, str] | None = None,
 ) -> Judgement:
-    """What is done with a call; `asks` is what its tool says where no rule decides."""
+    """What is done with a call.
+
+    `asks` is what its tool says where no rule decides; `needs` is what it needs beyond the sandbox, each in words.
+    """
+    needed = needs or {}
+    asks = asks or bool(needed)
     verdict = Verdict.ASK if asks else Verdict.ALLOW
-    by_default = Judgement(verdict=verdict, rule=f"no rule: {tool} {'asks' if asks else 'runs'} by default")
+    reason = f"no rule: {tool} {'asks' if asks else 'runs'} by default"
+    if needed:
+        reason = f"what it needs: to {' and to '.join(needed.values())}"
+    by_default = Judgement(verdict=verdict, rule=reason)
     near = [rule for rule in rules if _is_about(rule, tool, phase, agent)]
     if not near and not (asks and permissions):
         return by_default
-    subject = subject_of(tool, arguments, digest)
+    subject = subject_of(tool, arguments, digest, frozenset(needed))
     permitted = [rule for rule in permissions if _is_about(rule, tool, phase, agent)]
     allowed = [rule for rule in near if rule.decision is Verdict.ALLOW]
     decisive = (
@@ -144,8 +160,8 @@ def judge(
 
 
 def matches(rule: ApprovalRule, arguments: Mapping[str, Any]) -> bool:
-    """Whether a rule matches a call by its arguments, in the way of its decision."""
-    subject = subject_of("", arguments)
+    """Whether a rule matches a call by its arguments, in the way of its decision, where that needs what it names."""
+    subject = subject_of("", arguments, needs=rule.needs)
     return bool(_allowing([rule], subject)) if rule.decision is Verdict.ALLOW else _matches_any(rule, subject)
 
 
@@ -166,6 +182,8 @@ def _first_match(verdict: Verdict, rules: Iterable[ApprovalRule], subject: Subje
 
 def _matches_any(rule: ApprovalRule, subject: Subject) -> bool:
     """Whether any part of a call fits a rule."""
+    if not rule.needs <= subject.needs:
+        return False
     if rule.path and not any(_fits_path(rule.path, path) for path in paths_of(subject.arguments)):
         return False
     if rule.host and not any(_fits_host(rule.host, host) for host in hosts_of(subject.arguments)):
@@ -218,6 +236,8 @@ def _allowing(rules: Sequence[ApprovalRule], subject: Subject) -> tuple[Approval
 
 def _allows_arguments(rule: ApprovalRule, subject: Subject) -> bool:
     """Whether a rule allows a call as far as it is not about the words of a command."""
+    if rule.needs != subject.needs:
+        return False
     if rule.digest:
         return rule.digest == subject.digest
     if subject.text is not None and not rule.match and (rule.path or rule.host):

@@ -37,6 +37,8 @@ class AskedCall:
     """What `always` allows: the first words of each of its commands; empty for the tool, or exactly these arguments."""
     is_exact: bool = False
     """Whether `always` allows nothing but these arguments."""
+    needs: tuple[str, ...] = ()
+    """What it needs beyond the sandbox; `always` allows calls with exactly these needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +126,8 @@ class Permission:
     """Who gave it."""
     until: Millis
     """0: as long as the conversation."""
+    needs: tuple[str, ...] = ()
+    """What the calls it allows need beyond the sandbox."""
 
     @classmethod
     def of(cls, asked: AskedCall, *, number: int, name: str, until: Millis) -> "Permission":
@@ -136,6 +140,7 @@ class Permission:
             line=asked.line,
             name=name,
             until=until,
+            needs=asked.needs,
         )
 
     def rules(self) -> tuple[ApprovalRule, ...]:
@@ -145,6 +150,7 @@ class Permission:
             "name": f"permission {self.number} of {self.name}",
             "tool": self.tool,
             "digest": self.digest,
+            "needs": frozenset(self.needs),
         }
         return tuple(ApprovalRule(match=words, **shared) for words in self.prefixes or ((),))
 
