@@ -381,6 +381,7 @@ def _tools(
         timeout=given.shell.timeout,
         reserve=reserve,
         path=program_folders(settings),
+        packages=where.packages,
         folders=own.skills.folders,
     )
     parts = ToolDependencies(

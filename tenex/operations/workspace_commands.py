@@ -143,6 +143,7 @@ def _programs(settings: Settings, where: ProjectPaths, seconds: float, *, has_ne
         timeout=seconds,
         reserve=disk_reserve(settings, where),
         path=program_folders(settings),
+        packages=where.packages,
     )
     return Programs(Workspace(where.workspace), rules)
 

@@ -63,6 +63,9 @@ _FAIL_FAST: Final = {
 }
 """Where there is no network programs do not try again, which takes npm two minutes."""
 
+_PACKAGE_FOLDERS: Final = {"CARGO_HOME": "cargo", "GOMODCACHE": "go"}
+"""Of package managers that keep packages outside of the project, by the variable that names the folder."""
+
 _NO_REPOSITORY: Final = "fatal: not a git repository"
 """What git prints where it finds none."""
 
@@ -84,6 +87,8 @@ class ShellRules:
     """Folders of programs, besides the workspace's and the system's."""
     folders: tuple[Path, ...] = ()
     """Further folders that are seen, read-only: of skills."""
+    packages: Path | None = None
+    """Where package managers that install into a home folder keep what they fetch; without the network read-only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,9 +175,25 @@ class Programs:
         """
         quiet = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}
         names = {"USER": "agent", "LOGNAME": "agent", "SHELL": "/bin/sh"}
+        packages = {name: str(folder) for name, folder in self._packages().items()}
         network = _FAIL_FAST if is_closed else self.rules.network_environment
         locks = {} if write_git else {"GIT_OPTIONAL_LOCKS": "0"}  # else `git status` tries to write
-        return {**sandbox.clean_environment(home), **self.project.variables(), **names, **quiet, **locks, **network}
+        return {
+            **sandbox.clean_environment(home),
+            **self.project.variables(),
+            **names,
+            **quiet,
+            **locks,
+            **packages,
+            **network,
+        }
+
+    def _packages(self) -> dict[str, Path]:
+        """The folders of package managers that are there, by the variables that name them."""
+        top = self.rules.packages
+        if top is None or self.rules.policy is not RunPolicy.SANDBOXED:
+            return {}
+        return {name: top / folder for name, folder in _PACKAGE_FOLDERS.items() if (top / folder).is_dir()}
 
     async def run(
         self,
@@ -412,6 +433,11 @@ class Programs:
             (own / name).write_text(content, "utf-8")
         root = self.workspace.root
         elsewhere = folders_elsewhere(root)
+        opened = [*repository.mounts()] if repository is not None else []
+        if network and self.rules.packages is not None:
+            for name in _PACKAGE_FOLDERS.values():
+                (self.rules.packages / name).mkdir(parents=True, exist_ok=True)
+            opened += [("--bind", folder) for folder in self._packages().values()]
         wrapped = sandbox.wrapped(
             root,
             command,
@@ -420,11 +446,16 @@ class Programs:
             can_write=can_write,
             network=network,
             files={f"/etc/{name}": own / name for name in named_files},
-            folders=[*elsewhere, *self.project.mounts(), *filter(Path.is_dir, self.rules.folders)],
+            folders=[
+                *elsewhere,
+                *self.project.mounts(),
+                *filter(Path.is_dir, self.rules.folders),
+                *self._packages().values(),
+            ],
             protected=protected,
             scratch=view.tmp if view is not None else None,
             mount=mount,
-            opened=[*repository.mounts()] if repository is not None else [],
+            opened=opened,
             witness=witness.descriptor if witness is not None else -1,
             watched=elsewhere,
             attempts=-1 if network else attempts,
