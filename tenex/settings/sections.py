@@ -525,6 +525,10 @@ Steps = Annotated[list[list[str]], PlainValidator(_steps)]
 """A command as a list of arguments, or several that run one after the other."""
 
 
+Commits = Literal["never", "ask", "auto"]
+"""Whether agents commit in the project's repository: not at all, where a person allows it, or by themselves."""
+
+
 class WorkspaceSettings(Section):
     """The project that agents work on: how its environment is made, and programs it needs."""
 
@@ -532,7 +536,22 @@ class WorkspaceSettings(Section):
     setup_network: bool = False
     setup_timeout: Seconds = 1_800
     path: list[Text] = []
-    commit: Literal["never", "ask", "auto"] = "never"
+    commit: Commits = "never"
+
+    def commit_rules(self) -> tuple[ApprovalRule, ...]:
+        """What `commit = "auto"` allows without a question: `git add` and `git commit` in a shell."""
+        if self.commit != "auto":
+            return ()
+        return tuple(
+            ApprovalRule(
+                decision=Verdict.ALLOW,
+                name='workspace.commit = "auto"',
+                tool="shell",
+                match=("git", verb),
+                needs=frozenset({"write_git"}),
+            )
+            for verb in ("add", "commit")
+        )
 
 
 def _shell_line(text: str) -> str:

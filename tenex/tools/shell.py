@@ -88,10 +88,12 @@ def need_parameters(needs: Iterable[CallNeed]) -> dict[str, Any]:
 
 
 def _ways_out(needs: Iterable[CallNeed]) -> str:
+    """How a command gets more than the sandbox, and what it never gets."""
     offered = [f"`{need.name}: true` ({_USES[need.name]})" for need in needs if not need.refusal]
-    if not offered:
-        return ""
-    return f" {' and '.join(offered)} with `why` ask a person to lift that for this command."
+    said = f" {' and '.join(offered)} with `why` ask a person to lift that for this command." if offered else ""
+    if any(need.name == WRITE_GIT.name and need.refusal for need in needs):
+        said += " Agents do not commit here."
+    return said
 
 
 def shell_line(command: str) -> list[str]:
