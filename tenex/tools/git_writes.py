@@ -12,7 +12,7 @@ Between the moment in which a command makes such a file and the command's end a 
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,9 +65,19 @@ class WritableRepository:
             lines += ["[user]", f'{name.removeprefix("user.")} = "{escaped}"']
         return "\n".join([*lines, ""])
 
-    def settle(self) -> list[Path]:
-        """Rename what came and is no data, and remove links, pipes and devices that came; returns their paths."""
+    def settle(self, stopped: Iterable[Path] = ()) -> list[Path]:
+        """Rename what came and is no data, and remove links, pipes and devices that came; returns their paths.
+
+        Args:
+            stopped: what a command made that was stopped before its end. Locks among it are removed: no git that
+                runs now holds them, and each would keep the person's git from writing.
+        """
         taken: list[Path] = []
+        for path in stopped:
+            if path.suffix == ".lock" and any(path.is_relative_to(folder) for folder in self.folders):
+                with suppress(OSError):
+                    path.unlink()
+                    taken.append(path)
         for folder in self.folders:
             for name in sorted(_names_in(folder) - self._names[folder]):
                 if not _DATA.fullmatch(name):

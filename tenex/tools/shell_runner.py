@@ -333,6 +333,7 @@ class Programs:
         repository: WritableRepository | None = None
         if WRITE_GIT.name in needs:
             repository = await asyncio.to_thread(writable_repository, root, folder)
+        outcome: process.Outcome | None = None
         try:
             outcome = await self._attend(
                 command,
@@ -347,7 +348,9 @@ class Programs:
             )
         finally:
             if self.rules.policy is RunPolicy.SANDBOXED:
-                settled = await run_uncancellable(partial(_settle, root, before, repository))
+                was_stopped = outcome is None or outcome.status is None
+                seen = witness if was_stopped else None
+                settled = await run_uncancellable(partial(_settle, root, before, repository, seen))
         return outcome, settled
 
     async def _attend(
@@ -463,8 +466,17 @@ class Programs:
         return [*prefix, *wrapped], {}
 
 
-def _settle(root: Path, before: workspace_scan.Survey, repository: WritableRepository | None) -> Settled:
-    """Take away what a command may not leave behind, once all its processes are gone; blocks."""
-    taken = repository.settle() if repository is not None else []
+def _settle(
+    root: Path, before: workspace_scan.Survey, repository: WritableRepository | None, stopped: Witness | None
+) -> Settled:
+    """Take away what a command may not leave behind, once all its processes are gone; blocks.
+
+    `stopped` is the witness of a command that did not come to its end.
+    """
+    taken: list[Path] = []
+    if repository is not None:
+        if stopped is not None:
+            stopped.look()
+        taken = repository.settle(stopped.made() if stopped is not None else ())
     has_identity = repository is None or repository.has_identity
     return Settled(workspace=workspace_scan.settle(root, before), taken=taken, has_identity=has_identity)

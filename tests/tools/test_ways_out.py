@@ -129,12 +129,12 @@ async def test_a_background_command_may_have_the_network(
     context = make_context(run="r1")
     assert "needs `why`" in await bench.refused("shell_start", context, command="true", network=True)
     for arguments in ({"network": True, "why": WHY}, {}):
-        started = await bench.do("shell_start", context, command=f"{reach(registry)}; sleep 0.6", **arguments)
-        name = started.content.split()[0]
-        ended = started
-        while "is running" in ended.content:
-            ended = await bench.do("shell_read", context, id=name, wait=30, offset=0)
-        assert ("reached" in ended.content) is bool(arguments)
+        command = f"{reach(registry)}; read -t 0.6 _ < <(:); true"
+        shown = await bench.do("shell_start", context, command=command, **arguments)
+        name = shown.content.split()[0]
+        while "is running" in shown.content:
+            shown = await bench.do("shell_read", context, id=name, wait=30)
+        assert ("\nreached" in shown.content) is bool(arguments)
     await background.close()
 
 
@@ -145,7 +145,7 @@ TRIES = [
     "python3 -c 'import socket; socket.create_connection((\"192.0.2.7\", 80), 5)'",
     "python3 -c 'import socket; socket.create_connection((\"2001:db8::7\", 80), 5)'",
     'python3 -c \'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("192.0.2.7", 9))\'',
-    "git clone https://example.org/x",
+    "git clone https://example.org/x /tmp/x",
     "timeout 30 pip download tiny-thing",
     "getent hosts example.org 2>/dev/null | cat",
 ]
@@ -250,7 +250,7 @@ async def test_what_cargo_fetches_with_the_network_builds_without(
 
 @pytest.fixture
 def repository(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    put(tmp_path, {"home/.gitconfig": '[user]\n\tname = Ana "the" Person\n\temail = ana@example.org\n'})
+    put(tmp_path, {"home/.gitconfig": '[user]\n\tname = Ana \\"the\\" Person\n\temail = ana@example.org\n'})
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     put(root, {"a.py": "1\n"})
     git(root, "init", "-q", "-b", "main")
@@ -289,6 +289,13 @@ async def test_without_a_name_it_says_what_to_do(
 
 
 @needs_git
+async def test_a_commit_that_is_stopped_leaves_no_lock(shell: Bench, repository: Path) -> None:
+    result = await shell.run("GIT_EDITOR='sleep 600; true' git commit -a", write_git=True, why=WHY, timeout=3)
+    assert "still running after 3 s" in result.content
+    git(repository, "commit", "-qam", "by a person")
+
+
+@needs_git
 async def test_reading_a_repository_asks_for_nothing(shell: Bench, repository: Path) -> None:
     for command in ("git status", "git diff", "git log", "git diff --stat HEAD~5"):
         assert ASK_FOR_COMMIT not in (await shell.run(f"{command}; false")).content
@@ -320,7 +327,7 @@ async def test_nothing_that_git_runs_or_writes_through_is_left(
 ) -> None:
     settings = (repository / ".git/config").read_bytes()
     hooks = names_in(repository / ".git/hooks")
-    await shell.run(f"{ATTACKS[name]}; git commit -qam second; true", write_git=True, why=WHY)
+    await shell.run(f"git commit -qam second; {ATTACKS[name]}; true", write_git=True, why=WHY)
     put(repository, {"b.py": "3\n"})
     git(repository, "add", "b.py")
     git(repository, "status")
@@ -357,7 +364,9 @@ async def test_the_repository_is_that_of_the_folder(shell: Bench, repository: Pa
     assert git(repository / "inner", "log", "--format=%s").strip() == "inner"
     outer = await shell.run(f"cd inner && {command} --allow-empty", write_git=True, why=WHY)
     assert "Read-only file system" in outer.content
-    assert (await shell.run("git add plain && git commit -qm plain", cwd="plain", write_git=True, why=WHY)).ok
+    assert (
+        await shell.run("touch new && git add new && git commit -qm plain", cwd="plain", write_git=True, why=WHY)
+    ).ok
 
 
 @needs_git
