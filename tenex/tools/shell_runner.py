@@ -18,7 +18,7 @@ from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from . import process, sandbox, workspace_scan
-from .git_config import folders_elsewhere, git_folders, why_no_repository
+from .git_config import folders_elsewhere, why_no_repository
 from .git_writes import NO_IDENTITY, WritableRepository, writable_repository
 from .process import DiskReserve, decoded, named
 from .project_environment import ProjectEnvironment
@@ -100,6 +100,8 @@ class Settled:
     """What was taken out of the repository that it might write to."""
     has_identity: bool = True
     """Whether git knew who commits there."""
+    repositories: Sequence[Path] = ()
+    """The folders of repositories that were there before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,11 +255,13 @@ class Programs:
                 " It tried to reach the network and has none. If it needs the network, call `shell` again with "
                 "`network: true` and `why`: a person is asked."
             )
-        repositories = git_folders(self.workspace.root)
         if WRITE_GIT.name in needs:
             said += "" if settled.has_identity else f" {NO_IDENTITY}"
-        elif witness is not None and any(map(witness.tried_below, repositories)):
-            way = "To commit, call `shell` again with `write_git: true` and `why`: a person is asked."
+        elif witness is not None and any(map(witness.tried_below, settled.repositories)):
+            way = (
+                "To commit, call `shell` again with `write_git: true` and `why`, and `cwd` in the repository: a person "
+                "is asked."
+            )
             said += f" It tried to write to `.git`, which is read-only. {way if self.rules.commits else NO_COMMITS}"
         return said
 
@@ -479,4 +483,10 @@ def _settle(
             stopped.look()
         taken = repository.settle(stopped.made() if stopped is not None else ())
     has_identity = repository is None or repository.has_identity
-    return Settled(workspace=workspace_scan.settle(root, before), taken=taken, has_identity=has_identity)
+    repositories = [*(root / os.fsdecode(path) for path in before.repositories), *folders_elsewhere(root)]
+    return Settled(
+        workspace=workspace_scan.settle(root, before),
+        taken=taken,
+        has_identity=has_identity,
+        repositories=repositories,
+    )

@@ -296,6 +296,12 @@ async def test_a_commit_that_is_stopped_leaves_no_lock(shell: Bench, repository:
 
 
 @needs_git
+async def test_without_a_repository_there_is_nothing_to_ask_for(shell: Bench) -> None:
+    for command in ("touch x; false", "git init -q . && git commit --allow-empty -qm x; false", "git add -A"):
+        assert ASK_FOR_COMMIT not in (await shell.run(command)).content
+
+
+@needs_git
 async def test_reading_a_repository_asks_for_nothing(shell: Bench, repository: Path) -> None:
     for command in ("git status", "git diff", "git log", "git diff --stat HEAD~5"):
         assert ASK_FOR_COMMIT not in (await shell.run(f"{command}; false")).content
@@ -364,6 +370,7 @@ async def test_the_repository_is_that_of_the_folder(shell: Bench, repository: Pa
     assert git(repository / "inner", "log", "--format=%s").strip() == "inner"
     outer = await shell.run(f"cd inner && {command} --allow-empty", write_git=True, why=WHY)
     assert "Read-only file system" in outer.content
+    assert ASK_FOR_COMMIT in (await shell.run(f"cd inner && {command} --allow-empty")).content
     assert (
         await shell.run("touch new && git add new && git commit -qm plain", cwd="plain", write_git=True, why=WHY)
     ).ok
