@@ -27,13 +27,13 @@ class PackageRegistry:
 
     @property
     def environment(self) -> dict[str, str]:
-        """By which pip and npm find it; Cargo is told by a file of the project."""
-        return {
-            "PIP_INDEX_URL": f"{self.url}/simple/",
-            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-            "npm_config_registry": f"{self.url}/npm/",
-            "npm_config_update_notifier": "false",
-        }
+        """By which programs with the network ask nothing else."""
+        return {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "npm_config_update_notifier": "false"}
+
+    @property
+    def install(self) -> str:
+        """The command by which pip installs the package."""
+        return f"python3 -m pip install -q -i {self.url}/simple/ --target lib {NAME}"
 
     def npm_project(self, folder: Path) -> None:
         """Write a project that needs the package, with its lock file."""
@@ -41,6 +41,7 @@ class PackageRegistry:
         wanted = {"name": "app", "version": "1.0.0", "dependencies": {NAME: VERSION}}
         locked = {"version": VERSION, "resolved": facts["tarball"], "integrity": facts["integrity"]}
         lock = {**wanted, "lockfileVersion": 3, "packages": {"": wanted, f"node_modules/{NAME}": locked}}
+        (folder / ".npmrc").write_text(f"registry={self.url}/npm/\n")
         (folder / "package.json").write_text(json.dumps(wanted))
         (folder / "package-lock.json").write_text(json.dumps(lock))
 

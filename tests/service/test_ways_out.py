@@ -21,7 +21,6 @@ from .test_approvals import answers, ended, react, request
 
 pytestmark = [needs_bubblewrap]
 
-INSTALL = f"python3 -m pip install -q --target lib {NAME}"
 COMMIT = "git add -A && git commit -qm 'Add the answer'"
 WHY = "The program needs tiny-thing."
 
@@ -59,7 +58,7 @@ def plain(command: str) -> dict[str, Any]:
     return {"command": command}
 
 
-def with_network(command: str = INSTALL) -> dict[str, Any]:
+def with_network(command: str) -> dict[str, Any]:
     return {"command": command, "network": True, "why": WHY}
 
 
@@ -93,11 +92,13 @@ async def test_an_install_is_one_question_and_nothing_else_gets_the_network(
     tmp_path: Path, relay: str, registry: PackageRegistry
 ) -> None:
     beside = f"curl -sS --max-time 5 {registry.url}/simple/beside/ || true"
-    team = Team(worker=works((plain(INSTALL),), (with_network(), plain(beside)), (plain(beside),)))
+    team = Team(
+        worker=works((plain(registry.install),), (with_network(registry.install), plain(beside)), (plain(beside),))
+    )
     async with at_work(tmp_path, relay, team, network(registry)) as (folder, _):
         name, wanted = await begun(folder)
         lines = wanted["content"].splitlines()
-        assert lines[0] == f"Allow {INSTALL}? 👍 👎"
+        assert lines[0].startswith("Allow python3 -m pip install -q")
         assert WHY in wanted["content"]
         assert "network" in wanted["content"]
         assert not registry.asked
@@ -139,7 +140,7 @@ async def test_always_is_for_the_same_need(tmp_path: Path, relay: str, registry:
 
 async def test_unattended_it_is_refused_with_the_reason(tmp_path: Path, relay: str, registry: PackageRegistry) -> None:
     unattended = "\n[approvals]\nunattended = true\n"
-    team = Team(worker=works((with_network(), {"command": INSTALL, "network": True})))
+    team = Team(worker=works((with_network(registry.install), {"command": registry.install, "network": True})))
     async with at_work(tmp_path, relay, team, network(registry, unattended)) as (folder, _):
         name = await folder.write("Install it")
         assert await ended(folder, name) == "finished"

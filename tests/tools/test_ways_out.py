@@ -77,6 +77,12 @@ async def test_what_a_command_with_the_network_leaves_running_ends_with_it(
     assert processes_in(root) == []
 
 
+async def test_variables_of_the_network_are_for_commands_that_have_it(workspace: Workspace) -> None:
+    shell = shell_only(workspace, replace(RULES, network_environment={"HTTPS_PROXY": "http://proxy.example"}))
+    assert "proxy.example" not in (await shell.run("env")).content
+    assert "proxy.example" in (await shell.run("env", network=True, why=WHY)).content
+
+
 @pytest.mark.parametrize("phase", [Phase.EXECUTE, Phase.VERIFICATION, Phase.CHORES])
 async def test_a_way_out_needs_a_reason(shell: Bench, root: Path, phase: Phase) -> None:
     for why in ({}, {"why": ""}, {"why": " \n"}):
@@ -173,7 +179,7 @@ async def test_one_that_does_not_end_says_it_too(shell: Bench) -> None:
     "command",
     [
         "false",
-        "echo getaddrinfo EAI_AGAIN registry.npmjs.org; echo 'Temporary failure in name resolution'; false",
+        "echo getaddrinfo EAI_AGAIN example.org; echo 'Temporary failure in name resolution'; false",
         "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 9), 5)'",
         "getent hosts localhost; false",
         f"{TRIES[0]} || true",
@@ -189,7 +195,6 @@ async def test_one_that_has_the_network_does_not_say_it(shell: Bench) -> None:
 
 # ---- package managers ----
 
-PYTHON_PACKAGE = f"python3 -m pip install -q --target lib {NAME}"
 NPM_PACKAGE = "npm ci"
 CARGO_PACKAGE = "cargo fetch"
 
@@ -199,10 +204,10 @@ async def test_pip_installs_with_the_network_and_fails_fast_without(
 ) -> None:
     if "No module named pip" in (await shell.run("python3 -m pip --version")).content:
         pytest.skip("the system's Python has no pip")
-    without = await shell.run(PYTHON_PACKAGE)
+    without = await shell.run(registry.install)
     assert ASK_FOR_NETWORK in without.content
     assert "Retrying" not in without.content
-    assert (await shell.run(PYTHON_PACKAGE, network=True, why=WHY)).ok
+    assert (await shell.run(registry.install, network=True, why=WHY)).ok
     assert (root / "lib/tiny_thing.py").is_file()
     assert f"/simple/{NAME}/" in registry.asked
 
