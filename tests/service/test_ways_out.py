@@ -93,7 +93,11 @@ async def test_an_install_is_one_question_and_nothing_else_gets_the_network(
 ) -> None:
     beside = f"curl -sS --max-time 5 {registry.url}/simple/beside/ || true"
     team = Team(
-        worker=works((plain(registry.install),), (with_network(registry.install), plain(beside)), (plain(beside),))
+        worker=works(
+            (plain(f"python3 -m pip install --target lib {NAME}"),),
+            (with_network(registry.install), plain(beside)),
+            (plain(beside),),
+        )
     )
     async with at_work(tmp_path, relay, team, network(registry)) as (folder, _):
         name, wanted = await begun(folder)
