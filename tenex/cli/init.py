@@ -16,7 +16,17 @@ from tenex.core.errors import ConfigurationError, TenexError, UsageError
 from tenex.core.text import decode, trimmed
 from tenex.llm.config import OFFLINE, read_key
 from tenex.nostr.keys import KeyRing, npub, parse_public_key
-from tenex.settings import KEY_SUFFIX, Settings, Trust, check_paths, example_config, find_config, load, resolve_paths
+from tenex.settings import (
+    KEY_SUFFIX,
+    Commits,
+    Settings,
+    Trust,
+    check_paths,
+    example_config,
+    find_config,
+    load,
+    resolve_paths,
+)
 from tenex.tools.project_checks import known_checks
 from tenex.tools.project_environment import ProjectEnvironment
 from tenex.tools.project_setup import propose_setup
@@ -28,7 +38,15 @@ from .shared.options import Globals
 from .shared.own_keys import OWNER, PROJECT
 from .shared.provider import Chosen, Options, ask, build, check, from_options, how_to
 from .shared.questions import prompt
-from .shared.setup_questions import are_wanted, ask_another_owner, ask_owner, ask_relays, given_owner, validated
+from .shared.setup_questions import (
+    are_wanted,
+    ask_another_owner,
+    ask_commits,
+    ask_owner,
+    ask_relays,
+    given_owner,
+    validated,
+)
 from .stop_reload import reload_running
 from .trust import keys_in, report_grants, trust_folder, trusted_files
 from .workspace import setup_text
@@ -94,6 +112,10 @@ def init(
             metavar="DIR", help="The project's folder, in which agents work; default: one in the data folder."
         ),
     ] = None,
+    commit: Annotated[
+        Commits | None,
+        typer.Option(help="Whether agents commit in the project's git repository; a terminal asks for it."),
+    ] = None,
     store: Annotated[
         str | None,
         typer.Option(metavar="URL", help="A PostgreSQL database for the conversations; default: files."),
@@ -107,11 +129,11 @@ def init(
 ) -> None:
     """Make the configuration, the keys and the folders.
 
-    A terminal asks for what no option gives: your npub, the relays and the model. Enter takes the default. Prints the
-    project's npub, the address that users write to, and in a terminal a QR code of it for a phone. Run again in a
-    terminal it shows what is set, and changes one thing of it. Otherwise existing files are not changed, and keys never
-    are. The project is called like the folder of --workspace. Its files may name its commands: those are written as a
-    proposal, and nothing is run.
+    A terminal asks for what no option gives: your npub, the relays, who commits and the model. Enter takes the default.
+    Prints the project's npub, the address that users write to, and in a terminal a QR code of it for a phone. Run again
+    in a terminal it shows what is set, and changes one thing of it. Otherwise existing files are not changed, and keys
+    never are. The project is called like the folder of --workspace. Its files may name its commands: those are
+    written as a proposal, and nothing is run.
     """
     if given.config is not None:
         raise UsageError("init writes tenex.toml into the data folder; use --dir instead of --config.")
@@ -126,7 +148,7 @@ def init(
     is_asked = not given.as_json and sys.stdin.isatty() and sys.stderr.isatty()
     is_made = find_config(None, here) is not None
     if is_asked and not is_made:
-        owner, relays = _ask(here, owner, relays)
+        owner, relays, commit = _ask(here, owner, relays, commit)
     elif owner is not None:
         owner = given_owner(owner)
     chosen = _from_options(here, options, owner, relays, is_checked=check_key)
@@ -138,7 +160,15 @@ def init(
     is_new = not trusted_files(here) and not keys_in(here)
     project = workspace.absolute() if workspace is not None else None
     made = prepare(
-        here, owner, relays, chosen, new_owner=new_owner, trust=given.trust(), workspace=project, store=store
+        here,
+        owner,
+        relays,
+        chosen,
+        new_owner=new_owner,
+        trust=given.trust(),
+        workspace=project,
+        commit=commit,
+        store=store,
     )
     if is_new:
         trust_folder(here)
@@ -155,13 +185,15 @@ def init(
             _change(given, here)
 
 
-def _ask(data: Path, owner: str | None, relays: list[str]) -> tuple[str | None, list[str]]:
-    """The owner and the relays, from the options or from questions; the relays are asked whether they answer."""
+def _ask(
+    data: Path, owner: str | None, relays: list[str], commit: Commits | None
+) -> tuple[str | None, list[str], Commits]:
+    """The owner, the relays and who commits, by options or questions; the relays are asked whether they answer."""
     validated(data, None, relays)
     owner = ask_owner(data) if owner is None else given_owner(owner)
     if not relays or not are_wanted(relays):
         relays = ask_relays(data, relays)
-    return owner, relays if relays != Settings().relays.urls else []
+    return owner, relays if relays != Settings().relays.urls else [], commit or ask_commits()
 
 
 def _from_options(
@@ -224,6 +256,7 @@ def prepare(
     new_owner: bool = False,
     trust: Trust | None = None,
     workspace: Path | None = None,
+    commit: Commits | None = None,
     store: str | None = None,
 ) -> InitResult:
     """Make what is missing in a data folder.
@@ -236,6 +269,7 @@ def prepare(
         new_owner: make the owner's key where it is missing, though there is a configuration.
         trust: what the folder must be trusted with; None where it was named.
         workspace: the folder that agents work in; None leaves the one in the data folder.
+        commit: whether agents commit there; None leaves the default.
         store: the address of a database for the conversations; None leaves the files.
 
     Raises:
@@ -247,6 +281,8 @@ def prepare(
     wanted = validated(data, owner, relays, chosen, store)
     if workspace is not None:
         wanted["paths"] = {"workspace": str(workspace)}
+    if commit is not None:
+        wanted["workspace"] = {"commit": commit}
     file = find_config(None, data)
     settings = load(None, data, overrides=None if file else wanted, parse_key=parse_public_key, trust=trust)
     if file is not None:
@@ -272,7 +308,7 @@ def prepare(
         if chosen is not None and chosen.key is not None:
             created += _store_key(here.keys / f"{chosen.provider}{KEY_SUFFIX}", chosen.key)
         text = _config_text(owners, list(dict.fromkeys(relays)), chosen, store or "")  # not that of a variable
-        write_new(file, text + _workspace_text(here.workspace, is_named=workspace is not None))
+        write_new(file, text + _workspace_text(here.workspace, commit, is_named=workspace is not None))
         created.append(str(file))
     else:
         owners = [npub(parse_public_key(key)) for key in settings.people.owners]
@@ -304,6 +340,8 @@ def _refuse_changes(file: Path, settings: Settings, wanted: dict[str, Any], chos
         raise UsageError(f"{file} exists and was not changed; add the key: `tenex owner add`.")
     if wanted.get("paths") and resolve_paths(settings).workspace != Path(wanted["paths"]["workspace"]).resolve():
         raise UsageError(f"{file} exists and was not changed; set paths.workspace in it.")
+    if wanted.get("workspace", {}).get("commit", settings.workspace.commit) != settings.workspace.commit:
+        raise UsageError(f"{file} exists and was not changed; set workspace.commit in it.")
     if wanted.get("store", settings.store) != settings.store:
         raise UsageError(f"{file} exists and was not changed; set store in it, above the first table.")
     if any(url not in settings.relays.urls for url in wanted.get("relays", {}).get("urls", ())):
@@ -346,7 +384,7 @@ owners = {json.dumps(list(owners))}
 """
 
 
-def _workspace_text(workspace: Path, *, is_named: bool) -> str:
+def _workspace_text(workspace: Path, commit: Commits | None, *, is_named: bool) -> str:
     """The part of a new `tenex.toml` on the project that agents work on; empty for a folder without one."""
     name = trimmed(workspace.name)
     text = ""
@@ -357,10 +395,14 @@ def _workspace_text(workspace: Path, *, is_named: bool) -> str:
     if is_named:
         text += f"\n[paths]\nworkspace = {json.dumps(str(workspace), ensure_ascii=False)}\n"
     proposed = setup_text(propose_setup(workspace))
+    if proposed or commit is not None:
+        text += "\n[workspace]\n"
+    if commit is not None:
+        text += "# Whether agents commit in the project's git repository: never, ask (a person allows each), auto.\n"
+        text += f"commit = {json.dumps(commit)}\n"
     if proposed:
-        text += (
-            "\n# Proposed from the project's files. Read it before you run `tenex workspace setup`.\n" + proposed + "\n"
-        )
+        text += "# Proposed from the project's files. Read it before you run `tenex workspace setup`.\n"
+        text += proposed.removeprefix("[workspace]\n") + "\n"
     return text + _checks_text(workspace)
 
 
@@ -440,6 +482,7 @@ def _change(given: Globals, data: Path) -> None:
     output.message(f"  1  owners  {', '.join(settings.people.owners)}")
     output.message(f"  2  relays  {' '.join(settings.relays.urls)}")
     output.message(f"  3  model   {', '.join(_chain(settings.models.default))}")
+    output.message(f"  4  commits {settings.workspace.commit}")
     changes: dict[str, Any] | None = None
     match prompt("Change which", shown="none"):
         case "1":
@@ -448,6 +491,8 @@ def _change(given: Globals, data: Path) -> None:
             changes = {"relays": {"urls": ask_relays(data, settings.relays.urls)}}
         case "3":
             changes = _another_model(settings)
+        case "4":
+            changes = {"workspace": {"commit": ask_commits(settings.workspace.commit)}}
     if changes is None:
         output.message("Nothing was changed.")
         return

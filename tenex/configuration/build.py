@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from tenex.core.config import Agent, AgentKind, PeerGroup, Policy
+from tenex.core.config import Agent, AgentKind, ApprovalPolicy, PeerGroup, Policy
 from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug, TurnId
@@ -236,7 +236,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         routes_by_rule=settings.conversations.route_by_rule,
         limits=settings.limits.to_core(),
         gates=settings.gates.to_core(),
-        approvals=settings.approvals.to_core(settings.approve, people.owners),
+        approvals=_approvals(settings, people.owners),
         notifications=settings.notifications(),
         kinds={
             speakers_config.NAME: speakers_config.WorkflowRules(
@@ -334,6 +334,11 @@ def reconfigure(known: Configuration, ground: StaticContext) -> tuple[Configurat
     return found, [*(f"[{name}] has changed; that takes effect after a restart." for name in kept), *stale]
 
 
+def _approvals(settings: Settings, owners: frozenset[PublicKey]) -> ApprovalPolicy:
+    approvals = settings.approvals.to_core(settings.approve, owners)
+    return replace(approvals, rules=(*approvals.rules, *settings.workspace.commit_rules()))
+
+
 def check_people(settings: Settings, ring: KeyRing) -> None:
     """See that somebody may talk here, and that there is an address to write to, before anything is made.
 
@@ -377,9 +382,12 @@ def _tools(
     shell = ShellRules(
         policy=shell_policy(settings, has_sandbox=ground.has_sandbox),
         network=given.shell.network,
+        network_environment=given.shell.network_environment,
+        commits=settings.workspace.commit != "never",
         timeout=given.shell.timeout,
         reserve=reserve,
         path=program_folders(settings),
+        packages=where.packages,
         folders=own.skills.folders,
     )
     parts = ToolDependencies(

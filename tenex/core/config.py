@@ -7,13 +7,13 @@ class they need, so that an old journal keeps its meaning when the configuration
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol
 
 from tenex.core import names
 from tenex.core.agent_phases.program import Program
 from tenex.core.approvals.rules import ApprovalRule, Verdict
 from tenex.core.ids import Millis, PublicKey, Slug
-from tenex.core.phases import Access, Phase
+from tenex.core.phases import PHASES, Access, Phase
 from tenex.core.tool_names import FIND_TOOLS, all_of_server, server_of
 
 
@@ -76,6 +76,19 @@ class Replay(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallNeed:
+    """What a call has beyond the sandbox where its argument of this name is true; its argument `why` says what for."""
+
+    name: str
+    is_to: str
+    """What the call wants, such as "use the network", for people and models."""
+    changes: bool = False
+    """Whether only phases permit it in which programs may change everything in the workspace."""
+    refusal: str = ""
+    """Why no call gets it, as a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRule:
     """What the core knows of a tool."""
 
@@ -91,6 +104,25 @@ class ToolRule:
     """What a server says that its tool does."""
     definition: str = ""
     """A digest of its name, description and schema: a person who allows its calls allows them as long as it is this."""
+    needs: tuple[CallNeed, ...] = ()
+    """What a call may ask for beyond that; a person is asked about each such call."""
+
+    def needs_of(self, arguments: Mapping[str, Any]) -> tuple[CallNeed, ...]:
+        """What a call with these arguments asks for."""
+        return tuple(need for need in self.needs if arguments.get(need.name) is True)
+
+    def refusal(self, arguments: Mapping[str, Any], phase: Phase) -> str:
+        """Why a call does not get what it asks for, whoever would allow it; empty if it may."""
+        why = arguments.get("why")
+        has_reason = isinstance(why, str) and bool(why.strip())
+        for need in self.needs_of(arguments):
+            if need.refusal:
+                return f"Not run. {need.refusal}"
+            if need.changes and PHASES[phase].is_confined:
+                return f"Not run: in {phase} no command may {need.is_to}. Name what is left to do in your summary."
+            if not has_reason:
+                return f"Not run: `{need.name}: true` needs `why`, a sentence for the person. Call it again with both."
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

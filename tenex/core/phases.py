@@ -90,6 +90,11 @@ class PhaseFacts:
     changes_only_own: bool = False
     """Whether only files of this cycle and documentation may be changed: `tools/write_policy.py` looks at the path."""
 
+    @property
+    def is_confined(self) -> bool:
+        """Whether there are files of the workspace that a call may not change in it."""
+        return self.changes_only_own or Access.CHANGE not in self.access
+
 
 PHASES: Final[Mapping[Phase, PhaseFacts]] = {
     Phase.CHAT: PhaseFacts(

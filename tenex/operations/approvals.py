@@ -62,12 +62,18 @@ class Proposal:
     words: tuple[str, ...]
     """The first words of the command; empty for the whole tool."""
     answers: int
+    needs: tuple[str, ...] = ()
+    """What each needed beyond the sandbox."""
+
+
+_Kind = tuple[str, tuple[str, ...], tuple[str, ...]]
+"""The tool, the first words of the command, and the needs."""
 
 
 def proposals(journals: Iterable[Iterable[r.Record]]) -> list[Proposal]:
     """The kinds of calls of which at least `ENOUGH` were asked about here, and each was allowed."""
-    allowed: Counter[tuple[str, tuple[str, ...]]] = Counter()
-    refused: set[tuple[str, tuple[str, ...]]] = set()
+    allowed: Counter[_Kind] = Counter()
+    refused: set[_Kind] = set()
     for journal in journals:
         records = list(journal)
         if any(isinstance(record, r.ConversationImported) for record in records):
@@ -78,13 +84,13 @@ def proposals(journals: Iterable[Iterable[r.Record]]) -> list[Proposal]:
             else:
                 refused.add(kind)
     return [
-        Proposal(tool=tool, words=words, answers=count)
-        for (tool, words), count in allowed.most_common()
-        if count >= ENOUGH and (tool, words) not in refused
+        Proposal(tool=tool, words=words, answers=count, needs=needs)
+        for (tool, words, needs), count in allowed.most_common()
+        if count >= ENOUGH and (tool, words, needs) not in refused
     ]
 
 
-def _answers(records: Iterable[r.Record]) -> Iterator[tuple[tuple[str, tuple[str, ...]], bool]]:
+def _answers(records: Iterable[r.Record]) -> Iterator[tuple[_Kind, bool]]:
     asked: dict[int, tuple[AskedCall, ...]] = {}
     for record in records:
         if isinstance(record, r.ApprovalRequested):
@@ -92,4 +98,5 @@ def _answers(records: Iterable[r.Record]) -> Iterator[tuple[tuple[str, tuple[str
         elif isinstance(record, r.ApprovalAnswered) and record.outcome in ("yes", "no"):
             for call in asked.get(record.request, ()):
                 if call.call in record.calls and not call.is_exact:
-                    yield from (((call.tool, words), record.outcome == "yes") for words in call.prefixes or ((),))
+                    kinds = [(call.tool, words, call.needs) for words in call.prefixes or ((),)]
+                    yield from ((kind, record.outcome == "yes") for kind in kinds)

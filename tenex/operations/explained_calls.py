@@ -42,7 +42,10 @@ async def explain(settings: Settings, tool: str, arguments: Mapping[str, Any], p
     rules = {**{rule.name: rule for rule in methods}, **policy.tools}
     rule = rules.get(tool)
     if rule is not None:
-        return _explained(_judged(policy, tool, arguments, phase, agent, asks=rule.asks))
+        if sentence := rule.refusal(arguments, phase):
+            return Explanation(verdict=Verdict.REFUSE, rule="the tool itself", note=sentence)
+        needs = {need.name: need.is_to for need in rule.needs_of(arguments)}
+        return _explained(_judged(policy, tool, arguments, phase, agent, asks=rule.asks, needs=needs))
     server = server_of(tool)
     if not server:
         raise UsageError(f"There is no tool {tool[:80]}. There are: {', '.join(sorted(rules))}.")
@@ -64,9 +67,17 @@ async def explain(settings: Settings, tool: str, arguments: Mapping[str, Any], p
 
 
 def _judged(
-    policy: Policy, tool: str, arguments: Mapping[str, Any], phase: Phase, agent: str, *, asks: bool
+    policy: Policy,
+    tool: str,
+    arguments: Mapping[str, Any],
+    phase: Phase,
+    agent: str,
+    *,
+    asks: bool,
+    needs: Mapping[str, str] | None = None,
 ) -> Judgement:
-    return judge(policy.approvals.rules, tool=tool, asks=asks, arguments=arguments, phase=phase, agent=agent)
+    rules = policy.approvals.rules
+    return judge(rules, tool=tool, asks=asks, arguments=arguments, phase=phase, agent=agent, needs=needs)
 
 
 def _explained(judgement: Judgement, note: str = "") -> Explanation:

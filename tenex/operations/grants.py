@@ -93,5 +93,6 @@ def _sandbox(settings: Settings) -> Iterator[str]:
     yield from (f"shows {folder} (workspace.path)" for folder in settings.workspace.path)
     for rule in settings.approve:
         if rule.decision == "allow":
-            words = (rule.tool, *rule.match, *rule.options, rule.path, rule.host)
+            needs = (f"with {need}" for need in rule.needs)
+            words = (rule.tool, *rule.match, *rule.options, rule.path, rule.host, *needs)
             yield f"runs without a question: {' '.join(filter(None, words))} (approve)"

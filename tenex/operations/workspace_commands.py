@@ -139,9 +139,11 @@ def _programs(settings: Settings, where: ProjectPaths, seconds: float, *, has_ne
     rules = ShellRules(
         policy=policy,
         network=has_network,
+        network_environment=settings.tools.shell.network_environment,
         timeout=seconds,
         reserve=disk_reserve(settings, where),
         path=program_folders(settings),
+        packages=where.packages,
     )
     return Programs(Workspace(where.workspace), rules)
 

@@ -23,7 +23,7 @@ from .paths import (
     resolve_paths,
     workspace_data,
 )
-from .sections import EMBEDDED_RELAY_PORT, Settings
+from .sections import EMBEDDED_RELAY_PORT, Commits, Settings
 from .trust import OUTSIDE, Trust, contents_of, read_trusted, trust_file, write_trusted
 from .validation_errors import suggestion
 
@@ -35,6 +35,7 @@ __all__ = [
     "OUTSIDE",
     "PREFIX",
     "RESERVED",
+    "Commits",
     "ProjectPaths",
     "Settings",
     "Trust",

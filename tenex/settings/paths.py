@@ -57,6 +57,11 @@ class ProjectPaths:
         return self.data / "views"
 
     @property
+    def packages(self) -> Path:
+        """What package managers of agents have fetched and keep in a home folder."""
+        return self.data / "packages"
+
+    @property
     def check_logs(self) -> Path:
         """Where the output of the project's checks is kept, a folder for each conversation."""
         return self.data / "checks"

@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainValidator,
@@ -376,6 +377,11 @@ Call = str | dict[str, Any]
 """A call as an example: a command line, or the arguments of any tool."""
 
 
+def _listed(given: object) -> object:
+    """Several values; a single one may be given by itself."""
+    return [given] if isinstance(given, str) else given
+
+
 class ApproveRule(Section):
     """A rule on calls of tools."""
 
@@ -387,6 +393,7 @@ class ApproveRule(Section):
     host: str = ""
     phase: Annotated[str, AfterValidator(_phase_or_any)] = ""
     agent: str = ""
+    needs: Annotated[list[Literal["network", "write_git"]], BeforeValidator(_listed)] = []
     examples: dict[Literal["match", "not"], list[Call]] = {}
 
     @model_validator(mode="after")
@@ -403,7 +410,8 @@ class ApproveRule(Section):
 
     def to_core(self, number: int) -> ApprovalRule:
         """The core's rule, named by its place in the file."""
-        about = " ".join([self.tool, *self.match, self.path, self.host]).strip()
+        wants = f"with {' and '.join(self.needs)}" if self.needs else ""
+        about = " ".join(word for word in [self.tool, *self.match, self.path, self.host, wants] if word)
         return ApprovalRule(
             decision=Verdict(self.decision),
             name=f"rule {number} of [[approve]] ({self.decision} {about})",
@@ -414,6 +422,7 @@ class ApproveRule(Section):
             host=self.host,
             phase=self.phase,
             agent=self.agent,
+            needs=frozenset(self.needs),
             examples=tuple(
                 Example(arguments={COMMAND: call} if isinstance(call, str) else call, matches=kind == "match")
                 for kind, calls in self.examples.items()
@@ -462,6 +471,7 @@ class Shell(Section):
 
     sandbox: Literal["auto", "none", "off"] = "auto"
     network: bool = False
+    network_environment: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], Text] = {}
     timeout: Annotated[float, Field(gt=0, le=3600)] = 120
 
 
@@ -523,6 +533,14 @@ Steps = Annotated[list[list[str]], PlainValidator(_steps)]
 """A command as a list of arguments, or several that run one after the other."""
 
 
+Commits = Literal["never", "ask", "auto"]
+"""Whether agents commit in the project's repository: not at all, where a person allows it, or by themselves."""
+
+
+_COMMITTING: Final = {"add": ("-A", "--all", "-u", "-v"), "commit": ("-a", "--all", "-m", "--message=*", "-q", "-v")}
+"""What `workspace.commit = "auto"` allows, with its options besides those that change nothing."""
+
+
 class WorkspaceSettings(Section):
     """The project that agents work on: how its environment is made, and programs it needs."""
 
@@ -530,7 +548,23 @@ class WorkspaceSettings(Section):
     setup_network: bool = False
     setup_timeout: Seconds = 1_800
     path: list[Text] = []
-    commit: Literal["never", "ask", "auto"] = "never"
+    commit: Commits = "never"
+
+    def commit_rules(self) -> tuple[ApprovalRule, ...]:
+        """What `commit = "auto"` allows without a question: `git add` and `git commit` in a shell."""
+        if self.commit != "auto":
+            return ()
+        return tuple(
+            ApprovalRule(
+                decision=Verdict.ALLOW,
+                name='workspace.commit = "auto"',
+                tool="shell",
+                match=("git", verb, "*"),
+                options=options,
+                needs=frozenset({"write_git"}),
+            )
+            for verb, options in _COMMITTING.items()
+        )
 
 
 def _shell_line(text: str) -> str:

@@ -6,7 +6,7 @@ evidence: a verdict needs a call that has ended. (ADR 62.)
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -23,8 +23,8 @@ from .displaced import displaced_by
 from .process import decoded, named, plain_text
 from .serialized_calls import MOST_TOUCHED, call_message
 from .shadow_git import CheckpointFailed
-from .shell import checked, shell_line
-from .shell_runner import MOST_OUTPUT, Programs
+from .shell import checked, need_parameters, needed, shell_line
+from .shell_runner import MOST_OUTPUT, NETWORK, Programs
 from .snapshots import Snapshot
 from .tool import LARGEST, Refusal, Tool, log_fields, object_schema, run_uncancellable, string
 from .witness import Witness, with_witness
@@ -50,6 +50,8 @@ _log = get_logger(__name__)
 
 def shell_start_tool(programs: Programs, commands: BackgroundCommands, checkpoints: Checkpoints | None) -> Tool:
     """The tool `shell_start`."""
+    # a repository that is written to for an hour is in the way of the person
+    needs = tuple(need for need in programs.needs if need.name == NETWORK.name)
 
     async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         line = checked(arguments["command"], "command")
@@ -64,8 +66,10 @@ def shell_start_tool(programs: Programs, commands: BackgroundCommands, checkpoin
         before = await run_uncancellable(lambda: _snapshot(checkpoints, context))
         witness = Witness(programs.workspace.root)
 
+        wanted = needed(needs, arguments)
+
         async def work(on_output: Callable[[bytes], None]) -> str:
-            return await _run(programs, line, folder, on_output, witness)
+            return await _run(programs, line, folder, on_output, witness, wanted)
 
         async def changes() -> tuple[str, ...]:
             return await run_uncancellable(lambda: _changes(checkpoints, before, context, witness))
@@ -92,13 +96,15 @@ def shell_start_tool(programs: Programs, commands: BackgroundCommands, checkpoin
             "try what you made with `shell`."
         ),
         parameters=object_schema(
-            {"command": string(min_length=1)}, {"cwd": string("A folder; the workspace unless given.")}
+            {"command": string(min_length=1)},
+            {"cwd": string("A folder; the workspace unless given."), **need_parameters(needs)},
         ),
         access=Access.RUN,
         replay=Replay.ONCE,
         body=body,
         asks=programs.reaches_out,
         why=programs.why,
+        needs=needs,
     )
 
 
@@ -160,13 +166,20 @@ def shell_stop_tool(commands: BackgroundCommands) -> Tool:
 
 
 async def _run(
-    programs: Programs, line: str, folder: Path, on_output: Callable[[bytes], None], witness: Witness
+    programs: Programs,
+    line: str,
+    folder: Path,
+    on_output: Callable[[bytes], None],
+    witness: Witness,
+    needs: Collection[str],
 ) -> str:
     outcome, settled = await programs.execute(
-        shell_line(line), folder, LONGEST, witness=witness, most_output=0, on_output=on_output
+        shell_line(line), folder, LONGEST, witness=witness, needs=needs, most_output=0, on_output=on_output
     )
+    witness.look()
     ended = outcome.ended("It", LONGEST).removeprefix("It ")
-    return f"{ended}{programs.remarks(settled)}"
+    ways_out = await asyncio.to_thread(programs.ways_out, outcome, witness, settled, needs)
+    return f"{ended}{programs.remarks(settled)}{ways_out}"
 
 
 def _snapshot(checkpoints: Checkpoints | None, context: ExecutionContext) -> Snapshot | None:

@@ -59,7 +59,7 @@ def git_commit_tool(workspace: Workspace, *, asks: bool = False) -> Tool:
         name="git_commit",
         description=(
             "Commits the files that this cycle changed, as they are now, with you as the author. Call it once the work "
-            "is verified."
+            f"is verified.{' A person is asked.' if asks else ''}"
         ),
         parameters=object_schema(
             {"message": string("A subject line; why, after an empty line.", max_length=LONGEST_MESSAGE)}
@@ -80,7 +80,10 @@ async def _to_commit(git: Any, touched: Sequence[str]) -> list[str]:
         Refusal: there are none, or one has a filter.
     """
     if not touched:
-        raise Refusal("This cycle has changed no files, so there is nothing to commit.")
+        raise Refusal(
+            "This cycle has changed no files, so there is nothing to commit by this tool. For older changes use "
+            "`shell` with `write_git: true`."
+        )
     listed = await git("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *touched)
     known = sorted({path for path in listed.split("\0") if path} & set(touched))
     if not known:

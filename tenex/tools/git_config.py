@@ -116,7 +116,7 @@ def folders_elsewhere(root: Path) -> list[Path]:
     own = root / ".git"
     if not own.is_file() or own.is_symlink():
         return []
-    folders = [folder.resolve() for folder in _git_folders(root)]
+    folders = [folder.resolve() for folder in git_folders(root)]
     if folders[0].is_relative_to(root) or any(root.is_relative_to(folder) for folder in folders):
         return []
     with suppress(OSError, ValueError):
@@ -168,7 +168,7 @@ def _named(top: Path, root: Path) -> set[Path]:
         section, _, rest = name.partition(".")
         middle, _, key = rest.rpartition(".")
         if f"{section}.{key}" == "core.worktree":
-            tops += [_absolute(value, folder) for folder in _git_folders(top)]
+            tops += [_absolute(value, folder) for folder in git_folders(top)]
         if f"{section}.{key}" in _DATA:
             continue
         if section in ("include", "includeif"):
@@ -259,12 +259,12 @@ def _config_files(top: Path) -> Iterator[Path]:
     yield Path("/etc/gitconfig")
     yield _home() / ".gitconfig"
     yield Path(os.environ.get("XDG_CONFIG_HOME") or _home() / ".config") / "git/config"
-    for folder in _git_folders(top):
+    for folder in git_folders(top):
         yield folder / "config.worktree"
         yield folder / "config"
 
 
-def _git_folders(top: Path) -> list[Path]:
+def git_folders(top: Path) -> list[Path]:
     """The folder of a work tree's repository, and the one it shares with other work trees."""
     folder = top / ".git"
     if not os.path.lexists(folder):
@@ -303,7 +303,7 @@ def _listed(program: str | None, file: Path, _version: tuple[int, ...]) -> list[
 
 def _links_of_repository(top: Path) -> Iterator[Path]:
     """Links among its hooks and settings."""
-    for folder in _git_folders(top):
+    for folder in git_folders(top):
         for inner in (folder, folder / "hooks", folder / "info"):
             yield from _links_in(inner)
             if inner.is_symlink():

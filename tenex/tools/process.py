@@ -103,6 +103,8 @@ class Outcome:
     """Why it was stopped, where that was because of the disk."""
     most_processes: int = 0
     """How many it might have, where it was stopped because it had more."""
+    tried_network: bool = False
+    """Whether it tried to reach a network where it has none."""
 
     def ended(self, what: str, deadline: float) -> str:
         """How it ended, as a sentence for a model about `what`, which had so many seconds."""

@@ -228,6 +228,10 @@ class ToolRegistry:
         given: Any = arguments  # what a model sent may be anything
         try:
             given = dict(given) if isinstance(given, Mapping) else given
+            if isinstance(given, dict):
+                fault = tool.rule.refusal(given, context.phase)
+                if fault:
+                    return ToolResult(ok=False, content=fault)
             own = name in self._methods.get(context.agent, {})
             fault = self._arguments[context.agent if own else Slug(""), name].fault(given)
             if fault is not None:

@@ -29,8 +29,16 @@ HOME: Final = "/tmp/home"  # noqa: S108 - inside the sandbox, where /tmp is its 
 _INIT: Final = "/.init"
 """Where the sandbox has the file of `sandbox_init`."""
 
-_FILES: Final = ("/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives")
-_NETWORK_FILES: Final = ("/etc/resolv.conf", "/etc/ssl", "/etc/ca-certificates", "/etc/pki")
+_FILES: Final = (
+    *("/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives"),
+    *("/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ssl/openssl.cnf", "/etc/ca-certificates"),
+    *("/etc/pki/tls/certs", "/etc/pki/tls/cert.pem", "/etc/pki/tls/openssl.cnf", "/etc/pki/ca-trust"),
+)
+"""Certificates too, without which some programs end before they try to reach the network; private keys lie beside."""
+_NETWORK_FILES: Final = ("/etc/resolv.conf", "/etc/hosts")
+NO_RESOLVER: Final = "nameserver 192.0.2.1\noptions attempts:1\n"
+"""`/etc/resolv.conf` where there is no network: an address that no machine has (RFC 5737). So a question for a name
+fails at once, and the kernel counts it as without a route (`sandbox_init`)."""
 _KEY_FILES: Final = ("/proc/keys", "/proc/key-users")
 """Names of keys of the user, also those outside."""
 LARGEST_SCRATCH: Final = 2 * 1024**3
@@ -83,7 +91,10 @@ def wrapped(
     protected: Iterable[Path] = (),
     scratch: Path | None = None,
     mount: Sequence[str] = (),
+    opened: Iterable[tuple[str, Path]] = (),
     witness: int = -1,
+    watched: Iterable[Path] = (),
+    attempts: int = -1,
 ) -> list[str]:
     """The command that runs `command` in the sandbox.
 
@@ -100,7 +111,10 @@ def wrapped(
         protected: what is in the workspace and may not be written to all the same; no links.
         scratch: the folder that it has as /tmp; an empty one that vanishes with it unless given.
         mount: the options of the workspace in its place (`workspace_view`); the workspace itself unless given.
+        opened: what of `protected` and `folders` may be written to all the same: options and folders, in order.
         witness: the descriptor to which `sandbox_init` writes what it changes in the workspace; -1 for none.
+        watched: further folders in which it sees what the command tries to change.
+        attempts: the descriptor to which it writes whether the command has tried to reach a network; -1 for none.
 
     Raises:
         SandboxMissing: there is no bubblewrap.
@@ -134,11 +148,13 @@ def wrapped(
     # a folder within another comes after it, or it would not be seen
     for place, kind in sorted(mounts.items()):
         line += mount if mount and place == str(root) else [kind, place, place]
-    if can_write:
-        for path in protected:
-            line += ["--ro-bind-try", str(path), str(path)]
+    shut = (("--ro-bind-try", path) for path in protected) if can_write else ()
+    for option, path in (*shut, *opened):
+        line += [option, str(path), str(path)]
     line += ["--remount-ro", "/", "--chdir", str(cwd or root), "--"]
-    return [*line, init, "-I", "-S", "-B", _INIT, str(MOST_PROCESSES), str(witness), str(root), *command]
+    seen = [str(folder) for folder in (root, *watched)]
+    numbers = [str(MOST_PROCESSES), str(witness), str(attempts), str(len(seen))]
+    return [*line, init, "-I", "-S", "-B", _INIT, *numbers, *seen, *command]
 
 
 def _variables(environment: Mapping[str, str] | None) -> Iterator[str]:

@@ -1,16 +1,21 @@
 """The first process in the sandbox: it refuses some system calls, starts the command, and sees which files it writes.
 
-It is run as a file, `python -I -S -B <this file> <processes> <descriptor> <workspace> <command> ...`, the only one of
-ours that is mounted there. It is process 1 of the sandbox: it reaps what the command leaves, and everything in the
-sandbox ends with it. No program there can trace it, and none is without its filter.
+It is run as a file, `python -I -S -B <this file> <processes> <files> <network> <count> <folder> ... <command> ...`, the
+only one of ours that is mounted there. It is process 1 of the sandbox: it reaps what the command leaves, and everything
+in the sandbox ends with it. No program there can trace it, and none is without its filter. `files` and `network` are
+descriptors, -1 for none; `count` is how many folders follow it, of which the first is the workspace.
 
 What is refused: namespaces do not cover everything. A process can ask for keys of the user by their numbers, sockets of
 the kind `vsock` lead to the host of a virtual machine, and calls through an io_uring pass no filter. A user namespace
 gives a program parts of the kernel that it could not use otherwise. A seccomp filter makes these calls fail.
 
-What is seen: with a descriptor, a second filter stops each system call that may change a file by its name, until this
-process has written down the name (`seccomp_unotify(2)`). So it is known what the command wrote, whatever else is
-changed in the workspace meanwhile. An entry in the descriptor ends with a NUL byte and begins with its kind:
+What is seen of the network: where the sandbox has none, the kernel counts the packets and connections that had no
+route, also those of questions for names (`sandbox.NO_RESOLVER`). Once there is one, a byte is written to `network`.
+
+What is seen of files: with a descriptor, a second filter stops each system call that may change a file in the folders
+by its name, until this process has written down the name (`seccomp_unotify(2)`). So it is known what the command wrote,
+whatever else is changed in the workspace meanwhile. An entry in the descriptor ends with a NUL byte and begins with its
+kind:
 
     + nothing else: from now on all is seen
     = a path that was opened for writing, made, removed or given other permissions
@@ -158,6 +163,12 @@ SAMPLED = 4096
 LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES)
 """Why a folder cannot be opened, here as in the program, which has the same rights."""
 
+LOOK_EVERY = 1.0
+"""Seconds between two looks at the network's counts: what ends a command that takes too long also ends this process."""
+
+UNROUTED = {"/proc/net/snmp": "OutNoRoutes", "/proc/net/snmp6": "Ip6OutNoRoutes"}
+"""Where the kernel counts what had no route: in a table of two lines, and in lines of a name and a number."""
+
 THREADS = 4
 """That receive calls: signals interrupt a call until it is received, so it does not wait until others are looked at."""
 
@@ -166,8 +177,10 @@ def main(arguments: list[str]) -> int:
     """Run the command and return how it ended, as a shell does; a filter that the kernel does not take ends it."""
     most = int(arguments[0])
     witness = int(arguments[1])
-    root = os.fsencode(arguments[2])
-    command = arguments[3:]
+    network = int(arguments[2])
+    count = int(arguments[3])
+    folders = [os.fsencode(folder) for folder in arguments[4 : 4 + count]]
+    command = arguments[4 + count :]
 
     hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
     most = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -181,16 +194,49 @@ def main(arguments: list[str]) -> int:
     program = os.fork()
     if program == 0:
         ours.close()
+        if network >= 0:
+            os.close(network)
         _become(command, theirs, machine, witness)
     theirs.close()
     for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(ignored, signal.SIG_IGN)
     if witness >= 0:
-        _listen(ours, machine, witness, root)
+        _listen(ours, machine, witness, folders)
+    if network >= 0:
+        signal.signal(signal.SIGALRM, lambda _number, _frame: note_network(network))
+        signal.setitimer(signal.ITIMER_REAL, LOOK_EVERY, LOOK_EVERY)
     while True:
         ended, status = os.waitpid(-1, 0)
         if ended == program:
+            if network >= 0:
+                note_network(network)
             return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def note_network(output: int) -> None:
+    """Write a byte once a program has tried to reach the network."""
+    if has_unrouted() and os.fstat(output).st_size == 0:
+        os.write(output, b"1")
+
+
+def has_unrouted() -> bool:
+    """Whether something had no route, by the counts of the kernel; where it has none, nothing is known."""
+    return any(count_in(file, name) for file, name in UNROUTED.items())
+
+
+def count_in(file: str, name: str) -> int:
+    """A count of the kernel: the number after its name, or in the line below that and as far to the right."""
+    try:
+        with open(file, encoding="ascii") as table:  # noqa: PTH123 - `pathlib` takes longer to load than all of this
+            lines = [line.split() for line in table]
+    except OSError:
+        return 0
+    for number, words in enumerate(lines):
+        if words[:1] == [name]:
+            return int(words[1])
+        if name in words:
+            return int(lines[number + 1][words.index(name)])
+    return 0
 
 
 def _become(command: list[str], channel: "_socket.socket", machine: str, witness: int) -> None:
@@ -303,7 +349,7 @@ def writing_filter(machine: str) -> list[tuple[int, int, int, int]]:
     return [*lines, allow]
 
 
-def _listen(channel: "_socket.socket", machine: str, witness: int, root: bytes) -> None:
+def _listen(channel: "_socket.socket", machine: str, witness: int, folders: list[bytes]) -> None:
     """Take the listener from the child, and look at its calls from now on."""
     said, passed, _, _ = channel.recvmsg(512, _socket.CMSG_SPACE(4))
     channel.close()
@@ -316,7 +362,7 @@ def _listen(channel: "_socket.socket", machine: str, witness: int, root: bytes) 
     except OSError:
         pass
     os.write(witness, b"+\0")
-    seen = Witness(machine, witness, root)
+    seen = Witness(machine, witness, folders)
     for _ in range(THREADS):
         _thread.start_new_thread(seen.serve, (listener,))
 
@@ -335,9 +381,9 @@ class CallFails(Exception):
 
 
 class Witness:
-    """Writes down the names in system calls that may change a file below a folder."""
+    """Writes down the names in system calls that may change a file below folders."""
 
-    def __init__(self, machine: str, output: int, root: bytes) -> None:
+    def __init__(self, machine: str, output: int, folders: list[bytes]) -> None:
         numbers = WRITES[machine]
         self._names = {number: NAMES_OF_CALLS[name] for name, number in numbers.items()}
         self._renames = {numbers.get(name) for name in ("rename", "renameat", "renameat2")}
@@ -345,7 +391,7 @@ class Witness:
         self._links = {number: LINKED[name] for name, number in numbers.items() if name in LINKED}
         self._native = next(iter(SYSTEM_CALLS[machine]))
         self._output = output
-        self._root = root
+        self._folders = folders
         self._one = _thread.allocate_lock()
         self._seen: set[bytes] = set()
         self._length = 0
@@ -394,7 +440,7 @@ class Witness:
                 self._write_move(first[1], first[0])
 
     def _is_below(self, name: bytes) -> bool:
-        return name == self._root or name.startswith(self._root + b"/")
+        return any(name == folder or name.startswith(folder + b"/") for folder in self._folders)
 
     def _write_move(self, name: bytes, target: bytes) -> None:
         self.write(b">", b"%d %b%b" % (len(name), name, target))

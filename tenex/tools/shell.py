@@ -8,12 +8,12 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from tenex.core.config import Replay
+from tenex.core.config import CallNeed, Replay
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
@@ -22,8 +22,8 @@ from .dependencies import ToolDependencies, ToolTable
 from .files_read import LARGEST_FILE
 from .project_environment import ProjectEnvironment
 from .sandbox import RunPolicy
-from .shell_runner import MOST_OUTPUT, Programs
-from .tool import Refusal, Tool, integer, object_schema, string
+from .shell_runner import MOST_OUTPUT, NETWORK, WRITE_GIT, Programs
+from .tool import Refusal, Tool, boolean, integer, object_schema, string
 from .workspace import Workspace
 
 CHECK_DEADLINE: Final = 60.0
@@ -33,6 +33,11 @@ NO_PYTHON: Final = "no Python is installed that programs here may use; the opera
 
 LONGEST_COMMAND: Final = 100_000
 """Bytes: the kernel takes 128 KiB in one argument; what is longer is a file."""
+
+LONGEST_REASON: Final = 300
+"""Characters of `why`: a person reads it on a phone."""
+
+_USES: Final = {NETWORK.name: "installs, downloads", WRITE_GIT.name: "commits"}
 
 _NO_TESTS: Final = 5  # pytest's exit status
 
@@ -46,12 +51,13 @@ def shell_tool(programs: Programs) -> Tool:
         command = checked(arguments["command"], "command")
         folder = await asyncio.to_thread(programs.folder, arguments.get("cwd"))
         deadline = min(int(arguments.get("timeout", most)), most)
-        return await programs.run(shell_line(command), context, folder, deadline)
+        wanted = needed(programs.needs, arguments)
+        return await programs.run(shell_line(command), context, folder, deadline, needs=wanted)
 
     network = "the network can be used" if rules.network else "there is no network"
     confined = (
         f" It runs in a sandbox: {network}; of the disk only the workspace and the system's programs are there, `.git` "
-        "read-only."
+        f"read-only.{_ways_out(programs.needs)}"
     )
     return programs.tool(
         "shell",
@@ -62,10 +68,32 @@ def shell_tool(programs: Programs) -> Tool:
             {
                 "timeout": integer(f"Seconds; {most} at most and unless given."),
                 "cwd": string("A folder; the workspace unless given."),
+                **need_parameters(programs.needs),
             },
         ),
         body,
+        programs.needs,
     )
+
+
+def needed(needs: Iterable[CallNeed], arguments: Mapping[str, Any]) -> frozenset[str]:
+    """The names of what a call has beyond the sandbox."""
+    return frozenset(need.name for need in needs if arguments.get(need.name) is True)
+
+
+def need_parameters(needs: Iterable[CallNeed]) -> dict[str, Any]:
+    """The parameters by which a call asks for more than the sandbox."""
+    offered = {need.name: boolean() for need in needs if not need.refusal}
+    return {**offered, "why": string("For the person.", max_length=LONGEST_REASON)} if offered else {}
+
+
+def _ways_out(needs: Iterable[CallNeed]) -> str:
+    """How a command gets more than the sandbox, and what it never gets."""
+    offered = [f"`{need.name}: true` ({_USES[need.name]})" for need in needs if not need.refusal]
+    said = f" {' and '.join(offered)} with `why` ask a person to lift that for this command." if offered else ""
+    if any(need.name == WRITE_GIT.name and need.refusal for need in needs):
+        said += " Agents do not commit here."
+    return said
 
 
 def shell_line(command: str) -> list[str]:

@@ -7,18 +7,19 @@ they write to the view of their turn (`turn_views`), and the workspace stays as 
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tenex.core.config import Replay
+from tenex.core.config import CallNeed, Replay
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from . import process, sandbox, workspace_scan
 from .git_config import folders_elsewhere, why_no_repository
+from .git_writes import NO_IDENTITY, WritableRepository, writable_repository
 from .process import DiskReserve, decoded, named
 from .project_environment import ProjectEnvironment
 from .sandbox import RunPolicy
@@ -28,6 +29,13 @@ from .witness import Witness, with_witness, witness_of
 from .workspace import Workspace
 from .workspace_view import WorkspaceView
 from .write_policy import is_confined
+
+NETWORK: Final = CallNeed(name="network", is_to="use the network, services on this machine included")
+WRITE_GIT: Final = CallNeed(name="write_git", is_to="write to the git repository", changes=True)
+NO_COMMITS: Final = (
+    'Agents do not commit here: `workspace.commit` is "never". Say so in your response; a person commits, or sets it '
+    'to "ask".'
+)
 
 MOST_OUTPUT: Final = 32 * 1024
 """Bytes shown: the beginning and the end of a long log show what happened."""
@@ -44,6 +52,20 @@ _NAMES: Final = {
 }
 """What programs ask of /etc: a name for their user, where `localhost` is, and whose repositories git may read."""
 
+_FAIL_FAST: Final = {
+    "BUNDLE_RETRY": "0",
+    "CARGO_NET_RETRY": "0",
+    "PIP_RETRIES": "0",
+    "POETRY_REQUESTS_MAX_RETRIES": "0",
+    "UV_HTTP_RETRIES": "0",
+    "YARN_HTTP_RETRY": "0",
+    "npm_config_fetch_retries": "0",
+}
+"""Where there is no network programs do not try again, which takes npm two minutes."""
+
+_PACKAGE_FOLDERS: Final = {"CARGO_HOME": "cargo", "GOMODCACHE": "go"}
+"""Of package managers that keep packages outside of the project, by the variable that names the folder."""
+
 _NO_REPOSITORY: Final = "fatal: not a git repository"
 """What git prints where it finds none."""
 
@@ -54,6 +76,10 @@ class ShellRules:
 
     policy: RunPolicy = RunPolicy.OFF
     network: bool = False
+    network_environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables of those that have the network, such as the address of a proxy."""
+    commits: bool = False
+    """Whether a command may write to a git repository where a person allows it."""
     timeout: float = 120
     reserve: DiskReserve = DiskReserve()
     """What stays free on disk: none runs below it, and one that comes below it is stopped."""
@@ -61,6 +87,21 @@ class ShellRules:
     """Folders of programs, besides the workspace's and the system's."""
     folders: tuple[Path, ...] = ()
     """Further folders that are seen, read-only: of skills."""
+    packages: Path | None = None
+    """Where package managers that install into a home folder keep what they fetch; without the network read-only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What was not left as a program had left it."""
+
+    workspace: workspace_scan.Settled = field(default_factory=workspace_scan.Settled)
+    taken: Sequence[Path] = ()
+    """What was taken out of the repository that it might write to."""
+    has_identity: bool = True
+    """Whether git knew who commits there."""
+    repositories: Sequence[Path] = ()
+    """The folders of repositories that were there before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +120,18 @@ class Programs:
         """The seconds that a program may take."""
         return max(1, int(self.rules.timeout))
 
-    def tool(self, name: str, description: str, parameters: Mapping[str, Any], body: Body) -> Tool:
-        """A tool that runs programs."""
+    @property
+    def needs(self) -> tuple[CallNeed, ...]:
+        """What a command may be given beyond the sandbox."""
+        if self.rules.policy is not RunPolicy.SANDBOXED:
+            return ()
+        write_git = WRITE_GIT if self.rules.commits else replace(WRITE_GIT, refusal=NO_COMMITS)
+        return (write_git,) if self.rules.network else (NETWORK, write_git)
+
+    def tool(
+        self, name: str, description: str, parameters: Mapping[str, Any], body: Body, needs: tuple[CallNeed, ...] = ()
+    ) -> Tool:
+        """A tool that runs programs; `needs` is what a call of it may be given beyond the sandbox."""
         return Tool(
             name=name,
             description=description,
@@ -92,6 +143,7 @@ class Programs:
             is_contained=True,
             asks=self.reaches_out,
             why=self.why,
+            needs=needs,
         )
 
     def folder(self, name: str | None) -> Path:
@@ -123,11 +175,35 @@ class Programs:
         """What they find in the workspace."""
         return ProjectEnvironment(self.workspace.root, self.rules.path)
 
-    def variables(self, home: str) -> dict[str, str]:
-        """All that a program gets to know by variables; `home` is its home folder."""
+    def variables(self, home: str, *, is_closed: bool = False, write_git: bool = False) -> dict[str, str]:
+        """All that a program gets to know by variables.
+
+        Args:
+            home: its home folder.
+            is_closed: whether it has no network.
+            write_git: whether it may write to a repository.
+        """
         quiet = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}
         names = {"USER": "agent", "LOGNAME": "agent", "SHELL": "/bin/sh"}
-        return {**sandbox.clean_environment(home), **self.project.variables(), **names, **quiet}
+        packages = {name: str(folder) for name, folder in self._packages().items()}
+        network = _FAIL_FAST if is_closed else self.rules.network_environment
+        locks = {} if write_git else {"GIT_OPTIONAL_LOCKS": "0"}  # else `git status` tries to write
+        return {
+            **sandbox.clean_environment(home),
+            **self.project.variables(),
+            **names,
+            **quiet,
+            **locks,
+            **packages,
+            **network,
+        }
+
+    def _packages(self) -> dict[str, Path]:
+        """The folders of package managers that are there, by the variables that name them."""
+        top = self.rules.packages
+        if top is None or self.rules.policy is not RunPolicy.SANDBOXED:
+            return {}
+        return {name: top / folder for name, folder in _PACKAGE_FOLDERS.items() if (top / folder).is_dir()}
 
     async def run(
         self,
@@ -137,6 +213,7 @@ class Programs:
         deadline: int,
         *,
         only_reads: bool = False,
+        needs: Collection[str] = (),
     ) -> ToolResult:
         """Run a program in a folder of the workspace; where the phase permits no changes, in the view of the turn.
 
@@ -146,25 +223,55 @@ class Programs:
             folder: where it starts.
             deadline: in seconds.
             only_reads: the workspace is read-only to it in every phase.
+            needs: what it has beyond the sandbox, which a person or a rule has allowed; names of `needs`.
+
+        Raises:
+            Refusal: too little is free on disk, or the repository cannot be written to.
         """
         witness: Witness | None = None
-        settled = workspace_scan.Settled()
+        settled = Settled()
+        network = NETWORK.name in needs
         is_read_only = only_reads
         if is_confined(context.phase) and not (only_reads and self._view_of(context) is None):
-            outcome, is_read_only = await self._in_view(command, context, folder, deadline, only_reads=only_reads)
+            outcome, is_read_only = await self._in_view(
+                command, context, folder, deadline, only_reads=only_reads, network=network
+            )
         elif only_reads:
-            outcome = await self._attend(command, folder, deadline, can_write=False)
+            outcome = await self._attend(command, folder, deadline, can_write=False, network=network)
         else:
             with witness_of(self.workspace.root) as witness:
-                outcome, settled = await self.execute(command, folder, deadline, witness=witness)
+                outcome, settled = await self.execute(command, folder, deadline, witness=witness, needs=needs)
         ended = outcome.ended("The command", deadline)
         if is_read_only and not only_reads:
             ended += f" The workspace was read-only to it: {TOO_LARGE}."
         if outcome.status and _NO_REPOSITORY in outcome.output and (why := why_no_repository(self.workspace.root)):
             ended += f" {why}"
         ended += self.remarks(settled)
-        result = replace(outcome.result(ended), has_outside_effect=self.reaches_out)
+        ended += await asyncio.to_thread(self.ways_out, outcome, witness, settled, needs)
+        result = replace(outcome.result(ended), has_outside_effect=self.reaches_out or network)
         return with_witness(result, witness)
+
+    def ways_out(
+        self, outcome: process.Outcome, witness: Witness | None, settled: Settled, needs: Collection[str]
+    ) -> str:
+        """How to ask for what a program that failed has tried and was not given; blocks. It begins with a space."""
+        if outcome.status == 0 or self.rules.policy is not RunPolicy.SANDBOXED:
+            return ""
+        said = ""
+        if outcome.tried_network:
+            said += (
+                " It tried to reach the network and has none. If it needs the network, call `shell` again with "
+                "`network: true` and `why`: a person is asked."
+            )
+        if WRITE_GIT.name in needs:
+            said += "" if settled.has_identity else f" {NO_IDENTITY}"
+        elif witness is not None and any(map(witness.tried_below, settled.repositories)):
+            way = (
+                "To commit, call `shell` again with `write_git: true` and `why`, and `cwd` in the repository: a person "
+                "is asked."
+            )
+            said += f" It tried to write to `.git`, which is read-only. {way if self.rules.commits else NO_COMMITS}"
+        return said
 
     async def run_in(
         self, command: Sequence[str], view: WorkspaceView, deadline: float, *, most_output: int = MOST_OUTPUT
@@ -180,27 +287,40 @@ class Programs:
         return self.views.opened(context) if self.views is not None else None
 
     async def _in_view(
-        self, command: Sequence[str], context: ExecutionContext, folder: Path, deadline: float, *, only_reads: bool
+        self,
+        command: Sequence[str],
+        context: ExecutionContext,
+        folder: Path,
+        deadline: float,
+        *,
+        only_reads: bool,
+        network: bool,
     ) -> tuple[process.Outcome, bool]:
         """Run a program in the view of its turn; also whether the workspace was read-only to it."""
         is_sandboxed = self.rules.policy is RunPolicy.SANDBOXED
         if self.views is None:
             if not is_sandboxed:
                 raise Refusal("Nothing was run: nothing keeps apart here what a command changes in this phase.")
-            return await self._attend(command, folder, deadline, can_write=False), True
+            return await self._attend(command, folder, deadline, can_write=False, network=network), True
         async with self.views.using(context, is_sandboxed=is_sandboxed) as view:
-            outcome = await self._attend(command, folder, deadline, view=view, can_write=not only_reads)
+            outcome = await self._attend(
+                command, folder, deadline, view=view, can_write=not only_reads, network=network
+            )
             return outcome, only_reads or not view.can_write
 
-    def remarks(self, settled: workspace_scan.Settled) -> str:
+    def remarks(self, settled: Settled) -> str:
         """What was not left as a program had left it, in sentences that each begin with a space."""
         said = ""
-        if settled.removed:
-            gone = named(decoded(settled.removed))
+        if settled.workspace.removed:
+            gone = named(decoded(settled.workspace.removed))
             said += f" Taken away: {gone}. It is renamed, with `.replaced-` and digits at the end."
             said += " Commands make no repositories here and nothing that git runs; a person can."
-        if settled.lost:
-            said += f" Lost, and cannot be restored: {named(decoded(settled.lost))}; name this in your response."
+        if settled.taken:
+            gone = named([str(path) for path in settled.taken])
+            said += f" Taken out of the repository: {gone}. Commands write nothing there but what a commit consists of."
+        if settled.workspace.lost:
+            lost = named(decoded(settled.workspace.lost))
+            said += f" Lost, and cannot be restored: {lost}; name this in your response."
         return said
 
     async def execute(
@@ -210,30 +330,39 @@ class Programs:
         deadline: float,
         *,
         witness: Witness | None = None,
+        needs: Collection[str] = (),
         most_output: int = MOST_OUTPUT,
         on_output: Callable[[bytes], None] = process.drop,
-    ) -> tuple[process.Outcome, workspace_scan.Settled]:
+    ) -> tuple[process.Outcome, Settled]:
         """Run a program that may change the workspace, and take away what it may not leave behind.
 
         Raises:
-            Refusal: too little is free on disk.
+            Refusal: too little is free on disk, or the repository cannot be written to.
         """
         root = self.workspace.root
-        settled = workspace_scan.Settled()
+        settled = Settled()
         before = await asyncio.to_thread(workspace_scan.take, root)
+        repository: WritableRepository | None = None
+        if WRITE_GIT.name in needs:
+            repository = await asyncio.to_thread(writable_repository, root, folder)
+        outcome: process.Outcome | None = None
         try:
             outcome = await self._attend(
                 command,
                 folder,
                 deadline,
                 protected=[root / os.fsdecode(path) for path in before.protected()],
+                repository=repository,
+                network=NETWORK.name in needs,
                 witness=witness,
                 most_output=most_output,
                 on_output=on_output,
             )
         finally:
             if self.rules.policy is RunPolicy.SANDBOXED:
-                settled = await run_uncancellable(partial(workspace_scan.settle, root, before))
+                was_stopped = outcome is None or outcome.status is None
+                seen = witness if was_stopped else None
+                settled = await run_uncancellable(partial(_settle, root, before, repository, seen))
         return outcome, settled
 
     async def _attend(
@@ -245,6 +374,8 @@ class Programs:
         can_write: bool = True,
         view: WorkspaceView | None = None,
         protected: Sequence[Path] = (),
+        repository: WritableRepository | None = None,
+        network: bool = False,
         witness: Witness | None = None,
         most_output: int = MOST_OUTPUT,
         on_output: Callable[[bytes], None] = process.drop,
@@ -256,22 +387,37 @@ class Programs:
         """
         await asyncio.to_thread(self.rules.reserve.refuse_if_short)
         async with sandbox.scratch_folder(self.scratch) as own:
-            line = partial(
-                self._line, command, folder, own, can_write=can_write, view=view, protected=protected, witness=witness
-            )
-            wrapped, environment = await asyncio.to_thread(line)
-            return await process.run(
-                wrapped,
-                cwd=folder,
-                environment=environment,
-                deadline=deadline,
-                most_output=most_output,
-                limits=LIMITS,
-                reserve=self.rules.reserve,
-                umask=self.workspace.umask,
-                on_output=on_output,
-                descriptors=[witness.descriptor] if witness is not None else [],
-            )
+            attempts = os.memfd_create("tenex-network", os.MFD_CLOEXEC)
+            try:
+                line = partial(
+                    self._line,
+                    command,
+                    folder,
+                    own,
+                    can_write=can_write,
+                    view=view,
+                    protected=protected,
+                    repository=repository,
+                    network=network or self.rules.network,
+                    witness=witness,
+                    attempts=attempts,
+                )
+                wrapped, environment = await asyncio.to_thread(line)
+                outcome = await process.run(
+                    wrapped,
+                    cwd=folder,
+                    environment=environment,
+                    deadline=deadline,
+                    most_output=most_output,
+                    limits=LIMITS,
+                    reserve=self.rules.reserve,
+                    umask=self.workspace.umask,
+                    on_output=on_output,
+                    descriptors=[attempts, *([witness.descriptor] if witness is not None else [])],
+                )
+                return replace(outcome, tried_network=os.fstat(attempts).st_size > 0)
+            finally:
+                os.close(attempts)
 
     def _line(
         self,
@@ -282,27 +428,73 @@ class Programs:
         can_write: bool,
         view: WorkspaceView | None,
         protected: Sequence[Path],
+        repository: WritableRepository | None,
+        network: bool,
         witness: Witness | None,
+        attempts: int,
     ) -> tuple[Sequence[str], dict[str, str]]:
         """The command to run, and the environment to run it in."""
         prefix, mount = view.launch(can_write=can_write) if view is not None else ([], [])
         if self.rules.policy is RunPolicy.UNSANDBOXED:
             return [*prefix, *command], self.variables(str(own))
-        for name, content in _NAMES.items():
-            (own / name).write_text(content.format(user=os.getuid(), group=os.getgid()))
+        named_files = {name: text.format(user=os.getuid(), group=os.getgid()) for name, text in _NAMES.items()}
+        if network:
+            del named_files["hosts"]
+        else:
+            named_files["resolv.conf"] = sandbox.NO_RESOLVER
+        if repository is not None:
+            named_files["gitconfig"] += repository.settings()
+        for name, content in named_files.items():
+            (own / name).write_text(content, "utf-8")
         root = self.workspace.root
+        elsewhere = folders_elsewhere(root)
+        opened = [*repository.mounts()] if repository is not None else []
+        if network and self.rules.packages is not None:
+            for name in _PACKAGE_FOLDERS.values():
+                (self.rules.packages / name).mkdir(parents=True, exist_ok=True)
+            opened += [("--bind", folder) for folder in self._packages().values()]
         wrapped = sandbox.wrapped(
             root,
             command,
-            self.variables(sandbox.HOME),
+            self.variables(sandbox.HOME, is_closed=not network, write_git=repository is not None),
             cwd=folder,
             can_write=can_write,
-            network=self.rules.network,
-            files={f"/etc/{name}": own / name for name in _NAMES},
-            folders=[*folders_elsewhere(root), *self.project.mounts(), *filter(Path.is_dir, self.rules.folders)],
+            network=network,
+            files={f"/etc/{name}": own / name for name in named_files},
+            folders=[
+                *elsewhere,
+                *self.project.mounts(),
+                *filter(Path.is_dir, self.rules.folders),
+                *self._packages().values(),
+            ],
             protected=protected,
             scratch=view.tmp if view is not None else None,
             mount=mount,
+            opened=opened,
             witness=witness.descriptor if witness is not None else -1,
+            watched=elsewhere,
+            attempts=-1 if network else attempts,
         )
         return [*prefix, *wrapped], {}
+
+
+def _settle(
+    root: Path, before: workspace_scan.Survey, repository: WritableRepository | None, stopped: Witness | None
+) -> Settled:
+    """Take away what a command may not leave behind, once all its processes are gone; blocks.
+
+    `stopped` is the witness of a command that did not come to its end.
+    """
+    taken: list[Path] = []
+    if repository is not None:
+        if stopped is not None:
+            stopped.look()
+        taken = repository.settle(stopped.made() if stopped is not None else ())
+    has_identity = repository is None or repository.has_identity
+    repositories = [*(root / os.fsdecode(path) for path in before.repositories), *folders_elsewhere(root)]
+    return Settled(
+        workspace=workspace_scan.settle(root, before),
+        taken=taken,
+        has_identity=has_identity,
+        repositories=repositories,
+    )

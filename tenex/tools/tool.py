@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from tenex.core.config import Replay, ToolRule
+from tenex.core.config import CallNeed, Replay, ToolRule
 from tenex.core.errors import RemoteError
 from tenex.core.messages import ToolSpec
 from tenex.core.phases import Access
@@ -51,6 +51,8 @@ class Tool:
     """What its server says of it, as in `ToolRule.about`."""
     definition: str = ""
     """What identifies how it is defined; unless given, a digest of its name, description and parameters."""
+    needs: tuple[CallNeed, ...] = ()
+    """What a call may ask for beyond that, by an argument of the name."""
 
     @property
     def rule(self) -> ToolRule:
@@ -60,6 +62,7 @@ class Tool:
             access=self.access,
             replay=self.replay,
             asks=self.asks,
+            needs=self.needs,
             why=self.why,
             about=self.about,
             definition=self.definition or digest_of_definition(self.name, self.description, self.parameters),

@@ -78,6 +78,8 @@ class Witness:
 
     def __init__(self, root: Path) -> None:
         self._root = os.fsencode(root) + b"/"
+        self._elsewhere: dict[bytes, bytes] = {}
+        """As `_before`, by whole paths in further folders."""
         self.descriptor = os.memfd_create("tenex-witness", os.MFD_CLOEXEC)
         fcntl.fcntl(self.descriptor, fcntl.F_SETFL, os.O_APPEND)  # `begin` empties it
         self._read = 0
@@ -104,6 +106,7 @@ class Witness:
         self._read = 0
         self._cut = b""
         self._before.clear()
+        self._elsewhere.clear()
         self._trees.clear()
         self._moves.clear()
         if self._has_begun:
@@ -128,6 +131,20 @@ class Witness:
             taken._trees = set(self._trees)
             taken._moves = dict(self._moves)
         return taken
+
+    def tried_below(self, folder: Path) -> bool:
+        """Whether it tried to change something in a folder, by its whole path."""
+        return any(path.is_relative_to(folder) and path != folder for path, _ in self._whole_paths())
+
+    def made(self) -> Iterator[Path]:
+        """The paths that it wrote and that were not there before, whole; some of them may be gone."""
+        yield from (path for path, before in self._whole_paths() if not before)
+
+    def _whole_paths(self) -> Iterator[tuple[Path, bytes]]:
+        for path, before in self._before.items():
+            yield Path(os.fsdecode(self._root + path)), before
+        for path, before in self._elsewhere.items():
+            yield Path(os.fsdecode(path)), before
 
     def wrote(self, path: bytes) -> bool:
         """Whether it wrote a file, made or removed it, or renamed a folder that it lies in."""
@@ -165,6 +182,7 @@ class Witness:
         else:
             before, _, place = text.partition(b" ")
             if not place.startswith(self._root):
+                self._elsewhere.setdefault(place, before)
                 return
             path = place[len(self._root) :]
             self._before.setdefault(path, before)

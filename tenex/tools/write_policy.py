@@ -4,7 +4,7 @@ The core decides in which phases tools that change or run may be called (`core/p
 runs programs and changes nothing; chores change documentation and what this cycle has changed already.
 """
 
-from tenex.core.phases import PHASES, Access, Phase
+from tenex.core.phases import PHASES, Phase
 from tenex.core.ports import ExecutionContext
 
 from .tool import Refusal
@@ -13,7 +13,7 @@ from .workspace import is_documentation
 
 def is_confined(phase: Phase) -> bool:
     """Whether there are files that a call may not change in this phase."""
-    return PHASES[phase].changes_only_own or Access.CHANGE not in PHASES[phase].access
+    return PHASES[phase].is_confined
 
 
 def may_change(path: str, context: ExecutionContext) -> bool:

@@ -49,7 +49,7 @@ async def no_relay() -> AsyncIterator[str]:
 async def test_a_relay_that_is_none_is_reported_and_others_are_asked_for(terminal: Terminal, tmp_path: Path) -> None:
     data = tmp_path / "new"
     async with no_relay() as wrong, FaultRelay() as right:
-        terminal.start(*command(data), "--model offline --owner", ALICE.npub)
+        terminal.start(*command(data), "--model offline --commit auto --owner", ALICE.npub)
         await terminal.shows(RELAYS_ASKED)
         await answer(terminal, (wrong, "(c)hange the relays, or (k)eep them as they are [c]:"))
         screen = terminal.screen()
@@ -59,7 +59,9 @@ async def test_a_relay_that_is_none_is_reported_and_others_are_asked_for(termina
         terminal.type(right.url)
         await terminal.shows("npub1", "ended 0")
         assert {frame[0] for _, frame in right.frames} <= {"REQ", "CLOSE"}
-    assert load(None, data, env={}).relays.urls == [right.url]
+    settings = load(None, data, env={})
+    assert settings.relays.urls == [right.url]
+    assert settings.workspace.commit == "auto"
 
 
 @needs_tmux
@@ -68,7 +70,8 @@ async def test_relays_of_options_are_asked_too_and_may_be_kept(terminal: Termina
     async with no_relay() as wrong:
         terminal.start(*command(data), "--model offline --owner", ALICE.npub, "--relay", wrong)
         await terminal.shows("(k)eep them as they are [c]:")
-        terminal.type("k")
+        await answer(terminal, ("k", "Commits [ask]:"))
+        terminal.type("")
         await terminal.shows("ended 0")
     assert load(None, data, env={}).relays.urls == [wrong]
 
@@ -97,7 +100,7 @@ async def test_a_second_run_shows_what_is_set_and_changes_one_thing(terminal: Te
     owner = keys["owner"].npub
     again = " ".join(command(data))
     async with FaultRelay() as relay:
-        terminal.start("; ".join([again] * 4))
+        terminal.start("; ".join([again] * 5))
         menu = "Change which [none]:"
         await terminal.shows("1  owners", owner, "2  relays  ws://127.0.0.1:7447", "3  model   offline", menu)
         await answer(terminal, ("", "Nothing was changed."))
@@ -107,8 +110,10 @@ async def test_a_second_run_shows_what_is_set_and_changes_one_thing(terminal: Te
         await answer(terminal, ("2", RELAYS_ASKED), (relay.url, menu))
         screen = await terminal.shows(f"2  relays  {relay.url}")
         assert ALICE.npub in screen
-        await answer(terminal, ("3", "Choose [1]:"), ("", "ended 0"))
+        await answer(terminal, ("3", "Choose [1]:"), ("", menu))
+        await answer(terminal, ("4", "Commits [never]:"), ("ask", "ended 0"))
     values = tomllib.loads(made.config.read_text())
+    assert values["workspace"] == {"commit": "ask"}
     assert values["people"] == {"owners": [owner, ALICE.npub]}
     assert values["relays"] == {"urls": [relay.url]}
     assert values["models"] == {"default": "offline"}

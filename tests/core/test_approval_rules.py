@@ -356,3 +356,62 @@ def test_the_host_of_an_odd_address_is_the_one_that_programs_go_to(address: str)
     assert matches(rule("refuse", host="evil.com"), {"url": address})
     said: dict[str, Any] = {"tool": "web__fetch", "phase": Phase.EXECUTE, "agent": "executor", "asks": True}
     assert judge([rule("allow", host="ok.org")], arguments={"url": address}, **said).verdict is Verdict.ASK
+
+
+# ---- what a call needs beyond the sandbox ----
+
+NETWORK = {"network": "use the network"}
+BOTH = {**NETWORK, "write_git": "write to the git repository"}
+
+
+def test_a_call_that_needs_something_asks_by_itself() -> None:
+    assert judged([], "npm ci", asks=False).verdict is Verdict.ALLOW
+    judgement = judged([], "npm ci", asks=False, needs=BOTH)
+    assert judgement.verdict is Verdict.ASK
+    assert "use the network and to write to the git repository" in judgement.rule
+
+
+@pytest.mark.parametrize("needs", [{}, NETWORK, {"write_git": "w"}, BOTH])
+@pytest.mark.parametrize("named", [{}, NETWORK, {"write_git": "w"}, BOTH])
+def test_what_is_allowed_is_exactly_what_is_needed(needs: dict[str, str], named: dict[str, str]) -> None:
+    is_same = needs.keys() == named.keys()
+    allowing = rule("allow", tool="shell", match=("npm", "ci"), needs=frozenset(named))
+    whole_tool = rule("allow", tool="shell", needs=frozenset(named))
+    for one in (allowing, whole_tool):
+        assert (judged([one], "npm ci", needs=needs).verdict is Verdict.ALLOW) is is_same
+    permission = Permission(
+        number=1, tool="shell", prefixes=(("npm", "ci"),), digest="", line="", name="a", until=Millis(0),
+        needs=tuple(named),
+    )  # fmt: skip
+    given: dict[str, Any] = {"tool": "shell", "phase": Phase.EXECUTE, "agent": "executor", "asks": True}
+    judgement = judge([], permission.rules(), arguments={"command": "npm ci"}, needs=needs, **given)
+    assert (judgement.verdict is Verdict.ALLOW) is is_same
+
+
+def test_parts_are_allowed_only_by_rules_with_the_same_needs() -> None:
+    rules = [rule("allow", match=("git", "status")), rule("allow", match=("npm", "ci"), needs=frozenset(NETWORK))]
+    assert judged(rules, "npm ci && git status", needs=NETWORK).verdict is Verdict.ASK
+    rules.append(rule("allow", match=("git", "status"), needs=frozenset(NETWORK)))
+    assert judged(rules, "npm ci && git status", needs=NETWORK).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("decision", ["ask", "refuse"])
+def test_what_asks_or_refuses_fits_whatever_more_is_needed(decision: str) -> None:
+    about_network = rule(decision, needs=frozenset(NETWORK))
+    allowing = [rule("allow", needs=frozenset(needs)) for needs in ({}, NETWORK, BOTH)]
+    verdicts = [judged([about_network, *allowing], "x", needs=needs).verdict for needs in ({}, NETWORK, BOTH)]
+    assert verdicts == [Verdict.ALLOW, Verdict(decision), Verdict(decision)]
+    every = rule(decision, match=("npm",))
+    assert judged([every, *allowing], "npm ci", needs=NETWORK).verdict is Verdict(decision)
+
+
+def test_always_says_what_it_is_for() -> None:
+    asked = AskedCall(
+        call=CallId("k"), tool="shell", replay=Replay.ONCE, digest="", line="", rule="", prefixes=(("npm", "ci"),),
+        needs=("network",),
+    )  # fmt: skip
+    assert scope(asked) == "`npm ci …` in any folder with network"
+
+
+def test_examples_of_a_rule_are_calls_with_its_needs() -> None:
+    assert matches(rule("allow", match=("npm", "ci"), needs=frozenset(NETWORK)), {"command": "npm ci"})

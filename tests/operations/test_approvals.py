@@ -36,6 +36,15 @@ def test_what_was_allowed_each_time_is_proposed() -> None:
     assert proposals(journals) == [Proposal(tool="shell", words=("git", "push"), answers=ENOUGH)]
 
 
+def test_what_a_call_needs_makes_it_another_kind() -> None:
+    plain = journal(ENOUGH, "yes", "npm", "ci")
+    with_network = journal(ENOUGH - 1, "yes", "npm", "ci", needs=("network",))
+    assert proposals([plain, with_network]) == [Proposal(tool="shell", words=("npm", "ci"), answers=ENOUGH)]
+    refused = journal(1, "no", "npm", "ci")
+    with_network += journal(1, "yes", "npm", "ci", needs=("network",))
+    assert [one.needs for one in proposals([plain, with_network, refused])] == [("network",)]
+
+
 def test_a_single_no_or_too_few_answers_propose_nothing() -> None:
     assert proposals([journal(ENOUGH - 1, "yes", "git", "push")]) == []
     assert proposals([journal(ENOUGH, "yes", "git", "push"), journal(1, "no", "git", "push")]) == []

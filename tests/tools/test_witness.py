@@ -223,7 +223,7 @@ async def test_a_list_that_is_emptied_while_entries_are_written_lacks_none_that_
     paths = [b"%b/%d" % (os.fsencode(tmp_path), number) for number in range(4)]
     stop = threading.Event()
     with witness_of(tmp_path) as witness:
-        init = sandbox_init.Witness(os.uname().machine, witness.descriptor, os.fsencode(tmp_path))
+        init = sandbox_init.Witness(os.uname().machine, witness.descriptor, [os.fsencode(tmp_path)])
 
         def write() -> None:
             while not stop.is_set():

@@ -9,7 +9,7 @@ from typing import Any
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.nostr.keys import KeyRing, npub, parse_public_key
 from tenex.nostr.urls import is_loopback
-from tenex.settings import Settings, load
+from tenex.settings import Commits, Settings, load
 
 from . import output
 from .own_keys import OWNER
@@ -115,6 +115,19 @@ def are_wanted(relays: Sequence[str]) -> bool:
     while wish not in ("c", "k"):
         wish = prompt("(c)hange the relays, or (k)eep them as they are", "c")[:1].lower()
     return wish == "k"
+
+
+def ask_commits(known: Commits = "ask") -> Commits:
+    """Whether agents commit in the project's repository."""
+    output.message(
+        "May agents commit in the project's git repository? never; ask: you allow each commit, also from your phone; "
+        "auto: they do it by themselves."
+    )
+    while True:
+        match prompt("Commits", known, instead="Type never, ask or auto.").lower():
+            case "never" | "ask" | "auto" as answer:
+                return answer
+        output.message("Type never, ask or auto.")
 
 
 def _faults(relays: Sequence[str]) -> list[str]:

@@ -64,7 +64,9 @@ class _Asking(NamedTuple):
 
 
 def digest_of(tool: str, arguments: Mapping[str, Any]) -> str:
-    """What identifies a call: the sha256 of its tool and arguments."""
+    """What identifies a call: the sha256 of its tool and arguments, without the reason that an agent gives for it."""
+    if tool in SHELLS:
+        arguments = {name: value for name, value in arguments.items() if name != "why"}
     written = json.dumps([tool, arguments], ensure_ascii=True, sort_keys=True, default=str)
     return hashlib.sha256(written.encode()).hexdigest()
 
@@ -84,6 +86,8 @@ def ask_ahead(transaction: Transaction, run: Run, agent: Agent, calls: Sequence[
         judgement = judged(transaction, run, call, rule)
         if judgement.verdict is not Verdict.ASK or is_approved(call) or _goes_on(run, call):
             continue
+        if rule.refusal(call.request.arguments, transaction.state.cycle.phase):
+            continue
         if not call.request.fault and agent_phases.refusal(transaction, run, agent, rule.name) is None:
             asking.append(_Asking(call, rule, judgement))
     if asking:
@@ -92,6 +96,9 @@ def ask_ahead(transaction: Transaction, run: Run, agent: Agent, calls: Sequence[
 
 def may_begin(transaction: Transaction, run: Run, call: Call, rule: ToolRule) -> bool:
     """Whether a call may begin now; else it is refused, or a person is asked."""
+    if sentence := rule.refusal(call.request.arguments, transaction.state.cycle.phase):
+        transaction.refuse(run, call, sentence)
+        return False
     judgement = judged(transaction, run, call, rule)
     if judgement.verdict is Verdict.REFUSE:
         transaction.refuse(run, call, f"Not run: {judgement.rule} of the operator refuses it. Go on without it.")
@@ -120,6 +127,7 @@ def judged(transaction: Transaction, run: Run, call: Call, rule: ToolRule) -> Ju
         definition=rule.definition,
         others=_digest_of_others(rule.name, request.arguments) if permissions else "",
         files=call.files,
+        needs={need.name: need.is_to for need in rule.needs_of(request.arguments)},
     )
 
 
@@ -220,6 +228,7 @@ def asked_call(call: Call, rule: ToolRule, judgement: Judgement) -> AskedCall:
         others=_digest_of_others(rule.name, request.arguments) if prefixes else "",
         files=call.files,
         changed=call.changed,
+        needs=tuple(need.name for need in rule.needs_of(request.arguments)),
     )
 
 

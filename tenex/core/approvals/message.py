@@ -156,6 +156,8 @@ def reason_of(rule: ToolRule, judgement: Judgement) -> str:
         return f"of {judgement.rule}"
     if server_of(rule.name):
         return f"its server {rule.why or 'has tools of others'}"
+    if judgement.needs:
+        return f"it wants to {judgement.needs}"
     return rule.why or "this tool always asks"
 
 
@@ -243,12 +245,13 @@ def scope(asked: AskedCall) -> str:
     """What `always` allows, in words."""
     if asked.is_exact:
         return f"exactly this, as long as {_listed(asked.files)} stays as it is" if asked.files else "exactly this"
+    wants = f" with {' and '.join(asked.needs)}" if asked.needs else ""
     if asked.prefixes:
         commands = ", ".join(f"`{visible(' '.join(words))} …`" for words in asked.prefixes)
         folder = "in the same folder" if asked.others else "in any folder"
-        return f"{commands} with harmless options, {folder}"
+        return f"{commands} with harmless options{wants}, {folder}"
     unchanged = ", as long as its definition is the same" if asked.definition else ""
-    return f"every call of {visible(asked.tool)}, whatever its arguments{unchanged}"
+    return f"every call of {visible(asked.tool)}, whatever its arguments{wants}{unchanged}"
 
 
 def permitted_by_server(asked: AskedCall) -> str:

@@ -7,12 +7,13 @@ this order, whatever their place in the file:
     2. permissions, if together they match all of the call
     3. an ask rule that matches
     4. allow rules, if together they match all of the call
-    5. what the tool itself says (`ToolRule.asks`)
+    5. what the tool itself says (`ToolRule.asks`), and what the call needs beyond the sandbox (`ToolRule.needs`)
 
 The two kinds of rules read a call in opposite ways, and err on the side of a question. Refuse and ask rules match what
 a call may be: any part of it, in any reading (`shell_readings`). Allow rules and permissions match what a call is known
 to be: every part, word for word (`shell_text`), with each option named or known to be harmless, and with every argument
-that is an address or a path within what the rule names (`places`).
+that is an address or a path within what the rule names (`places`). A call that needs something is
+allowed only by rules and permissions that name exactly that.
 """
 
 import shlex
@@ -92,6 +93,8 @@ class ApprovalRule:
     """Only a call whose other arguments, besides the command, have this digest."""
     files: Mapping[str, str] = field(default_factory=dict)
     """With `digest`: only while the files that the call names have these digests."""
+    needs: frozenset[str] = frozenset()
+    """What a call needs beyond the sandbox: to allow it exactly this, to ask or to refuse at least this."""
     examples: tuple[Example, ...] = ()
 
 
@@ -104,6 +107,8 @@ class Judgement:
     """As it is named where rules are explained."""
     is_by_default: bool = False
     """Whether no rule decides, and the tool says so itself."""
+    needs: str = ""
+    """What the call needs beyond the sandbox, as what follows “it wants to”, where that is why it is asked about."""
     is_permitted: bool = False
     """Whether a person has allowed it in the conversation."""
 
@@ -118,6 +123,7 @@ class Subject:
     definition: str = ""
     others: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
+    needs: frozenset[str] = frozenset()
 
     @property
     def line(self) -> str | None:
@@ -149,21 +155,31 @@ def judge(
     definition: str = "",
     others: str = "",
     files: Mapping[str, str] | None = None,
+    needs: Mapping[str, str] | None = None,
 ) -> Judgement:
     """What is done with a call; `asks` is what its tool says where no rule decides.
 
-    The last four are what permissions are bound to: the digest of the call, of its tool's definition and of its
-    arguments besides the command, and those of the files that it names.
+    `needs` is what it needs beyond the sandbox, each in words. The four before it are what permissions are bound to:
+    the digest of the call, of its tool's definition and of its arguments besides the command, and those of the files
+    that it names.
     """
+    needed = needs or {}
+    asks = asks or bool(needed)
     verdict = Verdict.ASK if asks else Verdict.ALLOW
-    by_default = Judgement(
-        verdict=verdict, rule=f"no rule: {tool} {'asks' if asks else 'runs'} by default", is_by_default=True
-    )
+    wants = " and to ".join(needed.values())
+    reason = f"what it needs: to {wants}" if wants else f"no rule: {tool} {'asks' if asks else 'runs'} by default"
+    by_default = Judgement(verdict=verdict, rule=reason, is_by_default=True, needs=wants)
     near = [rule for rule in rules if _is_about(rule, tool, phase, agent)]
     if not near and not (asks and permissions):
         return by_default
     subject = Subject(
-        tool=tool, arguments=arguments, digest=digest, definition=definition, others=others, files=files or {}
+        tool=tool,
+        arguments=arguments,
+        digest=digest,
+        definition=definition,
+        others=others,
+        files=files or {},
+        needs=frozenset(needed),
     )
     permitted = [rule for rule in permissions if _is_about(rule, tool, phase, agent)]
     allowed = [rule for rule in near if rule.decision is Verdict.ALLOW]
@@ -177,8 +193,8 @@ def judge(
 
 
 def matches(rule: ApprovalRule, arguments: Mapping[str, Any]) -> bool:
-    """Whether a rule matches a call by its arguments, in the way of its decision."""
-    subject = Subject(tool="", arguments=arguments)
+    """Whether a rule matches a call by its arguments, in the way of its decision, where that needs what it names."""
+    subject = Subject(tool="", arguments=arguments, needs=rule.needs)
     return bool(_allowing([rule], subject)) if rule.decision is Verdict.ALLOW else _matches_any(rule, subject)
 
 
@@ -220,6 +236,8 @@ def _first_match(verdict: Verdict, rules: Iterable[ApprovalRule], subject: Subje
 
 def _matches_any(rule: ApprovalRule, subject: Subject) -> bool:
     """Whether any part of a call may be what a rule names."""
+    if not rule.needs <= subject.needs:
+        return False
     if not any_within(rule.path, rule.host, subject.arguments):
         return False
     if not rule.match:
@@ -252,7 +270,9 @@ def _allowing(rules: Sequence[ApprovalRule], subject: Subject) -> tuple[Approval
 
 
 def _is_bound_to(rule: ApprovalRule, subject: Subject) -> bool:
-    """Whether a call is the one that a permission is about, as far as it is bound."""
+    """Whether a call is the one that a rule is about: with the same needs, and as far as a permission is bound."""
+    if rule.needs != subject.needs:
+        return False
     if rule.definition and rule.definition != subject.definition:
         return False
     if rule.others and rule.others != subject.others:

@@ -48,6 +48,8 @@ class AskedCall:
     """The files of the workspace that it names, with their digests when it was asked about."""
     changed: tuple[str, ...] = ()
     """Files that changed after it had been asked about before."""
+    needs: tuple[str, ...] = ()
+    """What it needs beyond the sandbox; `always` allows calls with exactly these needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +143,8 @@ class Permission:
     """The digest of the arguments besides the command that it is bound to; "" for any."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Where it allows exactly one call: the digests of the files that this names."""
+    needs: tuple[str, ...] = ()
+    """What the calls it allows need beyond the sandbox."""
 
     @classmethod
     def of(
@@ -161,6 +165,7 @@ class Permission:
             definition=asked.definition,
             others=asked.others,
             files=asked.files if asked.is_exact else {},
+            needs=asked.needs,
         )
 
     def rules(self) -> tuple[ApprovalRule, ...]:
@@ -173,6 +178,7 @@ class Permission:
             "definition": self.definition,
             "others": self.others,
             "files": self.files,
+            "needs": frozenset(self.needs),
         }
         return tuple(ApprovalRule(match=words, **shared) for words in self.prefixes or ((),))
 

@@ -107,8 +107,8 @@ class RoutingDecision:
     """What the router chose; `phase` None means: stay. `waive` are gates it wishes a user would give up.
 
     `settles` are the messages that ask for no work beyond this decision. `is_question` is whether the user only asks
-    something: then an answer is all that is wanted. Agents may be none where a phase is named: who works there is chosen
-    then. Raises UsageError for what can be no decision; whether it is permitted, the graph says.
+    something: then an answer is all that is wanted. Agents may be none where a phase is named: who works there is
+    chosen then. Raises UsageError for what can be no decision; whether it is permitted, the graph says.
     """
 
     agents: tuple[str, ...]

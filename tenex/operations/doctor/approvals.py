@@ -26,16 +26,18 @@ _ANSWERED: Final = b'"type":"ApprovalAnswered"'
 def approvals(case: Case) -> Iterator[Finding]:
     """Propose a rule for each kind of call that was asked about often and never refused."""
     journals = asyncio.run(_from_database(case) if case.settings.store else _from_files(case))
-    allowed = {(rule.tool, tuple(rule.match)) for rule in case.settings.approve if rule.decision == "allow"}
+    rules = [rule for rule in case.settings.approve if rule.decision == "allow"]
+    allowed = {(rule.tool, tuple(rule.match), frozenset(rule.needs)) for rule in rules}
     for proposal in proposals(journals):
-        if (proposal.tool, proposal.words) in allowed:
+        if (proposal.tool, proposal.words, frozenset(proposal.needs)) in allowed:
             continue
         what = " ".join([proposal.tool, *proposal.words])
         match = f", match = {json.dumps(list(proposal.words))}" if proposal.words else ""
+        needs = f", needs = {json.dumps(list(proposal.needs))}" if proposal.needs else ""
         yield warning(
             f"`{what}` was allowed {proposal.answers} times and never refused",
             "approve",
-            f'to be asked no more, add {{ tool = "{proposal.tool}"{match}, decision = "allow" }} to `approve`',
+            f'to be asked no more, add {{ tool = "{proposal.tool}"{match}{needs}, decision = "allow" }} to `approve`',
         )
 
 
