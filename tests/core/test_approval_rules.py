@@ -410,7 +410,7 @@ def test_always_says_what_it_is_for() -> None:
         call=CallId("k"), tool="shell", replay=Replay.ONCE, digest="", line="", rule="", prefixes=(("npm", "ci"),),
         needs=("network",),
     )  # fmt: skip
-    assert scope(asked) == "`npm ci …` in any folder with network"
+    assert scope(asked) == "`npm ci …` with harmless options and network, in any folder"
 
 
 def test_examples_of_a_rule_are_calls_with_its_needs() -> None:

@@ -245,13 +245,13 @@ def scope(asked: AskedCall) -> str:
     """What `always` allows, in words."""
     if asked.is_exact:
         return f"exactly this, as long as {_listed(asked.files)} stays as it is" if asked.files else "exactly this"
-    wants = f" with {' and '.join(asked.needs)}" if asked.needs else ""
+    wants = " and ".join(asked.needs)
     if asked.prefixes:
         commands = ", ".join(f"`{visible(' '.join(words))} …`" for words in asked.prefixes)
         folder = "in the same folder" if asked.others else "in any folder"
-        return f"{commands} with harmless options{wants}, {folder}"
+        return f"{commands} with harmless options{wants and f' and {wants}'}, {folder}"
     unchanged = ", as long as its definition is the same" if asked.definition else ""
-    return f"every call of {visible(asked.tool)}, whatever its arguments{wants}{unchanged}"
+    return f"every call of {visible(asked.tool)}, whatever its arguments{wants and f', with {wants}'}{unchanged}"
 
 
 def permitted_by_server(asked: AskedCall) -> str:
