@@ -73,6 +73,10 @@ class Typed(Generic[T]):
             raise SerializationError(
                 f"{self.what} is no {_name(self.kind)} that can be journaled: {sentence_of(fault)}"
             ) from fault
+        except UnicodeDecodeError as fault:  # of pydantic, which writes bytes as UTF-8
+            raise SerializationError(
+                f"{self.what} holds bytes that are no UTF-8 text: annotate them as `pydantic.Base64Bytes`"
+            ) from fault
         return self._writable(_finite(written))
 
     def _plain(self, value: Any) -> Any:

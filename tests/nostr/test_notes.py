@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pynostr import bech32
 
 from tenex.core.ids import PublicKey
+from tenex.core.inbox.commands import parse
 from tenex.core.names import without_mentions
 from tenex.core.ports import OutgoingMessage
 from tenex.nostr.keys import npub
@@ -219,6 +220,19 @@ def test_a_mention_is_read_as_clients_and_libraries_write_it(text: str) -> None:
 def test_a_name_in_code_a_quotation_a_link_or_a_longer_word_addresses_nobody(text: str) -> None:
     incoming = read(written(TO_US, text=text))
     assert (incoming.mentions, incoming.text) == ((), text)
+
+
+def test_keys_that_are_named_by_the_places_of_their_tags_are_mentions() -> None:
+    planner, project = npub(PLANNER.public), npub(PROJECT.public)
+    tags = (TO_US, ["p", PLANNER.public], ["e", R, HINT, "mention"], ["p", "x"])
+    incoming = read(written(*tags, text="#[0] #[1]: /status #[0]"))
+    assert incoming.text == f"nostr:{project} nostr:{planner}: /status #[0]"
+    assert set(incoming.mentions) == {PROJECT.public, PLANNER.public}
+    command = parse(without_mentions(incoming.text, PROJECT.public, "tenex"))
+    assert command is not None
+    assert command.name == "status"
+    for text in ("#[2] hello", "#[3] hello", "#[4] hello", "#[9999] hello", "#[] hello", "see `#[0]`", "a #[0]"):
+        assert read(written(*tags, text=text)).text == text
 
 
 def test_a_letter_that_is_only_like_one_of_a_name_addresses_nobody() -> None:

@@ -1,9 +1,10 @@
 """What users read of an exception is a plain sentence."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import Base64Bytes, BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from tenex.core.errors import DeserializationError, SerializationError
@@ -59,3 +60,21 @@ def test_a_state_of_another_type_is_reported_without_pydantics_words() -> None:
     with pytest.raises(DeserializationError) as unread:
         Typed[Any](Page, "the state").load({"words": 1})
     assert str(unread.value) == "the state was journaled as something else than Page: `title`: field required"
+
+
+@dataclass
+class Plain:
+    data: bytes
+
+
+@dataclass
+class Encoded:
+    data: Base64Bytes
+
+
+def test_bytes_that_are_no_text_are_refused_with_the_annotation_that_keeps_them() -> None:
+    with pytest.raises(SerializationError, match=r"the state holds bytes that are no UTF-8 text: .*Base64Bytes"):
+        Typed[Any](Plain, "the state").dump(Plain(b"\xff\x00"))
+    assert Typed[Any](Plain, "the state").load({"data": "abc"}) == Plain(b"abc")
+    kept = Typed[Any](Encoded, "the state")
+    assert kept.load(kept.dump(Encoded(b"\xff\x00"))) == Encoded(b"\xff\x00")

@@ -25,7 +25,7 @@ from tenex.core.prose import folded, readings
 from tenex.core.signals import InboundMessage
 from tenex.nostr.addresses import is_private
 from tenex.nostr.events import Event
-from tenex.nostr.keys import find_events, find_mentions
+from tenex.nostr.keys import find_events, find_mentions, npub
 from tenex.nostr.urls import normalise_url
 
 Tag = tuple[str, ...]
@@ -52,6 +52,9 @@ BY_PROGRAM: Final = ("l", "by-program", "tenex")
 """The label (NIP-32) of a message that a program wrote for its signer: it is text alone, and decides nothing."""
 
 _HEX64: Final = re.compile(r"[0-9a-f]{64}")
+_PLACE: Final = re.compile(r"#\[([0-9]{1,4})\]")
+_PLACES: Final = re.compile(r"\s*(?:#\[[0-9]{1,4}\][\s:,]*){1,20}")
+"""Places of tags at the beginning of a text, as NIP-08 mentioned keys; within a text they may be code."""
 _SECONDS: Final = re.compile(r"[0-9]{1,16}")
 """A time of NIP-01: every JSON reader agrees on integers of 2**53, which has 16 digits."""
 
@@ -145,7 +148,8 @@ class ThreadingScheme(ABC):
             **hints_of(event),
         }
         tagged = tuple(dict.fromkeys(PublicKey(tag[1]) for tag in tags_named(event, "p") if tag[1] in own_keys))
-        named = find_mentions(event.content, own_keys)  # a bare `@slug` may mean another project's agent
+        content = _with_named_keys(event, event.content)
+        named = find_mentions(content, own_keys)  # a bare `@slug` may mean another project's agent
         quotes = quotes_of(event)
         if self.answers_by_quoting:
             quotes = tuple(quote for quote in quotes if quote not in place.references)
@@ -155,13 +159,13 @@ class ThreadingScheme(ABC):
         return InboundMessage(
             event_id=event.id,
             author=event.pubkey,
-            text=self.words(event),
+            text=_with_named_keys(event, self.words(event)),
             created_at=event.created_at,
             conversation=ConversationId(place.root),
             starts=place.may_start and (is_addressed or by_project),
             references=place.references,
             reply_to=EventId(place.parent) if place.parent else None,
-            mentions=_with_slugs(named, event.content, slugs),
+            mentions=_with_slugs(named, content, slugs),
             tagged=tagged,
             quotes=tuple(quote for quote in quotes if quote not in place.references),
             by_machine=is_by_machine(event),
@@ -173,6 +177,21 @@ class ThreadingScheme(ABC):
             address=address,
             origin=origin,
         )
+
+
+def _with_named_keys(event: Event, text: str) -> str:
+    """The text with the keys that older clients name at its beginning by the places of their tags (NIP-08, `#[0]`)."""
+    begin = _PLACES.match(text)
+    if begin is None:
+        return text
+
+    def named(place: re.Match[str]) -> str:
+        number = int(place[1])
+        tag = event.tags[number] if number < len(event.tags) else ()
+        is_key = element(tag, 0) == "p" and is_hex64(element(tag, 1))
+        return f"nostr:{npub(PublicKey(tag[1]))}" if is_key else place[0]
+
+    return _PLACE.sub(named, begin[0]) + text[begin.end() :]
 
 
 def _declared_pictures(event: Event) -> frozenset[str]:
