@@ -8,8 +8,7 @@ Both snapshots are kept as checkpoints, also where the call is cancelled. Of wha
 seen what the program wrote (`witness`); the rest was changed by somebody else meanwhile. Calls that read do not wait.
 """
 
-import os
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
