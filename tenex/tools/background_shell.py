@@ -27,7 +27,7 @@ from .shell import checked, shell_line
 from .shell_runner import MOST_OUTPUT, Programs
 from .snapshots import Snapshot
 from .tool import LARGEST, Refusal, Tool, log_fields, object_schema, run_uncancellable, string
-from .witness import Witness, with_witness
+from .witness import Witness, with_witness, written_of
 from .write_policy import is_confined
 
 LONGEST: Final = 3_600.0
@@ -189,8 +189,10 @@ def _changes(
         return ()
     try:
         changes = checkpoints.changes(before, checkpoints.take())
-        own = [change.path for change in changes if witness.fault or witness.wrote(change.path)]
+        own = [change.path for change in changes]
         if not witness.fault:
+            seen = written_of(witness, checkpoints.root, own)
+            own = [path for path in own if path in seen]
             displaced = displaced_by(witness, checkpoints.root, before.ignored, own)
             if not displaced.is_nothing:
                 lines = call_lines(Access.RUN, witnessed=True, others=(), displaced=displaced)
