@@ -70,7 +70,11 @@ def shell_start_tool(programs: Programs, commands: BackgroundCommands, checkpoin
         async def changes() -> tuple[str, ...]:
             return await run_uncancellable(lambda: _changes(checkpoints, before, context, witness))
 
-        command = commands.start(context, line, work, changes)
+        try:
+            command = commands.start(context, line, work, changes)
+        except Refusal:
+            witness.close()
+            raise
         await command.wait_for_end(FIRST_LOOK)
         if command.refusal:
             raise Refusal(command.refusal)
