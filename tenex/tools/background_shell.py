@@ -27,7 +27,7 @@ from .shell import checked, need_parameters, needed, shell_line
 from .shell_runner import MOST_OUTPUT, NETWORK, Programs
 from .snapshots import Snapshot
 from .tool import LARGEST, Refusal, Tool, log_fields, object_schema, run_uncancellable, string
-from .witness import Witness, with_witness
+from .witness import Witness, with_witness, written_of
 from .write_policy import is_confined
 
 LONGEST: Final = 3_600.0
@@ -74,7 +74,11 @@ def shell_start_tool(programs: Programs, commands: BackgroundCommands, checkpoin
         async def changes() -> tuple[str, ...]:
             return await run_uncancellable(lambda: _changes(checkpoints, before, context, witness))
 
-        command = commands.start(context, line, work, changes)
+        try:
+            command = commands.start(context, line, work, changes)
+        except Refusal:
+            witness.close()
+            raise
         await command.wait_for_end(FIRST_LOOK)
         if command.refusal:
             raise Refusal(command.refusal)
@@ -203,8 +207,10 @@ def _changes(
         return ()
     try:
         changes = checkpoints.changes(before, checkpoints.take())
-        own = [change.path for change in changes if witness.fault or witness.wrote(change.path)]
+        own = [change.path for change in changes]
         if not witness.fault:
+            seen = written_of(witness, checkpoints.root, own)
+            own = [path for path in own if path in seen]
             displaced = displaced_by(witness, checkpoints.root, before.ignored, own)
             if not displaced.is_nothing:
                 lines = call_lines(Access.RUN, witnessed=True, others=(), displaced=displaced)

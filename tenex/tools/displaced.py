@@ -113,10 +113,11 @@ def displaced_by(seen: Seen, root: Path, ignored: Collection[bytes], changed: It
     caches = _Caches(top, seen)
     named = {path: was for path, was in lost.items() if not caches.has(path)}
     made: set[bytes] = set()
-    for path in seen.before:
+    for path, was in seen.before.items():
         if len(made) == MOST_MARKED:
             break
-        if is_covered(path, ignored) and not caches.has(path):
+        is_kept = was != b"" and is_as_it_was(top, path, status(was))  # it was opened, or its permissions changed
+        if is_covered(path, ignored) and not is_kept and not caches.has(path):
             made.update(_mark_of(top, path))
     entries = tuple(_entries(named, ignored))[:MOST_ENTRIES]
     return Displaced(lost=entries, targets=targets, made=frozenset(made))

@@ -7,6 +7,7 @@ may not: a hook or a setting planted there would run when a person next uses git
 
 import asyncio
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -29,12 +30,19 @@ HOME: Final = "/tmp/home"  # noqa: S108 - inside the sandbox, where /tmp is its 
 _INIT: Final = "/.init"
 """Where the sandbox has the file of `sandbox_init`."""
 
-_FILES: Final = (
-    *("/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives"),
-    *("/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ssl/openssl.cnf", "/etc/ca-certificates"),
-    *("/etc/pki/tls/certs", "/etc/pki/tls/cert.pem", "/etc/pki/tls/openssl.cnf", "/etc/pki/ca-trust"),
+SETTINGS: Final = (
+    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives"),
+    *("localtime", "locale.alias", "mime.types", "fonts"),
+    *("ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "ca-certificates", "ca-certificates.conf", "crypto-policies"),
+    *("pki/ca-trust", "pki/java", "pki/tls/cert.pem", "pki/tls/certs", "pki/tls/openssl.cnf"),
+    *("java", "java-*", "maven*/logging", "maven*/m2.conf", "maven*/toolchains.xml"),
+    *("perl", "php", "php.ini", "php.d", "python3*", "ruby*"),
 )
-"""Certificates too, without which some programs end before they try to reach the network; private keys lie beside."""
+"""Patterns below /etc: what interpreters, compilers and libraries of the system read there, of Debian and of Fedora.
+
+`maven/settings.xml`, `npmrc` and private keys are not among them: these may hold passwords.
+"""
+
 _NETWORK_FILES: Final = ("/etc/resolv.conf", "/etc/hosts")
 NO_RESOLVER: Final = "nameserver 192.0.2.1\noptions attempts:1\n"
 """`/etc/resolv.conf` where there is no network: an address that no machine has (RFC 5737). So a question for a name
@@ -130,7 +138,7 @@ def wrapped(
             line += ["--symlink", str(Path(folder).readlink()), folder]
         else:
             line += ["--ro-bind-try", folder, folder]
-    for file in (*_FILES, *(_NETWORK_FILES if network else ())):
+    for file in (*_settings(), *(_NETWORK_FILES if network else ())):
         line += ["--ro-bind-try", file, file]
     own_init = Path(__file__).with_name("sandbox_init.py")
     for place, file in {**(files or {}), _INIT: own_init}.items():
@@ -155,6 +163,18 @@ def wrapped(
     seen = [str(folder) for folder in (root, *watched)]
     numbers = [str(MOST_PROCESSES), str(witness), str(attempts), str(len(seen))]
     return [*line, init, "-I", "-S", "-B", _INIT, *numbers, *seen, *command]
+
+
+def _settings() -> Iterator[str]:
+    """The settings of the system's programs that are there and that every user of the machine may read."""
+    for pattern in SETTINGS:
+        for place in sorted(Path("/etc").glob(pattern)):
+            try:
+                is_public = bool(place.stat().st_mode & stat.S_IROTH)
+            except OSError:
+                continue
+            if is_public:
+                yield str(place)
 
 
 def _variables(environment: Mapping[str, str] | None) -> Iterator[str]:

@@ -25,7 +25,7 @@ from .shadow_git import CheckpointFailed, ShadowDamaged
 from .snapshots import Snapshot
 from .tool import Refusal, Tool, log_fields, run_uncancellable, with_remarks
 from .turn_views import TurnViews
-from .witness import Seen, WitnessedResult
+from .witness import Seen, WitnessedResult, written_of
 from .workspace import HIDDEN, Workspace
 from .workspace_view import WorkspaceView, Written, is_changed_since
 from .write_policy import is_confined, may_change
@@ -301,8 +301,10 @@ def _end(
         if is_run:
             changed = checkpoints.changes(before, after)
             if witness is not None and is_witnessed:
-                others = tuple(change.path for change in changed if not witness.wrote(change.path))
-                changed = [change for change in changed if witness.wrote(change.path)]
+                paths = [change.path for change in changed]
+                own = written_of(witness, checkpoints.root, paths)
+                others = tuple(path for path in paths if path not in own)
+                changed = [change for change in changed if change.path in own]
                 paths = [change.path for change in changed]
                 displaced = displaced_by(witness, checkpoints.root, before.ignored, paths)
         elif witness is not None:

@@ -15,8 +15,8 @@ with a reason, if
   an earlier call gave;
 - it has the content of something that is lost in an ignored folder: it was copied before that went.
 
-What a call changed within an ignored folder is named too: one by one, or by the number in each such folder; not what
-calls of the same work had left there.
+What a call changed within an ignored folder is named too: one by one, or by the number in each such folder. What calls
+of the same work had left there is not named.
 """
 
 import hashlib

@@ -8,7 +8,7 @@ import hashlib
 import os
 import stat
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, fields
@@ -188,6 +188,19 @@ class Witness:
             self._before.setdefault(path, before)
             if kind == b"/":
                 self._trees.add(path)
+
+
+def written_of(seen: Seen, root: Path, changed: Iterable[bytes]) -> set[bytes]:
+    """The paths that a call wrote of those that changed, by this or another name of the file (hard links)."""
+    top = os.fsencode(root) + b"/"
+    paths = list(changed)
+    own = {path for path in paths if seen.wrote(path)}
+    linked = {path: about for path in paths if (about := status_of(top + path)) is not None and about.st_nlink > 1}
+    if linked.keys() <= own:
+        return own
+    present = (status_of(top + path) for path in seen.before)
+    written = {(about.st_dev, about.st_ino) for about in present if about is not None and about.st_nlink > 1}
+    return own | {path for path, about in linked.items() if (about.st_dev, about.st_ino) in written}
 
 
 def status(text: bytes) -> Status:

@@ -1,6 +1,7 @@
 """Background commands go on after their call, are bounded, and end with the run and with the daemon."""
 
 import asyncio
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -173,6 +174,8 @@ async def test_there_are_at_most_four_in_a_run(shell: Bench) -> None:
         assert (await shell.do("shell_start", at(call), command="exec sleep 600")).ok
     sentence = await shell.refused("shell_start", at(50), command="exec sleep 600")
     assert sentence == "4 background commands run already: bg-0, bg-1, bg-2, bg-3. Stop one first."
+    held = [link for link in Path("/proc/self/fd").iterdir() if "tenex-witness" in os.path.realpath(link)]
+    assert len(held) == 4, "the refused one holds no descriptor"
     await shell.do("shell_stop", at(51), id="bg-2")
     assert (await shell.do("shell_start", at(52), command="exec sleep 600")).ok
 
@@ -305,4 +308,7 @@ async def test_what_one_took_away_in_an_ignored_folder_is_named_by_an_undo(
     assert "build/new" not in listed.left
     done = await asyncio.to_thread(work.undoes)
     assert done.left == listed.left
+    back = await asyncio.to_thread(work.goes_back, 1)
+    assert back.left.items() >= lost.items(), "a rollback names the same"
+    assert not (await asyncio.to_thread(work.goes_back, len(work.records))).left.keys() & lost.keys(), "it was before"
     assert (contents(root)["app.py"], contents(root)["src.py"]) == ("secret\n", "copied\n")

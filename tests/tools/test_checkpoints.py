@@ -459,3 +459,11 @@ def test_where_nothing_was_ever_kept_it_is_refused(work: Work) -> None:
     work.calls(a="1")
     with pytest.raises(UsageError, match="No checkpoint"):
         tree_after(work.checkpoints, ConversationId("d" * 64), work.records, 2)
+
+
+def test_what_an_older_version_noted_as_lost_is_read(checkpoints: Checkpoints, root: Path) -> None:
+    lost = '{"path": "build/x", "count": 1, "was": [33188, 1, 2, 3]}'
+    checkpoints.keep(checkpoints.take(), "c", f"after shell\n\naccess: run\nwitnessed: yes\nlost: {lost}\n")
+    (commit,) = checkpoints.commits("c")
+    (read,) = commit.displaced.lost
+    assert (read.path, read.was, read.files) == (b"build/x", (33188, 1, 2, 3), {})

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -181,3 +182,22 @@ async def test_the_filter_is_enough_where_bubblewrap_cannot_forbid_namespaces(
 ) -> None:
     monkeypatch.setattr(sandbox, "_can_forbid_namespaces", lambda _: is_forbidden)
     assert "not permitted" in (await sandboxed.run("unshare --user true")).content
+
+
+@needs_bubblewrap
+@pytest.mark.skipif(shutil.which("javac") is None, reason="no Java is installed")
+async def test_java_finds_its_settings(sandboxed: Bench, root: Path) -> None:
+    source = 'java.security.MessageDigest.getInstance("SHA-256"); System.out.print("works");'
+    body = f"class A {{ public static void main(String[] a) throws Exception {{ {source} }} }}"
+    put(root, {"A.java": body})
+    result = await sandboxed.run("javac A.java && java -cp . A")
+    assert result.content.endswith("works"), result.content
+
+
+@needs_bubblewrap
+async def test_of_the_machines_settings_only_what_is_named_is_seen(sandboxed: Bench) -> None:
+    """Also for root nothing that other users cannot read, and nothing where passwords are kept."""
+    shown = (await sandboxed.run("find /etc -mindepth 1 -maxdepth 2 -not -type d")).content
+    assert "/etc/alternatives/" in shown
+    for name in ("shadow", "npmrc", "ssl/private", "maven/settings.xml", "hostname"):
+        assert f"/etc/{name}" not in shown

@@ -373,3 +373,15 @@ def test_of_a_list_of_ignored_files_that_was_cut_nothing_follows(
     assert listed.files == ("app.py",)
     assert listed.left["new"] == "new; may hold what git ignores"
     assert not work.undoes().is_as_before
+
+
+def test_a_file_that_a_command_wrote_by_another_name_is_its_own(work: Work, root: Path) -> None:
+    put(root, {"one": "1\n", "two": "2\n"})
+    for name in ("one", "two"):
+        (root / f"{name}.link").hardlink_to(root / name)
+    before = work.files()
+    work.commands("echo x > one")
+    (root / "two").write_text("by somebody else")
+    assert work.lists().files == ("one", "one.link")
+    work.undoes()
+    assert work.files() == before | {"two": "by somebody else", "two.link": "by somebody else"}

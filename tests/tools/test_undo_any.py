@@ -79,7 +79,7 @@ class Session:
         self.linked: set[bytes] = set()
         """Files with a second name: by that a file changes of which nobody sees a write."""
         self.copies = False
-        """Whether a file may have been copied: a person may remove it then, and the copy is the last."""
+        """Whether a file may have been copied: if a person removes it then, nobody sees that the copy is the last."""
         self.persons = False
         """Whether a person did something."""
         self.pictures: list[dict[bytes, object]] = []
@@ -269,6 +269,7 @@ SHAPES: dict[str, tuple[list[tuple[str, str, Any]], list[tuple[str, Any]]]] = {
         [("program", [("delete", "out/x", None)])],
     ),
     "written over a file by tools, and deleted": ([("write", "d/e", 99)], [("tool", ("rewrite", "out/x", "a"))]),
+    "given rights, and deleted": ([("program", "out/x", None)], [("program", [("delete", "out/x", None)])]),
     "deleted by a tool": ([("write", "a", 99)], [("tool", ("delete", "out/x", 1))]),
     "edited by a tool": ([("write", "a", 99)], [("tool", ("edit", "out/x", 99))]),
     "overwritten in a folder, while a file changes": ([("write", "out/x", 99), ("write", "a", 99)], []),
