@@ -140,7 +140,7 @@ TOOL_NAME_CHARACTERS: Final = 128
 
 
 _NO_NUMBER: Final = (
-    "The arguments hold a number that is too large or none (Infinity, NaN). Send a number that JSON can hold."
+    "The arguments hold a number that is too large, or none (NaN). Send one that JSON can hold."
 )
 
 
