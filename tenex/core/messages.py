@@ -139,9 +139,7 @@ TOOL_NAME_CHARACTERS: Final = 128
 """Of a name that a model calls: no provider takes a longer one, and names are published, recorded and sent back."""
 
 
-_NO_NUMBER: Final = (
-    "The arguments hold a number that is too large, or none (NaN). Send one that JSON can hold."
-)
+_NO_NUMBER: Final = "The arguments hold a number that is too large, or none (NaN). Send one that JSON can hold."
 
 
 def with_usable_calls(step: ModelStep) -> ModelStep:
