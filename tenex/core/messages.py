@@ -4,6 +4,7 @@ A run's transcript is a sequence of entries: words of a user, notes of the daemo
 and results of its calls. Adapters in `llm/` turn them into a vendor's messages and back.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
@@ -138,11 +139,37 @@ TOOL_NAME_CHARACTERS: Final = 128
 """Of a name that a model calls: no provider takes a longer one, and names are published, recorded and sent back."""
 
 
-def with_short_names(step: ModelStep) -> ModelStep:
-    """The step with the names of tools cut, so that what a model makes up has a bounded size in every place."""
-    if all(len(call.tool) <= TOOL_NAME_CHARACTERS for call in step.calls):
+_NO_NUMBER: Final = "The arguments hold a number that is too large, or none (NaN). Send one that JSON can hold."
+
+
+def with_usable_calls(step: ModelStep) -> ModelStep:
+    """The step as it can be recorded: names of tools cut, and no call with a number that JSON has no word for."""
+    calls = tuple(map(_usable, step.calls))
+    if calls == step.calls:
         return step
-    return replace(step, calls=tuple(replace(call, tool=call.tool[:TOOL_NAME_CHARACTERS]) for call in step.calls))
+    # what the adapter keeps may hold such a number too
+    vendor = None if any(call.fault == _NO_NUMBER for call in calls) else step.vendor
+    return replace(step, calls=calls, vendor=vendor)
+
+
+def _usable(call: CallRequest) -> CallRequest:
+    if not _is_finite(call.arguments):
+        call = replace(call, arguments={}, fault=_NO_NUMBER)
+    if len(call.tool) > TOOL_NAME_CHARACTERS:
+        call = replace(call, tool=call.tool[:TOOL_NAME_CHARACTERS])
+    return call
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether no number in a JSON value is infinite, as 1e999 is read, or none."""
+    match value:
+        case float():
+            return math.isfinite(value)
+        case Mapping():
+            return all(map(_is_finite, value.values()))
+        case list() | tuple():
+            return all(map(_is_finite, value))
+    return True
 
 
 DEPTH: Final = 100

@@ -11,6 +11,7 @@ from typing import Final, Literal
 from pydantic_ai import exceptions as library
 
 from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.memory.window import in_a_line
 from tenex.core.messages import NO_USAGE, Usage
 
 from .answer_limits import exceeded, is_page, is_whole
@@ -58,6 +59,7 @@ def translate(
             f"{name} answered with a web page: correct models.providers.{provider}.base_url; it often ends in /v1"
         )
         return ModelUnavailable(sentence, usage=usage)
+    said = _said(error, config)
     too_large = exceeded(error)
     if too_large is not None:
         remedy = f"choose another model, or look at models.providers.{provider}"
@@ -68,25 +70,42 @@ def translate(
         )
     match error:
         case library.ContentFilterError():
-            return ModelRefused(f"{name} did not answer: the provider's content filter stopped it", usage)
+            return ModelRefused(f"{name} did not answer: the provider's content filter stopped it{said}", usage)
         case library.ModelAPIError() if overflow(error) is not None:
             return ModelRefused(
                 f"what was sent is too long for {name}: lower models.context_tokens or models.max_output_tokens, or "
-                "choose a model with a larger window",
+                f"choose a model with a larger window{said}",
                 usage,
             )
         case library.ModelHTTPError() if _CALL_UNREAD.search(
             f"{error.provider_error_code} {_text(error, 'message').lower()}"
         ):
-            return ModelRefused(f"{name} made a call that its own server could not read: make it again, alone", usage)
+            return ModelRefused(
+                f"{name} made a call that its own server could not read: make it again, alone{said}", usage
+            )
         case library.ModelRequestRejectedError() if is_policy(error):
-            return ModelRefused(f"{name} will not answer this: the provider's content policy forbids it", usage)
+            return ModelRefused(f"{name} will not answer this: the provider's content policy forbids it{said}", usage)
     needs_operator = _is_about_key(error)
-    sentence = f"{name} {_why(error, provider, _key_of(provider, config))}"
+    sentence = f"{name} {_why(error, provider, _key_of(provider, config))}{said}"
     scope: Literal["", "provider", "model"] = (
         "" if not needs_operator else "model" if _status(error) == 403 else "provider"
     )
     return ModelUnavailable(sentence, retry_after(error), usage, needs_operator=needs_operator, refused_key=scope)
+
+
+def _said(error: Exception, config: ProviderConfig | None) -> str:
+    """The beginning of what the server says itself, quoted, without the key; "" where it says nothing to a reader."""
+    if not isinstance(error, library.ModelAPIError) or _is_blocked(error):
+        return ""
+    words = in_a_line(_text(error, "message"), 10 * SAID_CHARACTERS)
+    if config is not None and config.api_key:
+        words = words.replace(config.api_key, "[key]")
+    words = in_a_line(words, SAID_CHARACTERS).replace('"', "'")
+    return f'. The server says: "{words}"' if words else ""
+
+
+SAID_CHARACTERS: Final = 150
+"""Of a server's own sentence, which people read after ours."""
 
 
 def _key_of(provider: str, config: ProviderConfig | None) -> str:

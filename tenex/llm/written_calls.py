@@ -20,6 +20,7 @@ from referencing import Registry
 
 from tenex.core.ids import CallId
 from tenex.core.messages import CallRequest, ToolSpec, is_too_deep
+from tenex.core.tool_names import server_of
 
 from .code_spans import CodeSpans
 from .markup import CALL, SPECIAL, is_at_line
@@ -107,13 +108,16 @@ class WrittenCalls:
 
 
 def offered_name(name: str, names: Collection[str]) -> str:
-    """The one offered tool that a name means: its own, or the one it holds, as in `functions.write_file:0`."""
+    """The one offered tool that a name means: its own, or the one it holds, as in `functions.write_file:0`.
+
+    Names of servers' tools are theirs: `odd__upper` and `odd__UPPER` are two tools, whether both are offered or not.
+    """
     if name in names:
         return name
     held = [
         known for known in names if re.search(rf"(?<![A-Za-z0-9_]){re.escape(known)}(?![A-Za-z0-9_])", name[:HEADER])
     ]
-    alike = [known for known in names if _bare(known) == _bare(name[:HEADER])]
+    alike = [known for known in names if not server_of(known) and _bare(known) == _bare(name[:HEADER])]
     meant = held or alike
     return meant[0] if len(meant) == 1 else name
 

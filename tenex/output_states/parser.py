@@ -100,7 +100,7 @@ class OutputParser:
         self._is_closed = False
         self._is_at_start = True
         self._holds_return = False
-        """Whether the last character was a carriage return, after which a line feed may follow."""
+        """Whether the last character was a carriage return: it is not known yet whether a line feed follows."""
         self._events: list[ParserEvent] = []
 
     @property

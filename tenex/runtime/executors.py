@@ -28,7 +28,7 @@ from tenex.core.effects import (
 from tenex.core.errors import ModelRefused, ModelUnavailable, TenexError
 from tenex.core.ids import ConversationId
 from tenex.core.memory.window import CONTEXT_TOKENS, fitted
-from tenex.core.messages import ModelRequest, ModelStep, Usage, with_short_names
+from tenex.core.messages import ModelRequest, ModelStep, Usage, with_usable_calls
 from tenex.core.port_values import UndoOutcome
 from tenex.core.ports import Checks, Clock, KindRunner, Model, OnText, Prompter, ToolResult, Tools, ignore_text
 from tenex.core.signals import (
@@ -185,7 +185,7 @@ class Executors:
             async with self.daily.call(conversation, key, asked) as call:
                 if call.reached is not None:
                     return call.reached
-                step = with_short_names(await self.model.step(asked, on_text))
+                step = with_usable_calls(await self.model.step(asked, on_text))
                 call.taken = step.usage
             if run is None:
                 return RouteAnswered(key=key, step=step)

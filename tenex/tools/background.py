@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tenex.core.conversation import Conversation
+from tenex.core.errors import words_of
 from tenex.core.ids import ConversationId, RunId, Slug
 from tenex.core.ports import ExecutionContext
 from tenex.core.records import Record
@@ -284,7 +285,7 @@ async def _attend(command: BackgroundCommand, changes: Changes) -> None:
         ended = STOPPED
     elif fault is not None:
         _log.error("background.failed", id=command.id, error=type(fault).__name__)
-        ended = f"failed for a reason of its own ({type(fault).__name__})."
+        ended = f"failed. The error: {type(fault).__name__}: {words_of(fault)[:300]}"
     else:
         ended = program.result()
     command.ended = ended

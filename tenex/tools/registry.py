@@ -10,13 +10,12 @@ order, so an agent that names none of them is offered the same bytes as without 
 import asyncio
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 from tenex.core.config import Agent, ToolRule
-from tenex.core.errors import InternalError
+from tenex.core.errors import InternalError, words_of
 from tenex.core.found_tools import are_too_many
 from tenex.core.ids import Slug
 from tenex.core.messages import ToolSpec
@@ -41,6 +40,9 @@ OUTPUT_CAP: Final = 320 * 1024
 """Characters of a result: above the largest read (256 KiB) with its remark, so this only cuts what has no cap."""
 
 _log = get_logger(__name__)
+
+ERROR_CHARACTERS: Final = 300
+"""Of what a tool raised, for the model that called it."""
 
 
 class ToolRegistry:
@@ -226,6 +228,13 @@ class ToolRegistry:
         if fault is not None or tool is None:
             return ToolResult(ok=False, content=fault or "")
         given: Any = arguments  # what a model sent may be anything
+        has_begun = False
+
+        def call() -> Coroutine[Any, Any, ToolResult]:
+            nonlocal has_begun
+            has_begun = True
+            return self._bounded(tool, given, context)
+
         try:
             given = dict(given) if isinstance(given, Mapping) else given
             if isinstance(given, dict):
@@ -236,14 +245,13 @@ class ToolRegistry:
             fault = self._arguments[context.agent if own else Slug(""), name].fault(given)
             if fault is not None:
                 return ToolResult(ok=False, content=fault)
-            call = partial(self._bounded, tool, given, context)
             return await (call() if self._transactions is None else self._transactions.run(tool, context, call))
         except Exception as error:  # noqa: BLE001 - a broken tool must not end a run
             self._log_failure(name, error, context)
-            return ToolResult(
-                ok=False,
-                content=f"{name} failed for a reason of its own ({type(error).__name__}); check before repeating.",
-            )
+            words = words_of(error)[:ERROR_CHARACTERS]
+            cause = f"{type(error).__name__}: {words}" if words else type(error).__name__
+            failed = "failed; it may have done a part, so check before repeating" if has_begun else "was not called"
+            return ToolResult(ok=False, content=f"{name} {failed}. The error: {cause}")
 
     async def _bounded(self, tool: Tool, given: Any, context: ExecutionContext) -> ToolResult:
         cap = tool.time_cap or self._time_cap

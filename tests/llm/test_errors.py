@@ -7,6 +7,7 @@ from pydantic_ai import exceptions as library
 
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.messages import Usage
+from tenex.llm.config import ProviderConfig
 from tenex.llm.errors import rejects_form, retry_after, translate
 
 USAGE = Usage(input_tokens=3)
@@ -29,11 +30,13 @@ def made(kind: type[Exception]) -> Exception:
 @pytest.mark.parametrize(
     "kind", [*sorted(set(kinds(library.ModelAPIError)), key=str), RuntimeError, TypeError, library.UserError, OSError]
 )
-def test_every_error_of_a_server_has_a_sentence_without_its_words(kind: type[Exception]) -> None:
-    """Those a later version of the library adds too; whatever else it raises is held."""
+def test_every_error_of_a_server_has_a_sentence_of_ours_and_quotes_its_own(kind: type[Exception]) -> None:
+    """Those a later version of the library adds too; whatever else it raises is held, and is no server's word."""
     ours = translate(made(kind), NAME, USAGE)
     assert str(ours).startswith(NAME) or f"for {NAME}" in str(ours)
-    assert not [word for word in ("PRIVATE", "{") if word in str(ours)]
+    assert "{" not in str(ours)
+    assert str(ours).partition("PRIVATE")[1] == ("PRIVATE" if 'The server says: "PRIVATE"' in str(ours) else "")
+    assert not issubclass(kind, library.ModelHTTPError) or 'The server says: "PRIVATE"' in str(ours)
     assert ours.usage == USAGE
     assert isinstance(ours, ModelUnavailable) or issubclass(kind, library.ModelAPIError)
 
@@ -43,6 +46,16 @@ def test_only_a_plain_error_code_is_reported() -> None:
     for code in (*plain, "Ada wrote this", "x" * 80, "<b>"):
         error = library.ModelHTTPError(400, "m", body={"error": {"param": code}}, provider_error_code=code)
         assert (code in str(translate(error, NAME))) is (code in plain)
+
+
+def test_what_a_server_says_is_quoted_in_a_line_and_cut_without_a_key() -> None:
+    said = 'Rate limit "reached"\n\nfor KEY-1 ' + "x" * 500
+    error = library.ModelHTTPError(418, "m", body={"error": {"message": said}})
+    sentence = str(translate(error, NAME, config=ProviderConfig(name="cloud", api_key="KEY-1")))
+    assert "The server says: \"Rate limit 'reached' for [key] xxx" in sentence
+    assert len(sentence.partition("The server says: ")[2]) <= 152
+    page = library.ModelHTTPError(403, "m", body="<html>Blocked</html>")
+    assert "The server says" not in str(translate(page, NAME))
 
 
 REFUSED = (

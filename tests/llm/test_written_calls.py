@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tenex.core.messages import ToolSpec
-from tenex.llm.written_calls import UNREADABLE, written_calls
+from tenex.llm.written_calls import UNREADABLE, offered_name, written_calls
 from tests.fakes.modelprotocol import Answer, Call, nonsense
 
 from .clients import WRITE, asked, talking, work
@@ -223,3 +223,18 @@ def test_an_argument_in_tags_that_is_not_closed_is_asked_for_again() -> None:
     text = "<tool_call>write_file<arg_key>path</arg_key><arg_value>a<arg_key>content</arg_key><arg_value>b</arg_value>"
     (call,) = written_calls(text, (WRITE,)).calls
     assert call.fault
+
+
+@pytest.mark.parametrize(
+    ("written", "names", "meant"),
+    [
+        ("WriteFile", ["write_file", "read_file"], "write_file"),
+        ("functions.odd__UPPER:0", ["odd__UPPER"], "odd__UPPER"),
+        ("odd__upper", ["odd__UPPER"], "odd__upper"),
+        ("odd__UPPER", ["odd__upper", "write_file"], "odd__UPPER"),
+        ("odd_upper", ["odd__upper"], "odd_upper"),
+        ("Odd__upper", ["odd__upper"], "Odd__upper"),
+    ],
+)
+def test_a_tool_of_a_server_is_called_by_its_exact_name_alone(written: str, names: list[str], meant: str) -> None:
+    assert offered_name(written, names) == meant

@@ -1,6 +1,7 @@
 """The flow in memory and on virtual time: order, overlap, full disks, stops, restarts."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -32,6 +33,25 @@ async def test_a_conversation_goes_through_all_phases() -> None:
     stamps = [event.created_at for event in sent]
     assert stamps == sorted(set(stamps))
     assert world.shown, "the readable view was written"
+
+
+@virtual_time
+@pytest.mark.parametrize("number", [json.loads("1e999"), json.loads("-1e999"), float("nan")])
+async def test_a_call_with_a_number_that_json_cannot_hold_is_refused_and_not_recorded(number: float) -> None:
+    def infinite(request: ModelRequest) -> ModelStep:
+        steps = [entry for entry in request.entries if isinstance(entry, ModelStep)]
+        if request.phase == "execute" and not steps:
+            return reply("", ("read_file", {"path": "a", "from": [{"line": number}]}), ("read_file", {"path": "b"}))
+        return worker(request)
+
+    world = World(longest_way, infinite)
+    await converse(world, "hello", "think", "plan")
+    asked = [call for step in world.records(r.ModelResponded) for call in step.step.calls]
+    refused = [call for call in asked if call.fault]
+    assert refused
+    assert not any(call.arguments for call in refused)
+    assert all(call.fault.endswith("Send one that JSON can hold.") for call in refused)
+    assert {call.arguments.get("path") for call in asked if call.tool == "read_file"} == {None, "b"}
 
 
 @virtual_time

@@ -12,11 +12,12 @@ import pytest
 from tenex.core import records as r
 from tenex.core.config import Limits
 from tenex.core.conversation import Conversation
-from tenex.core.effects import ModelCall
+from tenex.core.effects import Key, ModelCall, Work
+from tenex.core.functions.undecided import EvaluationRequested
 from tenex.core.ids import Millis
 from tenex.core.messages import ModelStep, Usage
 from tenex.core.phases import Phase
-from tenex.core.signals import ModelFailed
+from tenex.core.signals import ModelFailed, TimerFired
 from tenex.core.totals.costs import cost_of
 from tenex.store.stats import Spending, Stats, as_json, total
 from tenex.store.view import render
@@ -114,6 +115,20 @@ def test_the_sums_of_all_are_the_sums_of_each() -> None:
     assert both.models["m:1"].usage.calls == sum(stats.models["m:1"].usage.calls for stats in each)
     assert total(each) == both, "adding up must not change what is added"
     assert total([Stats.of(ID, [])]) == Stats(conversations=1)
+
+
+def test_time_begins_with_the_first_record_whatever_that_is() -> None:
+    """A mission whose `begin` is asked first has a record before the conversation starts; its time is not 1970's."""
+    scenario = Scenario(longest_way, diligent)
+    scenario.converse("hello")
+    written = scenario.records()
+    first = written[0]
+    asked = EvaluationRequested(seq=1, at=Millis(first.at - 5), signal=TimerFired(key=Key(Work.TIMER, 1)))
+    later = [dataclasses.replace(record, seq=record.seq + 1) for record in written]
+    whole = Stats.of(ID, written)
+    stats = Stats.of(ID, [asked, *later])
+    assert whole.duration <= stats.duration <= whole.duration + 5
+    assert whole.working <= stats.working <= whole.working + 5
 
 
 def test_who_and_what_the_money_went_to() -> None:

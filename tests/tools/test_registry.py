@@ -15,6 +15,7 @@ from tenex.tools.arguments import Arguments
 from tenex.tools.ask_complete import COMPLETE_SPEC
 from tenex.tools.dependencies import ToolDependencies
 from tenex.tools.sandbox import RunPolicy
+from tenex.tools.serialized_calls import Transactions
 from tenex.tools.shell_runner import ShellRules
 from tenex.tools.standard import TOOL_NAMES, standard_tools
 from tenex.tools.tool import LARGEST, Refusal, boolean, integer, object_schema, string
@@ -151,7 +152,7 @@ async def test_a_call_that_takes_too_long_is_given_up_and_cancelled(caps: dict[s
     assert stopped
 
 
-BROKEN = "learn failed for a reason of its own ({}); check before repeating."
+BROKEN = "learn failed; it may have done a part, so check before repeating. The error: {}: private"
 LONG = ToolResult(ok=True, content="x" * 150, touched=("a",), read={"a": "1"}, lesson="l")
 
 
@@ -180,8 +181,20 @@ async def test_results_are_cut_and_failures_are_results(
     if outcome is LONG:
         assert (result.touched, dict(result.read), result.lesson) == (("a",), {"a": "1"}, "l")
     failures = [(line["error"], __file__ in line["where"]) for line in logs if line["event"] == "tool.failed"]
-    assert failures == ([(type(outcome).__name__, True)] if "reason of its own" in content else [])
+    assert failures == ([(type(outcome).__name__, True)] if "The error" in content else [])
     assert "private" not in str(logs)
+
+
+async def test_a_tool_that_was_not_called_is_not_to_be_checked(workspace: Workspace) -> None:
+    class Full(Transactions):
+        async def run(self, *_: Any) -> ToolResult:
+            raise OSError(28, "No space left on device")
+
+    async def body(*_: Any) -> ToolResult:
+        raise AssertionError
+
+    result = await Bench([make_tool("shell", Access.RUN, body)], Full(workspace)).do("shell")
+    assert result.content == "shell was not called. The error: OSError: [Errno 28] No space left on device"
 
 
 @pytest.mark.parametrize("arguments", [{"bogus": 1}, [1, 2], "text"])

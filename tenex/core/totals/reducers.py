@@ -23,7 +23,9 @@ TOTALS: Final = Reducers[Totals]("totals")
 
 
 def passed(state: State, record: r.Record) -> int:
-    """The ms since the last record, whatever the clock was set to."""
+    """The ms since the last record, whatever the clock was set to; none before the first that has a time."""
+    if not state.identity.updated_at:
+        return 0
     set_by = record.by if isinstance(record, r.ClockAdjusted) else 0
     return max(0, record.at - state.identity.updated_at - set_by)
 
