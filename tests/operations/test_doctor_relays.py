@@ -49,7 +49,7 @@ async def test_a_relay_that_serves_is_well_and_gets_no_event(tmp_path: Path) -> 
         await relay.until(lambda: not relay.peers)
         (asked,) = relay.reqs()
         project = KeyRing(tmp_path / "data" / "keys").get("project").public
-        assert asked[2] == {"kinds": [1, 11, 1111, 9], "limit": 1, "#p": [project]}
+        assert asked[2] == {"kinds": [1, 9, 11, 1111], "limit": 1, "#p": [project]}
         assert {frame[0] for _, frame in relay.frames} <= {"REQ", "CLOSE"}
 
 

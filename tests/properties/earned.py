@@ -113,6 +113,8 @@ class Earned:
                 self.inspection = record.inspection
                 if not self.has_outside_effect and not self._differs():
                     self.is_open = False
+            case p.VerificationCounted(gate=Phase.CHORES):
+                assert self.is_waived or not self.worse(), "chores that broke a check"
             case p.VerificationCounted():
                 self.is_open = False
                 self._met()

@@ -141,7 +141,8 @@ async def test_a_server_that_knows_less_is_asked_in_another_way(tmp_path: Path, 
     async with at_work(tmp_path, relay, model, QUICK) as (folder, server):
         name = await folder.write("Write note-03.txt.")
         await settled(folder, name)
-    assert len([exchange for exchange in server.exchanges if exchange.outcome == "failed"]) <= 1
+    # first with what is possible now as the schema, then with all of it
+    assert len([exchange for exchange in server.exchanges if exchange.outcome == "failed"]) <= 2
     agree(server, spent(folder.records(name)))
     assert not [message for message in folder.view(name)["messages"] if "model" in message["text"].lower()]
 

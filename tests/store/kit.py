@@ -20,6 +20,7 @@ from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, TurnId
 from tenex.core.inbox.records import MessageRecorded
 from tenex.core.phases import Phase
 from tenex.core.records import Record
+from tenex.core.router.answer import RoutingDecision
 from tenex.core.router.records import RouteRequested
 from tenex.core.snapshot import StateSnapshot
 from tenex.core.work.records import TurnClosed, TurnOpened
@@ -286,4 +287,7 @@ def objects_of(kind: Any, **given: Any) -> st.SearchStrategy[Any]:
             continue
         has_default = spec.default is not dataclasses.MISSING or spec.default_factory is not dataclasses.MISSING
         (optional if has_default else required)[spec.name] = values_of(hints[spec.name])
+    if kind is RoutingDecision:  # it refuses what is no decision
+        required["agents"] = st.lists(words.map(lambda text: f"a{text}"), min_size=1, max_size=3).map(tuple)
+        optional["phase"] = st.sampled_from([None, *map(str, Phase)])
     return st.fixed_dictionaries(required, optional=optional).map(lambda chosen: kind(**given, **chosen))
