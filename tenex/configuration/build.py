@@ -11,7 +11,7 @@ from pathlib import Path
 from tenex.core.config import Agent, AgentKind, ApprovalPolicy, PeerGroup, Policy
 from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError
-from tenex.core.ids import PublicKey, Slug, TurnId
+from tenex.core.ids import PublicKey, Slug
 from tenex.core.ports import Checks, KindRunner, Model
 from tenex.core.trust import may_reach
 from tenex.llm.scripted import Pace
@@ -272,7 +272,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
             checks=applying_checks(settings, ground.places, policy_of_programs) if runs else (),
             path=program_folders(settings),
         ),
-        changes=partial(_changes_of_turn, shadow),
+        changes=partial(_changes_of, shadow),
         skills=own.skill_lines(),
     )
     return Configuration(
@@ -420,12 +420,10 @@ def _tools(
     return registry, loaded, checks
 
 
-def _changes_of_turn(shadow: Checkpoints | None, conversation: Conversation, turn: TurnId) -> str:
-    """What a turn changed, as a patch; empty where that is not known within a moment, for the loop waits meanwhile."""
+def _changes_of(shadow: Checkpoints | None, conversation: Conversation, belongs: Mapping[str, str]) -> str:
+    """What a turn or a cycle changed, as a patch; empty where that is not known within a moment: the loop waits."""
     try:
-        found = (
-            shadow.diff_of(conversation.id, {"turn": turn}, conversation.cycle.touched, patience=0.5) if shadow else ""
-        )
+        found = shadow.diff_of(conversation.id, belongs, conversation.cycle.touched, patience=0.5) if shadow else ""
     except CheckpointFailed:
         return ""
     return found

@@ -2,19 +2,19 @@
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
 from tenex.core.agent_phases.decide import is_same_in_all_phases, offered
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation, Run
-from tenex.core.ids import Slug, TurnId
+from tenex.core.ids import Slug
 from tenex.core.kind import kind_of_conversation
 from tenex.core.memory.transcript import PART, entries_for, unfinished_before
 from tenex.core.memory.window import BYTES_PER_TOKEN, CONTEXT_TOKENS, MESSAGE_CHARACTERS, cut_bytes, tokens, weight
 from tenex.core.messages import ModelRequest, Note, ToolSpec, cut
-from tenex.core.phases import Phase
+from tenex.core.phases import PHASES, Phase
 from tenex.core.ports import Prompt
 from tenex.core.router.answer import DECISION_SCHEMA, schema_of_possible
 from tenex.core.subagents.links import agent_state_of, message_to
@@ -32,7 +32,7 @@ SCHEMA: Final = tokens(str(DECISION_SCHEMA))
 """Estimated tokens of the schema of the router's answer."""
 
 PATCH: Final = 8_000
-"""Characters of a patch of what a turn changed that was not finished."""
+"""Characters of a patch that agents are shown."""
 
 READ_SKILL: Final = "read_skill"
 """The tool by which an agent reads a skill."""
@@ -53,7 +53,7 @@ class ConversationPrompter:
         lessons: Callable[[Slug, Conversation], Sequence[str]],
         workspace_notes: Callable[[], str | None],
         workspace_files: Callable[[bool], str] = lambda _runs: "",
-        changes: Callable[[Conversation, TurnId], str] = lambda _conversation, _turn: "",
+        changes: Callable[[Conversation, Mapping[str, str]], str] = lambda _conversation, _of: "",
         skills: SkillLines = NO_SKILLS,
         project_name: str,
         budget: int = CONTEXT_TOKENS,
@@ -61,7 +61,7 @@ class ConversationPrompter:
         """Take the templates and callbacks for the rest.
 
         `workspace_files` describes the workspace in a few lines, for an agent that runs commands with the one for its
-        tests. `changes` gives what a turn changed in files, as a patch. `skills` are listed
+        tests. `changes` gives what a turn or a cycle changed in files, as a patch. `skills` are listed
         for an agent that has `read_skill`. `budget` is in estimated tokens of a whole
         request.
         """
@@ -105,7 +105,7 @@ class ConversationPrompter:
             if "list_files" in permitted and (files := self._files("shell" in permitted)):
                 note = replace(note, text=f"{note.text}\n\n## The workspace\n{files}")
             guide = (note,)
-        guide = (*guide, *self._unfinished(conversation, run))
+        guide = (*guide, *self._unfinished(conversation, run), *self._to_verify(conversation, run))
         system = self._remembered(
             (run.agent, when, place, lessons, notes, tools, state_key),
             lambda: self._library.system_prompt(
@@ -136,9 +136,16 @@ class ConversationPrompter:
     def _unfinished(self, conversation: Conversation, run: Run) -> Iterator[Note]:
         """What the turn before changed, where it was stopped or failed: what it would have reported is not known."""
         last = unfinished_before(conversation) if run.parent is None and conversation.cycle.touched else None
-        patch = self._changes(conversation, last.turn_id) if last is not None else ""
+        patch = self._changes(conversation, {"turn": last.turn_id}) if last is not None else ""
         if last is not None and patch:
             yield Note(title=f"What {last.turn_id} changed", text=fenced(cut(patch, PATCH)))
+
+    def _to_verify(self, conversation: Conversation, run: Run) -> Iterator[Note]:
+        """What the cycle has changed, for who verifies it."""
+        is_verifying = PHASES[run.phase].needs_verdict and run.parent is None
+        patch = self._changes(conversation, {"cycle": str(conversation.cycle.number)}) if is_verifying else ""
+        if patch:
+            yield Note(title="What this cycle changed", text=fenced(cut(patch, PATCH)))
 
     def _remembered(self, key: tuple[object, ...], render: Callable[[], T]) -> T:
         """What was rendered for the same values, or now."""

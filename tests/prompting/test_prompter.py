@@ -5,7 +5,7 @@ Providers cache what a request shares with the one before it from the first byte
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,7 @@ def prompter(
     library: PromptLibrary | None = None,
     config: Policy | None = None,
     tools: dict[Phase | None, tuple[str, ...]] | None = None,
+    changes: Callable[[Conversation, Mapping[str, str]], str] = lambda _conversation, _of: "",
 ) -> ConversationPrompter:
     """One with these tools in each phase; None holds those of all."""
     return ConversationPrompter(
@@ -62,6 +63,7 @@ def prompter(
         lessons=lambda slug, _: (lessons or {}).get(slug, []),
         workspace_notes=lambda: notes[0],
         workspace_files=lambda runs: f"Its files: a.py.{' Its tests: make test.' if runs else ''}",
+        changes=changes,
         project_name="demo",
         budget=budget,
     )
@@ -342,3 +344,18 @@ def test_what_is_possible_permits_every_decision_that_the_rules_accept_and_no_ot
         assert list(schema.iter_errors(decision)) == []
         for wrong in ({"agents": ["roster"]}, {"phase": "deploy"}, {"reason": " " * 16_000}):
             assert not schema.is_valid({**decision, **wrong})
+
+
+def test_who_verifies_is_shown_what_the_cycle_has_changed() -> None:
+    made = scenario()
+    made.step()
+    run = next(iter(made.conversation.work.runs.values()))
+    patch = "-old\n+new\n" * 2_000
+    prompts = prompter(changes=lambda _, of: patch if of == {"cycle": "1"} else "")
+    for phase, is_shown in ((Phase.VERIFICATION, True), (Phase.EXECUTE, False), (Phase.CHORES, False)):
+        entries = prompts.work(made.conversation, replace(run, phase=phase)).entries
+        shown = [
+            entry.text for entry in entries if isinstance(entry, Note) and entry.title == "What this cycle changed"
+        ]
+        assert len(shown) == is_shown
+        assert all("+new" in text and len(text) < len(patch) for text in shown)
