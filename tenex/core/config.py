@@ -7,6 +7,7 @@ class they need, so that an old journal keeps its meaning when the configuration
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from hashlib import sha256
 from typing import Annotated, Any, Final, Literal, Protocol
 
 from tenex.core import names
@@ -391,6 +392,14 @@ class Policy:
     def tools_of(self, agent: Agent) -> Mapping[str, ToolRule]:
         """All tools that an agent may name: everyone's and its own."""
         return {**self.tools, **agent.methods} if agent.methods else self.tools
+
+    def definition_of_server(self, tool: str) -> str:
+        """A digest of the definitions of all tools of a tool's server; "" for a tool of no server."""
+        server = server_of(tool)
+        if not server:
+            return ""
+        each = sorted(rule.definition for name, rule in self.tools.items() if server_of(name) == server)
+        return sha256(" ".join(each).encode()).hexdigest()
 
     def find(self, written: str) -> Agent | None:
         """The worker or expert who is meant and may be given a turn, however the name is written (`names.find`)."""

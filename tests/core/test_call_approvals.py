@@ -761,6 +761,20 @@ def test_always_all_allows_every_tool_of_the_server_and_no_other() -> None:
     check_invariants(scenario)
 
 
+@pytest.mark.parametrize("changed", [ORDER[0], PAY[0], OTHER[0]])
+def test_always_all_ends_when_a_tool_of_the_server_is_defined_otherwise(changed: str) -> None:
+    scenario = asked(reply("", ORDER), reply("", PAY), config=with_servers(policy_of()))
+    scenario.user_writes("always all", reply_to=request_event(scenario))
+    rules = scenario.policy.tools
+    other = dataclasses.replace(rules[changed], definition="another")
+    scenario.policy = dataclasses.replace(scenario.policy, tools={**rules, changed: other})
+    while scenario.step():
+        pass
+    is_of_server = changed.startswith("shop")
+    assert started(scenario) == (["shop__order"] if is_of_server else ["shop__order", "shop__pay"])
+    assert len(scenario.records(r.ApprovalRequested)) == 1 + is_of_server
+
+
 def test_always_all_to_a_call_of_no_server_decides_nothing() -> None:
     scenario = asked()
     assert "always all" not in scenario.records(r.MessageSent)[-1].text

@@ -22,6 +22,7 @@ from tenex.core.messages import ModelStep
 from tenex.core.tool_names import server_of
 from tenex.core.tool_questions import answers_to
 from tenex.core.transaction import Transaction
+from tenex.core.values import replace
 from tenex.core.work.run import Call, CallState, Run
 
 from . import message
@@ -125,6 +126,7 @@ def judged(transaction: Transaction, run: Run, call: Call, rule: ToolRule) -> Ju
         agent=run.agent,
         digest=digest_of(rule.name, request.arguments) if permissions else "",
         definition=rule.definition,
+        of_server=transaction.policy.definition_of_server(rule.name) if permissions else "",
         others=_digest_of_others(rule.name, request.arguments) if permissions else "",
         files=call.files,
         needs={need.name: need.is_to for need in rule.needs_of(request.arguments)},
@@ -158,7 +160,8 @@ def has_refused_too_often(run: Run) -> bool:
 def _ask(transaction: Transaction, run: Run, asking: Sequence[_Asking]) -> None:
     new: list[tuple[AskedCall, Mapping[str, Any]]] = []
     for one in asking:
-        asked = asked_call(one.call, one.rule, one.judgement)
+        of_server = transaction.policy.definition_of_server(one.rule.name)
+        asked = replace(asked_call(one.call, one.rule, one.judgement), of_server=of_server)
         if asked.digest in run.refused:
             transaction.refuse(run, one.call, AGAIN)
         else:

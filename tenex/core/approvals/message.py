@@ -256,7 +256,8 @@ def scope(asked: AskedCall) -> str:
 
 def permitted_by_server(asked: AskedCall) -> str:
     """What `always all` has allowed, in words."""
-    return f"every tool of the server {visible(server_of(asked.tool))}"
+    unchanged = ", as long as the definitions of all are the same" if asked.of_server else ""
+    return f"every tool of the server {visible(server_of(asked.tool))}{unchanged}"
 
 
 def permitted(asked: AskedCall) -> str:

@@ -88,7 +88,7 @@ class ApprovalRule:
     digest: str = ""
     """Only a call with exactly these arguments."""
     definition: str = ""
-    """Only a call of a tool that is defined so (`ToolRule.definition`)."""
+    """Only a call of a tool that is defined so (`ToolRule.definition`), or one of a server all of whose tools are."""
     others: str = ""
     """Only a call whose other arguments, besides the command, have this digest."""
     files: Mapping[str, str] = field(default_factory=dict)
@@ -121,6 +121,7 @@ class Subject:
     arguments: Mapping[str, Any]
     digest: str = ""
     definition: str = ""
+    of_server: str = ""
     others: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     needs: frozenset[str] = frozenset()
@@ -153,15 +154,16 @@ def judge(
     agent: str,
     digest: str = "",
     definition: str = "",
+    of_server: str = "",
     others: str = "",
     files: Mapping[str, str] | None = None,
     needs: Mapping[str, str] | None = None,
 ) -> Judgement:
     """What is done with a call; `asks` is what its tool says where no rule decides.
 
-    `needs` is what it needs beyond the sandbox, each in words. The four before it are what permissions are bound to:
-    the digest of the call, of its tool's definition and of its arguments besides the command, and those of the files
-    that it names.
+    `needs` is what it needs beyond the sandbox, each in words. The five before it are what permissions are bound to:
+    the digests of the call, of its tool's definition, of all definitions of its server and of its arguments besides the
+    command, and those of the files that it names.
     """
     needed = needs or {}
     asks = asks or bool(needed)
@@ -177,6 +179,7 @@ def judge(
         arguments=arguments,
         digest=digest,
         definition=definition,
+        of_server=of_server,
         others=others,
         files=files or {},
         needs=frozenset(needed),
@@ -273,7 +276,7 @@ def _is_bound_to(rule: ApprovalRule, subject: Subject) -> bool:
     """Whether a call is the one that a rule is about: with the same needs, and as far as a permission is bound."""
     if rule.needs != subject.needs:
         return False
-    if rule.definition and rule.definition != subject.definition:
+    if rule.definition and rule.definition not in (subject.definition, subject.of_server):
         return False
     if rule.others and rule.others != subject.others:
         return False

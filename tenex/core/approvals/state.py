@@ -42,6 +42,8 @@ class AskedCall:
     """What the agent wants and why it asks, as the end of a sentence; "" in older journals."""
     definition: str = ""
     """The digest of the tool's definition, to which what `always` allows is bound."""
+    of_server: str = ""
+    """The digest of the definitions of all tools of its server, to which “always all” is bound."""
     others: str = ""
     """The digest of its arguments besides the command, where `prefixes` are bound to them."""
     files: Mapping[str, str] = field(default_factory=dict)
@@ -153,7 +155,16 @@ class Permission:
         """What “always” to a call allows; `is_for_server` is for “always all”."""
         every = all_of_server(asked.tool)
         if is_for_server and every:
-            return cls(number=number, tool=every, prefixes=(), digest="", line=every, name=name, until=until)
+            return cls(
+                number=number,
+                tool=every,
+                prefixes=(),
+                digest="",
+                line=every,
+                name=name,
+                until=until,
+                definition=asked.of_server,
+            )
         return cls(
             number=number,
             tool=asked.tool,
