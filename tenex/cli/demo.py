@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +29,7 @@ from tenex.workflows.missions.state import mission_of
 
 from .chat import HISTORY, Chat
 from .shared import output
-from .shared.console import OVERDUE, Feed, Screen
+from .shared.console import OVERDUE, QUIT, Feed, Screen
 from .shared.nostr_client import ChatClient, connected_client
 from .shared.options import Globals, current_folder
 
@@ -75,11 +76,13 @@ def demo(
     a configured or named model is used instead of the offline one.
 
     Without a terminal, or with --message, one conversation is held to its end: exit code 0; or 6 and the question,
-    where it would have to wait for a user. `echo "Create a.py that prints hi" | tenex demo` sends just that; with
-    nothing on stdin an example is requested.
+    where it would have to wait for a user. `echo "Create a.py that prints hi" | tenex demo` sends just that, up to a
+    line that is /quit; with nothing on stdin an example is requested.
     """
     if message is None:
         message = _piped()
+        if message == "":
+            raise typer.Exit  # to quit comes before any request
     from tenex.settings import resolve_paths
 
     from .shared.demo_model import demo_model
@@ -147,7 +150,7 @@ def _workspace(given: Globals, folder: Path) -> dict[str, Any]:
 
 
 def _piped() -> str | None:
-    """What standard input gives; None where it gives nothing, or is a terminal.
+    """What standard input gives before a line that quits; None where it gives nothing, or is a terminal.
 
     Raises:
         UsageError: it is more than a message may hold.
@@ -159,7 +162,9 @@ def _piped() -> str | None:
     given = sys.stdin.buffer.read(MAX_EVENT_BYTES + 1)
     if len(given) > MAX_EVENT_BYTES:
         raise UsageError(f"Standard input gives more than {MAX_EVENT_BYTES:,} bytes: too long for one message.")
-    return given.decode("utf-8", "replace").strip() or None
+    lines = given.decode("utf-8", "replace").strip().splitlines()
+    asked = takewhile(lambda line: line.strip().lower() not in QUIT, lines)
+    return "\n".join(asked).strip() if lines else None
 
 
 def hold(
@@ -223,8 +228,6 @@ class _Demo:
         """The first of these: what is typed in a terminal continues it."""
         self._may_be_idle = asyncio.Event()
         self._client: ChatClient | None = None
-        self._last_text: dict[str, str] = {}
-        """The newest message of each conversation."""
         self._refused: set[str] = set()
         """Conversations in which a workflow could not begin."""
 
@@ -293,7 +296,6 @@ class _Demo:
         self._feed.queue(lines if is_own else [replace(line, event="") for line in lines])
         for record in records:
             if isinstance(record, r.MessageSent) and record.is_published:
-                self._last_text[conversation.id] = record.text
                 if ("error", "workflow") in record.tags:
                     self._refused.add(conversation.id)
         self._conversations[conversation.id] = conversation
@@ -315,7 +317,7 @@ class _Demo:
         if conversation.cycle.status == "ended":
             mission = mission_of(conversation)
             return FAILED if (mission.outcome == "failed" if mission else root in self._refused) else 0
-        self._screen.message(f"It waits for a user: {self._last_text.get(root, '')}", "bold")
+        self._screen.message("It waits for your answer to its last message.", "bold")
         return WAITING
 
 

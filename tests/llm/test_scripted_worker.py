@@ -153,9 +153,16 @@ def test_an_agent_s_own_tools_are_named_as_left_alone_with_what_to_set() -> None
     answered = answer_work(replace(request, methods=frozenset({"list_claims", "settle"}))).text
     assert answered.endswith(
         "This agent has tools of its own that I cannot use: `list_claims`, `settle`. For anything that needs thought, "
-        "set a model: `models.default` in tenex.toml."
+        "name a model: `models.default` in tenex.toml, or `--model openai:gpt-5-mini` of a demo."
     )
     assert answered.count("models.default") == 1
+
+
+def test_of_all_who_reflect_who_verified_the_work_records_no_lesson_of_it() -> None:
+    verified = AgentText(author="Project Manager", text="Verified:\n- ran `python hello.py`: it prints “hello”")
+    for agent, learns in (("project-manager", False), ("executor", True)):
+        request = work("Create hello.py that prints hello", verified, agent=agent, phase="reflection", tools=("learn",))
+        assert bool(answer_work(request).calls) is learns
 
 
 def test_a_lesson_that_another_agent_has_recorded_meanwhile_is_no_failure() -> None:

@@ -9,6 +9,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
+from tenex.cli.chat import HISTORY, MARKS
+
 from .imports import import_graph, rings
 from .tree import ROOT, docstring_of, name_of, named, text_of
 
@@ -87,3 +89,9 @@ def test_decisions_are_short_enough_to_be_read_in_one_go() -> None:
     records = [path for path in named(".md", "docs", "adr") if path.name != "README.md"]
     assert len(records) >= 9
     assert not [path.name for path in records if len(text_of(path).splitlines()) > 40]
+
+
+def test_what_a_demo_writes_to_the_repository_is_ignored_by_git() -> None:
+    written = [HISTORY, MARKS, "tenex.log", "tenex.sock", "keys/owner.nsec", "workspace/hello.py", "checkpoints/x"]
+    ignored = subprocess.run(["git", "check-ignore", *written], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ignored.stdout.split() == written

@@ -42,6 +42,7 @@ async def test_it_makes_what_it_is_asked_for_and_the_next_one_begins_another_con
     for turn in view["orchestratorTurns"]:
         assert turn["completions"][0]["text"].splitlines()[0] in out
     assert "write_file(path=hello.py" in out
+    assert "✗" not in out, "nothing fails in a demo"
     first, folder, third = out.splitlines()[:3]
     assert first.startswith("Model: offline, fixed rules, free, because this is no terminal.")
     assert folder == f"Folder: {tmp_path / 'workspace'}, where the agents work."
@@ -71,7 +72,27 @@ async def test_where_it_would_wait_for_a_user_it_asks(tmp_path: Path) -> None:
     assert code == WAITING
     (view,) = views(tmp_path)
     assert (view["status"], "?" in view["messages"][-1]["text"]) == ("waiting", True)
-    assert view["messages"][-1]["text"].splitlines()[0] in out.split("It waits for a user: ")[1]
+    question = view["messages"][-1]["text"].splitlines()[0]
+    assert out.count(question) == 1, "it is printed once"
+    assert "It waits for your answer" in out.split(question)[1]
+
+
+async def test_an_own_request_without_a_model_says_once_what_to_do(tmp_path: Path) -> None:
+    code, out, _ = await tenex("demo", "--data", tmp_path, "--message", "Write a poem about rivers")
+    assert code == WAITING
+    assert out.count("--model openai:gpt-5-mini") == 1
+
+
+def test_a_line_that_quits_ends_what_is_piped(tmp_path: Path) -> None:
+    words = (TENEX[-1], "demo", "--data", str(tmp_path))
+    done = run(words, environment(), ROOT, given=b"/quit\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert views(tmp_path) == []
+    done = run(words, environment(), ROOT, given=b"Create hello.py that prints hello\n/quit\nCreate bye.py\n")
+    assert done.returncode == 0, done.stderr
+    (view,) = views(tmp_path)
+    assert view["messages"][0]["text"] == "Create hello.py that prints hello"
+    assert not (tmp_path / "workspace" / "bye.py").exists()
 
 
 async def test_a_port_that_is_taken_is_a_sentence(tmp_path: Path, relay: str) -> None:
@@ -195,3 +216,18 @@ def test_a_folder_that_is_missing_is_made_and_a_link_is_followed(tmp_path: Path)
     assert printed(tmp_path / "new" / "deep" / "hello.py") == "hello\n"
     assert here(tmp_path, tmp_path / "state", "--workspace", "link").returncode == 0
     assert printed(tmp_path / "real" / "hello.py") == "hello\n"
+
+
+def test_the_commands_it_prints_work_as_printed_where_it_is_not_on_the_path(tmp_path: Path) -> None:
+    script = tmp_path / "bin" / "tenex"
+    script.parent.mkdir()
+    script.write_text(f"#!{sys.executable}\nfrom tenex.cli.main import main\nmain()\n")
+    script.chmod(0o755)
+    env = environment(PATH="/usr/bin:/bin", HOME=str(tmp_path))
+    words = ["bin/tenex", "demo", "--data", str(tmp_path / "data"), "--message", "List the files"]
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=60)
+    *_, again = done.stdout.splitlines()
+    command = again.removeprefix("To read it again: ")
+    assert command.startswith("bin/tenex --data ")
+    shown = subprocess.run(command, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+    assert "List the files" in shown.stdout

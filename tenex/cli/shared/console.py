@@ -15,6 +15,8 @@ from rich.text import Text
 from tenex.core.text import printable
 from tenex.operations.transcript import Line
 
+QUIT: Final = frozenset({"/quit", "/exit", "/q"})
+"""What ends a chat where it is a line alone."""
 OVERDUE: Final = 3.0
 """Seconds a line waits for the relay to deliver its message; after that it is shown anyway."""
 STYLES: Final = {

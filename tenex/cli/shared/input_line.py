@@ -15,7 +15,8 @@ from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-QUIT = frozenset({"/quit", "/exit", "/q"})
+from .console import QUIT
+
 PROMPT = "you › "
 LONG_PASTE = 2_000
 """Characters of a paste that are shown as they are."""

@@ -5,6 +5,7 @@ import os
 import re
 import select
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,12 +38,24 @@ def set_command_options(data: Path | None, config: Path | None) -> None:
 
 def command(words: str = "") -> str:
     """A `tenex` command that works as printed, on the data folder of this one."""
-    return f"tenex{_options} {words}".rstrip()
+    return f"{_program()}{_options} {words}".rstrip()
 
 
 def with_options(text: str) -> str:
     """Complete the commands that a message names between backticks."""
-    return _COMMAND.sub(lambda _: f"`tenex{_options} ", text)
+    return _COMMAND.sub(lambda _: f"`{_program()}{_options} ", text)
+
+
+def _program() -> str:
+    """How this program was called, where `tenex` alone would call none or another one."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m tenex"
+    found = shutil.which("tenex")
+    is_script = called.name == "tenex" and called.exists()
+    if not is_script or (found is not None and os.path.realpath(found) == os.path.realpath(called)):
+        return "tenex"
+    return shlex.quote(sys.argv[0])
 
 
 def result(text: str) -> None:

@@ -46,6 +46,9 @@ class AgentRun:
         self._results = {calls[result.id]: result for result in results}
         self.texts = [entry.text for entry in before if isinstance(entry, AgentText)]
         """What agents wrote."""
+        self.own_texts = [
+            entry.text for entry in before if isinstance(entry, AgentText) and _slug(entry.author) == self.agent
+        ]
         said = [entry for entry in before if isinstance(entry, UserText | AgentText)]
         groups = [(by is UserText, [without_context(one.text) for one in texts]) for by, texts in groupby(said, type)]
         if not any(by_user for by_user, _ in groups):  # a sub-agent is shown only its caller's text
@@ -78,6 +81,11 @@ class AgentRun:
         """As `call`, by path."""
         names = list(paths)
         return dict(zip(names, self.call(tool, *({"path": path} for path in names)), strict=True))
+
+
+def _slug(name: str) -> str:
+    """The slug of an agent that is called by this name, where it follows from the name."""
+    return "-".join(name.lower().split())
 
 
 def _key(tool: str, arguments: Mapping[str, Any]) -> str:

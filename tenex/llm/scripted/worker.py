@@ -22,7 +22,10 @@ ABILITIES = (
     "replace words (“Change milk to tea in notes.txt”), and show files (“Read notes.txt”, “List the files”)."
 )
 VERIFIED = "Verified:"
-CONFIGURE = "For anything that needs thought, set a model: `models.default` in tenex.toml."
+CONFIGURE = (
+    "For anything that needs thought, name a model: `models.default` in tenex.toml, or `--model openai:gpt-5-mini` of a "
+    "demo."
+)
 
 End = dict[str, str]
 """The arguments of `complete`, which ends a run."""
@@ -193,7 +196,9 @@ def _chores(run: AgentRun) -> End:
 
 
 def _reflect(run: AgentRun) -> End:
-    """Record one lesson."""
+    """Record one lesson: of all who reflect at the same time, only those who did not verify the work."""
+    if any(text.startswith(VERIFIED) for text in run.own_texts):
+        return {"response": "No lesson of my own: it worked as it was made."}
     proof = next((text for text in reversed(run.texts) if text.startswith(VERIFIED)), "")
     outcome = short(proof.replace("\n-", ""), 200) or "It was not verified."
     request = run.request or "nothing in words"
