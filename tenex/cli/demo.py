@@ -295,9 +295,10 @@ class _Demo:
         # our client does not listen in the threads of other conversations
         self._feed.queue(lines if is_own else [replace(line, event="") for line in lines])
         for record in records:
-            if isinstance(record, r.MessageSent) and record.is_published:
-                if ("error", "workflow") in record.tags:
-                    self._refused.add(conversation.id)
+            if not isinstance(record, r.MessageSent) or not record.is_published:
+                continue
+            if ("error", "workflow") in record.tags:
+                self._refused.add(conversation.id)
         self._conversations[conversation.id] = conversation
         self._may_be_idle.set()
 

@@ -23,8 +23,8 @@ ABILITIES = (
 )
 VERIFIED = "Verified:"
 CONFIGURE = (
-    "For anything that needs thought, name a model: `models.default` in tenex.toml, or `--model openai:gpt-5-mini` of a "
-    "demo."
+    "For anything that needs thought, name a model: `models.default` in tenex.toml, or `--model openai:gpt-5-mini` of "
+    "a demo."
 )
 
 End = dict[str, str]
@@ -196,8 +196,8 @@ def _chores(run: AgentRun) -> End:
 
 
 def _reflect(run: AgentRun) -> End:
-    """Record one lesson: of all who reflect at the same time, only those who did not verify the work."""
-    if any(text.startswith(VERIFIED) for text in run.own_texts):
+    """Record one lesson: of all who reflect at the same time, only those who did more than to verify the work."""
+    if run.own_texts and all(text.startswith(VERIFIED) for text in run.own_texts):
         return {"response": "No lesson of my own: it worked as it was made."}
     proof = next((text for text in reversed(run.texts) if text.startswith(VERIFIED)), "")
     outcome = short(proof.replace("\n-", ""), 200) or "It was not verified."
