@@ -35,7 +35,7 @@ from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy
 from tenex.tools.serialized_calls import Transactions
 from tenex.tools.shadow_git import CheckpointFailed, has_git
-from tenex.tools.shell_runner import ShellRules
+from tenex.tools.shell_runner import Programs, ShellRules
 from tenex.tools.standard import standard_tools
 from tenex.tools.stores import PastMessages
 from tenex.tools.tool import Tool
@@ -408,10 +408,10 @@ def _tools(
     loaded = own.load(library, ground.workspace, shell.policy, parts.programs)
     tools = [*standard_tools(parts), *loaded.tools]
     registry = ToolRegistry(tools, find_agent, turns, methods=methods, source=ground.mcp_tools)
-    if ground.views is None or parts.programs is None:
+    if ground.views is None:
         return registry, loaded, None
     checks = CheckRunner(
-        parts.programs,
+        parts.programs or Programs(ground.workspace, shell, ground.views),  # it looks where it may run nothing, too
         shadow,
         ground.views,
         lambda earlier: applying_checks(settings, where, shell.policy, earlier),

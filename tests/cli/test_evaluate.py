@@ -37,6 +37,20 @@ def test_every_shipped_scenario_holds(tenex: Tenex, data: Path) -> None:
     assert len(json.loads(tenex("eval --list --json").out)) == 42
 
 
+def test_what_differs_is_known_without_a_sandbox_too(
+    tenex: Tenex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or chores would be entered for every change."""
+    git = shutil.which("git")
+    assert git is not None
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "git").symlink_to(git)
+    monkeypatch.setenv("PATH", str(programs))
+    (minutes,) = json.loads(tenex("eval minutes --json").out)
+    assert minutes["passed"]
+
+
 @pytest.mark.parametrize(
     ("text", "failure"),
     [

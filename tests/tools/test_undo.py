@@ -14,7 +14,7 @@ from tenex.core.records import ToolCallCompleted
 from tenex.core.undo.sentences import CHANGED_BY_OTHERS, UNCLEAR
 from tenex.tools import snapshots, undo_plan
 from tenex.tools.checkpoints import Checkpoints
-from tests.programs import needs_git
+from tests.programs import needs_bubblewrap, needs_git
 
 from .conftest import put
 from .undo_kit import Work, said
@@ -375,6 +375,7 @@ def test_of_a_list_of_ignored_files_that_was_cut_nothing_follows(
     assert not work.undoes().is_as_before
 
 
+@needs_bubblewrap
 def test_a_file_that_a_command_wrote_by_another_name_is_its_own(work: Work, root: Path) -> None:
     put(root, {"one": "1\n", "two": "2\n"})
     for name in ("one", "two"):

@@ -216,10 +216,10 @@ class Scenario(Table):
 
     @property
     def needs_sandbox(self) -> bool:
-        """Whether its script runs command lines."""
+        """Whether its script runs command lines, or the daemon the checks of its repository."""
         phases = [answers for agent, one in self.script.items() if agent != ROUTER for answers in one.values()]
         calls = [call for answers in phases for answer in answers for call in calls_of(answer) or ()]
-        return any(tool in _SANDBOXED for tool, _ in calls)
+        return self.venv or any(tool in _SANDBOXED for tool, _ in calls)
 
     @property
     def answered_by(self) -> Literal["scripted", "offline", "settings"]:
