@@ -14,6 +14,7 @@ from tenex.core.decider import Decider
 from tenex.core.effects import Effect, Key
 from tenex.core.errors import InternalError
 from tenex.core.ids import Slug
+from tenex.core.inbox.claim import Claim
 from tenex.core.inbox.message import Message
 from tenex.core.kind_format import KindShare, register_format
 from tenex.core.lines import Place, Row
@@ -77,6 +78,8 @@ class Kind:
 
     commands: ClassVar[tuple[KindCommand, ...]] = ()
     """Its own commands."""
+    claims: ClassVar[tuple[Claim[Any], ...]] = ()
+    """Its own claims on what users send (`core/inbox/claims.py`), before the questions of agents."""
 
     waits_when_idle = True
     """Whether a user is waited for after a command that starts nothing; else the kind goes on by itself."""

@@ -14,7 +14,8 @@ from tenex.core.config import Role
 from tenex.core.conversation import new_conversation
 from tenex.core.effects import ToolCall
 from tenex.core.ids import Millis, PublicKey
-from tenex.core.inbox.commands import Command, command_names, parse
+from tenex.core.inbox.command import Command
+from tenex.core.inbox.commands import command_names, parse
 from tenex.core.memory.reducers import as_entry
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.ports import ToolResult

@@ -6,7 +6,7 @@ than none: it stops nothing and begins paid work.
 """
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 from tenex.core import names, permissions
 from tenex.core import records as r
@@ -32,6 +32,8 @@ from tenex.core.undo import sentences
 from tenex.core.work import holds
 from tenex.core.work.turns import advance, stop_turn
 
+from .command import Command
+
 FILES_NAMED = 5
 """Changed files that the answer to `/stop` names."""
 
@@ -48,14 +50,6 @@ HELP = """Write what you want in your own words. I also understand these command
 /verbose  send me everything, also checks and what takes long; `/verbose off` ends that
 /new  end this cycle; your next message begins another
 /help  this"""
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A word and what follows it."""
-
-    name: str
-    argument: str
 
 
 _NAMES = ("stop", "status", "help", "new", "continue", "retry", "undo", "approvals", "quiet", "verbose")
