@@ -43,11 +43,10 @@ from .claim import Claim, Form, Reading, Recorded
 from .command import Command
 from .commands import (
     UNKNOWN,
-    commands_of_kinds,
-    counts_as_last_line,
     execute_command,
     parse,
     read,
+    slash_commands,
     split_last_line,
     split_request,
     stop,
@@ -263,14 +262,21 @@ def _give_to_kind(transaction: Transaction, reading: Reading) -> bool:
     _report_machines(transaction, signal)
     _report_pictures(transaction, signal)
     _give_all(transaction, reading.commands, signal)
-    if last is not None and counts_as_last_line(last.name):
+    if last is not None:
+        _give_last_line(transaction, last, signal, is_opening=bool(called))
+    return True
+
+
+def _give_last_line(transaction: Transaction, last: Command, signal: MessageReceived, *, is_opening: bool) -> None:
+    """Give the command of a last line if it counts there; else report that it was read as text."""
+    row = slash_commands()[last.name]
+    if row.counts_as_last_line:
         _give(transaction, last, signal)
-    elif last is not None and not (called and _counts_in_opening(last)):
+    elif not (is_opening and row.counts_in_opening):
         notify(
             transaction,
             f"I read the last line, /{last.name}, as text. To give that command, send it as a message of its own.",
         )
-    return True
 
 
 def _without_last_line(signal: MessageReceived) -> tuple[MessageReceived, Command | None]:
@@ -278,17 +284,12 @@ def _without_last_line(signal: MessageReceived) -> tuple[MessageReceived, Comman
     if signal.is_plain:
         return signal, None
     text, command = split_last_line(signal.message.text)
-    if command is None or not counts_as_last_line(command.name):
+    if command is None or not slash_commands()[command.name].counts_as_last_line:
         return signal, command
     command, request = split_request(command)
     if request:
         text = f"{text}\n{request}"
     return replace(signal, message=replace(signal.message, text=text)), command
-
-
-def _counts_in_opening(command: Command) -> bool:
-    of_kind = commands_of_kinds().get(command.name)
-    return of_kind is not None and of_kind.counts_in_opening
 
 
 def _report_machines(transaction: Transaction, signal: MessageReceived) -> None:

@@ -10,10 +10,11 @@ from tenex.core.delivery.outgoing import notify
 from tenex.core.effects import Effect, Key, Timer, Work
 from tenex.core.ids import Slug
 from tenex.core.inbox.claims import is_answer
+from tenex.core.inbox.command import SlashCommand
 from tenex.core.inbox.commands import activity, resume, stop
 from tenex.core.inbox.decide import record_message, report_disabled
 from tenex.core.inbox.message import Message
-from tenex.core.kind import Kind, KindCommand
+from tenex.core.kind import Kind
 from tenex.core.kind_format import KindShare
 from tenex.core.lines import Place, Row
 from tenex.core.memory.window import cut_bytes
@@ -52,7 +53,7 @@ class SpeakersKind(Kind):
     )
     reducers = SPEAKERS
     commands = (
-        KindCommand(
+        SlashCommand(
             name="set",
             usage="NAME=VALUE",
             help="set a variable of a workflow; `/set` alone lists them",
