@@ -15,11 +15,11 @@ from tenex.core.effects import Work as Kind
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.messages import Usage
 from tenex.core.pending import pending
+from tenex.workflows.kit.steps import ReplayName
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tenex.workflows.missions import records as m
 from tenex.workflows.missions.config import with_missions
 from tenex.workflows.missions.definitions import MissionWorkflow
-from tenex.workflows.missions.nodes import ReplayName
 from tenex.workflows.missions.records import MissionUsageRecorded
 from tenex.workflows.missions.runner import NodeRunner
 from tenex.workflows.missions.signals import NodeFailed, NodeInterrupted, NodeReturned, StepFinished
