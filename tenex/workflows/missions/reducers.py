@@ -13,7 +13,7 @@ from tenex.core.router.reducers import ROUTER, not_asked
 from tenex.core.state import State
 from tenex.core.totals import reducers as totals
 from tenex.core.totals.reducers import TOTALS
-from tenex.core.totals.spending import counts_usage
+from tenex.core.totals.costs import counts_usage
 from tenex.core.values import replace
 
 from . import records as m
