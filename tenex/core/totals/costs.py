@@ -62,3 +62,8 @@ def spender_of(record: r.Record) -> Slug:
 def run_agent(run: RunId) -> Slug:
     """Whose run it is: a run's id is `<turn id>.<slug>`, or `<turn id>/<seq>.<slug>`."""
     return Slug(run.partition(".")[2])
+
+
+def worker_of(run: RunId | None) -> str:
+    """Who works in a run, for a sentence; the router where there is no run."""
+    return f"the {ROUTER}" if run is None else run_agent(run)
