@@ -30,9 +30,8 @@ from tests.fakes.scenario import (
     step_until,
     wish,
 )
-
-from .test_approvals import planned
-from .test_call_approvals import PUSH, asked, request_event
+from tests.kits.approvals import planned
+from tests.kits.call_approvals import PUSH, asked, request_event
 
 BOB = PublicKey("b" * 64)
 
