@@ -216,7 +216,7 @@ class Kind:
     # ---- commands and messages ----
 
     def command(self, transaction: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
-        """Execute a user's command in the kind's way; False leaves it to the kernel."""
+        """Execute one of its own commands, or `/new`, `/retry` and `/continue` in its way; whether it did."""
         return False
 
     def on_stop(self, transaction: Transaction, name: str) -> str:
