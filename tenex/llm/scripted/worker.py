@@ -17,8 +17,7 @@ NOTHING_DONE = "Nothing was changed"
 UNDERSTOOD = "Understood:"
 """How chat answers a request; the router goes on to execute."""
 ABILITIES = (
-    "I can write files (“Create notes.txt with milk and eggs”) and programs (“Create hello.py that prints hello”), add "
-    "functions (“Add a function add(a, b) that returns a + b to calc.py”), append (“Append bread to notes.txt”), "
+    "I can write files (“Create notes.txt with milk and eggs”) and programs (“Create hello.py that prints hello”), "
     "replace words (“Change milk to tea in notes.txt”), and show files (“Read notes.txt”, “List the files”)."
 )
 VERIFIED = "Verified:"
