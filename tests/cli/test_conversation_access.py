@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from tenex.cli.shared import conversation_access
-from tenex.cli.shared.conversation_access import PAGE_CHARACTERS, TEXT_CHARACTERS, ConversationAccess, messages_of
 from tenex.core import records as r
 from tenex.core.errors import UsageError
 from tenex.core.ids import ConversationId, EventId
 from tenex.core.rollback.whole import RolledBack
+from tenex.features.mcp_serve import access as conversation_access
+from tenex.features.mcp_serve.access import PAGE_CHARACTERS, TEXT_CHARACTERS, ConversationAccess, messages_of
 from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
 from tests.core.test_approvals import planned

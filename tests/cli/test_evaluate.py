@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tenex.operations.evaluation.scenario import SHIPPED, find, read_scenarios
+from tenex.features.evaluation.scenario import SHIPPED, find, read_scenarios
 from tests.fakes.modelscripts import Team, swift
 from tests.fakes.modelserver import model_server
 from tests.programs import BUBBLEWRAP_WORKS, needs_bubblewrap, needs_git
@@ -89,7 +89,7 @@ def test_without_a_sandbox_scenarios_that_run_commands_are_skipped(
     tenex: Tenex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others pass, and the exit code is 0."""
-    for user in ("app.root", "cli.shared.scenario_run"):
+    for user in ("app.root", "features.evaluation.run"):
         monkeypatch.setattr(f"tenex.{user}.probe_bubblewrap", lambda: False)
     skipped, passed = json.loads(tenex("eval small-fix simple-request --json").out)
     assert skipped["passed"] is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tenex.cli.main import main
+from tenex.main import main
 from tests.service.kit import environment
 
 from .conftest import Tenex

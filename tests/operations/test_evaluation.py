@@ -11,10 +11,10 @@ from tenex.core.errors import ConfigurationError, ModelRefused
 from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import CallRequest, ModelRequest, ModelStep, Usage
 from tenex.core.phases import Phase
-from tenex.operations.evaluation.expectations import Run, failures
-from tenex.operations.evaluation.figures import Call, Figures, figures_of
-from tenex.operations.evaluation.scenario import Expectations, find, read_scenarios
-from tenex.operations.evaluation.scripted import ScriptedModel
+from tenex.features.evaluation.expectations import Run, failures
+from tenex.features.evaluation.figures import Call, Figures, figures_of
+from tenex.features.evaluation.scenario import Expectations, find, read_scenarios
+from tenex.features.evaluation.scripted import ScriptedModel
 
 FIGURES = Figures(calls=7, sequential_calls=5, prompt_tokens=900, cached=0.8, cost=0.02)
 

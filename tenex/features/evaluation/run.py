@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenex.app import Application, open_application
+from tenex.cli.shared.nostr_client import ChatClient, connected_client
 from tenex.configuration.build import shell_policy
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
@@ -23,16 +24,15 @@ from tenex.llm.config import OFFLINE
 from tenex.llm.scripted import OfflineModel
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing
-from tenex.operations.evaluation.expectations import Run, failures
-from tenex.operations.evaluation.figures import CallRecorder, Figures, figures_of
-from tenex.operations.evaluation.scenario import Message, Scenario, Script
-from tenex.operations.evaluation.scripted import Held, ScriptedModel, Together
-from tenex.operations.evaluation.workspace import prepare_workspace
 from tenex.settings import KEY_SUFFIX, Settings, resolve_paths
 from tenex.settings.sections import ApproveRule, Metrics, Models, Paths, People, Relays, Traces
 from tenex.tools.sandbox import RunPolicy, probe_bubblewrap
 
-from .nostr_client import ChatClient, connected_client
+from .expectations import Run, failures
+from .figures import CallRecorder, Figures, figures_of
+from .scenario import Message, Scenario, Script
+from .scripted import Held, ScriptedModel, Together
+from .workspace import prepare_workspace
 
 _NO_SANDBOX: Final = (
     "its script runs commands, and there is no sandbox here for them; `tenex doctor` says what is missing"

@@ -24,10 +24,10 @@ from mcp.types import Resource, ToolAnnotations
 from pydantic import AnyHttpUrl, Field
 
 from tenex import __version__
+from tenex.cli.shared.files import make_folder, write_new
 from tenex.core.errors import ConfigurationError, TenexError, UsageError
 
-from .conversation_access import LONGEST_WAIT, MOST_MESSAGES, ConversationAccess
-from .files import make_folder, write_new
+from .access import LONGEST_WAIT, MOST_MESSAGES, ConversationAccess
 
 HOST: Final = "127.0.0.1"
 

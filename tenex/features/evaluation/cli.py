@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from .shared import output
-from .shared.options import Globals
+from tenex.cli.shared import output
+from tenex.cli.shared.options import Globals
 
 if TYPE_CHECKING:
-    from tenex.operations.evaluation.scenario import Scenario
     from tenex.settings import Settings
     from tenex.settings.sections import Models
+
+    from .scenario import Scenario
 
 FAILED: Final = 1
 _HEAD: Final = ("scenario", "model", "result", "calls", "sequential", "prompt", "cached", "notes", "cost", "seconds")
@@ -61,7 +62,7 @@ def evaluate(
     from the bytes. CACHED: of the bytes of requests of agents that were asked before, how many begin as an earlier
     request did. NOTES are the messages published to the person. COST counts the calls whose price is known.
     """
-    from tenex.operations.evaluation.scenario import find, read_scenarios
+    from .scenario import find, read_scenarios
 
     scenarios = read_scenarios(find(files or ()))
     if show_list:
@@ -88,10 +89,9 @@ def _models(settings: "Settings", name: str) -> "Models":
     Raises:
         UsageError: it cannot be used.
     """
+    from tenex.cli.shared.demo_model import demo_model
     from tenex.settings import resolve_paths
     from tenex.settings.sections import PhaseModels, Provider
-
-    from .shared.demo_model import demo_model
 
     given, _ = demo_model(settings, resolve_paths(settings).keys, name, in_terminal=False)
     assert given is not None, "one is named"
@@ -110,7 +110,7 @@ def _models(settings: "Settings", name: str) -> "Models":
 def _run(
     scenario: "Scenario", models: "Models | None", name: str, settings: "Settings", keep: Path | None
 ) -> dict[str, Any]:
-    from .shared.scenario_run import run_scenario
+    from .run import run_scenario
 
     output.message(f"{scenario.name} ({name}) ...")
     folder = Path(tempfile.mkdtemp(prefix="tenex-eval-"))

@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tenex.cli.shared import output
+from tenex.cli.shared.options import Globals
+from tenex.cli.shared.own_keys import PROJECT, user_key
 from tenex.core.errors import UsageError
-
-from .shared import output
-from .shared.options import Globals
-from .shared.own_keys import PROJECT, user_key
 
 if TYPE_CHECKING:
     from tenex.store.conversations import Conversations
     from tenex.store.disk import Disk
 
-    from .shared.conversation_access import ConversationAccess
-    from .shared.sender import Sender
+    from .access import ConversationAccess
+    from .sender import Sender
 
 
 def serve(
@@ -42,10 +41,9 @@ def serve(
     Anyone who can start it can write as the owner whose key is in this data folder. What is sent so is a message: it
     approves nothing, gives no commands and skips no checks.
     """
+    from tenex.cli.shared.lookup import on_folder
     from tenex.mcp.servers import missing_sdk
     from tenex.telemetry import configure
-
-    from .shared.lookup import on_folder
 
     why = missing_sdk()
     if why:
@@ -54,8 +52,8 @@ def serve(
     telemetry = configure("error", "auto")  # on stderr
 
     async def run(folder: "Conversations", _: "Disk") -> None:
-        from .shared.conversation_access import ConversationAccess
-        from .shared.mcp_server import ConversationServer
+        from .access import ConversationAccess
+        from .server import ConversationServer
 
         access = ConversationAccess(folder, sender)
         if http is None:
@@ -80,7 +78,7 @@ def _sender(given: Globals, relay: str | None) -> "Sender":
     from tenex.nostr.urls import normalise_url
     from tenex.settings import resolve_paths
 
-    from .shared.sender import Sender
+    from .sender import Sender
 
     settings = given.settings()
     ring = KeyRing(*resolve_paths(settings).key_folders)
@@ -92,7 +90,7 @@ def _sender(given: Globals, relay: str | None) -> "Sender":
 
 
 async def _serve_http(given: Globals, access: "ConversationAccess", port: int) -> None:
-    from .shared.mcp_server import ConversationServer, listening_socket, read_or_make_token, serve_http
+    from .server import ConversationServer, listening_socket, read_or_make_token, serve_http
 
     token, file = read_or_make_token(given.paths().keys)
     listener = listening_socket(port)

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from tenex.cli.shared import list_search
+from tenex.cli.shared.lookup import find_named
 from tenex.core.conversation import Conversation, fold
 from tenex.core.delivery.records import MessageSent
 from tenex.core.errors import StoreError, UsageError
@@ -32,8 +34,6 @@ from tenex.store.view_json import iso
 from tenex.workflows.phases.gates import is_plan_approved
 from tenex.workflows.phases.state import phases_of
 
-from . import list_search
-from .lookup import find_named
 from .sender import Answered, Sender
 
 MOST_MESSAGES: Final = 50
