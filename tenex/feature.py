@@ -20,6 +20,9 @@ class Command:
     _: KW_ONLY
     has_json: bool = True
     """Whether it prints facts; a command that holds a conversation or serves does not."""
+    is_variant: bool = False
+    """Whether it takes some calls of a command that is there: its function is asked first, and returns whether it
+    did."""
     is_hidden: bool = False
     """Whether the help leaves it out: another name of a command."""
 

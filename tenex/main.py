@@ -8,8 +8,9 @@ from tenex.cli.main import run
 from tenex.feature import Feature
 from tenex.features.evaluation.feature import EVALUATION
 from tenex.features.mcp_serve.feature import MCP_SERVE
+from tenex.features.published_agents.feature import PUBLISHED_AGENTS
 
-FEATURES: Final[Sequence[Feature]] = (MCP_SERVE, EVALUATION)
+FEATURES: Final[Sequence[Feature]] = (PUBLISHED_AGENTS, MCP_SERVE, EVALUATION)
 """In the order in which surfaces show what they offer, after what surfaces have of their own."""
 
 

@@ -13,7 +13,7 @@ from tenex.feature import Command, Feature
 
 from .shared import output
 from .shared.options import Globals
-from .shared.register import register
+from .shared.register import COMMON, register
 
 EXIT_CODES: Final = (
     "0 clean, 1 unexpected (`status`: no daemon runs), 2 usage, 3 configuration, 4 store locked or damaged, "
@@ -75,8 +75,29 @@ def load_command(name: str, features: Sequence[Feature]) -> Any:
     for offered in (command for feature in features for command in feature.commands):
         group, _, word = offered.name.partition(" ")
         if word and group == name:
-            command.add_command(_imported(offered, word))
+            made = _imported(offered, word)
+            if offered.is_variant:
+                _join(command.commands[word], made)
+            else:
+                command.add_command(made)
     return command
+
+
+def _join(command: Any, variant: Any) -> None:
+    """Add a variant's options and help to a command, whose calls it is asked to take first."""
+    own_names = {parameter.name for parameter in command.params}
+    variant_names = {parameter.name for parameter in variant.params}
+    own_call = command.callback
+
+    def call(**arguments: Any) -> None:
+        is_taken = variant.callback(**{name: arguments[name] for name in variant_names})
+        if not is_taken:
+            own_call(**{name: arguments[name] for name in own_names})
+
+    command.callback = call
+    command.params += [parameter for parameter in variant.params if parameter.name not in own_names]
+    command.params.sort(key=lambda parameter: parameter.name in COMMON)
+    command.help = f"{command.help}\n\n{variant.help}"
 
 
 def _imported(offered: Command, name: str) -> Any:

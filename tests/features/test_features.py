@@ -1,11 +1,14 @@
 """What features offer is there, and is gone without them."""
 
+import re
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 from tenex.cli.main import run
-from tenex.feature import Feature
+from tenex.feature import Command, Feature
+from tenex.features.published_agents.feature import PUBLISHED_AGENTS
 from tenex.main import FEATURES
 
 COMMANDS = [(feature, command) for feature in FEATURES for command in feature.commands]
@@ -23,12 +26,22 @@ def test_a_feature_has_the_name_of_its_folder_and_no_name_is_there_twice() -> No
 
 @pytest.mark.parametrize(("feature", "command"), COMMANDS, ids=lambda one: one.name)
 def test_a_command_of_a_feature_is_in_the_help_and_without_the_feature_there_is_none(
-    feature: Feature, command: object, capsys: pytest.CaptureFixture[str]
+    feature: Feature, command: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = str(getattr(command, "name", "")).split()
+    *group, word = command.name.split()
     for features, is_there in ((FEATURES, True), (without(feature), False)):
-        assert run([*words[:-1], "--help"], features) == 0
-        listed = [line.split()[0] for line in capsys.readouterr().out.split("Commands:\n")[1].splitlines() if line]
-        assert (words[-1] in listed) is is_there
-        assert run([*words, "--help"], features) == (0 if is_there else 2)
-        assert ("No such command" in capsys.readouterr().err) is not is_there
+        assert run([*group, "--help"], features) == 0
+        listed = re.findall(r"^  ([a-z]\S*)", capsys.readouterr().out.split("Commands:\n")[1], re.MULTILINE)
+        assert (word in listed) is (is_there or command.is_variant)
+        assert run([*group, word, "--help"], features) == (0 if word in listed else 2)
+        assert ("No such command" in capsys.readouterr().err) is (word not in listed)
+
+
+def test_a_variant_adds_its_options_and_takes_its_calls(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["--data", str(tmp_path), "agents", "add", f"naddr1{'q' * 40}", "--relay", "wss://relay.example"]
+    assert run(words, FEATURES) == 2
+    assert "This cannot be looked up" in capsys.readouterr().err
+    assert run(words, without(PUBLISHED_AGENTS)) == 2
+    assert "No such option: --relay" in capsys.readouterr().err
+    assert run(words[:-2], without(PUBLISHED_AGENTS)) == 2
+    assert "SLUG is the name of an agent, and this looks like a key" in capsys.readouterr().err

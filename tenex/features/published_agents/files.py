@@ -22,9 +22,10 @@ from tenex.core.errors import OperatorError, UsageError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
 from tenex.core.text import CONTROL, INVISIBLE, plain
-from tenex.nostr.agent_definitions import PublishedAgent
 from tenex.nostr.keys import npub
 from tenex.prompting.agents import AgentDefinition, read_agent
+
+from .definitions import PublishedAgent
 
 Kind = Literal["worker", "expert"]
 

@@ -10,13 +10,12 @@ from typing import Any, Final
 
 from tenex.core.errors import OperatorError
 from tenex.core.ids import EventId, PublicKey
-
-from .addresses import is_private
-from .events import Event
-from .filters import Filter
-from .keys import EventAddress
-from .pool import RelayPool
-from .threading.base import MAX_HINTS, first_value, hint, tags_named
+from tenex.nostr.addresses import is_private
+from tenex.nostr.events import Event
+from tenex.nostr.filters import Filter
+from tenex.nostr.keys import EventAddress
+from tenex.nostr.pool import RelayPool
+from tenex.nostr.threading.base import MAX_HINTS, first_value, hint, tags_named
 
 AGENT_DEFINITION: Final = 4199
 MAX_BYTES: Final = 64 * 1024

@@ -12,16 +12,22 @@ from typing import Final
 
 import typer
 
+from tenex.cli.shared import files, output
+from tenex.cli.shared.agent_files import check_name, load_agents
+from tenex.cli.shared.options import Globals
 from tenex.configuration.own_tools import find_own_tools
 from tenex.core.approvals.shown_values import visible
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.ids import EventId, Slug
 from tenex.core.text import decode
-from tenex.nostr.agent_definitions import PublishedAgent, fetch_definition, read_definition
 from tenex.nostr.keys import EventAddress, KeyRing, npub, parse_event_address
 from tenex.nostr.threading.base import is_hex64
 from tenex.nostr.urls import normalise_url
-from tenex.operations.published_agents import (
+from tenex.prompting import AgentDefinition
+from tenex.settings import Settings, resolve_paths
+
+from .definitions import PublishedAgent, fetch_definition, read_definition
+from .files import (
     COPIES,
     AgentFile,
     Kind,
@@ -31,12 +37,6 @@ from tenex.operations.published_agents import (
     merged,
     slug_for,
 )
-from tenex.prompting import AgentDefinition
-from tenex.settings import Settings, resolve_paths
-
-from .shared import files, output
-from .shared.agent_files import check_name, load_agents
-from .shared.options import Globals
 
 ORIGIN_LINE: Final = 'origin: {"author": '
 """How the line begins that differs between any two versions."""
@@ -88,7 +88,7 @@ def read_wanted(
     return Wanted(address=where, name=name, kind=kind, relays=urls, is_agreed=is_agreed)
 
 
-def add_published(given: Globals, wanted: Wanted) -> None:
+def add_agent(given: Globals, wanted: Wanted) -> None:
     """Fetch a definition, show it, and write the agent's file once the operator has agreed."""
     settings = given.settings()
     relays = list(dict.fromkeys([*wanted.relays, *map(normalise_url, settings.relays.urls)]))
