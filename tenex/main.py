@@ -7,10 +7,24 @@ from typing import Final
 from tenex.cli.main import run
 from tenex.feature import Feature
 from tenex.features.evaluation.feature import EVALUATION
+from tenex.features.lessons.feature import LESSONS
 from tenex.features.mcp_serve.feature import MCP_SERVE
+from tenex.features.metrics.feature import METRICS
+from tenex.features.model_choices.feature import MODEL_CHOICES
 from tenex.features.published_agents.feature import PUBLISHED_AGENTS
+from tenex.features.signers.feature import SIGNERS
+from tenex.features.traces.feature import TRACES
 
-FEATURES: Final[Sequence[Feature]] = (PUBLISHED_AGENTS, MCP_SERVE, EVALUATION)
+FEATURES: Final[Sequence[Feature]] = (
+    SIGNERS,
+    MODEL_CHOICES,
+    LESSONS,
+    PUBLISHED_AGENTS,
+    MCP_SERVE,
+    METRICS,
+    TRACES,
+    EVALUATION,
+)
 """In the order in which surfaces show what they offer, after what surfaces have of their own."""
 
 

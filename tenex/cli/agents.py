@@ -16,7 +16,6 @@ from tenex.core.text import decode
 from tenex.operations.short_ids import matching
 from tenex.settings import Settings, resolve_paths
 
-from .lessons import lessons
 from .shared import examples, output
 from .shared.agent_files import check_name, chosen_by_owners, graph_json, load_agents, npubs_of
 from .shared.options import Globals, parse_phase
@@ -25,8 +24,7 @@ from .shared.register import group, register
 if TYPE_CHECKING:
     from tenex.prompting import AgentDefinition
 
-agents = group("List, show and add agents; list and remove what they have learned.")
-agents.add_typer(lessons, name="lessons")
+agents = group("List, show and add agents.")
 
 
 @register(agents, "list")

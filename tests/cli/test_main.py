@@ -182,7 +182,7 @@ def test_a_stop_while_libraries_are_loaded_ends_the_start(data: Path, monkeypatc
 
     monkeypatch.setattr(Globals, "settings", loading)
     monkeypatch.setattr("tenex.app.open_application", opening)
-    monkeypatch.setattr("tenex.cli.run.serve", lambda settings: asyncio.run(_serve(settings, None, lambda: 7)))
+    monkeypatch.setattr("tenex.cli.run.serve", lambda settings, _: asyncio.run(_serve(settings, (), None, lambda: 7)))
     run(Globals())
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()).isdisjoint(DEFERRED)
     assert counted == [7]

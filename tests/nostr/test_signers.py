@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -13,10 +14,11 @@ from structlog.testing import capture_logs
 
 from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
+from tenex.features.signers.signing import Signers
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import event_id, is_genuine, parse_event, unsigned_event
 from tenex.nostr.keys import Key, RemoteKey, SecretKey
-from tenex.nostr.signers import Signers, SignerTimeouts, parse_bunker
+from tenex.nostr.signers import SignerTimeouts, parse_bunker
 from tests.fakes import bunker as fake
 from tests.fakes.bunker import Bunker, bunker, on_signing
 from tests.fakes.faultrelay import FaultRelay, Peer
@@ -293,7 +295,7 @@ async def test_a_key_that_is_reached_in_another_way_is_asked_there_for_what_wait
         async with bunker(relay, ALICE, signer=other) as there, asyncio.timeout(30):
             waiting = [asyncio.create_task(signers.sign(event, away)) for event in (word(), word(), word("again"))]
             await until(lambda: signers.status()[0]["waiting"] == 2)
-            assert signers.status()[0]["waitingSince"] <= time.time()
+            assert datetime.fromisoformat(signers.status()[0]["waitingSince"]).timestamp() <= time.time()
             ours[ALICE.public] = ALICE if is_local else key_at(relay, signer=other)
             signers.changed()
             events = await asyncio.gather(*waiting)

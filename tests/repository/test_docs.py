@@ -16,6 +16,7 @@ from tenex.core.ids import PublicKey
 from tenex.core.inbox.commands import command_names
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.ports import OutgoingMessage
+from tenex.features.metrics.meter import Meter
 from tenex.main import FEATURES
 from tenex.nostr.compose import NostrSealer
 from tenex.nostr.events import is_genuine, parse_event, sign
@@ -23,7 +24,6 @@ from tenex.nostr.keys import SecretKey
 from tenex.nostr.threading import read_event
 from tenex.settings import Settings
 from tenex.store.format import CONVERSATION
-from tenex.telemetry.metrics import Meter
 from tests.telemetry.kit import gauges
 
 from .tree import ROOT, files, name_of, named, text_of

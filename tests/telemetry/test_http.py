@@ -11,10 +11,10 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from tenex.app.telemetry import unreachable
 from tenex.core.errors import ConfigurationError
-from tenex.telemetry import http
-from tenex.telemetry.http import Health, StatusPort
+from tenex.features.metrics import http
+from tenex.features.metrics.http import Health, StatusPort
+from tenex.features.metrics.port import unreachable
 
 HOST = "127.0.0.1"
 FULL = "/data cannot be written to: No space left on device."

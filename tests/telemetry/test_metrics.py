@@ -18,7 +18,7 @@ from tenex.core.ids import Millis
 from tenex.core.messages import ModelStep, Usage
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.signals import ModelFailed
-from tenex.telemetry.metrics import Meter
+from tenex.features.metrics.meter import Meter
 from tests.fakes.scenario import ID, Scenario, diligent, longest_way, policy, reply
 
 from .kit import REFUSED, answering, feed, gauges, go_through
@@ -141,7 +141,7 @@ def test_an_unknown_price_differs_from_a_free_model_and_an_odd_number_costs_no_s
 
 
 def test_names_that_others_choose_get_a_bounded_number_of_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tenex.telemetry.metrics.NAMES", 5)
+    monkeypatch.setattr("tenex.features.metrics.meter.NAMES", 5)
     numbers = with_answers(*(ModelStep(model=f"model-{number}") for number in range(50)))
     models = {one.labels["model"] for one in numbers.samples if one.name == "tenex_model_calls_total"}
     assert models == {*(f"model-{number}" for number in range(5)), "other"}

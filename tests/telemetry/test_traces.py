@@ -14,9 +14,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from structlog.testing import capture_logs
 
 from tenex.core import records as r
+from tenex.features.traces import export as traces_module
+from tenex.features.traces.export import TraceExport, open_traces
 from tenex.telemetry import spans as spans_module
-from tenex.telemetry import traces as traces_module
-from tenex.telemetry.traces import TraceExport, open_traces
 from tests.fakes.scenario import ID, Scenario, reply
 
 from .kit import REFUSED, answering, feed, go_through, restarted, whole_conversation
@@ -247,10 +247,12 @@ def test_the_sdk_is_loaded_only_when_spans_are_wanted_and_the_fault_without_it_n
     code = (
         "import sys\n"
         "from contextlib import AsyncExitStack\n"
-        "from tenex.app.telemetry import open_spans\n"
+        "from types import SimpleNamespace\n"
+        "from tenex.features.traces.feature import TRACES\n"
+        "from tenex.features.traces.daemon import open_spans\n"
         "from tenex.core.errors import ConfigurationError\n"
         "from tenex.settings import Settings\n"
-        "assert open_spans(AsyncExitStack(), Settings()) == []\n"
+        "assert TRACES.extend(SimpleNamespace(settings=Settings())).observers == ()\n"
         "print([name for name in sys.modules if name.startswith(('opentelemetry', 'prometheus_client'))])\n"
         "sys.modules['opentelemetry.exporter.otlp.proto.http.trace_exporter'] = None\n"
         "try:\n    open_spans(AsyncExitStack(), Settings(traces={'endpoint': 'http://127.0.0.1:1'}))\n"

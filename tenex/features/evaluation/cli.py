@@ -4,6 +4,7 @@ import asyncio
 import re
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -11,6 +12,7 @@ import typer
 
 from tenex.cli.shared import output
 from tenex.cli.shared.options import Globals
+from tenex.feature import Feature, extensions_of
 
 if TYPE_CHECKING:
     from tenex.settings import Settings
@@ -74,7 +76,7 @@ def evaluate(
     chosen = {name: _models(settings, name) for name in models or ()}
     with output.without_logs():
         results = [
-            _run(scenario, chosen.get(name), name, settings, keep)
+            _run(scenario, chosen.get(name), name, settings, given.features, keep)
             for scenario in scenarios
             for name in chosen or [scenario.answered_by]
         ]
@@ -108,14 +110,19 @@ def _models(settings: "Settings", name: str) -> "Models":
 
 
 def _run(
-    scenario: "Scenario", models: "Models | None", name: str, settings: "Settings", keep: Path | None
+    scenario: "Scenario",
+    models: "Models | None",
+    name: str,
+    settings: "Settings",
+    features: Sequence[Feature],
+    keep: Path | None,
 ) -> dict[str, Any]:
     from .run import run_scenario
 
     output.message(f"{scenario.name} ({name}) ...")
     folder = Path(tempfile.mkdtemp(prefix="tenex-eval-"))
     try:
-        return asyncio.run(run_scenario(scenario, settings, models, name, folder))
+        return asyncio.run(run_scenario(scenario, settings, models, name, folder, extensions_of(features)))
     finally:
         if keep is None:
             shutil.rmtree(folder, ignore_errors=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenex.app import Application, open_application
+from tenex.app.extension import Extension
 from tenex.cli.shared.nostr_client import ChatClient, connected_client
 from tenex.configuration.build import shell_policy
 from tenex.core import records as r
@@ -40,7 +41,12 @@ _NO_SANDBOX: Final = (
 
 
 async def run_scenario(
-    scenario: Scenario, settings: Settings, models: Models | None, name: str, data: Path
+    scenario: Scenario,
+    settings: Settings,
+    models: Models | None,
+    name: str,
+    data: Path,
+    extensions: Sequence[Callable[[Application], Extension]] = (),
 ) -> dict[str, Any]:
     """Run a scenario to its end; returns how it went, as the command prints it for programs.
 
@@ -50,6 +56,7 @@ async def run_scenario(
         models: the models that answer, named `name`; None: whom the scenario names.
         name: of the models, for the result.
         data: an empty folder for everything the daemon writes.
+        extensions: what features do in it.
     """
     is_real = models is not None or scenario.answered_by == "settings"
     chosen = models or (settings.models if is_real else Models(default=OFFLINE))
@@ -67,7 +74,9 @@ async def run_scenario(
         user, project = (KeyRing(*places.key_folders).get_or_create(one) for one in ("owner", "project"))
         scripted = None if is_real else OfflineModel()  # named here it is not trusted, unlike that of the settings
         async with (
-            open_application(own, model=scripted, observers=(watch,), wrap_model=watch.wrapped) as app,
+            open_application(
+                own, model=scripted, observers=(watch,), wrap_model=watch.wrapped, extensions=extensions
+            ) as app,
             app.serving(),
         ):
             await _teach(scenario, app)

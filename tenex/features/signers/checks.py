@@ -8,8 +8,7 @@ from typing import Final
 from tenex.core.errors import ConfigurationError, RelayUnavailable
 from tenex.nostr.keys import KeyRing, RemoteKey
 from tenex.nostr.signers import SignerClient, SignerRefused, SignerSilent
-
-from .findings import Case, Finding, fault, ok, warning
+from tenex.operations.doctor.findings import Case, Finding, fault, ok, warning
 
 TIMEOUT: Final = 5.0
 """Seconds for an answer, with the connection."""

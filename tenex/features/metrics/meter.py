@@ -21,8 +21,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.ids import RunId
 from tenex.core.totals.costs import cost_of, model_of, spender_of
 from tenex.log import get_logger
-
-from .durations import Interval, Intervals, Stage
+from tenex.telemetry.durations import Interval, Intervals, Stage
 
 log = get_logger(__name__)
 

@@ -40,9 +40,8 @@ from opentelemetry.trace import (
 from tenex.core.conversation import Conversation
 from tenex.core.records import Record
 from tenex.log import get_logger
-
-from .durations import Interval, Intervals
-from .spans import DESCRIBE, FAILED, content, usage, why
+from tenex.telemetry.durations import Interval, Intervals
+from tenex.telemetry.spans import DESCRIBE, FAILED, content, usage, why
 
 log = get_logger(__name__)
 

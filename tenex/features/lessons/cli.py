@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from .shared import output
-from .shared.options import Globals
-from .shared.register import group, register
-from .shared.times import local_time
+from tenex.cli.shared import output
+from tenex.cli.shared.options import Globals
+from tenex.cli.shared.register import group, register
+from tenex.cli.shared.times import local_time
 
 if TYPE_CHECKING:
     from tenex.store.daemon_journal import DaemonJournal, LessonLearned
@@ -29,7 +29,7 @@ NumberArgument = Annotated[int, typer.Argument(metavar="NUMBER", help="As `tenex
 @register(lessons, "list")
 def list_(given: Globals, agent: AgentOption = "") -> None:
     """List the lessons that agents are shown: who learned each, when, in which conversation and for which user."""
-    from tenex.operations.lessons import as_dict
+    from .changes import as_dict
 
     found = [as_dict(lesson) for lesson in _stored(given) if agent in ("", lesson.agent)]
     lines = []
@@ -45,7 +45,7 @@ def list_(given: Globals, agent: AgentOption = "") -> None:
 @register(lessons)
 def edit(given: Globals, number: NumberArgument, title: TitleOption = None, text: TextOption = None) -> None:
     """Change a lesson's title and text: those given, else in your editor. Works with and without a running daemon."""
-    from tenex.operations.lessons import edit_lesson, unknown
+    from .changes import edit_lesson, unknown
 
     old = next((lesson for lesson in _stored(given) if lesson.number == number), None)
     if old is None:
@@ -66,8 +66,9 @@ def edit(given: Globals, number: NumberArgument, title: TitleOption = None, text
 @register(lessons)
 def remove(given: Globals, number: NumberArgument) -> None:
     """Remove a lesson, so that no agent is shown it any more. Works with and without a running daemon."""
-    from tenex.operations.lessons import remove_lesson, unknown
     from tenex.settings import resolve_paths
+
+    from .changes import remove_lesson, unknown
 
     if not resolve_paths(given.settings()).conversations.is_dir():  # locking it would make the folder
         raise unknown(number)
@@ -94,13 +95,12 @@ def _carried_out(
     given: Globals, word: str, words: Mapping[str, Any], change: Callable[["DaemonJournal"], Awaitable[dict[str, Any]]]
 ) -> tuple[dict[str, Any], bool]:
     """The changed lesson, and whether the running daemon changed it."""
+    from tenex.cli.shared.daemon import ask_or_run
     from tenex.runtime.clock import SystemClock
     from tenex.settings import resolve_paths
     from tenex.store.daemon_journal import DaemonJournal
     from tenex.store.disk import Disk
     from tenex.store.opening import open_conversations
-
-    from .shared.daemon import ask_or_run
 
     settings = given.settings()
     where = resolve_paths(settings)

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from tenex.cli.shared import output
 from tenex.core.errors import RelayUnavailable, UsageError
 from tenex.nostr.connection import AUTH_KIND
 from tenex.nostr.keys import RemoteKey, SecretKey
@@ -17,8 +18,6 @@ from tenex.nostr.signers import (
 )
 from tenex.nostr.threading import KINDS
 from tenex.nostr.unread_kinds import PUBLIC_MESSAGE
-
-from . import output
 
 _KINDS: Final = (METADATA, *KINDS, PUBLIC_MESSAGE, RELAY_LIST, AUTH_KIND)
 _PERMISSIONS: Final = ",".join(f"sign_event:{kind}" for kind in _KINDS)

@@ -1,47 +1,21 @@
-"""Metrics, health endpoints and traces, if the settings ask for them; their libraries are loaded only then."""
+"""The port for metrics and health."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
 
-from tenex import __version__
-from tenex.core.errors import ConfigurationError
-from tenex.core.installation import pip_install
-from tenex.core.messages import Usage
-from tenex.core.ports import Observer
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.relay import RelayStatus
-from tenex.runtime.coordinator import ConversationCoordinator
 from tenex.runtime.inbox import Inbox
 from tenex.settings import Settings
 
-if TYPE_CHECKING:
-    from tenex.telemetry.metrics import Meter
-
-
-def make_meter(
-    settings: Settings,
-    pool: Callable[[], RelayPool],
-    actors: Callable[[], ConversationCoordinator],
-    lines_dropped: Callable[[], int],
-    today: Callable[[], Usage],
-    mcp: Callable[[], Iterable[Mapping[str, Any]]],
-    web: Callable[[], Mapping[str, Any] | None],
-) -> "Meter | None":
-    """The metrics if `metrics.port` is set; its sources are read at each scrape."""
-    if settings.metrics.port is None:
-        return None
-    from tenex.telemetry.metrics import Meter
-
-    from .gauges import Gauges
-
-    return Meter(Gauges(pool, actors, lines_dropped, today, mcp, web))
+from .http import Health, StatusPort
+from .meter import Meter
 
 
 async def open_port(
     stack: AsyncExitStack,
     settings: Settings,
-    meter: "Meter",
+    meter: Meter,
     probe: Callable[[], Awaitable[str]],
     pool: RelayPool,
     inbox: Inbox,
@@ -61,8 +35,6 @@ async def open_port(
     Raises:
         ConfigurationError: the port is in use.
     """
-    from tenex.telemetry.http import Health, StatusPort
-
     assert settings.metrics.port is not None
 
     def faults() -> list[str]:
@@ -89,22 +61,3 @@ def unreachable(relays: Iterable[RelayStatus], *, is_serving: bool) -> list[str]
         else:
             faults.append(f"{relay.url} is not connected{f': {relay.fault}' if relay.fault else ''}")
     return faults if relays else [*faults, "there is no relay in the settings"]
-
-
-def open_spans(stack: AsyncExitStack, settings: Settings) -> list[Observer]:
-    """The trace exporter if `traces.endpoint` is set; flushed when the stack is unwound.
-
-    Raises:
-        ConfigurationError: the extra `otel` is not installed.
-    """
-    if settings.traces.endpoint is None:
-        return []
-    try:
-        from tenex.telemetry.traces import open_traces
-    except ImportError as fault:
-        raise ConfigurationError(
-            [f"traces.endpoint: exporting spans needs the extra `otel`. Run: {pip_install(extra='otel')}"]
-        ) from fault
-    traces = open_traces(settings.traces.endpoint, with_content=settings.traces.content, version=__version__)
-    stack.push_async_callback(traces.close)
-    return [traces]
