@@ -11,9 +11,8 @@ import pytest
 
 from tenex.cli.root_command import command_table
 from tenex.main import FEATURES
+from tests.kits.commands import Tenex
 from tests.service.kit import ROOT, environment
-
-from .conftest import Tenex
 
 HOME_FILES = {
     "bash": {".bashrc", ".local/share/bash-completion/completions/tenex", ".local/share/man/man1/tenex.1"},

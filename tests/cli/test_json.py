@@ -10,8 +10,8 @@ import pytest
 from tenex.cli.init import prepare
 from tenex.cli.root_command import command_table, load_command
 from tenex.main import FEATURES
+from tests.kits.commands import Tenex
 
-from .conftest import Tenex
 from .journals import ONE, worked, write_conversations
 
 TALKING = {"demo", "run", "chat", "relay", "web", "graph run", "workflows run", "mcp serve"}

@@ -7,8 +7,7 @@ import pytest
 
 from tenex.cli.status import lines
 from tenex.main import FEATURES
-
-from .conftest import Tenex
+from tests.kits.commands import Tenex
 
 NOW = "2026-01-02T12:00:00Z"
 ID = "ab12cd34" * 8
