@@ -55,6 +55,8 @@ class Feature:
 
     name: str
     """That of its folder."""
+    settings: Sequence[str] = ()
+    """Its sections of the settings."""
     commands: Sequence[Command] = ()
     extend: Callable[["Application"], "Extension"] | None = None
     """Makes what it does in a running daemon."""

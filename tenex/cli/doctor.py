@@ -47,6 +47,7 @@ def doctor(
         env=dict(os.environ),
         probe=probe,
         trust=given.trust(),
+        features=[feature.name for feature in given.features],
         problems=problems_of(given.features),
     )
     with output.without_logs():

@@ -59,6 +59,7 @@ def web(
             config=given.config,
             env=dict(os.environ),
             trust=given.trust(),
+            features=[feature.name for feature in given.features],
             problems=problems_of(given.features),
         )
         return await run_doctor(case, checks_of(given.features))

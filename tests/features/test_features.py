@@ -1,11 +1,13 @@
 """What features offer is there, and is gone without them."""
 
+import inspect
 import re
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+import tenex
 from tenex.cli.main import run
 from tenex.feature import Command, Feature
 from tenex.features.published_agents.feature import PUBLISHED_AGENTS
@@ -45,3 +47,20 @@ def test_a_variant_adds_its_options_and_takes_its_calls(capsys: pytest.CaptureFi
     assert "No such option: --relay" in capsys.readouterr().err
     assert run(words[:-2], without(PUBLISHED_AGENTS)) == 2
     assert "SLUG is the name of an agent, and this looks like a key" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("feature", FEATURES, ids=lambda one: one.name)
+def test_the_readme_of_a_feature_names_what_it_offers(feature: Feature) -> None:
+    """No more: a command, check, part or section of settings that it names is the feature's."""
+    text = (Path(inspect.getfile(tenex)).parent / "features" / feature.name / "README.md").read_text("utf-8")
+    assert len(text.splitlines()) <= 60
+    assert text.startswith(f"# {feature.name}\n")
+    parts = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    assert list(sections)[:3] == ["Offers", "Settings", "Limits"]
+    offers = sections["Offers"]
+    assert re.findall(r"command `tenex (.+?)`", offers) == [command.name for command in feature.commands]
+    assert re.findall(r"check `(.+?)`", offers) == [check.name for check in feature.checks()]
+    assert re.findall(r"part `(.+?)`", offers) == [part.name for part in feature.status()]
+    assert re.findall(r"page `(.+?)`", offers) == [part.page for part in feature.pages()]
+    assert re.findall(r"`\[(.+?)\]`", sections["Settings"]) == list(feature.settings)

@@ -80,7 +80,14 @@ class Globals:
         from tenex.settings import load
 
         folder = self.folder()
-        settings = load(self.config, folder, overrides=overrides, parse_key=parse_public_key, trust=self.trust())
+        settings = load(
+            self.config,
+            folder,
+            overrides=overrides,
+            parse_key=parse_public_key,
+            trust=self.trust(),
+            features=[feature.name for feature in self.features],
+        )
         if settings.plugins.allow:
             from tenex.plugins.kinds import register_kinds
 

@@ -19,4 +19,4 @@ def _extend(app: "Application") -> "Extension":
     return extend(app)
 
 
-METRICS: Final = Feature(name="metrics", extend=_extend)
+METRICS: Final = Feature(name="metrics", settings=["metrics"], extend=_extend)

@@ -19,4 +19,4 @@ def _extend(app: "Application") -> "Extension":
     return Extension(observers=open_spans(app.stack, app.settings))
 
 
-TRACES: Final = Feature(name="traces", extend=_extend)
+TRACES: Final = Feature(name="traces", settings=["traces"], extend=_extend)

@@ -18,8 +18,7 @@ from tenex.features.traces import export as traces_module
 from tenex.features.traces.export import TraceExport, open_traces
 from tenex.telemetry import spans as spans_module
 from tests.fakes.scenario import ID, Scenario, reply
-
-from .kit import REFUSED, answering, feed, go_through, restarted, whole_conversation
+from tests.telemetry.kit import REFUSED, answering, feed, go_through, restarted, whole_conversation
 
 Span = Any
 

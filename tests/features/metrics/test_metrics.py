@@ -20,8 +20,7 @@ from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.signals import ModelFailed
 from tenex.features.metrics.meter import Meter
 from tests.fakes.scenario import ID, Scenario, diligent, longest_way, policy, reply
-
-from .kit import REFUSED, answering, feed, gauges, go_through
+from tests.telemetry.kit import REFUSED, answering, feed, gauges, go_through
 
 
 class Numbers:

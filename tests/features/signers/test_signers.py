@@ -22,13 +22,18 @@ from tenex.nostr.signers import SignerTimeouts, parse_bunker
 from tests.fakes import bunker as fake
 from tests.fakes.bunker import Bunker, bunker, on_signing
 from tests.fakes.faultrelay import FaultRelay, Peer
-
-from .kit import ALICE, BOB, FAST, NOTES, PLANNER, PROJECT, RELAY, pool, running, until
+from tests.nostr.kit import ALICE, BOB, FAST, NOTES, PLANNER, PROJECT, RELAY, pool, running, until
 
 SOON = SignerTimeouts(
     answer=0.3, allow=30, ping=0.3, again_first=0.1, again_most=0.2, refused_first=0.05, refused_most=0.1
 )
 SIGNER = SecretKey(bytes([77]) * 32)
+
+
+@pytest.fixture
+async def fault() -> AsyncIterator[FaultRelay]:
+    async with FaultRelay() as relay:
+        yield relay
 
 
 @pytest.fixture
