@@ -14,13 +14,11 @@ from tenex.core.records import Record
 from tenex.core.rollback.whole import RolledBack
 from tenex.core.signals import RollBack
 from tenex.core.undo import sentences
-from tenex.operations.lessons import edit_lesson, remove_lesson
 from tenex.operations.rollback import ForkResult, RollbackResult, RollbackService
 from tenex.operations.status import Reporter
 from tenex.runtime.coordinator import ConversationCoordinator
 from tenex.runtime.lifecycle import Runtime
 from tenex.service.control import Handler
-from tenex.store.daemon_journal import DaemonJournal
 
 from .live_configuration import Reloading
 from .watch_stream import WatchStream
@@ -93,7 +91,6 @@ def orders(
     back: Awaited,
     branched: Callable[[ForkResult], None],
     watch_stream: WatchStream,
-    book: DaemonJournal,
 ) -> dict[str, Handler]:
     """The handlers by request; `branched` makes a new conversation known to the daemon."""
 
@@ -133,14 +130,6 @@ def orders(
         branched(made)
         return fork_json(made)
 
-    async def forget(asked: Mapping[str, Any]) -> dict[str, Any]:
-        """`remove_lesson`: `number`."""
-        return await remove_lesson(book, asked.get("number"))
-
-    async def edit(asked: Mapping[str, Any]) -> dict[str, Any]:
-        """`edit_lesson`: `number`, and `title` or `text` or both."""
-        return await edit_lesson(book, asked.get("number"), asked.get("title"), asked.get("text"))
-
     return {
         "status": reporter.status,
         "conversation": reporter.conversation,
@@ -150,8 +139,6 @@ def orders(
         "rollback_files": rollback_files,
         "fork": fork,
         "watch": watch_stream.watch,
-        "remove_lesson": forget,
-        "edit_lesson": edit,
     }
 
 

@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
@@ -140,7 +140,12 @@ def _finalised(value: Any) -> Any:
 def environment() -> Environment:
     """The templates."""
     made = Environment(
-        loader=FileSystemLoader(FOLDER / "templates"),
+        loader=ChoiceLoader(
+            [
+                FileSystemLoader(FOLDER / "templates"),
+                PrefixLoader({"features": FileSystemLoader(FOLDER.parent / "features")}),
+            ]
+        ),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_finalised,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tenex.cli.status import lines
+from tenex.main import FEATURES
 from tests.kits.commands import Tenex
 
 NOW = "2026-01-02T12:00:00Z"
@@ -26,7 +27,8 @@ def text(conversations: dict[str, Any] | None = None, **more: Any) -> str:
         "conversations": {**found, **(conversations or {})},
         **more,
     }
-    return "\n".join(lines({name: value for name, value in report.items() if value is not None}))
+    parts = [part for feature in FEATURES for part in feature.status()]
+    return "\n".join(lines({name: value for name, value in report.items() if value is not None}, parts))
 
 
 def conversation(**more: Any) -> dict[str, Any]:

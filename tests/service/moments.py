@@ -24,6 +24,7 @@ from tenex.core.effects import Check, Inspect
 from tenex.core.ids import Millis
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.ports import ExecutionContext, Model, OnText, PublishOutcome, ToolResult, UnsignedEvent, ignore_text
+from tenex.main import FEATURES
 from tenex.nostr import pool
 from tenex.nostr.compose import Publisher
 from tenex.nostr.direct import GIFT_WRAP
@@ -270,7 +271,7 @@ def main() -> int:
     if orders.is_impatient:
         _replace(pool, "RelayTimeouts", partial(RelayTimeouts, probe_timeout=1.0, eose_timeout=1.0))
     settings = load(None, Path(orders.data), env={}, parse_key=parse_public_key)
-    return 0 if serve(settings, model=Watched(MODELS[orders.model](Path(orders.marks)), moments)) else FORCED
+    return 0 if serve(settings, FEATURES, model=Watched(MODELS[orders.model](Path(orders.marks)), moments)) else FORCED
 
 
 if __name__ == "__main__":

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tenex.cli.main import main
 from tenex.core.conversation import fold
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.ids import ConversationId
 from tenex.core.inbox.records import MessageRecorded
 from tenex.core.records import Record
 from tenex.core.snapshot import StateSnapshot
+from tenex.main import main
 from tenex.store import segments
 from tenex.store.contents import read_remains
 from tenex.store.format import CONVERSATION

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from tenex.app.gauges import Gauges
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
 from tenex.core.ids import Millis
 from tenex.core.messages import NO_USAGE
 from tenex.core.ports import Observer
 from tenex.core.signals import ModelFailed, Opened
+from tenex.features.metrics.gauges import Gauges
 from tests.fakes.scenario import ID, Scenario, diligent, longest_way
 
 REFUSED: Any = ModelFailed(key=None, message="the secret reason", retryable=True)  # type: ignore[arg-type]

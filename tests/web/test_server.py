@@ -16,7 +16,7 @@ import httpx2
 import pytest
 
 from tenex.cli.init import prepare
-from tenex.cli.shared.mcp_server import listening_socket
+from tenex.features.mcp_serve.server import listening_socket
 from tenex.web.server import at_port
 from tests.cli.journals import ONE
 from tests.kits.commands import Tenex

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tenex.core.errors import ConfigurationError, UsageError
+from tenex.feature import Feature
 
 from . import output
 
@@ -40,6 +41,8 @@ class Globals:
     config: Path | None = None
     debug: bool = False
     as_json: bool = False
+    features: Sequence[Feature] = ()
+    """What the program has beside its own commands."""
 
     def folder(self) -> Path:
         """The data folder; the commands that messages name from now on will name it too."""
@@ -77,7 +80,14 @@ class Globals:
         from tenex.settings import load
 
         folder = self.folder()
-        settings = load(self.config, folder, overrides=overrides, parse_key=parse_public_key, trust=self.trust())
+        settings = load(
+            self.config,
+            folder,
+            overrides=overrides,
+            parse_key=parse_public_key,
+            trust=self.trust(),
+            features=[feature.name for feature in self.features],
+        )
         if settings.plugins.allow:
             from tenex.plugins.kinds import register_kinds
 
