@@ -37,6 +37,8 @@ from tenex.store.disk import Disk
 from tenex.store.postgres import database as database_module
 from tenex.store.postgres import leases as leases_module
 from tenex.store.postgres.conversations import PostgresConversations
+from tenex.store.postgres.migrations import STEPS
+from tenex.store.postgres.writer import PostgresWriter
 from tenex.store.repository import ConversationFolder
 from tenex.store.view import Views
 from tests.fakes import postgres
@@ -774,13 +776,15 @@ async def test_a_commit_that_the_standby_has_not_confirmed_is_not_taken_for_one(
         )
         connection.execute("create trigger warns before insert on tenex_records for each row execute function warn()")
     looks: list[int] = []
-    look = journal._look
+    writer = journal.writer
+    assert isinstance(writer, PostgresWriter)
+    look = writer._look
 
     async def watched(first: int, lines: list[str]) -> Any:
         looks.append(first)
         return await look(first, lines)
 
-    monkeypatch.setattr(journal, "_look", watched)
+    monkeypatch.setattr(writer, "_look", watched)
     await journal.append(decisions_of(1))  # the look's own commit has to be confirmed, and comes after it
     assert (looks, await seqs(store)) == ([1], [1])
 
@@ -930,7 +934,7 @@ async def test_workers_that_start_at_once_make_the_tables_once(workers: Workers)
     journal, _ = await stores[0].open(CONVERSATION_ID)
     await journal.append([[started()]])
     assert await seqs(stores[4]) == [1]
-    assert workers.rows("select value from tenex_meta where name = 'version'") == [("1",)]
+    assert workers.rows("select value from tenex_meta where name = 'version'") == [(f"{len(STEPS)}",)]
 
 
 @pytest.mark.soak
