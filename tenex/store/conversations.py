@@ -5,18 +5,17 @@ Beside the records a store has a folder, `root`: readable views and the index ar
 
 import asyncio
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 from weakref import WeakValueDictionary
 
 from tenex.core.conversation import Conversation
 from tenex.core.errors import StoreDamaged, StoreOtherVersion, TenexError, UsageError
 from tenex.core.identity.records import ConversationStarted
-from tenex.core.ids import ConversationId, EventId
+from tenex.core.ids import ConversationId
 from tenex.core.records import Record
 from tenex.core.rollback.whole import ConversationForked
 from tenex.core.snapshot import StateSnapshot
@@ -41,20 +40,6 @@ RENAME: Final = "Move the folder out of here, or give it its name back."
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 
 log = get_logger(__name__)
-
-
-def path_in(root: Path, conversation: str) -> Path:
-    """A conversation's own folder, whether it exists or not.
-
-    Raises:
-        UsageError: that is not a conversation's id.
-    """
-    if not is_id(conversation):
-        raise UsageError(
-            f"{conversation[:80]!r} is not a conversation's id: it must be 64 lower-case hex digits. "
-            "`tenex conversations list` shows them."
-        )
-    return root / conversation
 
 
 def is_id(name: str) -> bool:
@@ -132,7 +117,12 @@ class Conversations:
         Raises:
             UsageError: that is not a conversation's id.
         """
-        return path_in(self.root, conversation)
+        if not is_id(conversation):
+            raise UsageError(
+                f"{conversation[:80]!r} is not a conversation's id: it must be 64 lower-case hex digits. "
+                "`tenex conversations list` shows them."
+            )
+        return self.root / conversation
 
     async def open(self, conversation: ConversationId) -> tuple[StoredJournal, list[Record]]:
         """A conversation's journal, to be written to, and the records to fold; they may begin with a snapshot.
@@ -387,93 +377,3 @@ def _misnamed(conversation: ConversationId, records: Sequence[Record]) -> str:
         ):
             return f"this is the journal of the conversation {named[:64]}, in the folder of another one"
     return ""
-
-
-class SharedConversations(Conversations, ABC):
-    """A store that several workers may use at the same time: a conversation is written by who has its lease."""
-
-    lost: Callable[[ConversationId], None]
-    """Called when a lease of this worker has run out, or was taken over."""
-    renewed: Callable[[ConversationId], None]
-    """Called when a lease is sure again after a time in which nothing might start."""
-    happened: Callable[[Literal["lease_lost", "append_conflict", "takeover"], float], None]
-    """Called with what happens to leases and appends; of a takeover with the seconds since the last renewal."""
-
-    workspace_lost: Callable[[], None]
-    """Called when agents may no longer use files here, though this worker did not give that up."""
-
-    @property
-    @abstractmethod
-    def has_workspace(self) -> bool:
-        """Whether agents may use files here: one worker at a time has the workspace of the project."""
-
-    @property
-    @abstractmethod
-    def drains(self) -> bool:
-        """Whether this worker is to take nothing more."""
-
-    @property
-    @abstractmethod
-    def fault(self) -> str:
-        """Why the store could not be used some seconds ago; empty where it could."""
-
-    @property
-    @abstractmethod
-    def daemons(self) -> int:
-        """How many workers run, this one among them, as far as is known."""
-
-    @abstractmethod
-    async def drain(self, worker: str, *, is_wanted: bool = True) -> None:
-        """Have a worker take nothing more, or take conversations again; it learns that within some seconds.
-
-        Raises:
-            StoreError: the store cannot be used now.
-        """
-
-    @abstractmethod
-    async def claim(self, project: str) -> None:
-        """Make the store that of a project.
-
-        Raises:
-            ConfigurationError: it is another one's, or would lose what is written to it.
-        """
-
-    @abstractmethod
-    async def faults(self) -> tuple[list[str], list[str]]:
-        """Why the store would lose what is written to it, and what else deserves attention."""
-
-    @abstractmethod
-    async def join(self) -> None:
-        """Be listed as a worker, and have the workspace where no other one has it.
-
-        Raises:
-            StoreError: the store cannot be used now.
-        """
-
-    @abstractmethod
-    async def keep_leases(self) -> None:
-        """Renew the leases of open journals until cancelled."""
-
-    @abstractmethod
-    async def take_event(self, event_id: EventId, conversation: ConversationId) -> ConversationId:
-        """Take a message for a conversation; returns the one that has it, which a worker may have chosen before us.
-
-        Raises:
-            AppendFailed: the store cannot be used now.
-        """
-
-    @abstractmethod
-    async def take_direct_message(self, event_id: EventId) -> bool:
-        """Take a direct message, to answer it; False where another worker has. Raises as `take_event` does."""
-
-    @abstractmethod
-    async def want(self, conversations: Collection[ConversationId]) -> Sequence[ConversationId]:
-        """Ask the workers that have these to hand them over; returns those that were asked for now.
-
-        Raises:
-            StoreError: the store cannot be used now.
-        """
-
-    @abstractmethod
-    async def changes(self, *, is_full: bool = False) -> Sequence[Change]:
-        """What has changed since the last call, with what has become free; or every conversation."""

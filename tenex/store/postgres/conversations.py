@@ -1,6 +1,6 @@
 """The conversations of a database as a worker uses them: its leases, the messages it takes, what others changed."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Final, LiteralString, Self
 from tenex.core.errors import ConfigurationError, DatabaseFailed
 from tenex.core.ids import ConversationId, EventId
 from tenex.core.ports import Clock
-from tenex.store.conversations import Change, SharedConversations, Worker
+from tenex.store.conversations import Change, Conversations, Worker
 from tenex.store.disk import Disk
 
 from . import leases
@@ -41,14 +41,15 @@ _ERA: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """Before all changes."""
 
 
-class PostgresConversations(SharedConversations):
-    """The conversations of a database."""
+class PostgresConversations(Conversations):
+    """The conversations of a database, which several workers may use: who has the lease of one writes it."""
 
     def __init__(self, database: Database, held: Leases, root: Path, disk: Disk, clock: Clock) -> None:
         journals = PostgresLog(database, held, root, disk, clock)
         super().__init__(journals, root, disk)
         self._database = database
-        self._leases = held
+        self.leases = held
+        """Those of this worker, and what is known of the others."""
         self._foreign = journals.foreign
         self._seen_at: datetime | None = None
 
@@ -91,62 +92,6 @@ class PostgresConversations(SharedConversations):
                 await store.close()
                 await held.leave()
 
-    @property
-    def lost(self) -> Callable[[ConversationId], None]:
-        """Called when a lease of this worker has run out, or was taken over."""
-        return self._leases.lost
-
-    @lost.setter
-    def lost(self, call: Callable[[ConversationId], None]) -> None:
-        self._leases.lost = call
-
-    @property
-    def renewed(self) -> Callable[[ConversationId], None]:
-        """Called when a lease is sure again after a time in which nothing might start."""
-        return self._leases.renewed
-
-    @renewed.setter
-    def renewed(self, call: Callable[[ConversationId], None]) -> None:
-        self._leases.renewed = call
-
-    @property
-    def happened(self) -> Callable[[leases.Happening, float], None]:
-        """Called with what happens to leases and appends, for metrics."""
-        return self._leases.happened
-
-    @happened.setter
-    def happened(self, call: Callable[[leases.Happening, float], None]) -> None:
-        self._leases.happened = call
-
-    @property
-    def workspace_lost(self) -> Callable[[], None]:
-        """Called when agents may no longer use files here."""
-        return self._leases.workspace_lost
-
-    @workspace_lost.setter
-    def workspace_lost(self, call: Callable[[], None]) -> None:
-        self._leases.workspace_lost = call
-
-    @property
-    def has_workspace(self) -> bool:
-        """Whether agents may use files here: one worker at a time has the workspace of the project."""
-        return self._leases.has_workspace
-
-    @property
-    def drains(self) -> bool:
-        """Whether this worker is to take nothing more."""
-        return self._leases.drains
-
-    @property
-    def fault(self) -> str:
-        """Why the database could not be used some seconds ago; empty where it could."""
-        return self._leases.fault
-
-    @property
-    def daemons(self) -> int:
-        """How many workers run, this one among them, as far as is known."""
-        return self._leases.others + 1
-
     async def claim(self, project: str) -> None:
         """Make the database that of a project, before anything is written to it.
 
@@ -171,18 +116,6 @@ class PostgresConversations(SharedConversations):
         """Why the database would lose what is written to it, and what else deserves attention; each with its fix."""
         return await faults_of(self._database)
 
-    async def join(self) -> None:
-        """Be listed as a worker, and have the workspace where no other one has it.
-
-        Raises:
-            Unavailable: the database cannot be used now.
-        """
-        await self._leases.report()
-
-    async def keep_leases(self) -> None:
-        """Renew the leases of open journals until cancelled."""
-        await self._leases.keep()
-
     async def take_event(self, event_id: EventId, conversation: ConversationId) -> ConversationId:
         """Take a message for a conversation; returns the one that has it, which a worker may have chosen before us.
 
@@ -193,7 +126,7 @@ class PostgresConversations(SharedConversations):
 
     async def take_direct_message(self, event_id: EventId) -> bool:
         """Take a direct message, to answer it; False where another worker has. Raises as `take_event` does."""
-        worker = self._leases.worker
+        worker = self.leases.worker
         return await self._take(event_id, worker) == worker
 
     async def _take(self, event_id: EventId, owner: str) -> str:
@@ -211,14 +144,14 @@ class PostgresConversations(SharedConversations):
 
         A lease that another worker has let run out is freed first, and so is among them.
         """
-        await self._leases.free_expired()
+        await self.leases.free_expired()
         ((now, is_workspace_taken),) = await self._database.rows(_NOW)
-        if not is_workspace_taken and self._leases.is_reported and not self._leases.drains:
-            await self._leases.report()  # the worker that had it has stopped
+        if not is_workspace_taken and self.leases.is_reported and not self.leases.drains:
+            await self.leases.report()  # the worker that had it has stopped
         since = min(now, self._seen_at or now)  # a server that took over may have a clock that is behind
         if is_full:
             since = _ERA
-        parameters = {"worker": self._leases.worker, "grace": self._leases.grace, "since": since - OVERLAP}
+        parameters = {"worker": self.leases.worker, "grace": self.leases.grace, "since": since - OVERLAP}
         rows = await self._database.rows(CHANGES, parameters, READING)
         self._seen_at = now
         return [
@@ -237,7 +170,7 @@ class PostgresConversations(SharedConversations):
         Raises:
             Unavailable: the database cannot be used now.
         """
-        return await self._leases.want([name for name in conversations if name not in self._foreign])
+        return await self.leases.want([name for name in conversations if name not in self._foreign])
 
     async def workers(self) -> Sequence[Worker]:
         """The daemons of this database, by name.
@@ -245,12 +178,4 @@ class PostgresConversations(SharedConversations):
         Raises:
             Unavailable: the database cannot be used now.
         """
-        return await self._leases.workers()
-
-    async def drain(self, worker: str, *, is_wanted: bool = True) -> None:
-        """Have a worker take nothing more, or take conversations again; it learns that within a third of a lease.
-
-        Raises:
-            Unavailable: the database cannot be used now.
-        """
-        await self._leases.drain(worker, is_wanted=is_wanted)
+        return await self.leases.workers()

@@ -211,8 +211,8 @@ class Leases:
         """Of the program that this worker runs."""
         self.drains = False
         """Whether this worker is to take nothing more."""
-        self.others = 0
-        """How many other workers run."""
+        self.daemons = 1
+        """How many workers run, this one among them, as far as is known."""
         self.fault = ""
         """Why the database could not be used when this worker last reported itself."""
         self.workspace_lost: Callable[[], None] = lambda: None
@@ -372,7 +372,8 @@ class Leases:
 
         asked_at = self.now()
         had_workspace = self.has_workspace
-        drains, self.others, has_workspace = await self._database.run(report, may_repeat=True)
+        drains, others, has_workspace = await self._database.run(report, may_repeat=True)
+        self.daemons = others + 1
         self._workspace_until = asked_at + self.seconds if has_workspace else _NEVER
         if has_workspace != had_workspace or not self.is_reported:
             log.info("workspace.here" if has_workspace else "workspace.elsewhere", worker=self.worker)
