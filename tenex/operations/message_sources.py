@@ -11,10 +11,11 @@ from pydantic.alias_generators import to_camel
 
 from tenex.configuration.agents import PROJECT, read_library
 from tenex.core.config import PeerGroup, Role
+from tenex.core.cycle.records import PhaseTransition
 from tenex.core.cycle.state import CYCLE_MESSAGES
 from tenex.core.delivery.records import MessageSent, Purpose
 from tenex.core.errors import InvalidEvent, StoreDamaged
-from tenex.core.history.state import HistoryRecovered, MessagePlace
+from tenex.core.history.state import MessagePlace
 from tenex.core.identity.state import title_of
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.inbox.commands import parse
@@ -33,7 +34,7 @@ from tenex.settings import ProjectPaths, Settings
 from tenex.store.salvage import MessageRecord
 from tenex.store.view_reader import entries
 
-from .recovered_history import NAME_CHARACTERS, history_of_view, places_of_view
+from .recovered_history import NAME_CHARACTERS, places_of_view, transitions_of_view
 
 OWNER: Final = "owner"
 """The operator's key; the others in that folder are the daemon's."""
@@ -91,8 +92,8 @@ class RecoveredMessages:
     parts: tuple[str, ...] = ()
     """The fields of `State` that it mentions, but that only the journal holds."""
     lost: Sequence[str] = ()
-    history: HistoryRecovered | None = None
-    """The past as the source shows it; None where it shows none."""
+    transitions: Sequence[PhaseTransition] = ()
+    """Those that the source shows, oldest first."""
     status_reason: str = ""
     """Why it says that the conversation waits or has ended."""
     places: Mapping[tuple[Millis, str], MessagePlace] = field(default_factory=dict)
@@ -203,7 +204,7 @@ def messages_of_view(
         lost.append(f"messages of users older than the {LEAST_RECENT} newest messages")
     if type(undelivered := view.get("undelivered")) is int and undelivered:
         lost.append(f"{undelivered} undelivered messages; they are not sent again")
-    history = history_of_view(view, source, lost)
+    transitions = transitions_of_view(view, source, lost)
     phase = _phase(view.get("phase")) or Phase.CHAT
     gates = tuple(gate for name in entries(view, "openGates") if (gate := _phase(name)) is not None)
     cycle = view.get("cycle")
@@ -222,7 +223,7 @@ def messages_of_view(
         turns=max((int(number) for number in numbers if number.isdecimal() and len(number) < 10), default=0),
         parts=tuple(part for part, name in _PARTS.items() if view.get(name)),
         lost=lost,
-        history=history,
+        transitions=transitions,
         status_reason=str(view.get("statusReason") or "")[:NAME_CHARACTERS],
         places=places_of_view(view),
     )
