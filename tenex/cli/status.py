@@ -20,6 +20,7 @@ import typer
 
 from tenex.core.amounts import count, duration
 from tenex.core.errors import ConfigurationError
+from tenex.core.state_words import by_state_word, state_word, waits_for
 
 from .shared import output
 from .shared.options import Globals
@@ -305,7 +306,7 @@ def _background(commands: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:
-    counts = ", ".join(f"{number} {kind}" for kind, number in found["counts"].items())
+    counts = ", ".join(f"{number} {state}" for state, number in by_state_word(found["counts"]).items())
     yield f"conversations  {counts or 'none'}"
     for one in found["quarantined"]:
         yield f"  {_mark('quarantined')}{one['id'][:8]}  {one['why']}"
@@ -313,12 +314,11 @@ def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:
         yield f"  {_mark('suspended')}{one['id'][:8]}  since {_ago(one['since'], now)}: {one['why']}"
     for one in found["open"]:
         turn = f", turn open for {duration(one['turn']['seconds'])}" if "turn" in one else ""
-        yield f"  {_mark(one['kind'])}{one['id'][:8]}  {_place(one)}{turn}  {_title(one)}"
+        yield f"  {_mark(state_word(one['kind']))}{one['id'][:8]}  {_place(one)}{turn}  {_title(one)}"
         yield from (f"      {part}" for part in _parts(one, now))
     for one in found["waiting"]:
-        reason = one.get("waitingFor", "you")
-        why = "" if reason in ("you", "user") else f"({reason}) "
-        yield f"  {_mark('waiting')}{one['id'][:8]}  {why}since {_ago(one['updatedAt'], now)}  {_title(one)}"
+        whom = waits_for(one.get("waitingFor", ""))
+        yield f"  {_mark('waiting')}{one['id'][:8]}  {whom}, since {_ago(one['updatedAt'], now)}  {_title(one)}"
 
 
 def _title(one: dict[str, Any]) -> str:

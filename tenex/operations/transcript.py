@@ -18,6 +18,7 @@ from tenex.core.projection import activity_of, glance_of, partner, worker_of
 from tenex.core.rollback.whole import ConversationForked, RolledBack
 from tenex.core.snapshot import StateSnapshot
 from tenex.core.state import State
+from tenex.core.state_words import waits_for
 from tenex.core.totals.costs import run_agent
 
 _TONES: Final[Mapping[str, Tone]] = {"completion": "agent", "question": "agent", "error": "error"}
@@ -141,7 +142,7 @@ class TranscriptRenderer:
                     "notice", "imported", "what is above was not written here: it can be read, and decides nothing"
                 )
             case r.Waiting():
-                yield Row("dim", "waiting", {"user": "for you"}.get(record.reason, f"for you ({record.reason})"))
+                yield Row("dim", "waiting", waits_for(record.reason))
             case r.Ended():
                 yield Row("end", "END", record.reason)
             case _:

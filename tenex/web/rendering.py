@@ -19,6 +19,7 @@ from markupsafe import Markup, escape
 
 from tenex.core.amounts import count, dollars, duration
 from tenex.core.messages import NO_USAGE, Usage
+from tenex.core.state_words import by_state_word, state_word
 from tenex.core.text import printable, redact, well_formed
 from tenex.core.work.turn import OrchestratorTurn
 from tenex.store.search_words import CLOSE, OPEN
@@ -162,6 +163,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
+        "by_state_word": by_state_word,
         "clock": clock,
         "count": count,
         "day": day,
@@ -172,6 +174,7 @@ def environment() -> Environment:
         "matched": matched,
         "moment": moment,
         "number": number,
+        "state_word": state_word,
         "usage_of": usage_of,
     }
     return made

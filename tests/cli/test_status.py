@@ -122,6 +122,26 @@ def test_each_agent_at_work_is_shown_or_why_it_waits(part: dict[str, Any], expec
     assert "2 events undelivered" in shown
 
 
+def test_what_waits_has_one_word_and_says_for_what() -> None:
+    asks = {"agent": "executor", "state": "parked", "since": EARLIER, "questions": ["Which?"]}
+    waiting = [
+        {"id": ID, "title": "Make it so", "updatedAt": EARLIER, "status": "waiting", "waitingFor": reason}
+        for reason in ("you", "user", "waiver", "own reason")
+    ]
+    shown = text(
+        {
+            "counts": {"ended": 1, "parked": 1, "waiting": 4},
+            "open": [conversation(kind="parked", runs=[asks])],
+            "waiting": waiting,
+        }
+    )
+    assert "conversations  1 ended, 5 waiting\n  waiting     ab12cd34  execute" in shown
+    assert shown.count("  waiting     ab12cd34  for you, since 2 h 30 min ago  Make it so\n") == 2
+    assert "ab12cd34  for your decision, since 2 h 30 min ago" in shown
+    assert "ab12cd34  for you (own reason), since 2 h 30 min ago" in shown
+    assert "parked" not in shown
+
+
 def test_strangers_cannot_steer_the_terminal() -> None:
     one = conversation(title="\x1b[2Jgone\r\nforged")
     shown = text({"open": [one], "quarantined": [{"id": ID, "why": "\x07bell"}]})
