@@ -120,7 +120,7 @@ async def test_1_4_a_mention_begins_a_mission_that_reports_phases_and_result(fol
     assert all(tags(event)["workflow"] == "mission" and "phase" not in tags(event) for event in events)
     sent = [event["content"] for event in events]
     assert sent[:2] == ["Now in discovery", "Now in research: competitions found"]
-    assert '"success": true' in sent[5]
+    assert sent[5].startswith("The mission has ended. Its result:\n- success: yes\n- mission id: ")
     assert [tags(event).get("close-reason") for event in events] == [*[None] * 5, "finished", None]
     assert "mention @mission in a new note" in sent[6]
     assert json.loads(profiles[0]["content"])["about"].endswith("hand it in. It is a program, not a person.")
