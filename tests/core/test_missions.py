@@ -532,8 +532,10 @@ def test_a_mention_begins_it_and_it_speaks_with_its_own_key() -> None:
         ([], ". Its result: none"),
         (
             {"all_green": False, "why": "", "files": ["a.py", "b.py"], "more": {"runs": 2, "left": None}},
-            ". Its result:\n- all green: no\n- why: none\n- files:\n  - a.py\n  - b.py\n"
-            "- more:\n  - runs: 2\n  - left: none",
+            (
+                ". Its result:\n- all green: no\n- why: none\n- files:\n  - a.py\n  - b.py\n"
+                "- more:\n  - runs: 2\n  - left: none"
+            ),
         ),
     ],
 )
