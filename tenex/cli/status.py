@@ -59,6 +59,8 @@ def status(
     """
     settings = given.readable_settings()
     report = asyncio.run(_report(settings, patience))
+    if given.faults:
+        report["configuration"]["invalid"] = list(given.faults)
     text = "\n".join(output.fit(line, sys.stdout, 4 if line.startswith(" ") else VALUES) for line in lines(report))
     given.show(report, text)
     if report["state"] in _HEADS:
@@ -186,7 +188,12 @@ def _head(report: dict[str, Any]) -> Iterator[str]:
         if process["address"]:
             yield f"address        {process['address']}"
     yield f"data           {here['data']} ({_disk(report['disk'])})"
-    yield f"settings       {here['file'] or 'no tenex.toml: the defaults'}"
+    invalid = here.get("invalid", ())
+    used = here["file"] or ("the default folders" if invalid else "no tenex.toml: the defaults")
+    yield f"settings       {f'INVALID: {invalid[0]}' if invalid else used}"
+    yield from (f"  - {sentence}" for sentence in invalid[1:])
+    if invalid:
+        yield f"  used now: {used}"
     if here.get("readAgainAt"):
         yield f"  reloaded at {here['readAgainAt']}{': REJECTED, the old ones stay' if here['refused'] else ''}"
         yield from (f"  - {sentence}" for sentence in (*here["refused"], *here["needsRestart"]))
