@@ -199,8 +199,8 @@ async def test_it_is_paused_stopped_reloaded_gone_back_in_and_branched_off(folde
         for part in ("It does not read what is written here", "It pauses as soon as", "Once the operator has fixed"):
             assert part in sent
         first = of_kind(folder.records(name), m.StepCompleted)[0].seq
-        for word, at, more in (("rollback", "--to", ["--yes"]), ("fork", "--at", [])):
-            there = (await folder.facts("conversations", word, name, at, str(first), *more))["id"]
+        for word, more in (("rollback", ["--yes"]), ("fork", [])):
+            there = (await folder.facts("conversations", word, name, "--to", str(first), *more))["id"]
             assert returned(await folder.until(there, "waiting")) == 1
             await folder.write("/continue", to=there)
             assert of(await folder.until(there, "ended")).result == 3
