@@ -745,6 +745,9 @@ class _Directory:
     def room_of(self, conversation: ConversationId) -> str:
         return self._index.room_of(conversation)
 
+    def chat_of(self, conversation: ConversationId) -> str:
+        return self._index.chat_of(conversation)
+
     def newest_in(self, room: str) -> tuple[ConversationId, str] | None:
         return self._index.newest_in(room)
 

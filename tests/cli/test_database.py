@@ -209,7 +209,7 @@ def test_every_command_on_conversations_works_on_a_database(
     page = tenex("conversations export 2222 --html").out
     assert page == tenex(f"conversations export 2222 --html --data {files}").out
     last = json.loads(tenex("conversations replay 1111 --json").out)["lastSeq"]
-    made = json.loads(tenex(f"conversations fork 1111 --at {last} --json").out)
+    made = json.loads(tenex(f"conversations fork 1111 --to {last} --json").out)
     assert made["forkedFrom"] == {"id": ONE, "seq": last}
     assert len(json.loads(tenex("conversations list --json").out)) == 3
     assert tenex("conversations verify").out.startswith("3 of 3 conversations intact")

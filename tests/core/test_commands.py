@@ -667,7 +667,7 @@ def test_help_names_whom_a_message_can_call() -> None:
 
 
 def test_an_answer_to_an_agents_question_is_followed_by_no_word_that_we_wait() -> None:
-    """Was: the agent's answer, and below it `I wait for you: the next word is theirs`."""
+    """Was: the agent's answer, and below it `I wait for you: the next word is yours`."""
     ask = model_by_phase(chat=[reply("", ("ask", {"question": "Which?"})), reply("The red one, then.")])
     scenario = Scenario(Router(route("chat", "project-manager"), WAITS), ask).converse("hello")
     scenario.converse("the red one")

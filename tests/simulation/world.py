@@ -231,6 +231,9 @@ class FaultyWorld(World):
     def room_of(self, conversation: ConversationId) -> str:
         return ""
 
+    def chat_of(self, conversation: ConversationId) -> str:
+        return ""
+
     def newest_in(self, room: str) -> tuple[ConversationId, str] | None:
         return None
 
