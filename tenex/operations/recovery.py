@@ -293,9 +293,9 @@ def _losses(left: Salvaged, found: RecoveredMessages, state: State, *, has_histo
     lost += [LOST_PARTS[part] for part in found.parts if not kept[part]]
     turn = state.work.turn
     turns = found.history.turns if found.history is not None else ()
-    has_ended = found.has_ended and found.cycle >= state.cycle.number
-    if left.records and turn is not None and not has_ended:
-        if not any(one.turn_id == turn.turn_id and one.is_completed for one in turns):
+    if left.records and turn is not None:
+        has_ended = found.has_ended and found.cycle >= state.cycle.number
+        if not has_ended and not any(one.turn_id == turn.turn_id and one.is_completed for one in turns):
             lost.append("the work in the open turn: it counts as stopped")
     return lost
 
