@@ -319,6 +319,22 @@ def test_from_damage_anywhere_the_conversation_comes_back_and_continues(seed: in
         assert list(contradictions(ID, [record for decision in again.journal for record in decision])) == []
 
 
+@pytest.mark.parametrize(("has_ended", "is_whole", "expected"), [(True, True, 0), (False, True, 0), (False, False, 1)])
+def test_a_turn_that_the_source_shows_as_ended_is_not_lost(has_ended: bool, is_whole: bool, expected: int) -> None:
+    """Records are cut in the middle of a turn; only where its end is nowhere its work is lost."""
+    records = played()
+    cut = next(
+        number
+        for number in range(len(records), 0, -1)
+        if isinstance(records[number - 1], r.TurnOpened) and isinstance(records[number], r.RunStarted)
+    )
+    end = len(records) if is_whole else cut + 1
+    found = messages_of_view(view_of(fold(ID, records[:end])), ID, "conversation.json")
+    found = replace(found, has_ended=has_ended)
+    _, lost = rebuilt_records(ID, Salvaged(records=records[: cut + 1], damage=["x"]), found, (), NOW)
+    assert len([sentence for sentence in lost if "the open turn" in sentence]) == expected
+
+
 def test_records_of_agents_that_only_the_journal_holds_are_kept_or_named() -> None:
     name, records = whole(ROOT / "own-phases")
     state = fold(name, records)

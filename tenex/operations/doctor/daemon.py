@@ -1,6 +1,7 @@
 """Whether a daemon runs on this folder: the lock, the control socket, and problems in the daemon's own status."""
 
 import asyncio
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 from tenex.core.errors import ModelUnavailable, RelayUnavailable, StoreError, TenexError, TransientError
 from tenex.operations.daemon_start import WAIT, ask_when_started, is_starting, why_silent
+from tenex.service.control import ELSEWHERE, why_no_socket
 from tenex.store.lock import find_holder
 
 from .findings import Case, Finding, Repair, fault, ok, url_text, warning
@@ -56,6 +58,10 @@ def control(case: Case) -> Iterator[Finding]:
         elif runs:
             fix = "restart the daemon, so that `tenex status` can ask it"
             yield warning("a daemon runs, but its control socket is missing", path, fix)
+        elif os.access(path.parent, os.W_OK):
+            why = why_no_socket(path)
+            if why:
+                yield fault(f"no socket can be made there ({why})", path, f"paths.socket: {ELSEWHERE}")
     except ConnectionRefusedError:
         if runs and is_starting(folder):
             yield _starting(case)
