@@ -12,8 +12,10 @@ import pytest
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import load
 from tests.kits.commands import Tenex
+from tests.service.kit import ROOT
 
-NAMES = {"project", "executor", "planner", "project-manager", "security-expert", "owner"}
+SHIPPED = {path.stem for path in (ROOT / "prompts" / "agents").glob("*.md")}
+NAMES = {"project", "owner", *SHIPPED} - {"orchestrator"}  # the orchestrator signs with the key of the project
 
 
 @pytest.fixture

@@ -40,6 +40,7 @@ from tests.fakes.scenario import (
     scenario_at,
     step_until,
 )
+from tests.kits.command_table import permitted_for
 
 
 def new() -> Scenario:
@@ -82,8 +83,14 @@ def ended() -> Scenario:
 STATUSES: dict[str, Callable[[], Scenario]] = {
     stage.__name__: stage for stage in (new, deciding, working, parked, waiting, fallen_back, ended)
 }
-GATES = {"quick", "skip"}
-FOR_OWNERS = set(command_names()) - GATES - {"help", "status", "quiet", "verbose"}
+PERMITTED = permitted_for()
+FOR_ALL = {name for name, who in PERMITTED.items() if who == "all permitted users"}
+GATES = {name for name, who in PERMITTED.items() if "members_may_waive" in who}
+FOR_OWNERS = {name for name, who in PERMITTED.items() if "a member in a conversation they began" in who}
+
+
+def test_the_documents_say_of_every_command_for_whom_it_is() -> None:
+    assert sorted([*FOR_ALL, *GATES, *FOR_OWNERS]) == sorted(command_names())
 
 
 @pytest.mark.parametrize(("name", "role", "stage"), list(itertools.product(command_names(), Role, STATUSES)))
@@ -107,11 +114,14 @@ def test_every_command_by_every_role_in_every_status(name: str, role: Role, stag
     sent = [record.text for record in records if isinstance(record, r.MessageSent)]
     # `/continue` and `/retry` may answer by going on
     assert sent or {effect.key for effect in in_flight(scenario)} != running or name in ("continue", "retry")
-    if role is Role.GUEST and name in FOR_OWNERS | GATES:
+    refused = [text for text in sent if "is for an owner" in text or "Only an owner" in text]
+    if role is Role.GUEST and name not in FOR_ALL:
+        assert sent == refused
         assert len(sent) == 1
-        assert "owner" in sent[0]
         assert {effect.key for effect in in_flight(scenario)} == running, "nothing was carried out"
         assert scenario.records(r.Stopped) == scenario.records(p.Waived) == scenario.records(r.Continued) == []
+    elif role is Role.OWNER or name in FOR_ALL:
+        assert refused == []
     scenario.settle()
 
 

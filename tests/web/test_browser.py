@@ -22,6 +22,7 @@ from tenex.core.text import well_formed
 from tenex.nostr.events import is_genuine, sign, to_wire, unsigned_event
 from tenex.nostr.keys import KeyRing
 from tenex.web.reply import Writer
+from tenex.web.site import PAGES
 from tests.cli.journals import ONE, THREE, TWO, changed, renamed, worked
 from tests.fakes.scenario import reply
 from tests.interop.scripts import HERE, install
@@ -38,16 +39,12 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 SIZES = {"phone": (390, 844), "wide": (1280, 900)}
 WIDER = "document.documentElement.scrollWidth > innerWidth"
 PATHS = {
-    "waiting": "/",
-    "conversations": "/conversations",
+    **{name: path for name, path, _ in PAGES},
     "search": "/conversations?q=think&status=waiting",
     "story": f"/c/{ONE}",
     "asked": f"/c/{TWO}",
     "approval": f"/c/{THREE}",
-    "usage": f"/c/{ONE}/usage",
-    "totals": "/usage",
-    "daemon": "/daemon",
-    "agents": "/agents",
+    "usage-of-one": f"/c/{ONE}/usage",
     "past": f"/c/{ONE}/at?seq=57&than=20",
     "back": f"/c/{ONE}/back/20",
     "missing": "/c/nothing",

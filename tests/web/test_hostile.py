@@ -16,6 +16,7 @@ from tenex.web.asks import Ask, Replied, ShownCall
 from tenex.web.export import as_html
 from tenex.web.maps import map_of
 from tenex.web.rendering import markdown, matched, page
+from tenex.web.site import PAGES
 from tenex.web.story import Story
 from tenex.web.timeline import timeline_of
 from tests.cli.journals import ONE, TWO
@@ -191,16 +192,8 @@ async def test_whole_pages_with_hostile_texts_everywhere(data: Path, tmp_path: P
     await rewrite(data, conversations)
     async with served(data) as pages:
         base = pages.site.base
-        paths = [
-            "/",
-            "/conversations",
-            "/conversations?q=script",
-            f"/c/{ONE}",
-            f"/c/{TWO}",
-            f"/c/{ONE}/usage",
-            "/usage",
-        ]
-        for path in (*paths, "/daemon", "/agents"):
+        of_conversations = ("/conversations?q=script", f"/c/{ONE}", f"/c/{TWO}", f"/c/{ONE}/usage")
+        for path in (*(path for _, path, _ in PAGES), *of_conversations):
             answer = await pages.client.get(f"{pages.base}{path}", headers={"accept": "text/html"})
             assert answer.status_code == 200, answer.text
             check(answer.text, base)
