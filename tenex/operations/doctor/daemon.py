@@ -53,15 +53,7 @@ def control(case: Case) -> Iterator[Finding]:
     try:
         status = asyncio.run(ask_when_started(path, folder, "status", patience=STATUS_TIMEOUT, wait=WAIT))
     except FileNotFoundError:
-        if runs and is_starting(folder):
-            yield _starting(case)
-        elif runs:
-            fix = "restart the daemon, so that `tenex status` can ask it"
-            yield warning("a daemon runs, but its control socket is missing", path, fix)
-        elif os.access(path.parent, os.W_OK):
-            why = why_no_socket(path)
-            if why:
-                yield fault(f"no socket can be made there ({why})", path, f"paths.socket: {ELSEWHERE}")
+        yield from _no_socket(case)
     except ConnectionRefusedError:
         if runs and is_starting(folder):
             yield _starting(case)
@@ -81,6 +73,19 @@ def control(case: Case) -> Iterator[Finding]:
             yield from problems_in_status(status)
             for part, problems_in in case.problems.items():
                 yield from problems_in(status.get(part))
+
+
+def _no_socket(case: Case) -> Iterator[Finding]:
+    path = case.paths.socket
+    if not case.daemon:
+        why = why_no_socket(path) if os.access(path.parent, os.W_OK) else ""
+        if why:
+            yield fault(f"no socket can be made there ({why})", path, f"paths.socket: {ELSEWHERE}")
+    elif is_starting(case.paths.conversations):
+        yield _starting(case)
+    else:
+        fix = "restart the daemon, so that `tenex status` can ask it"
+        yield warning("a daemon runs, but its control socket is missing", path, fix)
 
 
 def _starting(case: Case) -> Finding:

@@ -9,9 +9,10 @@ from tenex.core.decider import Decider, person
 from tenex.core.delivery.outgoing import notify
 from tenex.core.effects import Effect, Key, Timer, Work
 from tenex.core.ids import Slug
+from tenex.core.inbox.command import SlashCommand
 from tenex.core.inbox.commands import end_cycle, stop
 from tenex.core.inbox.decide import record_message
-from tenex.core.kind import Kind, KindCommand
+from tenex.core.kind import Kind
 from tenex.core.kind_format import KindShare
 from tenex.core.lines import Place, Row
 from tenex.core.record import Record
@@ -52,7 +53,7 @@ class MissionsKind(Kind):
     )
     reducers = MISSIONS
     commands = (
-        KindCommand(
+        SlashCommand(
             name="pause",
             help="let a mission finish its step, and wait",
             elsewhere="Only a mission that is under way can be paused; `/stop` ends what is running.",
