@@ -13,7 +13,7 @@ from tenex.core.phases import Phase
 from tenex.llm.scripted import OfflineModel
 from tenex.operations.phase_run import PhasesResult, run_phases
 from tenex.store.lock import FolderLock
-from tenex.workflows.loading import load_script
+from tenex.workflows.kit.loading import load_script
 from tests.workflows.mission_kit import documented
 
 REQUEST = "Create hello.py that prints hello"

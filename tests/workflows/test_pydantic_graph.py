@@ -141,7 +141,7 @@ async def test_only_the_node_that_is_next_can_be_run() -> None:
 
 
 async def test_a_run_that_was_left_goes_on_from_its_journal() -> None:
-    from tenex.workflows.local_run import MemoryJournals
+    from tenex.workflows.kit.local_run import MemoryJournals
 
     journals = MemoryJournals()
     async with counting.iter(CountDown(), state=Left(3), journal=journals, mission="m") as run:

@@ -11,7 +11,7 @@ from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.operations.mission_folder import mission_folder
 from tenex.workflows.agents import BaseAgent, State, tool
-from tenex.workflows.loading import load_script
+from tenex.workflows.kit.loading import load_script
 from tenex.workflows.speakers import (
     AgentTarget,
     ContextEquals,

@@ -25,6 +25,7 @@ from tenex.workflows.missions import records as m
 from tenex.workflows.missions.config import (
     CURRENT_PHASE,
     MISSION_ID,
+    NAME,
     PHASES_COMPLETED,
     Begin,
     MissionRule,
@@ -45,7 +46,6 @@ from tenex.workflows.missions.signals import (
 )
 from tenex.workflows.missions.state import UNKNOWN_KIND, Mission, mission_of
 from tenex.workflows.missions.view import mission_condition, name_in_words
-from tenex.workflows.speakers.state import session_of
 
 PROGRAM = "the program"
 """Who pauses a mission that cannot go on by the code there is now."""
@@ -213,7 +213,8 @@ def _open(transaction: Transaction, signal: MissionRequested) -> None:
     rule = missions_of(transaction.policy).get(signal.workflow)
     if rule is None or signal.node not in rule.nodes or state.has_open_kind:
         return  # the caller has been informed before
-    if state.work.turn is not None or session_of(state) is not None:
+    is_of_another_kind = any(part.has_begun for name, part in state.kinds.items() if name != NAME)
+    if state.work.turn is not None or is_of_another_kind:
         return  # agents are at work here
     if state.cycle.status == "new":
         transaction.add(

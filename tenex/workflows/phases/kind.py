@@ -27,7 +27,6 @@ from tenex.core.work import holds, runs
 from tenex.core.work.run import Call, Run
 from tenex.core.work.turn import OrchestratorTurn
 from tenex.core.work.turns import advance, open_turn, stop_turn
-from tenex.workflows.missions.state import mission_of
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.reducers import CHANGING, PHASES
 from tenex.workflows.phases.state import NAME, Phases, phases_of
@@ -111,9 +110,8 @@ class PhasesKind(Kind):
 
     def on_message(self, transaction: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Take a message as an answer to an open question, or as work."""
-        is_begun = bool(
-            transaction.state.memory.recent or transaction.state.cycle.turns or mission_of(transaction.state)
-        )
+        state = transaction.state
+        is_begun = bool(state.memory.recent or state.cycle.turns or state.has_begun_kind)
         wrote = record_message(transaction, signal)
         if not called and report_disabled(transaction, signal) and not is_begun:
             slug = next(
