@@ -6,8 +6,7 @@ than none: it stops nothing and begins paid work.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 
 from tenex.core import names, permissions
 from tenex.core import records as r
@@ -17,7 +16,7 @@ from tenex.core.config import Verbosity
 from tenex.core.decider import Decider, person
 from tenex.core.delivery.outgoing import as_sentence, notify
 from tenex.core.errors import InternalError
-from tenex.core.ids import Millis, RunId
+from tenex.core.ids import Millis, PublicKey, RunId
 from tenex.core.kind import KindCommand, all_kinds, kind_of_conversation, refused_name, what_is_refused
 from tenex.core.memory.window import in_a_line
 from tenex.core.messages import cut
@@ -36,6 +35,20 @@ from tenex.core.work.turns import advance, stop_turn
 FILES_NAMED = 5
 """Changed files that the answer to `/stop` names."""
 
+HELP = """Write what you want in your own words. I also understand these commands:
+@NAME  goes straight to that agent{agents}{begun}
+/status  where the conversation is
+/stop  end what is running
+{kinds}
+/retry  run the last turn again
+/undo  put back the files of the last turn, with `cycle` of this cycle, or those you name; it lists the others first
+/continue  go on after a limit, a hold or a refused decision
+/approvals  what waits for your permission, and what you have allowed here; `revoke NUMBER` ends that
+/quiet  send me only what is for me, and what stops the work; `/quiet off` ends that
+/verbose  send me everything, also checks and what takes long; `/verbose off` ends that
+/new  end this cycle; your next message begins another
+/help  this"""
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -45,24 +58,9 @@ class Command:
     argument: str
 
 
-@dataclass(frozen=True, slots=True)
-class CommonCommand:
-    """A command that every kind of conversation has."""
-
-    name: str
-    help: str
-    """What it does, for `/help`."""
-    run: Callable[[Transaction, Command, MessageReceived], object]
-    _: KW_ONLY
-    is_for_all: bool = False
-    """Whether every permitted user may give it, and not only those who may decide."""
-    asks_kind: bool = False
-    """Whether a kind of conversation may carry it out in its own way (`Kind.command`)."""
-    takes_argument: bool = False
-    counts_as_last_line: bool = False
-    """Whether it counts at the end of a message too: it only limits or reports."""
-
-
+_NAMES = ("stop", "status", "help", "new", "continue", "retry", "undo", "approvals", "quiet", "verbose")
+"""Of the commands that every kind of conversation has."""
+_LAST_LINE = ("stop", "status", "help")
 _VERBOSITIES = {"quiet": Verbosity.QUIET, "verbose": Verbosity.VERBOSE}
 
 
@@ -71,24 +69,21 @@ def commands_of_kinds() -> dict[str, KindCommand]:
     return {command.name: command for kind in all_kinds() for command in kind.commands}
 
 
-def all_commands() -> tuple[CommonCommand | KindCommand, ...]:
-    """All commands, those of kinds last."""
-    return (*COMMON.values(), *commands_of_kinds().values())
-
-
 def command_names() -> tuple[str, ...]:
     """The names of all commands."""
-    return tuple(command.name for command in all_commands())
+    return (*_NAMES, *commands_of_kinds())
 
 
 def takes_argument(name: str) -> bool:
     """Whether words may follow a command."""
-    return any(command.name == name and command.takes_argument for command in all_commands())
+    command = commands_of_kinds().get(name)
+    return name in ("undo", "approvals", *_VERBOSITIES) if command is None else command.takes_argument
 
 
 def counts_as_last_line(name: str) -> bool:
     """Whether a command counts as the last line of a message too: what others refer to there is unclear."""
-    return any(command.name == name and command.counts_as_last_line for command in all_commands())
+    command = commands_of_kinds().get(name)
+    return name in _LAST_LINE if command is None else command.counts_as_last_line
 
 
 def split_request(command: Command) -> tuple[Command, str]:
@@ -253,7 +248,9 @@ def _unknown(transaction: Transaction, text: str) -> str:
     return f"{sentence} Nothing was started. To send this as text, put a word before it."
 
 
-def execute_command(transaction: Transaction, command: Command, signal: MessageReceived) -> None:
+def execute_command(  # noqa: C901 one case a command: flat, and complete
+    transaction: Transaction, command: Command, signal: MessageReceived
+) -> None:
     """Execute a command, or report who may give it."""
     if command.name == UNKNOWN:
         notify(transaction, _unknown(transaction, command.argument))
@@ -261,46 +258,47 @@ def execute_command(transaction: Transaction, command: Command, signal: MessageR
     left = "" if takes_argument(command.name) else command.argument
     if left:  # words that would be lost without a sign
         notify(transaction, f"/{command.name} takes nothing after it; please send the rest as a message of its own.")
-
-    common = COMMON.get(command.name)
     of_kind = commands_of_kinds().get(command.name)
-    is_for_all = common is not None and common.is_for_all
-    if not is_for_all and (refusal := _why_refused(transaction, command, of_kind, signal)):
-        notify(transaction, refusal)
-        return
-
-    kind = kind_of_conversation(transaction.state)
-    asks_kind = common is None or common.asks_kind
-    if asks_kind and kind.command(transaction, command.name, command.argument, signal):
-        return
-    if common is not None:
-        common.run(transaction, command, signal)
-    elif of_kind is not None:
-        notify(transaction, of_kind.elsewhere)
-    else:
-        raise InternalError(f"/{command.name} is a command of nothing")
-
-
-def _why_refused(
-    transaction: Transaction, command: Command, of_kind: KindCommand | None, signal: MessageReceived
-) -> str:
-    """Why a command is not carried out, for whom it concerns; empty if it is."""
-    if command.name == "new" and _is_blank_room(transaction):
-        return "This is a new conversation. Write what you want."
     decision = Decision.WAIVER if of_kind is not None and of_kind.is_waiver else Decision.COMMAND
     is_permitted = permissions.may_decide(
         decision, transaction.state, transaction.policy.gates, author=signal.message.author, role=signal.role
     )
-    if not is_permitted and decision is Decision.WAIVER:
-        return "Only an owner may skip a quality gate."
-    if not is_permitted:
-        return f"/{command.name} is for an owner, or the member who began this conversation."
-    if command.name in ("new", "continue") and (refused := refused_name(transaction)):
-        return (
+    kind = kind_of_conversation(transaction.state)
+    if command.name == "help":
+        notify(transaction, help_text(transaction))
+    elif command.name == "status":
+        notify(transaction, status(transaction))
+    elif command.name in _VERBOSITIES:
+        set_verbosity(transaction, command, signal.message.author)
+    elif command.name == "new" and _is_blank_room(transaction):
+        notify(transaction, "This is a new conversation. Write what you want.")
+    elif not is_permitted and decision is Decision.WAIVER:
+        notify(transaction, "Only an owner may skip a quality gate.")
+    elif not is_permitted:
+        notify(transaction, f"/{command.name} is for an owner, or the member who began this conversation.")
+    elif command.name in ("new", "continue") and (refused := refused_name(transaction)):
+        notify(
+            transaction,
             f"The {what_is_refused(transaction)} {refused} has not begun. "
-            "Write here what it is to work on, or anything else in a new note."
+            "Write here what it is to work on, or anything else in a new note.",
         )
-    return ""
+    elif command.name == "undo":
+        undo(transaction, command.argument, signal.name)
+    elif command.name == approvals.COMMAND:
+        approvals.command(transaction, command.argument, signal)
+    elif kind.command(transaction, command.name, command.argument, signal):
+        return
+    elif of_kind is not None:
+        notify(transaction, of_kind.elsewhere)
+    elif command.name == "stop":
+        stop(transaction, signal.name)
+    elif command.name == "new":
+        stop(transaction, signal.name, quiet=True)
+        end_cycle(transaction, person(signal.name, signal.message.author))
+    elif command.name in ("retry", "continue"):  # `/retry` where there is no turn to repeat
+        resume(transaction, signal.name)
+    else:
+        raise InternalError(f"/{command.name} is a command and has no case here")
 
 
 def _is_blank_room(transaction: Transaction) -> bool:
@@ -326,14 +324,8 @@ def stop(transaction: Transaction, name: str, *, quiet: bool = False, why: str =
         transaction.add(r.Waiting, reason="stopped")
 
 
-def _begin_anew(transaction: Transaction, _: Command, signal: MessageReceived) -> None:
-    stop(transaction, signal.name, quiet=True)
-    end_cycle(transaction, person(signal.name, signal.message.author))
-
-
-def set_verbosity(transaction: Transaction, command: Command, signal: MessageReceived) -> None:
+def set_verbosity(transaction: Transaction, command: Command, author: PublicKey) -> None:
     """Note how much a user wants to be sent in this conversation."""
-    author = signal.message.author
     words = [word.strip(".,!") for word in plain(command.argument).lower().split()]
     said = transaction.state.delivery.verbosity.get(author)
     wanted = _VERBOSITIES[command.name]
@@ -462,21 +454,22 @@ def resume(transaction: Transaction, name: str) -> None:
         advance(transaction)
 
 
+def _help_line(command: KindCommand) -> str:
+    usage = f" {command.usage}" if command.usage else ""
+    return f"/{command.name}{usage}  {command.help}"
+
+
 def help_text(transaction: Transaction) -> str:
     """All commands, and the names that a message can call."""
     policy = transaction.policy
     agents = ", ".join(sorted(policy.routable))
     begun = ", ".join(sorted(policy.begun_by_mention))
     disabled = sorted({*policy.disabled, *policy.disabled_agents})
-    lines = [f"/{command.name}  {command.help}" for command in COMMON.values()]
-    lines[2:2] = [
-        f"/{command.name}{' ' if command.usage else ''}{command.usage}  {command.help}"
-        for command in commands_of_kinds().values()
-    ]
-    called = f": {agents}" if agents else ""
-    beginning = f"; in a new note it begins a conversation of its own: {begun}" if begun else ""
-    head = "Write what you want in your own words. I also understand these commands:"
-    text = "\n".join([head, f"@NAME  goes straight to that agent{called}{beginning}", *lines])
+    text = HELP.format(
+        agents=f": {agents}" if agents else "",
+        begun=f"; in a new note it begins a conversation of its own: {begun}" if begun else "",
+        kinds="\n".join(map(_help_line, commands_of_kinds().values())),
+    )
     return f"{text}\nDisabled, because of a fault in their files: {', '.join(disabled)}" if disabled else text
 
 
@@ -544,69 +537,3 @@ def _routing(router: RouterActivity) -> str:
             return "The orchestrator's model cannot be used."
         case _:
             return "The orchestrator is deciding."
-
-
-_COMMON = (
-    CommonCommand(
-        "status",
-        "where the conversation is",
-        lambda transaction, *_: notify(transaction, status(transaction)),
-        is_for_all=True,
-        counts_as_last_line=True,
-    ),
-    CommonCommand(
-        "stop",
-        "end what is running",
-        lambda transaction, _, signal: stop(transaction, signal.name),
-        asks_kind=True,
-        counts_as_last_line=True,
-    ),
-    CommonCommand(
-        "retry",
-        "run the last turn again",
-        lambda transaction, _, signal: resume(transaction, signal.name),
-        asks_kind=True,
-    ),
-    CommonCommand(
-        "undo",
-        "put back the files of the last turn, with `cycle` of this cycle, or those you name; it lists the others first",
-        lambda transaction, command, signal: undo(transaction, command.argument, signal.name),
-        takes_argument=True,
-    ),
-    CommonCommand(
-        "continue",
-        "go on after a limit, a hold or a refused decision",
-        lambda transaction, _, signal: resume(transaction, signal.name),
-        asks_kind=True,
-    ),
-    CommonCommand(
-        approvals.COMMAND,
-        "what waits for your permission, and what you have allowed here; `revoke NUMBER` ends that",
-        lambda transaction, command, signal: approvals.command(transaction, command.argument, signal),
-        takes_argument=True,
-    ),
-    CommonCommand(
-        "quiet",
-        "send me only what is for me, and what stops the work; `/quiet off` ends that",
-        set_verbosity,
-        is_for_all=True,
-        takes_argument=True,
-    ),
-    CommonCommand(
-        "verbose",
-        "send me everything, also checks and what takes long; `/verbose off` ends that",
-        set_verbosity,
-        is_for_all=True,
-        takes_argument=True,
-    ),
-    CommonCommand("new", "end this cycle; your next message begins another", _begin_anew, asks_kind=True),
-    CommonCommand(
-        "help",
-        "this",
-        lambda transaction, *_: notify(transaction, help_text(transaction)),
-        is_for_all=True,
-        counts_as_last_line=True,
-    ),
-)
-COMMON = {command.name: command for command in _COMMON}
-"""The commands that every kind has, in the order of `/help`; those of kinds are listed after the second."""
