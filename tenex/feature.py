@@ -1,11 +1,12 @@
 """What a feature offers to the surfaces, as data.
 
-What `tenex --help` needs is here as it is. All else is a function that imports what it names when it is called.
+What `tenex --help` needs is here as it is, in tuples, which are defined faster than dataclasses. All else is a function
+that imports what it names when it is called.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from tenex.web.site import PagePart
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A command of the program, imported when it is run."""
 
     name: str
@@ -27,7 +27,6 @@ class Command:
     """Where its function or typer app is: `module:name`."""
     about: str = ""
     """Its line in the help of the program; one in a group has the first sentence of its function."""
-    _: KW_ONLY
     has_json: bool = True
     """Whether it prints facts; a command that holds a conversation or serves does not."""
     is_variant: bool = False
@@ -37,8 +36,7 @@ class Command:
     """Whether the help leaves it out: another name of a command."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusPart:
+class StatusPart(NamedTuple):
     """How surfaces read a part of a daemon's report, which an `Extension` makes."""
 
     name: str
@@ -49,7 +47,7 @@ class StatusPart:
     """What the doctor finds in it, or in None, where the daemon does not report it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Feature:
     """A capability that can be left out, in a folder of its own below `tenex/features/`."""
 

@@ -1,14 +1,17 @@
 """What a feature does in a running daemon."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tenex.core.ids import PublicKey
 from tenex.core.ports import Observer, UnsignedEvent
 from tenex.nostr.events import Event
 from tenex.nostr.keys import Key
 from tenex.service.control import Handler
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 
 class Signing(Protocol):
@@ -46,4 +49,6 @@ class Extension:
     """Requests that the control socket answers."""
     status: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     """Parts of the report of `tenex status`, as JSON."""
+    gauges: Callable[[], Iterable["Metric"]] = tuple
+    """Numbers that are read at each scrape, where metrics are served."""
     signing: Signing | None = None

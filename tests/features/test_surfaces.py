@@ -3,10 +3,12 @@
 import asyncio
 import json
 import re
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from jinja2 import ChoiceLoader, DictLoader
 
@@ -81,6 +83,16 @@ def test_the_daemon_the_status_and_the_doctor_show_it(
     assert json.loads(as_json)["example"] == "in the report"
     assert "the example was examined" in doctor
     assert "the report: example: in the report" in doctor
+
+
+async def test_the_metrics_have_it(data: Path) -> None:
+    features = [EXAMPLE, BY_NAME["metrics"]]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = load(None, data, env={}, overrides={"metrics": {"port": port}})
+    async with open_application(settings, extensions=extensions_of(features)), httpx2.AsyncClient() as client:
+        shown = await client.get(f"http://127.0.0.1:{port}/metrics")
+    assert "\ntenex_example 7.0\n" in shown.text
 
 
 async def test_the_pages_and_their_doctor_show_it(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from prometheus_client.core import GaugeMetricFamily, Metric
+
 from tenex.app import Application
 from tenex.app.extension import Extension
 from tenex.cli.shared.options import Globals
@@ -25,7 +27,11 @@ def _extend(_: Application) -> Extension:
     async def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
         return {"asked": asked.get("word")}
 
-    return Extension(status={"example": lambda: "in the report"}, orders={"example": answer})
+    return Extension(status={"example": lambda: "in the report"}, orders={"example": answer}, gauges=_gauges)
+
+
+def _gauges() -> Iterator[Metric]:
+    yield GaugeMetricFamily("tenex_example", "A number.", value=7)
 
 
 def _lines(value: Any, _: datetime) -> Iterator[str]:

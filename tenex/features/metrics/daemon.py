@@ -20,6 +20,7 @@ def extend(app: Application) -> Extension:
             lambda: app.daily.today()[0].used,
             app.mcp.status,
             lambda: app.pages.status() if app.pages is not None else None,
+            more=lambda: (gauge for extension in app.extensions for gauge in extension.gauges()),
         )
     )
     app.disk.timed = meter.timed

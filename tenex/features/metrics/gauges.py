@@ -27,6 +27,7 @@ class Gauges(Collector):
         mcp: Callable[[], Iterable[Mapping[str, Any]]] = tuple,
         web: Callable[[], Mapping[str, Any] | None] = lambda: None,
         *,
+        more: Callable[[], Iterable[Metric]] = tuple,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._pool = pool
@@ -35,6 +36,7 @@ class Gauges(Collector):
         self._today = today
         self._mcp = mcp
         self._web = web
+        self._more = more
         self._now = now
 
     def collect(self) -> Iterator[Metric]:
@@ -58,6 +60,7 @@ class Gauges(Collector):
         yield CounterMetricFamily("tenex_log_lines_dropped", about, value=self._lines_dropped())
         yield from self._mcp_servers()
         yield from self._pages()
+        yield from self._more()
 
     def _pages(self) -> Iterator[Metric]:
         pages = self._web()

@@ -5,10 +5,16 @@ from typing import TYPE_CHECKING, Final
 from tenex.feature import Command, Feature, StatusPart
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prometheus_client.core import Metric
+
     from tenex.app import Application
     from tenex.app.extension import Extension
     from tenex.operations.doctor.runner import Check
     from tenex.web.site import PagePart
+
+    from .signing import Signers
 
 
 def _extend(app: "Application") -> "Extension":
@@ -21,8 +27,15 @@ def _extend(app: "Application") -> "Extension":
         services={"signers": signers.run},
         changed=signers.changed,
         status={"signers": signers.status},
+        gauges=lambda: _gauges(signers),
         signing=signers,
     )
+
+
+def _gauges(signers: "Signers") -> "Iterable[Metric]":
+    from .gauges import gauges  # its library is there where metrics are served
+
+    return gauges(signers)
 
 
 def _checks() -> "list[Check]":

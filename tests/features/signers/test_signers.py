@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
+from tenex.features.signers.gauges import gauges
 from tenex.features.signers.signing import Signers
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import event_id, is_genuine, parse_event, unsigned_event
@@ -73,6 +74,8 @@ async def test_an_event_is_signed_by_the_key_that_the_signer_holds(relay: str) -
     async with bunker(relay, ALICE, signer=SIGNER) as there, signing(key, timeouts=SignerTimeouts()) as signers:
         events = await asyncio.gather(*(signers.sign(word(), key) for _ in range(3)))
         await until(lambda: state(signers) == ("ready", ""))
+        ready, waiting = ([sample.value for sample in family.samples] for family in gauges(signers))
+        assert (ready, waiting) == ([1], [0])
     (event,) = {event.sig: event for event in events}.values()
     assert (event.id, event.pubkey) == (word().id, ALICE.public)
     assert is_genuine(event)
