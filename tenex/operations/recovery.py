@@ -58,7 +58,7 @@ from .message_sources import (
     messages_of_view,
     participants_of,
 )
-from .recovered_history import history_records, newer_transitions
+from .view_entries import history_records, newer_transitions
 
 log = get_logger(__name__)
 

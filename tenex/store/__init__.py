@@ -7,7 +7,7 @@ conversations journal        all conversations, and one that is open, whatever h
 record_log reading           what a driver offers, and how files of lines become records
 repository file_writer       the driver for files; `journal_reader` reads and repairs them
 postgres                     the driver for a database, and its leases
-view view_json               conversation.json
+view view_json view_model    conversation.json
 daemon_journal               what belongs to no conversation
 index                        a SQLite cache, which may be deleted at any time, and full-text search in it
 """

@@ -67,9 +67,9 @@ def held_elsewhere(url: str, place: Path, tenex: Tenex, line: str) -> str:
 
     async def hold() -> str:
         async with another(url, place) as worker:
-            lease, _ = await worker._leases.take(ONE)  # one whose journal is damaged cannot be opened
+            lease, _ = await worker.leases.take(ONE)  # one whose journal is damaged cannot be opened
             err = await asyncio.to_thread(lambda: tenex(line, code=1).err)
-            await worker._leases.give_back(lease)
+            await worker.leases.give_back(lease)
             return err
 
     return asyncio.run(hold())

@@ -80,7 +80,6 @@ _PUT_SNAPSHOT: Final[LiteralString] = (
     "insert into tenex_snapshots (conversation, file, seq, token, line) values (%s, %s, %s, %s, %s)"
 )
 
-
 OPENERS: Final = CONNECTIONS // 2
 """Conversations that are opened at once: a start has thousands, and appends need connections meanwhile."""
 CHUNK: Final = 2_000
