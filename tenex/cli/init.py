@@ -45,7 +45,9 @@ from .shared.setup_questions import (
     ask_owner,
     ask_relays,
     given_owner,
+    report_relays,
     validated,
+    with_schemes,
 )
 from .stop_reload import reload_running
 from .trust import keys_in, report_grants, trust_folder, trusted_files
@@ -123,7 +125,8 @@ def init(
     check_key: Annotated[
         bool,
         typer.Option(
-            "--check/--no-check", help="Whether to ask the model two small questions, and the database, first."
+            "--check/--no-check",
+            help="Whether to ask the model two questions, the relays and the database first.",
         ),
     ] = True,
 ) -> None:
@@ -144,7 +147,7 @@ def init(
     given.data = folder or given.data
     here = given.folder()
     options = Options(model=model, provider=provider, base_url=base_url, key_file=api_key_file)
-    relays = relay or []
+    relays = with_schemes(relay or ())
     is_asked = not given.as_json and sys.stdin.isatty() and sys.stderr.isatty()
     is_made = find_config(None, here) is not None
     if is_asked and not is_made:
@@ -154,9 +157,9 @@ def init(
     chosen = _from_options(here, options, owner, relays, is_checked=check_key)
     if is_asked and not is_made and options == Options():
         chosen = ask(here / "keys")
-    if store is not None and check_key:
+    if check_key:
         validated(here, owner, relays, chosen, store)
-        _check_store(store, here)
+        _check_places(here, store, [] if is_asked or is_made else relays)
     is_new = not trusted_files(here) and not keys_in(here)
     project = workspace.absolute() if workspace is not None else None
     made = prepare(
@@ -214,6 +217,18 @@ def _from_options(
             output.message("Nothing was made. Fix this, or add --no-check to continue anyway:")
             raise
     return chosen
+
+
+def _check_places(data: Path, store: str | None, relays: Sequence[str]) -> None:
+    """Print what comes of asking the relays, which may start later, and ask the database, which may not.
+
+    Raises:
+        TenexError: the database cannot hold conversations.
+    """
+    if relays and not report_relays(relays):
+        output.message("Until that is fixed no message comes in; the relays are `relays.urls` in tenex.toml.")
+    if store is not None:
+        _check_store(store, data)
 
 
 def _check_store(url: str, data: Path) -> None:

@@ -76,6 +76,23 @@ async def test_relays_of_options_are_asked_too_and_may_be_kept(terminal: Termina
     assert load(None, data, env={}).relays.urls == [wrong]
 
 
+@needs_tmux
+async def test_an_address_without_its_scheme_is_completed_and_each_relay_has_a_verdict(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    data = tmp_path / "new"
+    async with FaultRelay() as relay:
+        host = relay.url.removeprefix("ws://")
+        terminal.start(*command(data), "--model offline --commit auto --owner", ALICE.npub)
+        await terminal.shows(RELAYS_ASKED)
+        terminal.type(f"localhost:9 {host}")
+        await terminal.shows("npub1", "ended 0")
+        screen = " ".join(terminal.screen().split())
+    assert "ws://localhost:9: no relay listens there yet; start it: " in screen
+    assert f"{relay.url} answers." in screen
+    assert load(None, data, env={}).relays.urls == ["ws://localhost:9", relay.url]
+
+
 def test_an_owner_is_set_up_by_name(tenex: Tenex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def look_up(text: str) -> PublicKey:
         if text != "alice@example.com":

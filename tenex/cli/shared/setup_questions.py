@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.nostr.keys import KeyRing, npub, parse_public_key
@@ -16,6 +16,9 @@ from .own_keys import OWNER
 from .provider import Chosen
 from .public_keys import read_public_key
 from .questions import prompt
+
+if TYPE_CHECKING:
+    from tenex.operations.doctor.findings import Finding
 
 
 def validated(
@@ -95,7 +98,7 @@ def ask_relays(data: Path, known: Sequence[str] = ()) -> list[str]:
 def _ask_addresses(data: Path, default: list[str]) -> list[str]:
     while True:
         typed = prompt("Relays", shown=" ".join(default), instead="Type addresses of relays.").replace(",", " ").split()
-        answer = typed or default
+        answer = with_schemes(typed) or default
         try:
             validated(data, None, answer)
         except UsageError as error:
@@ -104,13 +107,25 @@ def _ask_addresses(data: Path, default: list[str]) -> list[str]:
             return list(dict.fromkeys(answer))
 
 
+def with_schemes(addresses: Sequence[str]) -> list[str]:
+    """Addresses of relays; before one that is only a host, ws:// for this machine and wss:// for others."""
+    return [_whole(address) for address in addresses]
+
+
+def _whole(address: str) -> str:
+    if not address or "://" in address:
+        return address
+    try:
+        is_on_this_machine = is_loopback(f"ws://{address}")
+    except ValueError:
+        return address  # the check of the settings says what is wrong with it
+    return f"{'ws' if is_on_this_machine else 'wss'}://{address}"
+
+
 def are_wanted(relays: Sequence[str]) -> bool:
     """Whether these relays are to be used: each answers, or the user keeps them as they are."""
-    faults = _faults(relays)
-    if not faults:
+    if report_relays(relays):
         return True
-    for fault in faults:
-        output.message(f"  {fault}")
     wish = ""
     while wish not in ("c", "k"):
         wish = prompt("(c)hange the relays, or (k)eep them as they are", "c")[:1].lower()
@@ -130,24 +145,30 @@ def ask_commits(known: Commits = "ask") -> Commits:
         output.message("Type never, ask or auto.")
 
 
-def _faults(relays: Sequence[str]) -> list[str]:
-    """What is wrong with relays, as `tenex doctor` finds it."""
-    from tenex.operations.doctor.findings import Finding, Level
-    from tenex.operations.doctor.relays import NEEDS_KEY, REFUSED, examine_relay
+def report_relays(relays: Sequence[str]) -> bool:
+    """Ask relays as `tenex doctor` does, and print a verdict on each; whether all can be used, now or once started."""
+    from tenex.operations.doctor.relays import examine_relay
 
-    def is_wrong(url: str, finding: Finding) -> bool:
-        starts_later = is_loopback(url) and finding.message == REFUSED
-        return finding.level is Level.FAULT and not starts_later and finding.message != NEEDS_KEY
-
-    async def examine_all() -> list[str]:
-        results = await asyncio.gather(*(examine_relay(url, None) for url in relays))
-        return [
-            f"{finding.location}: {finding.message}; {finding.fix}"
-            for url, findings in zip(relays, results, strict=True)
-            for finding in findings
-            if is_wrong(url, finding)
-        ]
+    async def examine_all() -> "list[list[Finding]]":
+        return await asyncio.gather(*(examine_relay(url, None) for url in relays))
 
     output.message(f"Asking {', '.join(relays)} ...")
     with output.without_logs():
-        return asyncio.run(examine_all())
+        results = asyncio.run(examine_all())
+    verdicts = [_verdict(url, findings) for url, findings in zip(relays, results, strict=True)]
+    for sentence, _ in verdicts:
+        output.message(f"  {sentence}")
+    return all(is_usable for _, is_usable in verdicts)
+
+
+def _verdict(url: str, findings: "Sequence[Finding]") -> tuple[str, bool]:
+    """What to say of a relay by what was found, and whether it can be used."""
+    from tenex.operations.doctor.findings import Level
+    from tenex.operations.doctor.relays import NEEDS_KEY, REFUSED
+
+    faults = [finding for finding in findings if finding.level is Level.FAULT and finding.message != NEEDS_KEY]
+    if not faults:
+        return f"{url} answers.", True
+    if url.startswith("ws://") and is_loopback(url) and faults[0].message == REFUSED:
+        return f"{url}: no relay listens there yet; {faults[0].fix}.", True
+    return "; ".join(f"{finding.location}: {finding.message}; {finding.fix}" for finding in faults), False
