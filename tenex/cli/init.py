@@ -42,9 +42,11 @@ from .shared.setup_questions import (
     are_wanted,
     ask_another_owner,
     ask_commits,
+    ask_limits,
     ask_owner,
     ask_relays,
     given_owner,
+    limits_text,
     report_relays,
     validated,
     with_schemes,
@@ -468,6 +470,7 @@ def _print(made: InitResult) -> None:
         output.message(f"  {output.command('relay')}  the relay on this machine, in a terminal of its own")
     output.message(f"  {output.command('run')}    the daemon")
     output.message(f"  {output.command('chat')}   talk to the agents from a terminal")
+    output.message(f"Work stops, and you are asked, at {limits_text(load(None, made.data, env={}))}: [limits] in it.")
     if len(here) == len(made.relays):
         output.message(f"A phone cannot reach {made.relays[0]}: name a relay that both can reach under relays.urls.")
     _print_code(made)
@@ -498,6 +501,7 @@ def _change(given: Globals, data: Path) -> None:
     output.message(f"  2  relays  {' '.join(settings.relays.urls)}")
     output.message(f"  3  model   {', '.join(_chain(settings.models.default))}")
     output.message(f"  4  commits {settings.workspace.commit}")
+    output.message(f"  5  limits  {limits_text(settings)}")
     changes: dict[str, Any] | None = None
     match prompt("Change which", shown="none"):
         case "1":
@@ -508,6 +512,8 @@ def _change(given: Globals, data: Path) -> None:
             changes = _another_model(settings)
         case "4":
             changes = {"workspace": {"commit": ask_commits(settings.workspace.commit)}}
+        case "5":
+            changes = {"limits": ask_limits(settings)}
     if changes is None:
         output.message("Nothing was changed.")
         return

@@ -40,6 +40,7 @@ def test_a_first_run_makes_everything_private_and_a_second_changes_nothing(tenex
     assert not re.search(r"nsec1[a-z0-9]", shown)
     assert f"with a new key in {data / 'keys' / 'owner.nsec'}" in shown
     assert "phone" in shown
+    assert "at $20 a cycle, $100 a conversation and $300 a day: [limits] in it." in shown
     assert set(ring.names()) == NAMES
     for path in [data, *data.rglob("*")]:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path

@@ -137,3 +137,17 @@ async def test_a_second_run_shows_what_is_set_and_changes_one_thing(terminal: Te
     for line in before.splitlines():
         assert line in made.config.read_text() or line.startswith("owners = "), line
     assert {name: KeyRing(data / "keys").get(name) for name in keys} == keys
+
+
+@needs_tmux
+async def test_limits_of_cost_are_shown_and_changed(terminal: Terminal, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    prepare(data, None, [])
+    terminal.start(*command(data))
+    await terminal.shows("5  limits  $20 a cycle, $100 a conversation and $300 a day", "Change which [none]:")
+    await answer(terminal, ("5", "Dollars a cycle [20]:"), ("much", "0 is no limit."), ("2.5", "a conversation [100]:"))
+    await answer(terminal, ("", "Dollars a day [300]:"))
+    terminal.type("0")
+    await terminal.shows("Changed in", "ended 0")
+    limits = load(None, data, env={}).limits
+    assert (limits.cost_per_cycle_usd, limits.cost_per_conversation_usd, limits.cost_per_day_usd) == (2.5, 100, 0)

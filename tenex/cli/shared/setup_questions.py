@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.nostr.keys import KeyRing, npub, parse_public_key
@@ -19,6 +19,9 @@ from .questions import prompt
 
 if TYPE_CHECKING:
     from tenex.operations.doctor.findings import Finding
+
+MOST_DOLLARS: Final = 1_000_000
+"""More is a mistake in typing."""
 
 
 def validated(
@@ -143,6 +146,45 @@ def ask_commits(known: Commits = "ask") -> Commits:
             case "never" | "ask" | "auto" as answer:
                 return answer
         output.message("Type never, ask or auto.")
+
+
+LIMITS: Final = {
+    "cost_per_cycle_usd": "a cycle",
+    "cost_per_conversation_usd": "a conversation",
+    "cost_per_day_usd": "a day",
+}
+"""The limits of cost that everybody should know, by their settings."""
+
+
+def limits_text(settings: Settings) -> str:
+    """What models may cost before work stops."""
+    amounts = {what: getattr(settings.limits, name) for name, what in LIMITS.items()}
+    parts = [f"${amount:g} {what}" if amount else f"no limit {what}" for what, amount in amounts.items()]
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def ask_limits(settings: Settings) -> dict[str, float]:
+    """Those of `LIMITS` that the user changes, in dollars."""
+    output.message("What may models cost, in dollars? Work stops at a limit, and you are asked.")
+    changes: dict[str, float] = {}
+    for name, what in LIMITS.items():
+        known = getattr(settings.limits, name)
+        amount = _ask_dollars(what, known)
+        if amount != known:
+            changes[name] = amount
+    return changes
+
+
+def _ask_dollars(what: str, known: float) -> float:
+    while True:
+        typed = prompt(f"Dollars {what}", f"{known:g}", instead="Type a number.").removeprefix("$")
+        try:
+            amount = float(typed)
+        except ValueError:
+            amount = -1.0
+        if 0 <= amount <= MOST_DOLLARS:
+            return amount
+        output.message("Type a number, such as 20 or 2.5; 0 is no limit.")
 
 
 def report_relays(relays: Sequence[str]) -> bool:
