@@ -56,7 +56,7 @@ class Participants:
 
     def name(self, pubkey: PublicKey) -> str:
         """The name to show."""
-        return self.names.get(pubkey) or self.agents.get(pubkey) or placeholder(pubkey)
+        return self.names.get(pubkey) or self.agents.get(pubkey) or placeholder(pubkey, self.users.owners)
 
     def without_project(self, text: str) -> str:
         """A user's text as the daemon records it."""

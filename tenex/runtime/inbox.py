@@ -271,7 +271,7 @@ class Inbox:
             return queued
         called = [*message.mentions, *(key for key in message.tagged if key in self._workflows and is_new)]
         addressed = tuple(dict.fromkeys(self._slugs[key] for key in called if key in self._slugs))
-        name = self._names.get(message.author) or placeholder(message.author)
+        name = self._names.get(message.author) or placeholder(message.author, self._peers.owners)
         _remember(self._conversations, message.event_id, conversation)
         self._note_beginning(place, role, name)
         signal = MessageReceived(

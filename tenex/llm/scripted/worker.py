@@ -203,7 +203,7 @@ def _reflect(run: AgentRun) -> End:
     request = run.request or "nothing in words"
     lesson = f"Asked for “{request}”. {outcome}"
     (learned,) = run.call("learn", {"title": short(request, 50), "lesson": lesson})
-    if learned and "is about the same" in learned.content:
+    if learned and "says this already" in learned.content:
         return {"response": "No lesson: it has been recorded already."}
     if learned and not learned.ok:
         return {"response": f"I could not record my lesson ({short(learned.content, 150)}): {lesson}"}
