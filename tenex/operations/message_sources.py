@@ -85,6 +85,8 @@ class RecoveredMessages:
     has_ended: bool = False
     turns: int = 0
     """The number of the last turn."""
+    ended_turns: frozenset[str] = frozenset()
+    """The turns that it shows as ended."""
     parts: tuple[str, ...] = ()
     """The fields of `State` that it mentions, but that only the journal holds."""
     lost: Sequence[str] = ()
@@ -173,6 +175,7 @@ def messages_of_view(
         open_gates=gates if "openGates" in view else gates_at(phase),
         is_import=bool(view.get("imported")),
         has_ended=view.get("status") == "ended",
+        ended_turns=frozenset(str(turn.get("turnId")) for turn in turns if turn.get("isCompleted") is True),
         turns=max((int(number) for number in numbers if number.isdecimal() and len(number) < 10), default=0),
         parts=tuple(part for part, name in _PARTS.items() if view.get(name)),
         lost=lost,

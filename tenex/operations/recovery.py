@@ -291,8 +291,9 @@ def _losses(left: Salvaged, found: RecoveredMessages, state: State, *, has_trans
     lost = [*left.damage, *(() if left.records else without_records), *found.lost]
     kept = {"workflow": session_of(state), "mission": mission_of(state), "agent_states": state.memory.agent_states}
     lost += [LOST_PARTS[part] for part in found.parts if not kept[part]]
+    turn = state.work.turn
     has_ended = found.has_ended and found.cycle >= state.cycle.number
-    if left.records and state.work.turn is not None and not has_ended:
+    if left.records and turn is not None and not has_ended and turn.turn_id not in found.ended_turns:
         lost.append("the work in the open turn: it counts as stopped")
     return lost
 

@@ -9,8 +9,7 @@ from tenex.core.ids import ConversationId
 from tests.fakes.runtime import Daemon, World, worker
 from tests.fakes.scenario import longest_way
 from tests.fakes.virtual import virtual_time
-
-from .test_rooms import FIRST, ROOM, SECOND, THIRD, recorded
+from tests.kits.rooms import FIRST, ROOM, SECOND, THIRD, recorded
 
 RELAY = "wss://relay.example"
 KITCHEN = {"form": "chats", "group": "kitchen", "relays": [RELAY]}
