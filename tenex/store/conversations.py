@@ -78,6 +78,9 @@ class Conversations(Protocol):
     async def read_file(self, conversation: ConversationId, holding: int) -> list[Record]:
         """The records of the file that holds a record, or would; a snapshot is first, unless it is the first file."""
 
+    async def is_past_sound(self, conversation: ConversationId) -> bool:
+        """Whether what is before the newest snapshot is all there, by checksums and numbers."""
+
     def tail(self, conversation: ConversationId, seq: int) -> Tail:
         """Follows a journal after the record `seq`."""
 

@@ -41,6 +41,7 @@ _LINE: Final = re.compile(
     rb'"type":"([\w.]+)","data":(.*),"crc":"[0-9a-f]{8}"\}',
     re.DOTALL,
 )
+_SEQ: Final = re.compile(rb'\{"v":\d+,"seq":(\d{1,18}),')
 _LINE_ENDS: Final = re.compile(rb"[\r\n]+")
 _TAIL: Final = len(',"crc":"01234567"}')
 
@@ -251,6 +252,15 @@ def as_written(data: bytes) -> bytes:
     if b"\r" not in data and b"\n\n" not in data and not data.startswith(b"\n"):
         return data
     return _LINE_ENDS.sub(b"\n", data).removeprefix(b"\n")
+
+
+def are_sound(lines: Sequence[bytes], first: int) -> bool:
+    """Whether the crc of each line is right and its seq the next, from `first` on; no record is decoded."""
+    for seq, line in enumerate(lines, start=first):
+        match = _SEQ.match(line)
+        if match is None or int(match[1]) != seq or not is_sound(line):
+            return False
+    return True
 
 
 def is_sound(line: bytes) -> bool:

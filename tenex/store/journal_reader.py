@@ -25,7 +25,7 @@ from tenex.log import get_logger
 
 from . import atomic, segments
 from .disk import FsyncTracker
-from .format import Codec, Fault, as_written
+from .format import Codec, Fault, are_sound, as_written
 
 JOURNAL: Final = segments.FIRST
 NEWEST: Final = sys.maxsize
@@ -243,6 +243,30 @@ def _peeked(path: Path, codec: Codec, number: int) -> list[Record]:
     if what:
         raise StoreDamaged(f"{path}: {what}. Nothing was changed.")
     return records
+
+
+def is_past_sound(path: Path) -> bool:
+    """Whether the files before the newest are all there, each line with the right crc and the next seq.
+
+    No record is decoded: that takes about 2 ms for each MB, a tenth of reading it.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    numbers = segments.numbers(path.parent)
+    if segments.missing(numbers):
+        return False
+    last = 0
+    for number in numbers[:-1]:
+        file = path.with_name(segments.name_of(number))
+        if not stat.S_ISREG(file.stat().st_mode):  # reading a pipe would wait for ever
+            return False
+        *lines, unfinished = file.read_bytes().split(b"\n")
+        first = max(last, 1)  # a snapshot has the seq of the last record before it
+        if unfinished or not are_sound(lines, first):
+            return False
+        last = first + len(lines) - 1
+    return len(numbers) < 2 or _first_seq(path.with_name(segments.name_of(numbers[-1]))) == last
 
 
 def mark_of(folder: Path) -> str | None:

@@ -27,7 +27,7 @@ from .daemon_journal import DaemonFolder
 from .disk import Disk
 from .format import CONVERSATION
 from .journal import FILE_BYTES, FileJournal
-from .journal_reader import JOURNAL, MARK, NEWEST, VIEW, mark_of, peek_file, read_surviving
+from .journal_reader import JOURNAL, MARK, NEWEST, VIEW, is_past_sound, mark_of, peek_file, read_surviving
 from .tail import JournalTail
 
 __all__ = ["NEWEST", "REBUILD", "RENAME", "ConversationFolder", "misnamed"]
@@ -154,6 +154,13 @@ class ConversationFolder:
             records = await self._disk.run(peek_file, path, CONVERSATION, holding)
         _refuse_misnamed(path, conversation, records)
         return records
+
+    async def is_past_sound(self, conversation: ConversationId) -> bool:
+        """Whether what is before the newest snapshot is all there, by checksums and numbers; no record is decoded."""
+        try:
+            return await self._disk.run(is_past_sound, self.path(conversation) / JOURNAL)
+        except OSError:
+            return False
 
     def tail(self, conversation: ConversationId, seq: int) -> "FolderTail":
         """Follows a journal after the record `seq`."""

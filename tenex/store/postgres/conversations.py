@@ -32,7 +32,7 @@ from tenex.store import atomic, atomic_folder
 from tenex.store.contents import Contents, Remains, lines_of
 from tenex.store.conversations import Change, Worker
 from tenex.store.disk import Disk
-from tenex.store.format import CONVERSATION
+from tenex.store.format import CONVERSATION, are_sound, is_sound
 from tenex.store.journal_reader import NEWEST, UPGRADE, VIEW, covered_by, note_lost_end
 from tenex.store.repository import misnamed, path_in, rotate_if_long
 from tenex.store.view import Views
@@ -396,6 +396,11 @@ class PostgresConversations:
         parameters = [conversation, after, _SEQ_LIMIT if until is None else until]
         lines += [line for (line,) in await self._database.rows(_OF_PART, parameters, READING)]
         return await self._known(conversation, await self._records_of(conversation, lines))
+
+    async def is_past_sound(self, conversation: ConversationId) -> bool:
+        """Whether what is before the newest snapshot is all there, by checksums and numbers; no record is decoded."""
+        stored = await self._stored(conversation)
+        return await self._disk.run(_is_past_sound, stored)
 
     def tail(self, conversation: ConversationId, seq: int) -> "PostgresTail":
         """Follows a journal after the record `seq`."""
@@ -797,6 +802,16 @@ def _as_files(stored: Stored) -> Contents:
         contents[-1].append(line)
     contents += [[snapshot[1]] for snapshot in reversed(left)]
     return ["".join(f"{line}\n" for line in lines).encode() for lines in contents]
+
+
+def _is_past_sound(stored: Stored) -> bool:
+    """Whether the lines before the newest snapshot are all there, by checksums and numbers."""
+    if not stored.snapshots:
+        return True
+    newest = stored.snapshots[-1][0]
+    lines = [line.encode() for seq, line in stored.records if seq <= newest]
+    is_complete = len(lines) == newest
+    return is_complete and are_sound(lines, 1) and all(is_sound(line.encode()) for _, line, _ in stored.snapshots)
 
 
 def _count_same(stored: Sequence[tuple[Any, ...]], wanted: Sequence[tuple[Any, ...]]) -> int:
