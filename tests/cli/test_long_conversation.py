@@ -13,9 +13,8 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.view import Views
 from tenex.store.view_json import render
 from tests.fakes.scenario import ID
+from tests.kits.commands import Tenex
 from tests.store.kit import StillClock, longest_scenario, write_rotated
-
-from .conftest import Tenex
 
 LINES = 3
 SCENARIO = longest_scenario()
