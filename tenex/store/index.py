@@ -113,11 +113,18 @@ class Index:
 
     def room_of(self, conversation: ConversationId) -> str:
         """The room of a conversation in direct messages; "" for any other."""
+        return self._facet_of(conversation, schema.ROOM, schema.ROOM_OF)
+
+    def chat_of(self, conversation: ConversationId) -> str:
+        """The chat that a conversation was begun in (`trust.chat_of`); "" for any other."""
+        return self._facet_of(conversation, schema.CHAT, schema.CHAT_OF)
+
+    def _facet_of(self, conversation: ConversationId, kind: str, statement: str) -> str:
         for batch in (self._waiting, self._going):
-            for name, kind, value in batch.facets:
-                if name == conversation and kind == schema.ROOM:
+            for name, facet, value in batch.facets:
+                if name == conversation and facet == kind:
                     return value
-        row = self._tables.ask(schema.ROOM_OF, conversation)
+        row = self._tables.ask(statement, conversation)
         return row if isinstance(row, str) else ""
 
     def newest_in(self, room: str) -> tuple[ConversationId, str] | None:
@@ -470,8 +477,9 @@ async def gather(
     length: int,
     known: Known | None = None,
     is_foreign: Foreign = lambda _: False,
+    since: int = 0,
 ) -> Gathered:
-    """Read what the index has to add of a journal: only what is new where it knows the rest, else all of it.
+    """Read what the index has to add of a journal: only what is new where it knows the rest, else all after `since`.
 
     A journal it knows holds the record it knows last, of the same ms; one that does not has replaced the other.
 
@@ -495,5 +503,5 @@ async def gather(
         records = await folder.read(conversation, known.seq)
         if any(record.seq == known.seq and record.at == known.updated for record in records):
             return await asyncio.to_thread(gathered, records, known.seq)
-    records, gone = await folder.read_left(conversation)
+    records, gone = await folder.read_left(conversation, since)
     return await asyncio.to_thread(gathered, records, 0, replaces=not gone)

@@ -30,6 +30,8 @@ from tenex.core.text import redact
 from tenex.core.work.loop_detection import _reason
 from tenex.core.work.turn import Completion
 from tenex.core.yes_no import read_answers
+from tenex.features.published_agents.definitions import AGENT_DEFINITION, read_definition
+from tenex.features.published_agents.files import agent_file, slug_for
 from tenex.llm import compatible, cut_input, errors, markup, thoughts, written_calls
 from tenex.llm.messages import messages
 from tenex.llm.refused_parameters import Parameters, refusal_words
@@ -37,10 +39,8 @@ from tenex.llm.response import refused_call, step_of
 from tenex.llm.scripted import requests
 from tenex.llm.thoughts import ThoughtSplitter
 from tenex.nostr import direct, keys, profiles, retry, urls, wire
-from tenex.nostr.agent_definitions import AGENT_DEFINITION, read_definition
 from tenex.nostr.events import event_fields, sign, unsigned_event
 from tenex.nostr.threading import base, plain_text, split
-from tenex.operations.published_agents import agent_file, slug_for
 from tenex.output_states import content, json_values
 from tenex.output_states.machine import AgentStateMachine
 from tenex.output_states.parser import OutputParser
@@ -253,7 +253,7 @@ READERS: Final[Mapping[str, Reader]] = {
     "nostr.keys.find_events": keys.find_events,
     "nostr.keys.find_events, of an event": lambda written: keys.find_events(f"nostr:nevent1{written}"),
     "nostr.direct": _wrap,
-    "operations.published_agents": _published,
+    "features.published_agents.files": _published,
     "nostr.keys.parse_event_address": lambda written: keys.parse_event_address(f"naddr1{written}"),
     "nostr.keys.parse_public_key": keys.parse_public_key,
     "nostr.keys.parse_public_key, of a profile": lambda written: keys.parse_public_key(f"nprofile1{written}"),

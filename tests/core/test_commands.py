@@ -43,6 +43,7 @@ from tests.fakes.scenario import (
     scenario_at,
     step_until,
 )
+from tests.kits.command_table import permitted_for
 
 
 def new() -> Scenario:
@@ -85,8 +86,14 @@ def ended() -> Scenario:
 STATUSES: dict[str, Callable[[], Scenario]] = {
     stage.__name__: stage for stage in (new, deciding, working, parked, waiting, fallen_back, ended)
 }
-GATES = {"quick", "skip"}
-FOR_OWNERS = set(slash_commands()) - GATES - {"help", "status", "quiet", "verbose"}
+PERMITTED = permitted_for()
+FOR_ALL = {name for name, who in PERMITTED.items() if who == "all permitted users"}
+GATES = {name for name, who in PERMITTED.items() if "members_may_waive" in who}
+FOR_OWNERS = {name for name, who in PERMITTED.items() if "a member in a conversation they began" in who}
+
+
+def test_the_documents_say_of_every_command_for_whom_it_is() -> None:
+    assert sorted([*FOR_ALL, *GATES, *FOR_OWNERS]) == sorted(slash_commands())
 
 
 @pytest.mark.parametrize(("name", "role", "stage"), list(itertools.product(slash_commands(), Role, STATUSES)))
@@ -110,11 +117,14 @@ def test_every_command_by_every_role_in_every_status(name: str, role: Role, stag
     sent = [record.text for record in records if isinstance(record, r.MessageSent)]
     # `/continue` and `/retry` may answer by going on
     assert sent or {effect.key for effect in in_flight(scenario)} != running or name in ("continue", "retry")
-    if role is Role.GUEST and name in FOR_OWNERS | GATES:
+    refused = [text for text in sent if "is for an owner" in text or "Only an owner" in text]
+    if role is Role.GUEST and name not in FOR_ALL:
+        assert sent == refused
         assert len(sent) == 1
-        assert "owner" in sent[0]
         assert {effect.key for effect in in_flight(scenario)} == running, "nothing was carried out"
         assert scenario.records(r.Stopped) == scenario.records(p.Waived) == scenario.records(r.Continued) == []
+    elif role is Role.OWNER or name in FOR_ALL:
+        assert refused == []
     scenario.settle()
 
 
@@ -695,7 +705,7 @@ def test_help_names_whom_a_message_can_call() -> None:
 
 
 def test_an_answer_to_an_agents_question_is_followed_by_no_word_that_we_wait() -> None:
-    """Was: the agent's answer, and below it `I wait for you: the next word is theirs`."""
+    """Was: the agent's answer, and below it `I wait for you: the next word is yours`."""
     ask = model_by_phase(chat=[reply("", ("ask", {"question": "Which?"})), reply("The red one, then.")])
     scenario = Scenario(Router(route("chat", "project-manager"), WAITS), ask).converse("hello")
     scenario.converse("the red one")

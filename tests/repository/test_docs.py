@@ -10,20 +10,22 @@ from urllib.parse import unquote
 from zlib import crc32
 
 import pytest
-import typer
 
-from tenex.cli.root_command import COMMANDS, app, load_command
+from tenex.cli.root_command import command_table, load_command, make_root
 from tenex.core.ids import PublicKey
 from tenex.core.inbox.commands import slash_commands
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.ports import OutgoingMessage
+from tenex.features.metrics.meter import Meter
+from tenex.features.signers.gauges import gauges as signer_gauges
+from tenex.features.signers.signing import Signers
+from tenex.main import FEATURES
 from tenex.nostr.compose import NostrSealer
 from tenex.nostr.events import is_genuine, parse_event, sign
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.threading import read_event
 from tenex.settings import Settings
 from tenex.store.format import CONVERSATION
-from tenex.telemetry.metrics import Meter
 from tests.telemetry.kit import gauges
 
 from .commands_table import table, table_in_document
@@ -71,16 +73,16 @@ def _targets() -> set[str]:
 
 def _wrong(words: list[str]) -> str:
     """What is wrong with a command line of tenex; empty if it names what there is."""
-    options = _options(typer.main.get_command(app))
+    options = _options(make_root(FEATURES))
     command = None
     for word in words[1:]:
         if word.startswith("-"):
             if word.split("=")[0].rstrip(",.]") not in options:
                 return f"{' '.join(words)}: there is no option {word}"
         elif command is None:
-            if word not in COMMANDS:
+            if word not in command_table(FEATURES):
                 return "" if _PLACEHOLDER.fullmatch(word) else f"{' '.join(words)}: there is no command {word}"
-            command = load_command(word)
+            command = load_command(word, FEATURES)
             options |= _options(command)
         elif hasattr(command, "commands") and not _PLACEHOLDER.fullmatch(word):
             if word not in command.commands:
@@ -249,7 +251,7 @@ def test_every_module_the_architecture_names_exists() -> None:
 def test_every_metric_the_operations_guide_names_is_there() -> None:
     """A metric named in a document is one that `/metrics` gives."""
     reported = {name for path in DOCUMENTS for name in re.findall(r"`(tenex_[a-z_]+)", text_of(path))}
-    meter = Meter(gauges())
+    meter = Meter(gauges(more=lambda: signer_gauges(Signers({}, str))))
     meter.of_store()
     families = [family for family in meter.registry.collect() if family.name.startswith("tenex_")]
     given = {f"{family.name}_total" if family.type == "counter" else family.name for family in families}

@@ -30,7 +30,8 @@ def test_the_contracts_are_kept() -> None:
 
 def test_the_contract_of_kinds_names_every_kind() -> None:
     contracts = PROJECT["tool"]["importlinter"]["contracts"]
-    (kinds,) = [contract["modules"] for contract in contracts if contract["type"] == "independence"]
+    independent = [contract["modules"] for contract in contracts if contract["type"] == "independence"]
+    (kinds,) = [modules for modules in independent if "tenex.workflows.phases" in modules]
     folders = {path.parent.name for path in named(".py", "tenex", "workflows") if path.name == "kind.py"}
     assert set(kinds) == {f"tenex.workflows.{folder}" for folder in folders}
 

@@ -15,18 +15,17 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tenex.cli.main import main
 from tenex.core.conversation import fold
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.ids import ConversationId
 from tenex.core.inbox.records import MessageRecorded
 from tenex.core.records import Record
 from tenex.core.snapshot import StateSnapshot
+from tenex.main import main
 from tenex.store import segments
-from tenex.store.contents import read_remains
 from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
-from tenex.store.journal_reader import JOURNAL, MARK, VIEW, load
+from tenex.store.journal_reader import JOURNAL, MARK, VIEW, load, read_files
 from tenex.store.repository import ConversationFolder
 from tenex.store.salvage import Salvaged, salvage
 from tenex.store.view import render
@@ -250,7 +249,7 @@ def one_file(tmp_path: Path) -> Path:
 
 def left(folder: Path) -> Salvaged:
     """What can be read of the journal in a folder."""
-    return salvage(CONVERSATION_ID, read_remains(folder))
+    return salvage(CONVERSATION_ID, read_files(folder))
 
 
 def second_file(one_file: Path, *records: Record) -> Path:
@@ -393,7 +392,8 @@ def test_every_command_that_only_reads_works_and_reports_what_is_missing(
 
     (row,) = json.loads(run("list", "--json")[0])
     assert (row["id"], row["status"]) == (ID, scenario.conversation.cycle.status)
-    for words in (("show", ID), ("show", ID, "--json"), ("stats", ID), ("stats",), ("replay", ID)):
+    assert json.loads(run("show", ID, "--json")[0])["seq"] == scenario.records()[-1].seq
+    for words in (("show", ID), ("stats", ID), ("stats",), ("replay", ID)):
         out, errors = run(*words)
         assert out
         assert "incomplete: " in errors, words

@@ -29,7 +29,7 @@ from tenex.workflows.missions.state import Mission, MissionPart, mission_of
 from . import decide
 from .effects import NodeRun
 from .reducers import MISSIONS
-from .view import mission_condition, place_of, rows_of, share_of
+from .view import mission_condition, name_in_words, place_of, rows_of, share_of
 
 
 class MissionsKind(Kind):
@@ -83,7 +83,7 @@ class MissionsKind(Kind):
             decide.begin(transaction, called, signal.message.text, signal.name)
         elif not mission.is_open:
             notify(transaction, decide.over(mission))
-            transaction.add(r.Ended, reason=f"the mission {mission.workflow} {mission.outcome}")
+            transaction.add(r.Ended, reason=f"{name_in_words(mission)} {mission.outcome}")
         elif mission.is_paused:
             notify(transaction, f"{decide.status_line(mission)} `/continue` lets it go on, `/new` ends it.")
             transaction.add(r.Waiting, reason="mission")
