@@ -33,7 +33,6 @@ from .activity import (
     status_of,
     tools_of,
     undelivered,
-    worker_of,
 )
 from .fates import Fate, FateKind, Fates, fates_of_cycle
 from .glance import Glance, glance_of, partner
@@ -69,5 +68,4 @@ __all__ = [
     "status_of",
     "tools_of",
     "undelivered",
-    "worker_of",
 ]
