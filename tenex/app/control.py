@@ -111,7 +111,7 @@ def orders(
 
     async def roll_back(asked: Mapping[str, Any]) -> dict[str, Any]:
         """`rollback`: `id`, `to`, and if wanted `by`, `reason`, `files`, `all_files`."""
-        name, to = _which(asked, "to")
+        name, to = _which(asked)
         by = str(asked.get("by") or OPERATOR)[:80]
         reason = str(asked.get("reason") or "")[:REASON_LENGTH]
         files = asked.get("files") is True
@@ -121,12 +121,12 @@ def orders(
 
     async def rollback_files(asked: Mapping[str, Any]) -> dict[str, Any]:
         """`rollback_files`: `id`, `to`, and if wanted `all_files`; lists what `rollback` would put back."""
-        name, to = _which(asked, "to")
+        name, to = _which(asked)
         return files_json(await rollbacks.files_of(name, to, all_files=asked.get("all_files") is True))
 
     async def fork(asked: Mapping[str, Any]) -> dict[str, Any]:
-        """`fork`: `id`, `at`."""
-        made = await rollbacks.fork(*_which(asked, "at"))
+        """`fork`: `id`, `to`."""
+        made = await rollbacks.fork(*_which(asked))
         branched(made)
         return fork_json(made)
 
@@ -191,9 +191,9 @@ def fork_json(made: ForkResult) -> dict[str, Any]:
     }
 
 
-def _which(asked: Mapping[str, Any], record: str) -> tuple[ConversationId, int]:
+def _which(asked: Mapping[str, Any]) -> tuple[ConversationId, int]:
     name = asked.get("id")
-    seq = asked.get(record)
+    seq = asked.get("to")
     if not isinstance(name, str) or type(seq) is not int:
-        raise UsageError(f'the order needs "id", a conversation\'s, and "{record}", a record\'s number')
+        raise UsageError('the order needs "id", a conversation\'s, and "to", a record\'s number')
     return ConversationId(name), seq

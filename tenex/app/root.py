@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tenex import __version__
 from tenex.configuration.agents import former_keys
@@ -62,7 +62,7 @@ from tenex.runtime.outbox import Outbox
 from tenex.service.control import control_socket
 from tenex.settings import Settings, check_paths, resolve_paths
 from tenex.store import atomic
-from tenex.store.conversations import Conversations, SharedConversations
+from tenex.store.conversations import Conversations
 from tenex.store.daemon_journal import DaemonJournal
 from tenex.store.disk import Disk
 from tenex.store.index import Index, Shown
@@ -96,6 +96,9 @@ from .typing_indicators import TypingIndicators, project_status
 from .unread_kinds import UnreadKinds
 from .watch_stream import WatchStream
 from .workers import WorkerWatch, WorkspaceShare
+
+if TYPE_CHECKING:
+    from tenex.store.postgres.conversations import PostgresConversations
 
 log = get_logger(__name__)
 
@@ -209,7 +212,7 @@ class Application:
         if self.pages is not None:
             services["pages"] = self.pages.run
         if self.shared is not None:
-            services |= {"leases": self.shared.keep_leases, "workers": self._watch_workers(self.shared).run}
+            services |= {"leases": self.shared.leases.keep, "workers": self._watch_workers(self.shared).run}
         return await self.runtime.serve(services, self._unfinished, serve_control)
 
     @asynccontextmanager
@@ -258,7 +261,7 @@ class Application:
         self.disk.check = lock.check
         stack.callback(self.disk.close)
         files = ConversationFolder(root, self.disk, self.clock)
-        self.shared: SharedConversations | None = None
+        self.shared: PostgresConversations | None = None
         if self.settings.store:
             opened = open_shared(self.settings.store, root, self.disk, self.clock, daemon=__version__)
             self.shared = await stack.enter_async_context(opened)
@@ -304,7 +307,7 @@ class Application:
         if self.shared is not None:
             await self.shared.claim(self.first.project.public)
             await adopt_lessons(self._files.daemon_records(), self.daemon_journal)
-            await self.shared.join()
+            await self.shared.leases.report()
         self.current = LiveConfiguration(self.first)
         self.workspace_share = (
             WorkspaceShare(self.shared, self.current.policy, time.monotonic) if self.shared is not None else None
@@ -519,16 +522,16 @@ class Application:
         self.views.end(conversation)
         self.indicators.forget(conversation)
 
-    def _watch_workers(self, shared: SharedConversations) -> WorkerWatch:
+    def _watch_workers(self, shared: "PostgresConversations") -> WorkerWatch:
         def on_row(row: Row) -> None:
             self._leave(row.id)
             self.daily.load(row.id, row.spending)
             self.index_updater.on_row(row)
             self.inbox.look_again(row.id)
 
-        shared.lost = self.coordinator.lose
-        shared.renewed = self.coordinator.reconsider
-        shared.workspace_lost = self.coordinator.lose_for_another
+        shared.leases.lost = self.coordinator.lose
+        shared.leases.renewed = self.coordinator.reconsider
+        shared.leases.workspace_lost = self.coordinator.lose_for_another
         assert self.workspace_share is not None
         return WorkerWatch(
             shared,
@@ -649,7 +652,7 @@ class Application:
         self.coordinator.resume([branch.state.id])
 
 
-async def _refuse_uncopied(files: ConversationFolder, shared: SharedConversations) -> None:
+async def _refuse_uncopied(files: ConversationFolder, shared: "PostgresConversations") -> None:
     """Refuse a database without the conversations that the folder has: people would be answered as if they were new.
 
     Raises:
@@ -736,6 +739,9 @@ class _Directory:
 
     def room_of(self, conversation: ConversationId) -> str:
         return self._index.room_of(conversation)
+
+    def chat_of(self, conversation: ConversationId) -> str:
+        return self._index.chat_of(conversation)
 
     def newest_in(self, room: str) -> tuple[ConversationId, str] | None:
         return self._index.newest_in(room)

@@ -20,6 +20,7 @@ import typer
 
 from tenex.core.amounts import count, duration
 from tenex.core.errors import ConfigurationError
+from tenex.core.state_words import by_state_word, state_word, waits_for
 from tenex.feature import StatusPart
 
 from .shared import output
@@ -54,6 +55,8 @@ def status(
     """
     settings = given.readable_settings()
     report = asyncio.run(_report(settings, patience))
+    if given.faults:
+        report["configuration"]["invalid"] = list(given.faults)
     parts = [part for feature in given.features for part in feature.status()]
     shown = lines(report, parts)
     text = "\n".join(output.fit(line, sys.stdout, 4 if line.startswith(" ") else VALUES) for line in shown)
@@ -188,7 +191,12 @@ def _head(report: dict[str, Any]) -> Iterator[str]:
         if process["address"]:
             yield f"address        {process['address']}"
     yield f"data           {here['data']} ({_disk(report['disk'])})"
-    yield f"settings       {here['file'] or 'no tenex.toml: the defaults'}"
+    invalid = here.get("invalid", ())
+    used = here["file"] or ("the default folders" if invalid else "no tenex.toml: the defaults")
+    yield f"settings       {f'INVALID: {invalid[0]}' if invalid else used}"
+    yield from (f"  - {sentence}" for sentence in invalid[1:])
+    if invalid:
+        yield f"  used now: {used}"
     if here.get("readAgainAt"):
         yield f"  reloaded at {here['readAgainAt']}{': REJECTED, the old ones stay' if here['refused'] else ''}"
         yield from (f"  - {sentence}" for sentence in (*here["refused"], *here["needsRestart"]))
@@ -294,7 +302,7 @@ def _background(commands: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:
-    counts = ", ".join(f"{number} {kind}" for kind, number in found["counts"].items())
+    counts = ", ".join(f"{number} {state}" for state, number in by_state_word(found["counts"]).items())
     yield f"conversations  {counts or 'none'}"
     for one in found["quarantined"]:
         yield f"  {mark('quarantined')}{one['id'][:8]}  {one['why']}"
@@ -302,12 +310,11 @@ def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:
         yield f"  {mark('suspended')}{one['id'][:8]}  since {ago(one['since'], now)}: {one['why']}"
     for one in found["open"]:
         turn = f", turn open for {duration(one['turn']['seconds'])}" if "turn" in one else ""
-        yield f"  {mark(one['kind'])}{one['id'][:8]}  {_place(one)}{turn}  {_title(one)}"
+        yield f"  {mark(state_word(one['kind']))}{one['id'][:8]}  {_place(one)}{turn}  {_title(one)}"
         yield from (f"      {part}" for part in _parts(one, now))
     for one in found["waiting"]:
-        reason = one.get("waitingFor", "you")
-        why = "" if reason in ("you", "user") else f"({reason}) "
-        yield f"  {mark('waiting')}{one['id'][:8]}  {why}since {ago(one['updatedAt'], now)}  {_title(one)}"
+        whom = waits_for(one.get("waitingFor", ""))
+        yield f"  {mark('waiting')}{one['id'][:8]}  {whom}, since {ago(one['updatedAt'], now)}  {_title(one)}"
 
 
 def _title(one: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from types import MappingProxyType
@@ -403,10 +404,19 @@ def _read_templates(builtin: Traversable | Path, faults: list[str]) -> Templates
         for entry in _entries(builtin / "fragments", faults)
         if f"fragments/{entry.name}" not in render.FRAGMENTS
     )
-    templates = Templates(sources)
-    for name in sources:
-        faults.extend(templates.faults(name, _router_samples() if name == render.ROUTER else _agent_samples()))
+    templates, wrong = _checked_templates(tuple(sources.items()))
+    faults.extend(wrong)
     return templates
+
+
+@lru_cache(maxsize=4)
+def _checked_templates(sources: tuple[tuple[str, Source], ...]) -> tuple[Templates, tuple[str, ...]]:
+    """The templates and their faults; to render them with all samples takes 30 ms, and they rarely change."""
+    templates = Templates(dict(sources))
+    faults: list[str] = []
+    for name, _ in sources:
+        faults.extend(templates.faults(name, _router_samples() if name == render.ROUTER else _agent_samples()))
+    return templates, tuple(faults)
 
 
 def _sample(kind: AgentKind) -> AgentDefinition:

@@ -145,9 +145,10 @@ def _parse(file: Path, content: bytes) -> dict[str, Any]:
         text = decode(content)
         values: dict[str, Any] = _named(tomllib.loads(text))
     except tomllib.TOMLDecodeError as fault:
-        raise ConfigurationError([f"{file}: this is not valid TOML: {_place(str(fault))}{_odd(text)}"]) from fault
+        raise ConfigurationError([f"{file}: this is not valid TOML: {_place(str(fault), text)}{_odd(text)}"]) from fault
     except UnicodeDecodeError as fault:
-        raise ConfigurationError([f"{file}: byte {fault.start} is not UTF-8; save the file as UTF-8"]) from fault
+        line = content.count(b"\n", 0, fault.start) + 1
+        raise ConfigurationError([f"{file}: line {line} is not UTF-8; save the file as UTF-8"]) from fault
     except ValueError as fault:
         raise ConfigurationError([f"{file} {fault}"]) from fault
     except RecursionError as fault:
@@ -172,12 +173,16 @@ def _odd(text: str) -> str:
     return f"; the file holds {character(found[0])}, remove it" if found else ""
 
 
-def _place(message: str) -> str:
-    """`Invalid value (at line 3, column 5)` becomes `line 3, column 5: invalid value`."""
+def _place(message: str, text: str) -> str:
+    """`Invalid value (at line 3, column 5)` becomes `line 3, column 5: invalid value`; the end is its last line."""
     what, found, place = message.rpartition(" (at ")
     if not found:
         return message
-    return f"{place.removesuffix(')')}: {what[:1].lower()}{what[1:]}"
+    where = place.removesuffix(")")
+    if where == "end of document":
+        last = max(1, len(text.splitlines()))
+        where = f"line {last}, the last one"
+    return f"{where}: {what[:1].lower()}{what[1:]}"
 
 
 def _from_environment(env: Mapping[str, str], faults: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -56,7 +56,7 @@ from tenex.store.format import CONVERSATION
 from tenex.tools import files_read, files_write, process, skills
 from tenex.tools.arguments import Arguments
 from tenex.tools.tool import Refusal
-from tenex.workflows import error_text
+from tenex.workflows.kit import error_text
 from tenex.workflows.missions.definitions import Starting, _object_in
 from tenex.workflows.speakers import variables
 
@@ -275,8 +275,8 @@ READERS: Final[Mapping[str, Reader]] = {
     "core.approvals.message": lambda written: message.call_text("shell", {"command": written}),
     "core.yes_no.read_answers": read_answers,
     "core.yes_no.read_answers, by numbers": lambda written: read_answers(f"1 yes, {written}"),
-    "workflows.error_text": lambda written: error_text.sentence_of(ValueError(written)),
-    "workflows.error_text, of pydantic": error_text._of_serializer,
+    "workflows.kit.error_text": lambda written: error_text.sentence_of(ValueError(written)),
+    "workflows.kit.error_text, of pydantic": error_text._of_serializer,
     "workflows.missions.Starting": lambda written: Starting(Slug("executor"), None)._plain(written),  # type: ignore[arg-type]
     "workflows.missions.definitions": _object_in,
     # of files and programs
@@ -423,7 +423,7 @@ HUNG: Final = (
     ("output_states.states.readable_format", "`"),
     ("tools.arguments", "a"),
     ("store.codec", "9" * 4300 + " "),
-    ("workflows.error_text, of pydantic", "Expected `a`["),
+    ("workflows.kit.error_text, of pydantic", "Expected `a`["),
 )
 """Texts of 1 MB that readers once took minutes, hours or gigabytes for."""
 

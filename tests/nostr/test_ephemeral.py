@@ -20,6 +20,8 @@ from tenex.nostr.ephemeral import (
     typing_event,
 )
 from tenex.nostr.events import parse_event, sign, to_wire
+from tenex.nostr.threading import SCHEMES
+from tenex.nostr.threading.direct import DIRECT, LEGACY
 from tenex.nostr.threading.split import clean_text
 from tests.fakes.faultrelay import FaultRelay, Peer
 
@@ -144,8 +146,9 @@ def test_all_of_it_names_the_event_of_the_project() -> None:
 
 
 def test_only_public_conversations_have_ephemeral_events() -> None:
-    forms = ["notes", "threads", "direct", "", None]
-    assert [form for form in forms if is_public_address({"form": form})] == ["notes", "threads"]
+    forms = [*(scheme.name for scheme in SCHEMES), "", None]
+    encrypted = [form for form in forms if not is_public_address({"form": form})]
+    assert encrypted == [DIRECT.name, LEGACY.name, "", None]
 
 
 @example("\x00", 70_000, 11)

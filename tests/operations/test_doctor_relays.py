@@ -17,6 +17,7 @@ from websockets.http11 import Request, Response
 
 from tenex.cli.init import prepare
 from tenex.nostr.keys import KeyRing
+from tenex.nostr.threading import KINDS
 from tenex.operations.doctor import relays as module
 from tenex.operations.doctor.configuration import settings
 from tenex.operations.doctor.findings import Case, Finding, Level
@@ -49,7 +50,7 @@ async def test_a_relay_that_serves_is_well_and_gets_no_event(tmp_path: Path) -> 
         await relay.until(lambda: not relay.peers)
         (asked,) = relay.reqs()
         project = KeyRing(tmp_path / "data" / "keys").get("project").public
-        assert asked[2] == {"kinds": [1, 9, 11, 1111], "limit": 1, "#p": [project]}
+        assert asked[2] == {"kinds": [*KINDS], "limit": 1, "#p": [project]}
         assert {frame[0] for _, frame in relay.frames} <= {"REQ", "CLOSE"}
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tenex.cli.root_command import command_table, load_command, make_root
 from tenex.core.ids import PublicKey
-from tenex.core.inbox.commands import command_names
+from tenex.core.inbox.commands import slash_commands
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.ports import OutgoingMessage
 from tenex.features.metrics.meter import Meter
@@ -28,6 +28,7 @@ from tenex.settings import Settings
 from tenex.store.format import CONVERSATION
 from tests.telemetry.kit import gauges
 
+from .commands_table import table, table_in_document
 from .tree import ROOT, files, name_of, named, text_of
 
 DOCUMENTS = tuple(path for path in named(".md") if not path.is_relative_to(ROOT / "prompts"))
@@ -157,10 +158,24 @@ def test_the_readme_has_a_row_for_each_phase() -> None:
     assert [word for word in rows if Phase.parse(word) is not None] == list(Phase)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/protocol.md"])
-def test_the_table_of_slash_commands_lists_all_of_them(name: str) -> None:
-    cells = re.findall(r"^\| (`/[^|]*)\|", text_of(ROOT / name), re.MULTILINE)
-    assert sorted(re.findall(r"`/(\w+)", "".join(cells))) == sorted(command_names())
+def test_the_table_of_slash_commands_is_the_code() -> None:
+    """`python -m tests.repository.commands_table` writes it."""
+    assert table_in_document() == table()
+
+
+def test_the_commands_that_count_as_a_last_line_are_named() -> None:
+    text = text_of(ROOT / "docs" / "protocol.md")
+    sentence = re.search(r"The last line of a message counts too if it is ([^:]+):", text)
+    assert sentence is not None
+    counting = {command.name for command in slash_commands().values() if command.counts_as_last_line}
+    assert set(re.findall(r"`/(\w+)", sentence[1])) == counting
+
+
+def test_the_readme_names_slash_commands_that_exist() -> None:
+    cells = re.findall(r"^\| (`/[^|]*)\|", text_of(ROOT / "README.md"), re.MULTILINE)
+    names = re.findall(r"`/(\w+)", "".join(cells))
+    assert names
+    assert set(names) <= set(slash_commands())
 
 
 def test_the_journal_line_in_the_documents_can_be_read() -> None:

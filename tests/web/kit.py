@@ -44,11 +44,12 @@ class Element:
 
 
 class Page(HTMLParser):
-    """A page as a browser reads it: its elements in order, each with the text in it."""
+    """A page as a browser reads it: its elements in order, with the text in each, and texts with what they are in."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
         self.elements: list[Element] = []
+        self.texts: list[tuple[str, tuple[Element, ...]]] = []
         self._open: list[Element] = []
         self.feed(html)
         self.close()
@@ -69,6 +70,7 @@ class Page(HTMLParser):
                 return
 
     def handle_data(self, data: str) -> None:
+        self.texts.append((data, tuple(self._open)))
         for element in self._open:
             element.text += data
 

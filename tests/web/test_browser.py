@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from unittest.mock import patch
 
 import pytest
@@ -22,6 +22,7 @@ from tenex.core.text import well_formed
 from tenex.nostr.events import is_genuine, sign, to_wire, unsigned_event
 from tenex.nostr.keys import KeyRing
 from tenex.web.reply import Writer
+from tenex.web.site import PAGES
 from tests.cli.journals import ONE, THREE, TWO, changed, renamed, worked
 from tests.fakes.scenario import reply
 from tests.interop.scripts import HERE, install
@@ -36,18 +37,17 @@ from .kit import Served, append, asking, rewrite, served
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 SIZES = {"phone": (390, 844), "wide": (1280, 900)}
+SCHEMES: dict[Literal["light", "dark"], dict[str, Any]] = {"light": {}, "dark": {"runOnly": ["color-contrast"]}}
+"""The rules of accessibility that are looked at in each scheme of colours: the dark one has other colours alone."""
+SHOTS = os.environ.get("SHOTS")
 WIDER = "document.documentElement.scrollWidth > innerWidth"
 PATHS = {
-    "waiting": "/",
-    "conversations": "/conversations",
+    **{name: path for name, path, _ in PAGES},
     "search": "/conversations?q=think&status=waiting",
     "story": f"/c/{ONE}",
     "asked": f"/c/{TWO}",
     "approval": f"/c/{THREE}",
-    "usage": f"/c/{ONE}/usage",
-    "totals": "/usage",
-    "daemon": "/daemon",
-    "agents": "/agents",
+    "usage-of-one": f"/c/{ONE}/usage",
     "past": f"/c/{ONE}/at?seq=57&than=20",
     "back": f"/c/{ONE}/back/20",
     "missing": "/c/nothing",
@@ -117,9 +117,13 @@ def check(seen: Seen, pages: Served) -> None:
 
 @pytest.mark.parametrize(("size", "scheme"), [("wide", "light"), ("phone", "dark")])
 async def test_every_page_is_laid_out_and_complains_about_nothing(
-    pages: Served, browser: Browser, tmp_path: Path, size: str, scheme: str
+    pages: Served, browser: Browser, size: str, scheme: str
 ) -> None:
-    shots = Path(os.environ.get("SHOTS", tmp_path))
+    async def keep(page: Page, name: str) -> None:
+        if SHOTS is not None:
+            path = Path(SHOTS) / f"{name}-{size}-{scheme}.png"
+            await page.screenshot(path=path, full_page=not name.startswith("story"))
+
     await ask_for_a_call(pages.data)
     async with tab(browser, pages, size, scheme) as (page, seen):
         assert "#" not in page.url
@@ -127,10 +131,10 @@ async def test_every_page_is_laid_out_and_complains_about_nothing(
             await page.goto(f"{pages.base}{path}")
             await page.locator("main > h1").wait_for()
             assert not await page.evaluate(WIDER), f"{name} has to be scrolled sideways"
-            await page.screenshot(path=shots / f"{name}-{size}-{scheme}.png", full_page=name != "story")
+            await keep(page, name)
             await page.locator("main details").evaluate_all("all => all.forEach((each) => { each.open = true; })")
             assert not await page.evaluate(WIDER), f"{name} has to be scrolled sideways when all is open"
-            await page.screenshot(path=shots / f"{name}-open-{size}-{scheme}.png", full_page=name != "story")
+            await keep(page, f"{name}-open")
         seen.complaints = [text for text in seen.complaints if "404" not in text]  # the page that is not there
         check(seen, pages)
 
@@ -142,20 +146,18 @@ def axe() -> str:
     return (HERE / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
 
 
-@pytest.mark.parametrize(("scheme", "rules"), [("light", {}), ("dark", {"runOnly": ["color-contrast"]})])
-async def test_no_page_has_a_fault_of_accessibility(
-    pages: Served, browser: Browser, axe: str, scheme: str, rules: dict[str, list[str]]
-) -> None:
-    """The dark scheme has other colours and nothing else."""
+async def test_no_page_has_a_fault_of_accessibility(pages: Served, browser: Browser, axe: str) -> None:
     await ask_for_a_call(pages.data)
-    async with tab(browser, pages, scheme=scheme, bypass_csp=True) as (page, _):
+    async with tab(browser, pages, scheme="light", bypass_csp=True) as (page, _):
         for path in (*PATHS.values(), "/login", f"/c/{TWO}/sent/7"):
             await page.goto(f"{pages.base}{path}")
             await page.locator("main > h1").wait_for()
             await page.add_script_tag(content=axe)
-            result = await page.evaluate("rules => axe.run(rules)", {"resultTypes": ["violations"], **rules})
-            faults = [(fault["id"], [node["html"] for node in fault["nodes"]]) for fault in result["violations"]]
-            assert faults == [], path
+            for scheme, rules in SCHEMES.items():
+                await page.emulate_media(color_scheme=scheme)
+                result = await page.evaluate("rules => axe.run(rules)", {"resultTypes": ["violations"], **rules})
+                faults = [(fault["id"], [node["html"] for node in fault["nodes"]]) for fault in result["violations"]]
+                assert faults == [], (path, scheme)
 
 
 async def test_a_page_goes_on_by_itself(data: Path, browser: Browser) -> None:
@@ -429,5 +431,6 @@ async def test_an_exported_page_opens_as_a_file(data: Path, browser: Browser, tm
     assert paper == "3px"  # the style is in force
     assert seen.complaints == []
     assert seen.requests == [file.as_uri()]
-    await page.screenshot(path=Path(os.environ.get("SHOTS", tmp_path)) / "exported-phone.png")
+    if SHOTS is not None:
+        await page.screenshot(path=Path(SHOTS) / "exported-phone.png")
     await context.close()

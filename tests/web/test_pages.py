@@ -18,6 +18,7 @@ from tenex.store.disk import Disk
 from tenex.store.journal_reader import MARK
 from tenex.store.repository import ConversationFolder
 from tenex.web import source
+from tenex.web.site import PAGES
 from tenex.web.story import Story
 from tenex.web.timeline import LEFT, timeline_of
 from tests.cli.journals import ONE, THREE, TWO, damage
@@ -26,11 +27,20 @@ from tests.kits.commands import Tenex
 from tests.kits.live_pages import split
 from tests.store.kit import StillClock, longest_scenario, write_rotated
 
-from .kit import Page, Served, append, printed, served
+from .kit import Page, Served, append, paths_of, printed, served
 
 
 def titles(page: Page) -> list[str]:
     return [element.attributes["href"].rpartition("/")[2] for element in page.all("a", class_="title")]
+
+
+async def test_the_menu_of_each_page_leads_to_every_page_that_is_of_no_conversation(pages: Served) -> None:
+    paths = [path for path in paths_of(pages.site, "GET") if not path.startswith("/c/") and path != "/events"]
+    assert sorted(paths) == sorted(path for _, path, _ in PAGES)
+    for path in paths:
+        page = await pages.get(path)
+        links = {element.attributes.get("href") for element in page.all("a")}
+        assert links >= {f"{pages.site.base}{other}" for other in paths}
 
 
 async def test_the_list_shows_what_the_command_lists(pages: Served) -> None:
@@ -113,7 +123,8 @@ async def test_calls_reasons_refusals_and_costs_are_told(pages: Served) -> None:
 async def test_the_head_shows_where_the_conversation_is(pages: Served) -> None:
     page = await pages.get(f"/c/{TWO}")
     (head,) = page.all("div", id="head")
-    assert "parked" in head.text
+    assert head.text.split()[0] == "waiting"
+    assert "waits for your answer" in head.text
     assert "in execute, cycle 1" in head.text
     assert "Helper" in head.text
     assert "Helper asks: Which colour?" in head.text
@@ -155,7 +166,7 @@ async def test_the_daemon_s_page_says_that_none_runs(pages: Served) -> None:
     page = await pages.get("/daemon")
     assert "stopped" in page.all("h1")[0].text
     assert "1 ended" in page.all("dl")[0].text
-    assert "parked" in page.all("dl")[0].text
+    assert "1 waiting" in page.all("dl")[0].text
 
 
 async def test_the_daemon_s_page_shows_mcp_servers_signers_and_commands_in_the_background(

@@ -43,6 +43,8 @@ class Globals:
     as_json: bool = False
     features: Sequence[Feature] = ()
     """What the program has beside its own commands."""
+    faults: tuple[str, ...] = ()
+    """Why the settings are invalid, where `readable_settings` has found them so."""
 
     def folder(self) -> Path:
         """The data folder; the commands that messages name from now on will name it too."""
@@ -110,6 +112,7 @@ class Globals:
         except UntrustedFolder:
             raise
         except ConfigurationError as error:
+            self.faults = error.faults
             output.message(f"{output.explain(error)}\ntenex: using the default folders")
             bare = Settings()
             bare._data = folder

@@ -26,6 +26,7 @@ from pydantic import AnyHttpUrl, Field
 from tenex import __version__
 from tenex.cli.shared.files import make_folder, write_new
 from tenex.core.errors import ConfigurationError, TenexError, UsageError
+from tenex.nostr.keys import how_to_close
 
 from .access import LONGEST_WAIT, MOST_MESSAGES, ConversationAccess
 
@@ -203,7 +204,7 @@ def read_or_make_token(keys: Path) -> tuple[str, Path]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError([f"{file}: cannot be read; move it away for a new one"]) from error
     if mode & 0o077:
-        raise ConfigurationError([f"{file}: others may read this token (mode {mode:04o}); run `chmod 600 {file}`"])
+        raise ConfigurationError([f"{file}: others may read this token (mode {mode:04o}); {how_to_close(file)}"])
     if len(token) < 32:
         raise ConfigurationError([f"{file}: holds no token; move it away for a new one"])
     return token, file

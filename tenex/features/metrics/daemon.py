@@ -25,14 +25,14 @@ def extend(app: Application) -> Extension:
     )
     app.disk.timed = meter.timed
     if app.shared is not None:
-        app.shared.happened = meter.of_store()
+        app.shared.leases.happened = meter.of_store()
 
     async def opened() -> None:
         probe = partial(app.disk.probe, app.places.conversations)
         shared = app.shared
 
         def store_fault() -> str:
-            return shared.fault if shared is not None else ""
+            return shared.leases.fault if shared is not None else ""
 
         await open_port(app.stack, app.settings, meter, probe, app.pool, app.inbox, store_fault)
 

@@ -1,6 +1,7 @@
 """Whether a daemon runs on this folder: the lock, the control socket, and problems in the daemon's own status."""
 
 import asyncio
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 from tenex.core.errors import ModelUnavailable, RelayUnavailable, StoreError, TenexError, TransientError
 from tenex.operations.daemon_start import WAIT, ask_when_started, is_starting, why_silent
+from tenex.service.control import ELSEWHERE, why_no_socket
 from tenex.store.lock import find_holder
 
 from .findings import Case, Finding, Repair, fault, ok, url_text, warning
@@ -51,11 +53,7 @@ def control(case: Case) -> Iterator[Finding]:
     try:
         status = asyncio.run(ask_when_started(path, folder, "status", patience=STATUS_TIMEOUT, wait=WAIT))
     except FileNotFoundError:
-        if runs and is_starting(folder):
-            yield _starting(case)
-        elif runs:
-            fix = "restart the daemon, so that `tenex status` can ask it"
-            yield warning("a daemon runs, but its control socket is missing", path, fix)
+        yield from _no_socket(case)
     except ConnectionRefusedError:
         if runs and is_starting(folder):
             yield _starting(case)
@@ -75,6 +73,19 @@ def control(case: Case) -> Iterator[Finding]:
             yield from problems_in_status(status)
             for part, problems_in in case.problems.items():
                 yield from problems_in(status.get(part))
+
+
+def _no_socket(case: Case) -> Iterator[Finding]:
+    path = case.paths.socket
+    if not case.daemon:
+        why = why_no_socket(path) if os.access(path.parent, os.W_OK) else ""
+        if why:
+            yield fault(f"no socket can be made there ({why})", path, f"paths.socket: {ELSEWHERE}")
+    elif is_starting(case.paths.conversations):
+        yield _starting(case)
+    else:
+        fix = "restart the daemon, so that `tenex status` can ask it"
+        yield warning("a daemon runs, but its control socket is missing", path, fix)
 
 
 def _starting(case: Case) -> Finding:

@@ -15,7 +15,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerati
 from pydantic_core import PydanticSerializationError
 
 from tenex.core.errors import DeserializationError, SerializationError
-from tenex.workflows.error_text import sentence_of
+from tenex.workflows.kit.error_text import sentence_of
 
 T = TypeVar("T")
 

@@ -24,14 +24,13 @@ from typing import Any, Final
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.log import get_logger
-from tenex.workflows.loading import importing_from, load_module, load_object, load_script, read_text
+from tenex.workflows.kit.loading import importing_from, load_module, load_object, load_script, read_text
 from tenex.workflows.missions.definitions import MissionWorkflow, mission_of
 from tenex.workflows.missions.graph import Graph
 from tenex.workflows.speakers.config import PERSON
-
-from .graph import TransitionGraph
-from .rules import faults_of_values, ignored, parsed_json, parsed_toml
-from .workflow import Workflow
+from tenex.workflows.speakers.graph import TransitionGraph
+from tenex.workflows.speakers.rules import faults_of_values, ignored, parsed_json, parsed_toml
+from tenex.workflows.speakers.workflow import Workflow
 
 SUFFIXES: Final = (".toml", ".json", ".py")
 TABLE: Final = "workflow"

@@ -17,21 +17,14 @@ second one has the same seq and token, so one of the two finds the row changed, 
 up, opening the journal takes the lease again: its token counts up before the records are read.
 """
 
-import asyncio
-import time
-from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, LiteralString
 
 import psycopg
 
-from tenex.core.errors import AppendConflict, AppendFailed, DatabaseFailed, HeldElsewhere, InternalError, StoreDamaged
+from tenex.core.errors import AppendConflict, AppendFailed, DatabaseFailed, HeldElsewhere, StoreDamaged
 from tenex.core.ids import ConversationId
-from tenex.core.records import Record
-from tenex.core.snapshot import SnapshotRecord
 from tenex.log import get_logger
-from tenex.store.disk import Disk
-from tenex.store.format import CONVERSATION
-from tenex.store.journal import FILE_BYTES, PER_SNAPSHOT
+from tenex.store.journal import End
 
 from .database import Connection, Database, Unavailable
 from .leases import Lease, Leases, Taken
@@ -48,7 +41,7 @@ insert into tenex_records (conversation, seq, token, line)
 select held.id, new.seq, %(token)s, new.line
 from held, unnest(%(seqs)s::bigint[], %(lines)s::text[]) as new (seq, line)
 """
-_ROTATE: Final[LiteralString] = """
+_BEGIN_FILE: Final[LiteralString] = """
 with held as (
     update tenex_conversations
     set files = files + 1, bytes = bytes + %(bytes)s, file_bytes = %(bytes)s, snapshot_bytes = %(bytes)s,
@@ -68,18 +61,10 @@ Outcome = Literal["ours", "nothing", "another token", "another seq"]
 """What there is of an append whose result was not known."""
 
 
-class PostgresJournal:
-    """The records of one conversation, in order (`core.ports.Journal`)."""
+class PostgresWriter:
+    """Appends to one conversation under its lease (`store.journal.Writer`)."""
 
-    def __init__(
-        self,
-        database: Database,
-        leases: Leases,
-        lease: Lease,
-        taken: Taken,
-        disk: Disk,
-        closed: Callable[["PostgresJournal"], None],
-    ) -> None:
+    def __init__(self, database: Database, leases: Leases, lease: Lease, taken: Taken) -> None:
         """Continue a conversation whose lease was taken.
 
         Args:
@@ -87,139 +72,75 @@ class PostgresJournal:
             leases: those of this worker.
             lease: that of the conversation.
             taken: its row.
-            disk: has the threads that encode.
-            closed: called once, when the journal is closed.
         """
         self.id: ConversationId = lease.id
+        self.place = f"conversation {lease.id[:12]} in {database.place}"
+        self.dead = ""
+        self.end = End(taken.next_seq, taken.bytes, taken.file_bytes, taken.snapshot_bytes)
         self._database = database
         self._leases = leases
         self._lease = lease
-        self._disk = disk
-        self._closed = closed
-        self._next_seq = taken.next_seq
-        self._bytes = taken.bytes
-        self._file_bytes = taken.file_bytes
-        self._expect(taken.snapshot_bytes)
-        self._dead = ""
-        self._is_closed = False
-        self._turn = asyncio.Lock()
-
-    @property
-    def next_seq(self) -> int:
-        """The seq the next record must have."""
-        return self._next_seq
 
     @property
     def may_start(self) -> bool:
         """Whether more than half of the lease is left."""
-        return not self._dead and self._lease.may_start
+        return self._lease.may_start
 
-    @property
-    def length(self) -> int:
-        """Bytes that are durable, of all lines, as if they were in files."""
-        return self._bytes
+    async def append(self, data: bytes, next_seq: int) -> None:
+        """See `Writer`; a call that was cancelled leaves the writer dead, as its result is not known."""
+        first = self.end.next_seq
+        lines = data.decode().split("\n")[:-1]
+        try:
+            await self._store(first, lines, len(data))
+        except AppendFailed as fault:
+            self.dead = str(fault)
+            raise
+        except BaseException:
+            self.dead = f"an append to {self.id} was cut off; open it again"
+            raise
+        end = self.end
+        self.end = End(next_seq, end.bytes + len(data), end.file_bytes + len(data), end.snapshot_bytes)
 
-    @property
-    def file_length(self) -> int:
-        """Those since the newest snapshot, with it."""
-        return self._file_bytes
-
-    @property
-    def is_long(self) -> bool:
-        """Whether it is time for another snapshot."""
-        return self._file_bytes >= self._long
-
-    async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
-        """Make records durable, all of them or none, in order; callers at the same time take turns.
-
-        A cancelled call has either appended everything or failed by the time it raises.
+    async def begin_file(self, seq: int, data: bytes) -> bool:
+        """See `Writer`: the line of a snapshot is stored beside those of records.
 
         Raises:
-            HeldElsewhere: another worker has taken the conversation over; it sees what was stored.
-            AppendConflict: the conversation is at another seq; nothing was stored.
-            AppendFailed: it is not known whether they were stored. After each of these every later append fails too;
-                open the journal again.
-            InternalError: a record has another seq than the next, or cannot be stored; nothing was stored.
-        """
-        async with self._turn:
-            if self._dead:
-                raise AppendFailed(self._dead)
-            first = self._next_seq
-            seqs = [record.seq for decision in decisions for record in decision]
-            if seqs != list(range(first, first + len(seqs))):
-                raise InternalError(f"{self.id}: records have the seqs {seqs[:8]}, but {first} is next")
-            if not seqs:
-                return
-            data = CONVERSATION.encode_decisions(decisions)
-            lines = data.decode().split("\n")[:-1]
-            began = time.perf_counter()
-            try:
-                await self._store(first, lines, len(data))
-            except AppendFailed as fault:
-                self._dead = str(fault)
-                raise
-            except BaseException:
-                self._dead = f"an append to {self.id} was cut off; open it again"
-                raise
-            finally:
-                if self._disk.timed is not None:
-                    self._disk.timed("append", time.perf_counter() - began)
-            self._next_seq = first + len(lines)
-            self._bytes += len(data)
-            self._file_bytes += len(data)
-
-    async def rotate(self, snapshot: SnapshotRecord) -> bool:
-        """Go on after a snapshot, from which the conversation is folded from now on.
-
-        Returns:
-            False where the snapshot is not of the last record, or another worker has the conversation; nothing was
-            done.
-
-        Raises:
-            Unavailable: it is not known whether the snapshot was stored; the journal goes on in both cases.
+            Unavailable: it is not known whether it was stored.
             StoreDamaged: there is a snapshot in its place; nothing was stored.
-            InternalError: the snapshot could not be read again; nothing was stored.
         """
-        async with self._turn:
-            if self._dead or self._next_seq == 1 or snapshot.seq != self._next_seq - 1:
-                return False
-            self._long = self._file_bytes * 2  # if this fails it is not tried again at once
-            data = await self._disk.run(_encoded, snapshot)
-            parameters = {
-                "id": self.id,
-                "token": self._lease.token,
-                "worker": self._leases.worker,
-                "next": self._next_seq,
-                "seq": snapshot.seq,
-                "bytes": len(data),
-                "line": data.decode().rstrip("\n"),
-            }
+        parameters = {
+            "id": self.id,
+            "token": self._lease.token,
+            "worker": self._leases.worker,
+            "next": self.end.next_seq,
+            "seq": seq,
+            "bytes": len(data),
+            "line": data.decode().rstrip("\n"),
+        }
 
-            async def rotate(connection: Connection) -> int:
-                cursor = await connection.execute(_ROTATE, parameters)
-                return cursor.rowcount
+        async def begin(connection: Connection) -> int:
+            cursor = await connection.execute(_BEGIN_FILE, parameters)
+            return cursor.rowcount
 
-            try:
-                count = await self._database.run(rotate)
-            except psycopg.IntegrityError as fault:
-                raise StoreDamaged(f"{self.id} has a snapshot of which its row does not know") from fault
-            if not count:
-                return False
-            self._bytes += len(data)
-            self._file_bytes = len(data)
-            self._expect(len(data))
-            return True
+        try:
+            count = await self._database.run(begin)
+        except psycopg.IntegrityError as fault:
+            raise StoreDamaged(f"{self.id} has a snapshot of which its row does not know") from fault
+        if not count:
+            return False
+        self.end = End(
+            next_seq=self.end.next_seq,
+            bytes=self.end.bytes + len(data),
+            file_bytes=len(data),
+            snapshot_bytes=len(data),
+        )
+        return True
 
     async def close(self) -> None:
-        """Give the lease back, after the append under way; a second call does nothing."""
-        async with self._turn:
-            if self._is_closed:
-                return
-            self._is_closed = True
-            self._dead = self._dead or f"the journal of {self.id} was closed; open it again."
-            self._closed(self)
-            if not self._lease.is_lost:
-                await self._leases.give_back(self._lease)
+        """Give the lease back."""
+        self.dead = self.dead or f"the journal of {self.id} was closed; open it again."
+        if not self._lease.is_lost:
+            await self._leases.give_back(self._lease)
 
     async def _store(self, first: int, lines: list[str], length: int) -> None:
         parameters = {
@@ -296,15 +217,3 @@ class PostgresJournal:
         return DatabaseFailed(
             f"Record {first} of {self.id[:12]} was not stored, tried twice: {why}. It is tried again."
         )
-
-    def _expect(self, snapshot: int) -> None:
-        self._long = max(FILE_BYTES, PER_SNAPSHOT * snapshot)
-
-
-def _encoded(snapshot: SnapshotRecord) -> bytes:
-    """The line of a snapshot, which reads back as it was written."""
-    data = CONVERSATION.encode_decisions([[snapshot]])
-    again, _, _ = CONVERSATION.decode_lines(data)
-    if CONVERSATION.encode_decisions([again]) != data:
-        raise InternalError(f"the snapshot of seq {snapshot.seq} does not read back as it was written")
-    return data
