@@ -72,7 +72,6 @@ from tenex.store.journal_reader import VIEW
 from tenex.store.lock import FolderLock
 from tenex.store.opening import open_shared
 from tenex.store.past_messages import PastMessages
-from tenex.store.pictures import PICTURES, PictureFolder
 from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 from tenex.store.view import Views
@@ -93,9 +92,7 @@ from .live_configuration import LiveChecks, LiveConfiguration, Reloading
 from .mcp_tools import McpTools
 from .mcp_views import McpViews
 from .page_process import PageProcess, command_of
-from .pictures import PictureLoader
 from .profile_publisher import ProfileAnnouncer
-from .quotations import QuotationFinder
 from .typing_indicators import TypingIndicators, project_status
 from .unread_kinds import UnreadKinds
 from .watch_stream import WatchStream
@@ -476,10 +473,8 @@ class Application:
                 is_for_another=self.workspace_share.is_for_another if self.workspace_share is not None else None,
                 left=self._leave,
                 released=self._release,
-                quotations=QuotationFinder(
-                    PastMessages(self.index, self.folder), self.index, self.pool, self.keys, self.profiles.names, clock
-                ),
-                pictures=PictureLoader(PictureFolder(self.places.data / PICTURES)),
+                quotations=next((one.quotations() for one in self.extensions if one.quotations is not None), None),
+                pictures=next((one.pictures() for one in self.extensions if one.pictures is not None), None),
             )
         )
         self.inbox = Inbox(
