@@ -39,7 +39,7 @@ def test_all_shipped_scenarios_are_listed_and_run_where_none_is_named(
     assert ["repair", "scripted"] in [line.split()[:2] for line in tenex("eval --list").out.splitlines()]
     listed = json.loads(tenex("eval --list --json").out)
     assert [one["name"] for one in listed] == [path.stem for path in SCENARIOS]
-    names = ["simple-request", "small-fix"]
+    names = ["minutes", "simple-request"]
     for name in names:
         (tmp_path / f"{name}.yaml").symlink_to(SHIPPED / f"{name}.yaml")
     monkeypatch.setattr("tenex.operations.evaluation.scenario.SHIPPED", tmp_path)
