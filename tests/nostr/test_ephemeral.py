@@ -20,7 +20,8 @@ from tenex.nostr.ephemeral import (
     typing_event,
 )
 from tenex.nostr.events import parse_event, sign, to_wire
-from tenex.nostr.threading import DIRECT, LEGACY, SCHEMES
+from tenex.nostr.threading import SCHEMES
+from tenex.nostr.threading.direct import DIRECT, LEGACY
 from tenex.nostr.threading.split import clean_text
 from tests.fakes.faultrelay import FaultRelay, Peer
 
