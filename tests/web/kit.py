@@ -148,7 +148,7 @@ async def served(data: Path, *, hosts: Sequence[str] = (), is_logged_in: bool = 
     async with (
         open_conversations(settings.store, places.conversations, disk, StillClock()) as folder,
         asyncio.TaskGroup() as group,
-        httpx2.AsyncClient(trust_env=False, timeout=60) as client,
+        httpx2.AsyncClient(trust_env=False, verify=False, timeout=60) as client,
     ):
         site = site_of(settings, places, lambda: Case(data=data, config=None, env={}), folder, is_loopback=True)
         server = server_of(site, hosts)
