@@ -11,7 +11,7 @@ except OSError:  # it was deleted
 if not sys.flags.safe_path and sys.path and sys.path[0] == current:
     del sys.path[0]  # `-m` puts the current folder first, whose modules would be taken for libraries
 
-from tenex.cli.main import main
+from tenex.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

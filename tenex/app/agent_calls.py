@@ -16,7 +16,7 @@ from tenex.core.memory.window import CONTEXT_TOKENS
 from tenex.core.ports import Clock, Model, Prompter, Tools
 from tenex.core.records import ModelResponded
 from tenex.workflows.agents.standalone import OWNER, dialogue
-from tenex.workflows.local_run import MemoryJournals
+from tenex.workflows.kit.local_run import MemoryJournals
 from tenex.workflows.missions.nodes import Answer
 from tenex.workflows.missions.runner import PeerRequest
 from tenex.workflows.speakers.config import rules_of, with_workflows

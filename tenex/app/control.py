@@ -14,13 +14,11 @@ from tenex.core.records import Record
 from tenex.core.rollback.whole import RolledBack
 from tenex.core.signals import RollBack
 from tenex.core.undo import sentences
-from tenex.operations.lessons import edit_lesson, remove_lesson
 from tenex.operations.rollback import ForkResult, RollbackResult, RollbackService
 from tenex.operations.status import Reporter
 from tenex.runtime.coordinator import ConversationCoordinator
 from tenex.runtime.lifecycle import Runtime
 from tenex.service.control import Handler
-from tenex.store.daemon_journal import DaemonJournal
 
 from .live_configuration import Reloading
 from .watch_stream import WatchStream
@@ -93,7 +91,6 @@ def orders(
     back: Awaited,
     branched: Callable[[ForkResult], None],
     watch_stream: WatchStream,
-    book: DaemonJournal,
 ) -> dict[str, Handler]:
     """The handlers by request; `branched` makes a new conversation known to the daemon."""
 
@@ -114,7 +111,7 @@ def orders(
 
     async def roll_back(asked: Mapping[str, Any]) -> dict[str, Any]:
         """`rollback`: `id`, `to`, and if wanted `by`, `reason`, `files`, `all_files`."""
-        name, to = _which(asked, "to")
+        name, to = _which(asked)
         by = str(asked.get("by") or OPERATOR)[:80]
         reason = str(asked.get("reason") or "")[:REASON_LENGTH]
         files = asked.get("files") is True
@@ -124,22 +121,14 @@ def orders(
 
     async def rollback_files(asked: Mapping[str, Any]) -> dict[str, Any]:
         """`rollback_files`: `id`, `to`, and if wanted `all_files`; lists what `rollback` would put back."""
-        name, to = _which(asked, "to")
+        name, to = _which(asked)
         return files_json(await rollbacks.files_of(name, to, all_files=asked.get("all_files") is True))
 
     async def fork(asked: Mapping[str, Any]) -> dict[str, Any]:
-        """`fork`: `id`, `at`."""
-        made = await rollbacks.fork(*_which(asked, "at"))
+        """`fork`: `id`, `to`."""
+        made = await rollbacks.fork(*_which(asked))
         branched(made)
         return fork_json(made)
-
-    async def forget(asked: Mapping[str, Any]) -> dict[str, Any]:
-        """`remove_lesson`: `number`."""
-        return await remove_lesson(book, asked.get("number"))
-
-    async def edit(asked: Mapping[str, Any]) -> dict[str, Any]:
-        """`edit_lesson`: `number`, and `title` or `text` or both."""
-        return await edit_lesson(book, asked.get("number"), asked.get("title"), asked.get("text"))
 
     return {
         "status": reporter.status,
@@ -150,8 +139,6 @@ def orders(
         "rollback_files": rollback_files,
         "fork": fork,
         "watch": watch_stream.watch,
-        "remove_lesson": forget,
-        "edit_lesson": edit,
     }
 
 
@@ -204,9 +191,9 @@ def fork_json(made: ForkResult) -> dict[str, Any]:
     }
 
 
-def _which(asked: Mapping[str, Any], record: str) -> tuple[ConversationId, int]:
+def _which(asked: Mapping[str, Any]) -> tuple[ConversationId, int]:
     name = asked.get("id")
-    seq = asked.get(record)
+    seq = asked.get("to")
     if not isinstance(name, str) or type(seq) is not int:
-        raise UsageError(f'the order needs "id", a conversation\'s, and "{record}", a record\'s number')
+        raise UsageError('the order needs "id", a conversation\'s, and "to", a record\'s number')
     return ConversationId(name), seq

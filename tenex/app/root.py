@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tenex import __version__
 from tenex.configuration.agents import former_keys
@@ -34,12 +34,11 @@ from tenex.nostr.client_requests import AGENT_CHANGE
 from tenex.nostr.compose import NostrSealer, Publisher
 from tenex.nostr.deletions import DELETION, deleted_events
 from tenex.nostr.direct import WRAPS
-from tenex.nostr.events import Event
+from tenex.nostr.events import Event, sign_here
 from tenex.nostr.filters import DIRECT_KINDS
-from tenex.nostr.keys import Key, KeyRing, SecretKey
+from tenex.nostr.keys import Key, KeyRing, RemoteKey, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS
-from tenex.nostr.signers import Signers
 from tenex.nostr.subscriptions import Listener
 from tenex.nostr.threading import KINDS
 from tenex.nostr.threading.direct import ENCRYPTED
@@ -63,7 +62,7 @@ from tenex.runtime.outbox import Outbox
 from tenex.service.control import control_socket
 from tenex.settings import Settings, check_paths, resolve_paths
 from tenex.store import atomic
-from tenex.store.conversations import Conversations, SharedConversations
+from tenex.store.conversations import Conversations
 from tenex.store.daemon_journal import DaemonJournal
 from tenex.store.disk import Disk
 from tenex.store.index import Index, Shown
@@ -87,20 +86,22 @@ from .agent_calls import Asker
 from .approvals import ApprovalOrders
 from .control import Awaited, orders
 from .direct_messages import DirectMessages, take_all
+from .extension import Extension
 from .index_updater import IndexUpdater, keep_cursors, oldest_cursor, oldest_new
 from .live_configuration import LiveChecks, LiveConfiguration, Reloading
 from .mcp_tools import McpTools
 from .mcp_views import McpViews
-from .model_choices import ModelChoices
 from .page_process import PageProcess, command_of
 from .pictures import PictureLoader
 from .profile_publisher import ProfileAnnouncer
 from .quotations import QuotationFinder
-from .telemetry import make_meter, open_port, open_spans
 from .typing_indicators import TypingIndicators, project_status
 from .unread_kinds import UnreadKinds
 from .watch_stream import WatchStream
 from .workers import WorkerWatch, WorkspaceShare
+
+if TYPE_CHECKING:
+    from tenex.store.postgres.conversations import PostgresConversations
 
 log = get_logger(__name__)
 
@@ -119,6 +120,7 @@ async def open_application(
     shown: Shown = iter,
     wrap_model: Callable[[Model], Model] = lambda model: model,
     umask: int | None = None,
+    extensions: Sequence[Callable[["Application"], Extension]] = (),
 ) -> AsyncIterator["Application"]:
     """Put a daemon together; on leaving, every file is closed and the folder's lock is released.
 
@@ -131,16 +133,19 @@ async def open_application(
         shown: shows how far the reading of journals is, where the index has to be rebuilt.
         wrap_model: wraps the model that is asked, to record or replace what it answers.
         umask: of what is made in the workspace; this process's unless given.
+        extensions: make what features do in the daemon.
 
     Raises:
         ConfigurationError: with all faults of settings, prompts, agents, models and keys.
         StoreLocked: another daemon holds the folder.
     """
     async with AsyncExitStack() as stack:
-        app = Application(settings, stack, model, wrap_model, process_umask() if umask is None else umask)
+        umask = process_umask() if umask is None else umask
+        app = Application(settings, stack, model, wrap_model, umask, lines_dropped)
         app._make_folders()
-        await app._open_store(lines_dropped)
+        await app._open_store()
         await app._configure(pace)
+        app._extend(extensions)
         app._build_relays()
         app._build_runtime(observers)
         await app._catch_up(shown)
@@ -159,12 +164,15 @@ class Application:
         model: Model | None,
         wrap_model: Callable[[Model], Model],
         umask: int,
+        lines_dropped: Callable[[], int],
     ) -> None:
         self.settings = settings
         self.stack = stack
         self.model = model
         self.wrap_model = wrap_model
         self.umask = umask
+        self.lines_dropped = lines_dropped
+        """How many lines of the log were dropped."""
         self.clock, self.spawn = SystemClock(), TaskFactory()
         self.places = resolve_paths(settings)
         self.ring = KeyRing(*self.places.key_folders)
@@ -197,17 +205,17 @@ class Application:
         services = {
             "typing indicators": self.indicators.run,
             "relays": self.pool.run,
-            "signers": self.signers.run,
             "cursors": lambda: keep_cursors(self.pool, self.index, self.clock, unjournaled_since=since),
             "profiles": self.profiles.run,
             "direct messages": self.direct_messages.run,
             "unread kinds": self.unread_kinds.run,
-            "model choices": self.model_choices.run,
         }
+        for extension in self.extensions:
+            services |= extension.services
         if self.pages is not None:
             services["pages"] = self.pages.run
         if self.shared is not None:
-            services |= {"leases": self.shared.keep_leases, "workers": self._watch_workers(self.shared).run}
+            services |= {"leases": self.shared.leases.keep, "workers": self._watch_workers(self.shared).run}
         return await self.runtime.serve(services, self._unfinished, serve_control)
 
     @asynccontextmanager
@@ -248,30 +256,19 @@ class Application:
         if faults:
             raise ConfigurationError(faults)
 
-    async def _open_store(self, lines_dropped: Callable[[], int]) -> None:
+    async def _open_store(self) -> None:
         root = self.places.conversations
         stack = self.stack
         lock = stack.enter_context(FolderLock(root))
-        self.meter = make_meter(
-            self.settings,
-            lambda: self.pool,
-            lambda: self.coordinator,
-            lines_dropped,
-            lambda: self.daily.today()[0].used,
-            lambda: self.mcp.status(),  # noqa: PLW0108 it is made in a later step
-            lambda: self.pages.status() if self.pages is not None else None,
-        )
-        self.disk = Disk(timed=self.meter.timed if self.meter else None)
+        self.disk = Disk()
         self.disk.check = lock.check
         stack.callback(self.disk.close)
         files = ConversationFolder(root, self.disk, self.clock)
-        self.shared: SharedConversations | None = None
+        self.shared: PostgresConversations | None = None
         if self.settings.store:
             opened = open_shared(self.settings.store, root, self.disk, self.clock, daemon=__version__)
             self.shared = await stack.enter_async_context(opened)
             await _refuse_uncopied(files, self.shared)
-            if self.meter is not None:
-                self.shared.happened = self.meter.of_store()
         self.folder: Conversations = self.shared or files
         stack.push_async_callback(self.folder.close)
         self.index = Index(root / "index.sqlite", lambda records: comes_from_elsewhere(records, self.keys), lock.check)
@@ -313,20 +310,39 @@ class Application:
         if self.shared is not None:
             await self.shared.claim(self.first.project.public)
             await adopt_lessons(self._files.daemon_records(), self.daemon_journal)
-            await self.shared.join()
+            await self.shared.leases.report()
         self.current = LiveConfiguration(self.first)
         self.workspace_share = (
             WorkspaceShare(self.shared, self.current.policy, time.monotonic) if self.shared is not None else None
         )
         self.stack.push_async_callback(self.current.close)
 
+    def _extend(self, extensions: Sequence[Callable[["Application"], Extension]]) -> None:
+        """Make what features do here.
+
+        Raises:
+            ConfigurationError: a remote signer holds a key, and no feature asks it.
+        """
+        first = self.first
+        keys = former_keys(self.ring, first.keys, first.everybody)
+        self.keys = keys | {key.public: key for key in first.keys.values()}
+        self.extensions = [extend(self) for extend in extensions]
+        self.signing = next((one.signing for one in self.extensions if one.signing is not None), None)
+        self.sign = self.signing.sign if self.signing is not None else sign_here
+        remote = [name for name, key in first.keys.items() if isinstance(key, RemoteKey)]
+        if remote and self.signing is None:
+            raise ConfigurationError(
+                [
+                    f"{self.ring.file(name)}: a remote signer holds this key, and this program is without the feature "
+                    "`signers`; put the secret key there, or use a program with the feature"
+                    for name in remote
+                ]
+            )
+
     def _build_relays(self) -> None:
         first = self.first
         urls = self.settings.relays.urls
-        keys = former_keys(self.ring, first.keys, first.everybody)
-        self.keys = keys | {key.public: key for key in first.keys.values()}
-        self.signers = Signers(self.keys, self._name_of)
-        sign = self.signers.sign
+        sign = self.sign
         self.pool = RelayPool(
             urls,
             on_event=self._on_event,
@@ -368,14 +384,6 @@ class Application:
             take=take_all if self.shared is None else self.shared.take_direct_message,
             sign=sign,
         )
-        self.model_choices = ModelChoices(
-            self.daemon_journal,
-            self.keys,
-            self.clock,
-            current=lambda: self.current.now,
-            reload=lambda: self.reload(),  # noqa: PLW0108 - it is made later
-            publish_status=lambda: self.indicators.changed(),  # noqa: PLW0108 - likewise
-        )
         self.indicators = TypingIndicators(
             self.pool,
             self.keys,
@@ -388,7 +396,7 @@ class Application:
             project=lambda: self.current.now.project_event,
         )
 
-    def _name_of(self, pubkey: PublicKey) -> str:
+    def name_of(self, pubkey: PublicKey) -> str:
         """The name of one of our keys; the start of it where it is no longer configured."""
         keys = self.current.now.keys
         return next((name for name, key in keys.items() if key.public == pubkey), str(pubkey[:8]))
@@ -409,9 +417,11 @@ class Application:
             self.direct_messages.on_event(event, relay, is_new=is_new)
         if event.kind in UNREAD_KINDS:
             self.unread_kinds.on_event(event, relay)
-        if event.kind == AGENT_CHANGE:
-            self.model_choices.on_event(event)
-        is_taken = event.kind in (DELETION, AGENT_CHANGE, *DIRECT_KINDS, *UNREAD_KINDS)
+        for extension in self.extensions:
+            if event.kind in extension.events:
+                extension.events[event.kind](event)
+        taken = {kind for extension in self.extensions for kind in extension.events}
+        is_taken = event.kind in (DELETION, AGENT_CHANGE, *DIRECT_KINDS, *UNREAD_KINDS, *taken)
         return is_taken or self.profiles.on_event(event)
 
     def _build_runtime(self, observers: Sequence[Observer]) -> None:
@@ -435,7 +445,8 @@ class Application:
             prompter=current,
             kind_runner=current,
             outbox=Outbox(
-                Publisher(self.pool, self.keys, (*KINDS, ENCRYPTED), self.signers.sign), self.signers.is_remote
+                Publisher(self.pool, self.keys, (*KINDS, ENCRYPTED), self.sign),
+                self.signing.is_remote if self.signing is not None else lambda _: False,
             ),
             policy=current.policy,
             on_text=self.indicators.on_text,
@@ -447,7 +458,7 @@ class Application:
         )
         self.observers: list[Observer] = [RecordLog(), self.daily, self.indicators, self.watch_stream, *observers]
         self.observers += [self.static.background, self.views, self.mcp_tools]
-        self.observers += [*([self.meter] if self.meter else []), *open_spans(self.stack, self.settings)]
+        self.observers += [observer for extension in self.extensions for observer in extension.observers]
         self.coordinator = ConversationCoordinator(
             ActorDependencies(
                 journals=_Journals(
@@ -516,16 +527,16 @@ class Application:
         self.views.end(conversation)
         self.indicators.forget(conversation)
 
-    def _watch_workers(self, shared: SharedConversations) -> WorkerWatch:
+    def _watch_workers(self, shared: "PostgresConversations") -> WorkerWatch:
         def on_row(row: Row) -> None:
             self._leave(row.id)
             self.daily.load(row.id, row.spending)
             self.index_updater.on_row(row)
             self.inbox.look_again(row.id)
 
-        shared.lost = self.coordinator.lose
-        shared.renewed = self.coordinator.reconsider
-        shared.workspace_lost = self.coordinator.lose_for_another
+        shared.leases.lost = self.coordinator.lose
+        shared.leases.renewed = self.coordinator.reconsider
+        shared.leases.workspace_lost = self.coordinator.lose_for_another
         assert self.workspace_share is not None
         return WorkerWatch(
             shared,
@@ -574,20 +585,12 @@ class Application:
             today=self.daily.today,
             background=self.static.background.running,
             mcp=self.mcp.status,
-            signers=self.signers.status,
+            parts={name: read for extension in self.extensions for name, read in extension.status.items()},
             web=self.pages.status if self.pages is not None else lambda: None,
         )
         rollback_done = Awaited(self.coordinator)
         approval_orders = ApprovalOrders(self.coordinator, self.clock)
         self.observers += [reporter, rollback_done, approval_orders]
-        if self.meter:
-            probe = partial(disk.probe, places.conversations)
-            shared = self.shared
-
-            def store_fault() -> str:
-                return shared.fault if shared is not None else ""
-
-            await open_port(self.stack, self.settings, self.meter, probe, self.pool, self.inbox, store_fault)
         workspace = self.static.workspace
         rollbacks = self.rollbacks = RollbackService(
             self.folder,
@@ -608,9 +611,11 @@ class Application:
             rollback_done,
             self._on_fork,
             self.watch_stream,
-            self.daemon_journal,
         )
         handlers |= approval_orders.handlers
+        for extension in self.extensions:
+            handlers |= extension.orders
+            await extension.opened()
         handlers[MCP_TOOLS] = self.mcp_tools.listed
         self.control = await self.stack.enter_async_context(
             control_socket(places.socket, handlers, start_serving=False)
@@ -622,12 +627,13 @@ class Application:
         self.current.change(changed)
         self.mcp.apply(servers)
         self.keys.update({key.public: key for key in changed.keys.values()})
-        self.signers.changed()
         self.inbox.change(changed.people, changed.named, changed.workflows)
         self.listener.change(list(self.keys), changed.slugs, changed.everybody, changed.project_event)
         self.sealer.change(changed.project_event)
         self.profiles.change(changed.identities, changed.everybody)
         self.indicators.changed()
+        for extension in self.extensions:
+            extension.changed()
         self.coordinator.retry_held()
         await self.mcp.settle(MCP_SERVERS_START)
         return needs_restart
@@ -651,7 +657,7 @@ class Application:
         self.coordinator.resume([branch.state.id])
 
 
-async def _refuse_uncopied(files: ConversationFolder, shared: SharedConversations) -> None:
+async def _refuse_uncopied(files: ConversationFolder, shared: "PostgresConversations") -> None:
     """Refuse a database without the conversations that the folder has: people would be answered as if they were new.
 
     Raises:
@@ -738,6 +744,9 @@ class _Directory:
 
     def room_of(self, conversation: ConversationId) -> str:
         return self._index.room_of(conversation)
+
+    def chat_of(self, conversation: ConversationId) -> str:
+        return self._index.chat_of(conversation)
 
     def newest_in(self, room: str) -> tuple[ConversationId, str] | None:
         return self._index.newest_in(room)

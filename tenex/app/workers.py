@@ -7,7 +7,7 @@ alone, which has the workspace: the others leave to it every conversation in whi
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
@@ -18,9 +18,12 @@ from tenex.core.kind import all_kinds
 from tenex.core.permissions import uses_workspace
 from tenex.log import get_logger
 from tenex.runtime.coordinator import ConversationCoordinator
-from tenex.store.conversations import Change, SharedConversations
+from tenex.store.conversations import Change
 from tenex.store.index import Index
 from tenex.store.index_row import Row
+
+if TYPE_CHECKING:
+    from tenex.store.postgres.conversations import PostgresConversations
 
 log = get_logger(__name__)
 
@@ -37,7 +40,7 @@ EVERY: Final = 1.0
 class WorkspaceShare:
     """Decides which conversations are for the worker that has the workspace."""
 
-    def __init__(self, store: SharedConversations, policy: Callable[[], Policy], now: Callable[[], float]) -> None:
+    def __init__(self, store: "PostgresConversations", policy: Callable[[], Policy], now: Callable[[], float]) -> None:
         """Leave nothing yet; `now` gives seconds."""
         self._store = store
         self._policy = policy
@@ -48,7 +51,7 @@ class WorkspaceShare:
     @property
     def is_here(self) -> bool:
         """Whether this worker has the workspace."""
-        return self._store.has_workspace
+        return self._store.leases.has_workspace
 
     def is_for_another(self, conversation: Conversation) -> bool:
         """Whether an agent is about to use files, which it may not do here."""
@@ -81,7 +84,7 @@ class WorkerWatch:
 
     def __init__(
         self,
-        store: SharedConversations,
+        store: "PostgresConversations",
         index: Index,
         coordinator: ConversationCoordinator,
         on_row: Callable[[Row], None],
@@ -143,18 +146,18 @@ class WorkerWatch:
         if self._workspace.is_here and not self._had_workspace:
             self._looks = FULL  # what others have left is for this worker now
         self._had_workspace = self._workspace.is_here
-        is_full = self._looks >= FULL and not self._store.drains
+        is_full = self._looks >= FULL and not self._store.leases.drains
         changes = await self._store.changes(is_full=is_full)
         self._looks = 0 if is_full else self._looks + 1
         self._coordinator.hand_over_wanted(change.id for change in changes if change.is_wanted)
         changes = [change for change in changes if change.id not in self._coordinator]
         await self._refresh(changes)
         undelivered = self._coordinator.undelivered(self._index.has_event)  # others may have recorded what waits here
-        if self._store.daemons != self._daemons:
-            self._daemons = self._store.daemons
+        if self._store.leases.daemons != self._daemons:
+            self._daemons = self._store.leases.daemons
             self._on_daemons(self._daemons)
             log.info("limits.shared", daemons=self._daemons)
-        if self._store.drains:
+        if self._store.leases.drains:
             self._coordinator.hand_over()
             self._looks = FULL  # once it takes conversations again
             return

@@ -3,8 +3,6 @@
 import asyncio
 import dataclasses
 import json
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,7 +16,6 @@ from tenex.core.text import decode
 from tenex.operations.short_ids import matching
 from tenex.settings import Settings, resolve_paths
 
-from .lessons import lessons
 from .shared import examples, output
 from .shared.agent_files import check_name, chosen_by_owners, graph_json, load_agents, npubs_of
 from .shared.options import Globals, parse_phase
@@ -27,10 +24,7 @@ from .shared.register import group, register
 if TYPE_CHECKING:
     from tenex.prompting import AgentDefinition
 
-_ADDRESS = re.compile(r"(?:nostr:)?(?:naddr|nevent|note)1", re.IGNORECASE)
-
-agents = group("List, show and add agents; list and remove what they have learned.")
-agents.add_typer(lessons, name="lessons")
+agents = group("List, show and add agents.")
 
 
 @register(agents, "list")
@@ -105,46 +99,25 @@ def add(
         str,
         typer.Argument(
             metavar="SLUG",
-            help="Its name: lower-case words joined with hyphens; or the address of a published agent.",
+            help="Its name: lower-case words joined with hyphens.",
             show_default=False,
         ),
     ] = "",
     kind: Annotated[
         Literal["worker", "expert"] | None,
         typer.Option(
-            help="A worker (the default) changes files; an expert (that of published agents) only advises.",
+            help="A worker (the default) changes files; an expert only advises.",
             show_default=False,
         ),
     ] = None,
     like: Annotated[
         str, typer.Option(metavar="EXAMPLE", help="Copy this example, under its own name or SLUG.", show_default=False)
     ] = "",
-    event: Annotated[
-        str, typer.Option(metavar="ID", help="A published agent: its id in hex, in place of an address.")
-    ] = "",
-    name: Annotated[
-        str, typer.Option(metavar="SLUG", help="A published agent: its name here; default: made of its title.")
-    ] = "",
-    relays: Annotated[
-        list[str] | None,
-        typer.Option("--relay", metavar="URL", help="A published agent: ask this relay too; may be repeated."),
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="A published agent: do not ask for confirmation.")] = False,
 ) -> None:
     """Write the file of a new agent to fill in, or a copy of a built-in one; without SLUG, list the examples.
 
     --like copies an example: agents with their own phases, in Python, or with output states.
-
-    An address (naddr1..., nevent1..., note1...) names an agent that somebody has published (kind 4199, as TENEX's
-    clients do). It is fetched from your relays and those that the address names, and shown with all that it says and
-    asks for. It is written after a yes, with those of its tools that are here. Given again, the command shows what its
-    author has changed since; what you have changed stays.
     """
-    if event or _ADDRESS.match(slug):
-        _add_published(given, slug, event, name, kind, relays or (), like=like, yes=yes)
-        return
-    if name or relays or yes:
-        raise UsageError("--name, --relay and --yes are for the address of a published agent, such as naddr1...")
     if not slug and not like:
         note = "`tenex agents add --like EXAMPLE` copies one; `tenex agents add SLUG` writes one to fill in."
         examples.list_examples(given, examples.agent_examples(), note)
@@ -179,24 +152,6 @@ def add(
     output.message("It takes effect at the daemon's next start or `tenex reload`, which also makes its key.")
     if example is None and slug in examples.agent_examples():
         output.message(f"There is an example of that name too: remove the file, then `tenex agents add --like {slug}`.")
-
-
-def _add_published(
-    given: Globals,
-    address: str,
-    event: str,
-    name: str,
-    kind: Literal["worker", "expert"] | None,
-    relays: Sequence[str],
-    *,
-    like: str,
-    yes: bool,
-) -> None:
-    from .published_agents import add_published, read_wanted  # the relay client, which other commands do without
-
-    if like:
-        raise UsageError("--like copies an example, and an address names a published agent. Give one of them.")
-    add_published(given, read_wanted(address, event, name, kind, relays, is_agreed=yes))
 
 
 def _template(slug: str, kind: str) -> str:

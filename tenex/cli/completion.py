@@ -2,14 +2,17 @@
 
 import os
 import shlex
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_args
 
 import typer
 
 from tenex.core.errors import ConfigurationError, UsageError
+from tenex.feature import Feature
 
-from .root_command import EXIT_CODES, app, load_command
+from .root_command import EXIT_CODES, load_command, make_root
 from .shared import output
 from .shared.files import make_folder, replace
 from .shared.options import Globals
@@ -38,11 +41,11 @@ def completion(
     """
     what = what or _own_shell()
     if as_text:
-        text = page() if what == "man" else script(what)
+        text = page(given.features) if what == "man" else script(what)
         given.show({"text": text}, text.rstrip("\n"))
         return
     home = _home()
-    wanted = [(_manual(home), page()), *([] if what == "man" else [(_file(what, home), script(what))])]
+    wanted = [(_manual(home), page(given.features)), *([] if what == "man" else [(_file(what, home), script(what))])]
     for file, _ in wanted:
         _refuse_others(file)
     changed = [file for file, text in wanted if replace(file, text)]
@@ -70,11 +73,11 @@ def script(shell: Shell) -> str:
     return f"{text}\n"
 
 
-def page() -> str:
+def page(features: Sequence[Feature]) -> str:
     """The man page."""
     from .shared.manual import manual
 
-    return manual(typer.main.get_command(app), load_command, EXIT_CODES)
+    return manual(make_root(features), partial(load_command, features=features), EXIT_CODES)
 
 
 def _own_shell() -> Shell:
@@ -166,9 +169,9 @@ def _next_steps(shell: str, shown: str) -> str:
     return f"Completion works in the next {shell} that you start. Read the page with `man {shown}`."
 
 
-def complete(instruction: str) -> int:
+def complete(instruction: str, features: Sequence[Feature]) -> int:
     """Answer the script of a shell; returns the exit code. A fault is silent: it would be printed into a prompt."""
     from typer.completion import completion_init, shell_complete  # type: ignore[attr-defined]
 
     completion_init()
-    return int(shell_complete(typer.main.get_command(app), {}, "tenex", VARIABLE, instruction))
+    return int(shell_complete(make_root(features), {}, "tenex", VARIABLE, instruction))

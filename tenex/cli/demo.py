@@ -236,11 +236,14 @@ class _Demo:
     ) -> int:
         """Start everything, converse, stop everything; returns the exit code."""
         from tenex.app import open_application
+        from tenex.feature import extensions_of
 
         async with _relay(port) as url:
             settings = given.settings({"relays": {"urls": [url]}, **overrides})
             pace = _pace if self._is_chat else None
-            async with open_application(settings, observers=(self,), pace=pace) as app, app.serving():
+            extensions = extensions_of(given.features)
+            opening = open_application(settings, observers=(self,), pace=pace, extensions=extensions)
+            async with opening as app, app.serving():
                 agents = [one.pubkey for one in app.current.now.identities]
                 async with connected_client(
                     url, user, project.public, agents=agents, indicators=self._is_chat

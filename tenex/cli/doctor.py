@@ -37,6 +37,7 @@ def doctor(
     keys, agents or the machine are wrong; 4 the store is damaged or not writable. With several faults the highest
     counts.
     """
+    from tenex.feature import checks_of, problems_of
     from tenex.operations.doctor.findings import Case
     from tenex.operations.doctor.runner import run_doctor
 
@@ -46,9 +47,11 @@ def doctor(
         env=dict(os.environ),
         probe=probe,
         trust=given.trust(),
+        features=[feature.name for feature in given.features],
+        problems=problems_of(given.features),
     )
     with output.without_logs():
-        report = asyncio.run(run_doctor(case, fix=fix))
+        report = asyncio.run(run_doctor(case, checks_of(given.features), fix=fix))
     stars = any(finding.repair is not None for finding in report.findings) and not report.fixed
     hint = "`tenex doctor --fix` fixes what is marked with *." if stars else ""
     given.show(_as_json(case, report), "\n".join(_as_text(case, report)), hint)

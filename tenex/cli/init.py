@@ -42,10 +42,14 @@ from .shared.setup_questions import (
     are_wanted,
     ask_another_owner,
     ask_commits,
+    ask_limits,
     ask_owner,
     ask_relays,
     given_owner,
+    limits_text,
+    report_relays,
     validated,
+    with_schemes,
 )
 from .stop_reload import reload_running
 from .trust import keys_in, report_grants, trust_folder, trusted_files
@@ -123,7 +127,8 @@ def init(
     check_key: Annotated[
         bool,
         typer.Option(
-            "--check/--no-check", help="Whether to ask the model two small questions, and the database, first."
+            "--check/--no-check",
+            help="Whether to ask the model two questions, the relays and the database first.",
         ),
     ] = True,
 ) -> None:
@@ -144,7 +149,7 @@ def init(
     given.data = folder or given.data
     here = given.folder()
     options = Options(model=model, provider=provider, base_url=base_url, key_file=api_key_file)
-    relays = relay or []
+    relays = with_schemes(relay or ())
     is_asked = not given.as_json and sys.stdin.isatty() and sys.stderr.isatty()
     is_made = find_config(None, here) is not None
     if is_asked and not is_made:
@@ -154,9 +159,9 @@ def init(
     chosen = _from_options(here, options, owner, relays, is_checked=check_key)
     if is_asked and not is_made and options == Options():
         chosen = ask(here / "keys")
-    if store is not None and check_key:
+    if check_key:
         validated(here, owner, relays, chosen, store)
-        _check_store(store, here)
+        _check_places(here, store, [] if is_asked or is_made else relays)
     is_new = not trusted_files(here) and not keys_in(here)
     project = workspace.absolute() if workspace is not None else None
     made = prepare(
@@ -214,6 +219,18 @@ def _from_options(
             output.message("Nothing was made. Fix this, or add --no-check to continue anyway:")
             raise
     return chosen
+
+
+def _check_places(data: Path, store: str | None, relays: Sequence[str]) -> None:
+    """Print what comes of asking the relays, which may start later, and ask the database, which may not.
+
+    Raises:
+        TenexError: the database cannot hold conversations.
+    """
+    if relays and not report_relays(relays):
+        output.message("Until that is fixed no message comes in; the relays are `relays.urls` in tenex.toml.")
+    if store is not None:
+        _check_store(store, data)
 
 
 def _check_store(url: str, data: Path) -> None:
@@ -453,6 +470,7 @@ def _print(made: InitResult) -> None:
         output.message(f"  {output.command('relay')}  the relay on this machine, in a terminal of its own")
     output.message(f"  {output.command('run')}    the daemon")
     output.message(f"  {output.command('chat')}   talk to the agents from a terminal")
+    output.message(f"Work stops, and you are asked, at {limits_text(load(None, made.data, env={}))}: [limits] in it.")
     if len(here) == len(made.relays):
         output.message(f"A phone cannot reach {made.relays[0]}: name a relay that both can reach under relays.urls.")
     _print_code(made)
@@ -483,6 +501,7 @@ def _change(given: Globals, data: Path) -> None:
     output.message(f"  2  relays  {' '.join(settings.relays.urls)}")
     output.message(f"  3  model   {', '.join(_chain(settings.models.default))}")
     output.message(f"  4  commits {settings.workspace.commit}")
+    output.message(f"  5  limits  {limits_text(settings)}")
     changes: dict[str, Any] | None = None
     match prompt("Change which", shown="none"):
         case "1":
@@ -493,6 +512,8 @@ def _change(given: Globals, data: Path) -> None:
             changes = _another_model(settings)
         case "4":
             changes = {"workspace": {"commit": ask_commits(settings.workspace.commit)}}
+        case "5":
+            changes = {"limits": ask_limits(settings)}
     if changes is None:
         output.message("Nothing was changed.")
         return

@@ -1,4 +1,4 @@
-"""`tenex keys`: what holds each key, secret keys under a password (NIP-49), and keys at remote signers (NIP-46)."""
+"""`tenex keys`: what holds each key, and secret keys under a password (NIP-49)."""
 
 import os
 import sys
@@ -9,30 +9,17 @@ from typing import Annotated, Any, Final
 import typer
 
 from tenex.core.errors import ConfigurationError, UsageError
-from tenex.core.ids import PublicKey
-from tenex.core.text import decode
-from tenex.nostr.keys import Key, KeyRing, RemoteKey, SecretKey, npub, parse_public_key
-from tenex.settings import Settings, resolve_paths
+from tenex.nostr.keys import RemoteKey, SecretKey
 
-from .shared import output
-from .shared.agent_files import keyed_agents, load_agents
 from .shared.files import write_new
+from .shared.key_arguments import LONGEST, NameArgument, ReplaceOption, check_name, next_step, read_text, ring_of
 from .shared.options import Globals
-from .shared.own_keys import OWNER, PROJECT
 from .shared.register import group, register
-from .stop_reload import reload_running
 
-keys = group("List keys, export and import secret ones, connect remote signers.")
+keys = group("List keys, export and import secret ones.")
 
 VARIABLE: Final = "TENEX_KEY_PASSWORD"
 """The variable for scripts; a password on the command line would be seen by every user of the machine."""
-_LONGEST: Final = 10_000
-"""Characters of a password or of an encrypted key that are read."""
-
-NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="project, owner, or the slug of an agent.", show_default=False)
-]
-ReplaceOption = Annotated[bool, typer.Option("--replace", help="Replace another key of that name, whose file is kept.")]
 PasswordOption = Annotated[
     int | None,
     typer.Option(
@@ -47,7 +34,7 @@ PasswordOption = Annotated[
 @register(keys, "list")
 def list_(given: Globals) -> None:
     """List the keys, and where each is: in the keys folder, a credential of the service, or at a remote signer."""
-    ring = _ring(given.settings())
+    ring = ring_of(given.settings())
     rows: list[dict[str, Any]] = []
     for name in ring.names():
         try:
@@ -69,57 +56,6 @@ def _line(row: dict[str, Any]) -> str:
     return f"{row['name']:16}{row.get('npub') or row['fault']}{where}"
 
 
-@register(keys)
-def connect(
-    given: Globals,
-    name: NameArgument,
-    file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="FILE", help="Holds the bunker:// address; - reads stdin; default: a question.", show_default=False
-        ),
-    ] = None,
-    *,
-    replace: ReplaceOption = False,
-) -> None:
-    """Have a remote signer sign for the project or an agent: its secret key is then not on this machine (NIP-46).
-
-    The signer shows an address that begins with bunker://. It is asked for the public key, and may ask you to allow
-    that. Direct messages to such a key are not read. Where the key stays the same, a running daemon uses the new
-    address at once.
-    """
-    from .shared.remote_signer import connect_signer
-
-    settings = given.settings()
-    ring = _ring(settings)
-    _check_name(name, settings)
-    if name == OWNER:
-        raise UsageError("The owner's key signs what you write here, and has to be here. Choose project or an agent.")
-    ring.check_replaceable(name)  # before the address is used, most of which work once
-    if name in ring.names() and not replace:
-        old = ring.file(name)
-        raise UsageError(f"{name} has a key, in {old}. Add --replace to use the signer's; the old file is kept.")
-    key = connect_signer(_text(file, "bunker:// address"))
-    before = _public(ring, name)
-    kept = ring.replace(name, key)
-    reloaded = reload_running(resolve_paths(settings)) if key.public == before else ""
-    facts = {"name": name, "npub": key.npub, "relays": list(key.relays), "kept": kept and str(kept), "reload": reloaded}
-    lines = [
-        f"{name} has the key {key.npub} now, which a remote signer holds.",
-        f"The old file: {kept}" if kept else "",
-        reloaded if key.public == before else _next(name, key, settings),
-    ]
-    given.show(facts, "", *lines)
-
-
-def _public(ring: KeyRing, name: str) -> PublicKey | None:
-    """The public key of that name, as far as its file can be read."""
-    try:
-        return ring.read(name).public
-    except ConfigurationError:
-        return None
-
-
 @register(keys, "export")
 def export_(
     given: Globals,
@@ -134,7 +70,7 @@ def export_(
 
     Other Nostr programs read it too (NIP-49). Anybody who has the text can try passwords: choose a long one.
     """
-    key = _ring(given.settings()).get(name)
+    key = ring_of(given.settings()).get(name)
     encrypted = key.encrypted(_new_password(password_fd))
     facts = {"name": name, "npub": key.npub, "ncryptsec": encrypted, "file": out and str(out)}
     if out is None:
@@ -160,9 +96,9 @@ def import_(
 ) -> None:
     """Store a key that was exported as ncryptsec1 text, here or in another Nostr program (NIP-49)."""
     settings = given.settings()
-    ring = _ring(settings)
-    _check_name(name, settings)
-    text = _text(file, "ncryptsec1 text")
+    ring = ring_of(settings)
+    check_name(name, settings)
+    text = read_text(file, "ncryptsec1 text")
     try:
         key = SecretKey.from_ncryptsec(text, _password(password_fd))
     except ValueError as error:
@@ -176,46 +112,12 @@ def import_(
         raise UsageError(f"{name} has another key, {old.npub}. Add --replace to use {key.npub}; the old file is kept.")
     kept = ring.replace(name, key)
     facts = {"name": name, "npub": key.npub, "changed": True, "kept": kept and str(kept)}
-    lines = [f"{name} has the key {key.npub} now.", f"The old file: {kept}" if kept else "", _next(name, key, settings)]
+    lines = [
+        f"{name} has the key {key.npub} now.",
+        f"The old file: {kept}" if kept else "",
+        next_step(name, key, settings),
+    ]
     given.show(facts, "", *lines)
-
-
-def _next(name: str, key: Key, settings: Settings) -> str:
-    """What an operator has to do so that the new key is used."""
-    if name != OWNER:
-        return "A running daemon goes on with its old key: `tenex stop`, then `tenex run`."
-    if key.public in {parse_public_key(text) for text in settings.people.owners}:
-        return ""
-    return f"It is no owner yet: `tenex owner add {npub(key.public)}`."
-
-
-def _ring(settings: Settings) -> KeyRing:
-    return KeyRing(*resolve_paths(settings).key_folders)
-
-
-def _check_name(name: str, settings: Settings) -> None:
-    names = [PROJECT, OWNER, *keyed_agents(load_agents(settings))]
-    if name not in names:
-        raise UsageError(f"{output.shorten(name)!r} has no key here. Choose from {', '.join(names)}.")
-
-
-def _text(file: Path | None, what: str) -> str:
-    """What a file or a person gives, neither of which is shown.
-
-    Raises:
-        UsageError: there is none.
-    """
-    if file is None:
-        if not sys.stdin.isatty():
-            raise UsageError(f"Name the file that holds the {what}; - reads it from stdin.")
-        return getpass(f"The {what} (not shown): ", stream=sys.stderr)
-    try:
-        raw = sys.stdin.read(_LONGEST) if str(file) == "-" else decode(file.read_bytes()[:_LONGEST])
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be read ({error.strerror}).") from None
-    except ValueError:
-        raise UsageError(f"{file}: holds no {what}.") from None
-    return raw.strip()
 
 
 def _password(descriptor: int | None) -> str:
@@ -227,7 +129,7 @@ def _password(descriptor: int | None) -> str:
     if descriptor is not None:
         try:
             with os.fdopen(os.dup(descriptor), encoding="utf-8") as opened:
-                password = opened.read(_LONGEST).rstrip("\r\n")
+                password = opened.read(LONGEST).rstrip("\r\n")
         except (OSError, ValueError) as error:
             raise UsageError(f"--password-fd {descriptor}: cannot be read.") from error
     elif VARIABLE in os.environ:

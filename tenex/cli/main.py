@@ -1,4 +1,4 @@
-"""The entry point: runs a command, reports its errors and returns its exit code (`root_command.EXIT_CODES`)."""
+"""Runs a command, reports its errors and returns its exit code (`root_command.EXIT_CODES`)."""
 
 import codecs
 import errno
@@ -13,8 +13,9 @@ from typing import Final, Literal
 import typer
 
 from tenex.core.errors import ConfigurationError, TenexError
+from tenex.feature import Feature
 
-from .root_command import app
+from .root_command import make_root
 from .shared import output
 from .shared.options import Globals, current_folder
 
@@ -22,8 +23,13 @@ _INTERRUPTED: Final = 130
 """128 + SIGINT, as shells count it."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; every error is one message on stderr."""
+def run(arguments: Sequence[str] | None, features: Sequence[Feature]) -> int:
+    """Run one command and return its exit code; every error is one message on stderr.
+
+    Args:
+        arguments: the words of the command line; None: those of this process.
+        features: what the program has beside its own commands.
+    """
     if arguments is None and sys.getfilesystemencoding() != "utf-8":
         _start_in_utf8_mode()
     output.set_command_options(None, None)
@@ -32,11 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a limited terminal gets an escape, not a traceback
-    options = Globals()
+    options = Globals(features=features)
     code = 0
     try:
         if "_TENEX_COMPLETE" in os.environ and arguments is None:
-            return _complete()
+            return _complete(features)
         code = _run(sys.argv[1:] if arguments is None else list(arguments), options)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -64,12 +70,12 @@ def _start_in_utf8_mode() -> None:
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **wanted})  # noqa: S606 - itself
 
 
-def _complete() -> int:
+def _complete(features: Sequence[Feature]) -> int:
     """Answer the script of a shell; an error is silent, because it would be printed into the line that is typed."""
     from .completion import complete
 
     try:
-        return complete(os.environ["_TENEX_COMPLETE"])
+        return complete(os.environ["_TENEX_COMPLETE"], features)
     except Exception:  # noqa: BLE001 any error
         return 1
 
@@ -80,7 +86,7 @@ def _null(mode: Literal["r", "w"] = "w") -> TextIOWrapper:
 
 def _run(arguments: list[str], options: Globals) -> int:
     # typer's own `main` ends silently on any broken pipe, even of a socket
-    command = typer.main.get_command(app)
+    command = make_root(options.features)
     try:
         with command.make_context("tenex", arguments, obj=options) as context:
             command.invoke(context)
@@ -137,7 +143,3 @@ def _is_reader_gone() -> bool:
         return False
     output.redirect_to_null(out)
     return True
-
-
-if __name__ == "__main__":
-    sys.exit(main())

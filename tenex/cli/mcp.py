@@ -7,7 +7,6 @@ import typer
 
 from tenex.core.amounts import count
 
-from .mcp_serve import serve
 from .shared import output
 from .shared.options import Globals
 from .shared.register import group, register
@@ -137,6 +136,3 @@ def _line(server: "ServerConfig") -> str:
         where = ", in the sandbox" if server.sandbox else ", WITHOUT A SANDBOX"
     trusted = ", trusted" if server.trust else ""
     return output.one_line(f"{server.name}  {kind}{where}{trusted}; agents have its tools by {server.prefix}__*")
-
-
-register(mcp, has_json=False)(serve)

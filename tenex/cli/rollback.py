@@ -32,7 +32,7 @@ MOST_TURNS: Final = 12
 """Turns listed one by one."""
 
 ToOption = Annotated[int, typer.Option("--to", metavar="SEQ", help="The last record that stays in effect.")]
-AtOption = Annotated[int, typer.Option("--at", metavar="SEQ", help="The last record that is copied.")]
+CopyToOption = Annotated[int, typer.Option("--to", metavar="SEQ", help="The last record that is copied.")]
 FilesOption = Annotated[bool, typer.Option("--files", help="Also put back the files that the work since has changed.")]
 AllFilesOption = Annotated[
     bool, typer.Option("--all-files", help="As --files, also those that a command or somebody else changed at a time.")
@@ -92,7 +92,7 @@ def rollback(
     given.show(done, output.sentences(_result_lines(done, wanted=to)))
 
 
-def fork(given: Globals, id: IdArgument, at: AtOption) -> None:  # noqa: A002
+def fork(given: Globals, id: IdArgument, to: CopyToOption) -> None:  # noqa: A002
     """Start a new conversation from the state after a record. The original does not change."""
     settings = given.settings()
 
@@ -102,9 +102,9 @@ def fork(given: Globals, id: IdArgument, at: AtOption) -> None:  # noqa: A002
         async def here(service: "RollbackService") -> dict[str, Any]:
             from tenex.app.control import fork_json
 
-            return fork_json(await service.fork(name, at))
+            return fork_json(await service.fork(name, to))
 
-        return await _ask_or_run(folder, disk, settings, "fork", {"id": name, "at": at}, here)
+        return await _ask_or_run(folder, disk, settings, "fork", {"id": name, "to": to}, here)
 
     made = on_folder(given, work)
     title = output.one_line(made["title"])
@@ -112,7 +112,7 @@ def fork(given: Globals, id: IdArgument, at: AtOption) -> None:  # noqa: A002
     given.show(
         made,
         output.sentences(
-            (f"{made['id']}: {title}{where}, cycle {made['cycle']}.", *_moved(at, made["forkedFrom"]["seq"]))
+            (f"{made['id']}: {title}{where}, cycle {made['cycle']}.", *_moved(to, made["forkedFrom"]["seq"]))
         ),
         f"Reply to its first message, or see `tenex conversations show {made['id'][:12]}`. Both share the workspace.",
     )

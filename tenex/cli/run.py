@@ -18,7 +18,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -33,6 +33,7 @@ from .shared.options import Globals
 if TYPE_CHECKING:
     from tenex.app import Application
     from tenex.core.ports import Model
+    from tenex.feature import Feature
     from tenex.service.notify import Notifier
     from tenex.settings import Settings
 
@@ -60,17 +61,18 @@ def run(
     try:
         if config is not None:
             given.config = config
-        if not serve(given.settings()):
+        if not serve(given.settings(), given.features):
             raise typer.Exit(FORCED)
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, DEFERRED)
 
 
-def serve(settings: "Settings", *, model: "Model | None" = None) -> bool:
+def serve(settings: "Settings", features: "Sequence[Feature]", *, model: "Model | None" = None) -> bool:
     """Run the daemon, with logs on stderr, until a signal stops it; returns whether all work stopped in time.
 
     Args:
         settings: the configuration.
+        features: what extends the daemon.
         model: a model that replaces the configured ones.
     """
     from tenex.telemetry import configure
@@ -80,15 +82,20 @@ def serve(settings: "Settings", *, model: "Model | None" = None) -> bool:
     faulthandler.enable()  # a watchdog kills a blocked loop by SIGABRT: then the log shows where it was
     telemetry = configure(settings.log.level, settings.log.format)
     try:
-        return asyncio.run(_serve(settings, model, lambda: telemetry.dropped, umask))
+        return asyncio.run(_serve(settings, features, model, lambda: telemetry.dropped, umask))
     finally:
         telemetry.close()
 
 
 async def _serve(
-    settings: "Settings", model: "Model | None", lines_dropped: Callable[[], int], umask: int | None = None
+    settings: "Settings",
+    features: "Sequence[Feature]",
+    model: "Model | None",
+    lines_dropped: Callable[[], int],
+    umask: int | None = None,
 ) -> bool:
     from tenex.app import open_application
+    from tenex.feature import extensions_of
     from tenex.operations.status import service_status
     from tenex.service.notify import Notifier
 
@@ -98,7 +105,12 @@ async def _serve(
     background: list[asyncio.Task[None]] = []
     try:
         opening = open_application(
-            settings, model=model, lines_dropped=lines_dropped, shown=output.progress, umask=umask
+            settings,
+            model=model,
+            lines_dropped=lines_dropped,
+            shown=output.progress,
+            umask=umask,
+            extensions=extensions_of(features),
         )
         async with opening as app:
             signals.app = app

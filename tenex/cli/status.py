@@ -11,7 +11,7 @@ a restart would not help.
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -20,9 +20,12 @@ import typer
 
 from tenex.core.amounts import count, duration
 from tenex.core.errors import ConfigurationError
+from tenex.core.state_words import by_state_word, state_word, waits_for
+from tenex.feature import StatusPart
 
 from .shared import output
 from .shared.options import Globals
+from .shared.status_lines import ago, mark
 
 if TYPE_CHECKING:
     from tenex.settings import Settings
@@ -39,12 +42,6 @@ _HEADS: Final = {
 }
 
 
-_LOUD: Final = frozenset(
-    {"unresponsive", "away", "suspended", "quarantined", "held", "limited", "reached", "refused", "silent", "asks"}
-)
-"""Kinds that are printed in capitals."""
-
-
 def status(
     given: Globals,
     patience: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Seconds to wait for an answer.")] = 10.0,
@@ -58,7 +55,11 @@ def status(
     """
     settings = given.readable_settings()
     report = asyncio.run(_report(settings, patience))
-    text = "\n".join(output.fit(line, sys.stdout, 4 if line.startswith(" ") else VALUES) for line in lines(report))
+    if given.faults:
+        report["configuration"]["invalid"] = list(given.faults)
+    parts = [part for feature in given.features for part in feature.status()]
+    shown = lines(report, parts)
+    text = "\n".join(output.fit(line, sys.stdout, 4 if line.startswith(" ") else VALUES) for line in shown)
     given.show(report, text)
     if report["state"] in _HEADS:
         raise typer.Exit(NO_ANSWER)
@@ -124,33 +125,22 @@ async def _from_files(settings: "Settings") -> dict[str, Any]:
 # ---- text ---------------------------------------------------------------------------------------------------
 
 
-def lines(report: dict[str, Any]) -> Iterator[str]:
-    """Format a report; control characters in foreign texts are removed."""
-    for line in _lines(report):
+def lines(report: dict[str, Any], parts: Sequence[StatusPart]) -> Iterator[str]:
+    """Format a report with its parts of features; control characters in foreign texts are removed."""
+    for line in _lines(report, parts):
         yield output.one_line(line).rstrip()
 
 
-def _lines(report: dict[str, Any]) -> Iterator[str]:
+def _lines(report: dict[str, Any], parts: Sequence[StatusPart]) -> Iterator[str]:
     now = datetime.fromisoformat(report["at"])
     yield from _held(report)
     yield from _head(report)
     if ahead := report.get("clock", {}).get("aheadSeconds"):
         way = "ahead of" if ahead > 0 else "behind"
         yield f"clock          WRONG: {duration(abs(ahead))} {way} the relays' clocks. Set it: timedatectl set-ntp true"
-    if "relays" in report:
-        relays = report["relays"]
-        up = sum(relay["state"] == "connected" for relay in relays)
-        yield f"relays         {up} of {len(relays)} connected"
-        for relay in relays:
-            yield f"  {_mark(relay['state'])}{relay['url']}  {_relay(relay, now)}"
-        for last in report.get("refusals", ()):
-            when = f"last {_ago(last['at'], now)} in {last['conversation'][:8]}"
-            yield f"  REFUSED     {last['relay']}  {count(last['count'], 'event')}, {when}: {last['reason']}"
-    elif report.get("undelivered"):
-        yield f"undelivered    {', '.join(f'{number} for {url}' for url, number in report['undelivered'].items())}"
+    yield from _relays(report, now)
     if "models" in report:
         yield from _models(report["models"], now)
-    yield from _signers(report.get("signers", []), now)
     if report.get("mcp"):
         yield from _mcp(report["mcp"])
     if report.get("web"):
@@ -161,7 +151,23 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         yield from _background(report["background"])
     if report.get("workers"):
         yield from _workers(report["workers"])
+    for part in parts:
+        yield from part.lines(report.get(part.name), now)
     yield from _conversations(report["conversations"], now)
+
+
+def _relays(report: dict[str, Any], now: datetime) -> Iterator[str]:
+    if "relays" in report:
+        relays = report["relays"]
+        up = sum(relay["state"] == "connected" for relay in relays)
+        yield f"relays         {up} of {len(relays)} connected"
+        for relay in relays:
+            yield f"  {mark(relay['state'])}{relay['url']}  {_relay(relay, now)}"
+        for last in report.get("refusals", ()):
+            when = f"last {ago(last['at'], now)} in {last['conversation'][:8]}"
+            yield f"  REFUSED     {last['relay']}  {count(last['count'], 'event')}, {when}: {last['reason']}"
+    elif report.get("undelivered"):
+        yield f"undelivered    {', '.join(f'{number} for {url}' for url, number in report['undelivered'].items())}"
 
 
 def _held(report: dict[str, Any]) -> Iterator[str]:
@@ -185,7 +191,12 @@ def _head(report: dict[str, Any]) -> Iterator[str]:
         if process["address"]:
             yield f"address        {process['address']}"
     yield f"data           {here['data']} ({_disk(report['disk'])})"
-    yield f"settings       {here['file'] or 'no tenex.toml: the defaults'}"
+    invalid = here.get("invalid", ())
+    used = here["file"] or ("the default folders" if invalid else "no tenex.toml: the defaults")
+    yield f"settings       {f'INVALID: {invalid[0]}' if invalid else used}"
+    yield from (f"  - {sentence}" for sentence in invalid[1:])
+    if invalid:
+        yield f"  used now: {used}"
     if here.get("readAgainAt"):
         yield f"  reloaded at {here['readAgainAt']}{': REJECTED, the old ones stay' if here['refused'] else ''}"
         yield from (f"  - {sentence}" for sentence in (*here["refused"], *here["needsRestart"]))
@@ -207,10 +218,10 @@ def _disk(disk: dict[str, Any]) -> str:
 def _relay(relay: dict[str, Any], now: datetime) -> str:
     parts = []
     if relay["state"] == "unresponsive":
-        parts.append(f"connected, but without an answer since {_ago(relay['unresponsiveSince'], now)}")
+        parts.append(f"connected, but without an answer since {ago(relay['unresponsiveSince'], now)}")
     elif relay["state"] == "away":
         parts.append(relay["fault"] or "not connected yet")
-    parts.append(f"last message {_ago(relay['lastReceived'], now)}")
+    parts.append(f"last message {ago(relay['lastReceived'], now)}")
     parts += [f"refuses {refusal}" for refusal in relay["refused"]]
     if relay["undelivered"]:
         parts.append(f"{relay['undelivered']} undelivered")
@@ -228,7 +239,7 @@ def _models(models: dict[str, Any], now: datetime) -> Iterator[str]:
     last = models.get("lastFailure")
     if last:
         agent = f"{last['who']} in {last['conversation'][:8]}"
-        yield f"  last failure {_ago(last['at'], now)}, {agent}: {last['why']}"
+        yield f"  last failure {ago(last['at'], now)}, {agent}: {last['why']}"
 
 
 def _mcp(servers: list[dict[str, Any]]) -> Iterator[str]:
@@ -238,28 +249,14 @@ def _mcp(servers: list[dict[str, Any]]) -> Iterator[str]:
         if server["state"] == "ready":
             restarts = max(0, server["starts"] - 1)
             again = f", started again {count(restarts, 'time')}" if restarts else ""
-            yield f"  {_mark('ready')}{server['name']}  {count(server['tools'], 'tool')}{again}"
+            yield f"  {mark('ready')}{server['name']}  {count(server['tools'], 'tool')}{again}"
             if server.get("remark"):
                 yield f"  - {server['name']}: {server['remark']}"
             for left in server.get("leftOut", ()):
                 yield f"  - {server['name']}: its tool {left['tool']} is left out: {left['why']}"
         else:
             why = f": {server['why']}" if server.get("why") else ""
-            yield f"  {_mark(server['state'])}{server['name']}{why}"
-
-
-def _signers(signers: list[dict[str, Any]], now: datetime) -> Iterator[str]:
-    if signers:
-        ready = sum(signer["state"] == "ready" for signer in signers)
-        yield f"signers        {ready} of {count(len(signers), 'remote signer')} ready"
-    for signer in signers:
-        why = f": {'a person is to allow it at ' if signer['state'] == 'asks' else ''}{signer['why']}"
-        silent = f", noticed {_ago(signer['silentSince'], now)}" if signer.get("silentSince") else ""
-        waiting = ""
-        if signer["waiting"]:
-            since = f", the first {_ago(signer['waitingSince'], now)}" if signer.get("waitingSince") else ""
-            waiting = f", {count(signer['waiting'], 'event')} to sign{since}"
-        yield f"  {_mark(signer['state'])}{signer['name']}{silent}{waiting}{why if signer['why'] else ''}"
+            yield f"  {mark(server['state'])}{server['name']}{why}"
 
 
 def _pages(pages: dict[str, Any]) -> str:
@@ -280,13 +277,13 @@ def _workers(workers: list[dict[str, Any]]) -> Iterator[str]:
             parts.append("has the workspace")
         if worker["isOwn"]:
             parts.append("of this data folder")
-        yield f"  {_mark(worker['state'])}{worker['name']}  {', '.join(parts)}"
+        yield f"  {mark(worker['state'])}{worker['name']}  {', '.join(parts)}"
 
 
 def _today(today: dict[str, Any]) -> Iterator[str]:
     yield f"today          {_used(today)}, until {today['endsAt']}"
     for one in today["people"]:
-        yield f"  {_mark(one['state'])}{one['who']} {one.get('npub', '')}".rstrip() + f"  {_used(one)}"
+        yield f"  {mark(one['state'])}{one['who']} {one.get('npub', '')}".rstrip() + f"  {_used(one)}"
 
 
 def _used(use: dict[str, Any]) -> str:
@@ -305,20 +302,19 @@ def _background(commands: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:
-    counts = ", ".join(f"{number} {kind}" for kind, number in found["counts"].items())
+    counts = ", ".join(f"{number} {state}" for state, number in by_state_word(found["counts"]).items())
     yield f"conversations  {counts or 'none'}"
     for one in found["quarantined"]:
-        yield f"  {_mark('quarantined')}{one['id'][:8]}  {one['why']}"
+        yield f"  {mark('quarantined')}{one['id'][:8]}  {one['why']}"
     for one in found["suspended"]:
-        yield f"  {_mark('suspended')}{one['id'][:8]}  since {_ago(one['since'], now)}: {one['why']}"
+        yield f"  {mark('suspended')}{one['id'][:8]}  since {ago(one['since'], now)}: {one['why']}"
     for one in found["open"]:
         turn = f", turn open for {duration(one['turn']['seconds'])}" if "turn" in one else ""
-        yield f"  {_mark(one['kind'])}{one['id'][:8]}  {_place(one)}{turn}  {_title(one)}"
+        yield f"  {mark(state_word(one['kind']))}{one['id'][:8]}  {_place(one)}{turn}  {_title(one)}"
         yield from (f"      {part}" for part in _parts(one, now))
     for one in found["waiting"]:
-        reason = one.get("waitingFor", "you")
-        why = "" if reason in ("you", "user") else f"({reason}) "
-        yield f"  {_mark('waiting')}{one['id'][:8]}  {why}since {_ago(one['updatedAt'], now)}  {_title(one)}"
+        whom = waits_for(one.get("waitingFor", ""))
+        yield f"  {mark('waiting')}{one['id'][:8]}  {whom}, since {ago(one['updatedAt'], now)}  {_title(one)}"
 
 
 def _title(one: dict[str, Any]) -> str:
@@ -340,7 +336,7 @@ def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:
     ]:
         match part["state"]:
             case "parked":
-                yield from (f"{name} has asked {_ago(part['since'], now)}: {text}" for text in part["questions"])
+                yield from (f"{name} has asked {ago(part['since'], now)}: {text}" for text in part["questions"])
             case "limited":
                 yield f"{name} is on hold: {part['why']}"
             case "held" if "nextTry" not in part:
@@ -354,16 +350,3 @@ def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:
                 yield f"{name} waits for its model"
     if one["undelivered"]:
         yield f"{count(one['undelivered'], 'event')} undelivered"
-
-
-def _mark(kind: str) -> str:
-    return f"{kind.upper() if kind in _LOUD else kind:12}"
-
-
-def _ago(at: str | None, now: datetime) -> str:
-    if at is None:
-        return "never"
-    try:
-        return f"{duration(max(0, (now - datetime.fromisoformat(at)).total_seconds()))} ago"
-    except ValueError:  # a clock that was set to nonsense
-        return at

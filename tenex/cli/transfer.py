@@ -18,7 +18,7 @@ from tenex.settings import Settings, resolve_paths
 from tenex.store.archive import Carried, is_packed, packed, plain, unpacked
 from tenex.store.atomic import replace
 from tenex.store.atomic_folder import as_one_decision
-from tenex.store.conversations import Conversations, SharedConversations
+from tenex.store.conversations import Conversations
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import VIEW
 from tenex.store.lock import FolderLock
@@ -32,6 +32,7 @@ from .shared.own_keys import PROJECT
 
 if TYPE_CHECKING:
     from tenex.operations.recovery import RebuildResult, Recovery
+    from tenex.store.postgres.conversations import PostgresConversations
 
 SOURCES: Final = ("conversation.json", "relay")
 _ID: Final = re.compile(r"[0-9a-f]{64}")
@@ -228,7 +229,7 @@ async def _claim(folder: Conversations, settings: Settings) -> None:
     from tenex.nostr.keys import KeyRing
 
     project = KeyRing(*resolve_paths(settings).key_folders).read(PROJECT).public
-    await cast("SharedConversations", folder).claim(project)
+    await cast("PostgresConversations", folder).claim(project)
 
 
 def _recovery(folder: Conversations, disk: Disk, settings: Settings) -> "Recovery":

@@ -44,15 +44,25 @@ def web(
         raise UsageError(f"The pages are not installed. Run: {pip_install(extra='web')}")
     if port is not None and socket is not None:
         raise UsageError("Name --port or --socket, not both.")
+    from tenex.feature import checks_of, problems_of
     from tenex.operations.doctor.findings import Case
+    from tenex.operations.doctor.runner import Report, run_doctor
     from tenex.settings import resolve_paths
     from tenex.telemetry import configure
     from tenex.web.server import serve
 
     settings = given.settings()
 
-    def case() -> Case:
-        return Case(data=given.folder(), config=given.config, env=dict(os.environ), trust=given.trust())
+    async def examine() -> "Report":
+        case = Case(
+            data=given.folder(),
+            config=given.config,
+            env=dict(os.environ),
+            trust=given.trust(),
+            features=[feature.name for feature in given.features],
+            problems=problems_of(given.features),
+        )
+        return await run_doctor(case, checks_of(given.features))
 
     def on_ready(address: str, new_link: Callable[[], str]) -> None:
         output.result(address if quiet else new_link())
@@ -60,9 +70,11 @@ def web(
         if not quiet:
             output.message("Open the link in a browser; it is good once. Ctrl-C stops the pages, and never the daemon.")
 
+    parts = [part for feature in given.features for part in feature.pages()]
     telemetry = configure("error", "auto")
+    where = resolve_paths(settings)
+    listens_at = settings.web.port if port is None else port
     try:
-        listens_at = settings.web.port if port is None else port
-        asyncio.run(serve(settings, resolve_paths(settings), case, port=listens_at, path=socket, on_ready=on_ready))
+        asyncio.run(serve(settings, where, examine, parts, port=listens_at, path=socket, on_ready=on_ready))
     finally:
         telemetry.close()

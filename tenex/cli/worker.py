@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -12,13 +12,16 @@ from tenex.core.errors import TenexError, UsageError
 from tenex.operations.status import worker_json
 from tenex.runtime.clock import SystemClock
 from tenex.settings import Settings, resolve_paths
-from tenex.store.conversations import SharedConversations, Worker
+from tenex.store.conversations import Worker
 from tenex.store.disk import Disk
 from tenex.store.opening import open_shared
 
 from .shared import output
 from .shared.options import Globals
 from .shared.register import group, register
+
+if TYPE_CHECKING:
+    from tenex.store.postgres.conversations import PostgresConversations
 
 LOOK: Final = 0.5
 """Seconds between two looks whether a daemon has handed everything over."""
@@ -53,23 +56,23 @@ def drain(
 def resume(given: Globals, name: NameArgument = "") -> None:
     """Have a daemon that was drained take conversations again."""
 
-    async def work(store: SharedConversations) -> None:
+    async def work(store: "PostgresConversations") -> None:
         wanted = _named(await store.workers(), name)
-        await store.drain(wanted.name, is_wanted=False)
+        await store.leases.drain(wanted.name, is_wanted=False)
         again = _named(await store.workers(), wanted.name)
         given.show(worker_json(again), f"{wanted.name} takes conversations again, within some seconds.")
 
     asyncio.run(_on_store(given.settings(), work))
 
 
-async def _drain(given: Globals, store: SharedConversations, name: str, *, patience: float) -> None:
+async def _drain(given: Globals, store: "PostgresConversations", name: str, *, patience: float) -> None:
     wanted = _named(await store.workers(), name)
     if wanted.is_silent:
         raise TenexError(
             f"{wanted.name} has not reported itself for {duration(wanted.unseen)}: it has died or is cut off. Others "
             "take its conversations."
         )
-    await store.drain(wanted.name)
+    await store.leases.drain(wanted.name)
     others = [other for other in await store.workers() if other.name != wanted.name]
     if not any(not other.is_silent and not other.drains for other in others):
         output.message("tenex: no other daemon takes conversations now: messages wait until one does")
@@ -88,7 +91,7 @@ async def _drain(given: Globals, store: SharedConversations, name: str, *, patie
     given.show(shown, f"{wanted.name} writes no conversation, and takes none.")
 
 
-async def _on_store(settings: Settings, work: Callable[[SharedConversations], Awaitable[None]]) -> None:
+async def _on_store(settings: Settings, work: Callable[["PostgresConversations"], Awaitable[None]]) -> None:
     """Do something with the database of the settings.
 
     Raises:

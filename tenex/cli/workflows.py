@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tenex.core.graph import TransitionGraph
     from tenex.prompting import AgentDefinition, PromptLibrary
-    from tenex.workflows.speakers.definitions import LoadedWorkflow, LoadedWorkflows
+    from tenex.workflows.definitions import LoadedWorkflow, LoadedWorkflows
 
 workflows = group("Draw, check, add and run workflows.")
 
@@ -99,7 +99,7 @@ def check(given: Globals, name: NameArgument = "") -> None:
     A workflow with a fault is disabled and the exit code is 3; one with warnings can be used.
     """
     from tenex.configuration.workflows import faults_here
-    from tenex.workflows.speakers.definitions import LoadedWorkflows
+    from tenex.workflows.definitions import LoadedWorkflows
 
     project = _Project(given)
     name = project.full_name(name, project.own_phases)
@@ -162,7 +162,7 @@ def add(
     ] = "",
 ) -> None:
     """Copy an example of a workflow or a mission to edit; without a name, list the examples."""
-    from tenex.workflows.speakers.definitions import SUFFIXES, slug_of
+    from tenex.workflows.definitions import SUFFIXES, slug_of
 
     found = examples.workflow_examples()
     if not name:
@@ -208,7 +208,7 @@ class _Project:
     def workflows(self) -> "LoadedWorkflows":
         """The configured workflows, as they are read."""
         from tenex.configuration.workflows import references
-        from tenex.workflows.speakers.definitions import find_workflows
+        from tenex.workflows.definitions import find_workflows
 
         return find_workflows(self.paths.workflows, references(self.settings), self.paths.code_refusal)
 
@@ -240,7 +240,7 @@ class _Project:
             UsageError: there is none.
             ConfigurationError: it has faults.
         """
-        from tenex.workflows.speakers.definitions import read_workflow, slug_of
+        from tenex.workflows.definitions import read_workflow, slug_of
 
         if self._is_in_folder(name) and Path(name).exists():
             name = slug_of(Path(name))  # it may use its neighbours
@@ -292,7 +292,7 @@ class _Project:
 
 def _is_source(name: str) -> bool:
     """Whether it names a file or a module rather than a configured workflow."""
-    from tenex.workflows.speakers.definitions import SUFFIXES
+    from tenex.workflows.definitions import SUFFIXES
 
     return ":" in name or name.endswith(SUFFIXES)
 

@@ -41,7 +41,7 @@ from tenex.tools.stores import PastMessages
 from tenex.tools.tool import Tool
 from tenex.tools.turn_views import TurnViews
 from tenex.tools.workspace import Workspace
-from tenex.workflows.loading import changed_since
+from tenex.workflows.kit.loading import changed_since
 from tenex.workflows.missions import config as missions_config
 from tenex.workflows.missions.config import missions_of
 from tenex.workflows.missions.definitions import MissionWorkflow

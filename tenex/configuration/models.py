@@ -28,6 +28,7 @@ from tenex.llm.config import (
     split_name,
 )
 from tenex.llm.scripted import OfflineModel, Pace
+from tenex.nostr.keys import how_to_close
 from tenex.output_states import OutputModel
 from tenex.output_states.model import OnProgress
 from tenex.prompting import PromptLibrary
@@ -211,9 +212,8 @@ def _read(path: Path, setting: str, faults: list[str], *, is_private: bool = Fal
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             kind = os.fstat(file.fileno()).st_mode
             if is_private and kind & 0o077:
-                faults.append(
-                    f"{setting}: others may read {path} (mode {stat.S_IMODE(kind):04o}); run `chmod 600` on it"
-                )
+                mode = stat.S_IMODE(kind)
+                faults.append(f"{setting}: others may read {path} (mode {mode:04o}); {how_to_close(path)}")
             return _key(decode(file.read(LONGEST_KEY)), f"{setting}: {path}", faults)
     except FileNotFoundError:
         return None

@@ -26,7 +26,7 @@ from tenex.output_states import (
 )
 from tenex.prompting import PromptLibrary
 from tenex.settings import ProjectPaths
-from tenex.workflows.loading import load_object, load_script
+from tenex.workflows.kit.loading import load_object, load_script
 
 BUILT_IN: Final[Mapping[str, StateKind]] = MappingProxyType(
     {

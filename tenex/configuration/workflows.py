@@ -8,8 +8,8 @@ from tenex.core.ids import Slug
 from tenex.log import get_logger
 from tenex.plugins.packages import workflow_references
 from tenex.settings import ProjectPaths, Settings
+from tenex.workflows.definitions import LoadedWorkflow, LoadedWorkflows, find_workflows, is_slug
 from tenex.workflows.speakers.config import PERSON
-from tenex.workflows.speakers.definitions import LoadedWorkflow, LoadedWorkflows, find_workflows, is_slug
 
 from .agents import OWNER, PROJECT
 

@@ -34,8 +34,9 @@ from tenex.core.effects import Check, Inspect, Key, ModelCall, Route, ToolCall, 
 from tenex.core.functions.undecided import DeferrableSignal, EvaluationRequested, FunctionsEvaluated
 from tenex.core.functions.verdicts import FunctionQuestion, Unanswered, Verdict
 from tenex.core.ids import Millis, RunId
+from tenex.core.inbox.claims import on_deletion, on_message
 from tenex.core.inbox.commands import report_undo
-from tenex.core.inbox.decide import on_deletion, on_left, on_message
+from tenex.core.inbox.decide import on_left
 from tenex.core.kind import all_kinds, kind_of_conversation
 from tenex.core.pending import pending
 from tenex.core.rollback.decide import roll_back

@@ -4,9 +4,9 @@ A kind is a folder of `tenex.workflows`; `tenex.workflows` registers all of them
 (`core/kind_format.py`) with reducers, records of its own, and the answers below. The kernel knows none by name.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 from tenex.core.config import Agent, Policy
 from tenex.core.conversation import Conversation, register_reducers
@@ -14,6 +14,8 @@ from tenex.core.decider import Decider
 from tenex.core.effects import Effect, Key
 from tenex.core.errors import InternalError
 from tenex.core.ids import Slug
+from tenex.core.inbox.claim import Claim
+from tenex.core.inbox.command import SlashCommand
 from tenex.core.inbox.message import Message
 from tenex.core.kind_format import KindShare, register_format
 from tenex.core.lines import Place, Row
@@ -38,27 +40,6 @@ class Unproved:
     reason: str
 
 
-class KindCommand(NamedTuple):
-    """A slash command that one kind of conversation carries out, in its `Kind.command`."""
-
-    name: str
-    help: str
-    """What it does, for `/help`."""
-    elsewhere: str
-    """The answer to it in the other kinds."""
-    usage: str = ""
-    """What follows it, for `/help`."""
-    takes_argument: bool = False
-    counts_as_last_line: bool = False
-    """Whether it counts at the end of a message too: it only limits or reports."""
-    counts_in_opening: bool = False
-    """Whether the kind reads it itself in the message that begins a conversation."""
-    is_waiver: bool = False
-    """Whether it is for those who may skip quality gates."""
-    split: Callable[[str], tuple[str, str]] | None = None
-    """What of the words after it is its argument, and the request beside it; None where all of them are its own."""
-
-
 class Kind:
     """A kind of conversation. The defaults are those of one agent that works without rules of a kind.
 
@@ -75,8 +56,10 @@ class Kind:
     reducers: ClassVar[Reducers[Any] | None] = None
     """What each record does to its part."""
 
-    commands: ClassVar[tuple[KindCommand, ...]] = ()
+    commands: ClassVar[tuple[SlashCommand, ...]] = ()
     """Its own commands."""
+    claims: ClassVar[tuple[Claim[Any], ...]] = ()
+    """Its own claims on what users send (`core/inbox/claims.py`), before the questions of agents."""
 
     waits_when_idle = True
     """Whether a user is waited for after a command that starts nothing; else the kind goes on by itself."""

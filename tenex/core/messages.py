@@ -254,6 +254,8 @@ class ToolSpec:
     name: str
     description: str
     parameters: Mapping[str, Any]
+    possible: Mapping[str, Any] | None = None
+    """The parameters with nothing but what may be given now, for servers that hold calls to a schema."""
 
 
 def uncounted(usage: Usage, model: str) -> None:

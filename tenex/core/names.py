@@ -1,7 +1,7 @@
 """Names of agents as users and models write them: read leniently, and the nearest one where there is none."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final, Protocol, TypeVar
 
@@ -18,7 +18,7 @@ _AROUND: Final = " \t\r\n`*_~\"'“”‘’„«»()[]<>,.;:!?"
 _AFTER: Final = " \t\r\n,:;"
 """What may follow the name of whom a message begins with."""
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
-_PLACEHOLDER: Final = re.compile(r"person-[0-9a-f]{1,8}")
+_PLACEHOLDER: Final = re.compile(r"owner|(?:owner|person)-[0-9a-f]{1,8}")
 _BECH32: Final = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 _BASE_32: Final = str.maketrans(_BECH32, "0123456789abcdefghijklmnopqrstuv")
 """From the digits of bech32 to Python's."""
@@ -143,9 +143,11 @@ def key_of(word: str) -> PublicKey | None:
     return None
 
 
-def placeholder(pubkey: PublicKey) -> str:
-    """What a user is called in records and lists until their profile has arrived; not shown to them."""
-    return f"person-{pubkey[:8]}"
+def placeholder(pubkey: PublicKey, owners: Collection[PublicKey] = ()) -> str:
+    """What a user is called in records and lists until their profile has arrived; the only owner needs no key."""
+    if pubkey not in owners:
+        return f"person-{pubkey[:8]}"
+    return "owner" if len(owners) == 1 else f"owner-{pubkey[:8]}"
 
 
 def is_placeholder(name: str) -> bool:

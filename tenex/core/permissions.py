@@ -34,7 +34,7 @@ class Decision(StrEnum):
     """What only some users may decide."""
 
     COMMAND = "command"
-    """What a command other than `/status`, `/help`, `/quick` and `/skip` does."""
+    """What a command does for which its row (`SlashCommand.needs`) does not say else."""
     WAIVER = "waiver"
     """To skip a quality gate."""
     APPROVAL = "approval"

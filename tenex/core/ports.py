@@ -258,6 +258,9 @@ class Directory(Protocol):
     def room_of(self, conversation: ConversationId) -> str:
         """The people of a conversation in direct messages (`InboundMessage.room`); "" for any other."""
 
+    def chat_of(self, conversation: ConversationId) -> str:
+        """The chat that a conversation was begun in (`trust.chat_of`); "" for any other."""
+
     def newest_in(self, room: str) -> tuple[ConversationId, str] | None:
         """The conversation with these people that began last, and its title; None for none."""
 

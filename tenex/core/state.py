@@ -122,9 +122,9 @@ class KindState:
         return None
 
     @property
-    def unannounced_from(self) -> Phase | None:
-        """The phase that was left, as long as no message has shown it."""
-        return None
+    def unannounced_phases(self) -> tuple[Phase, ...]:
+        """The phases that were left, in order, as long as no message has shown it."""
+        return ()
 
     @property
     def open_gates(self) -> tuple[Phase, ...]:

@@ -53,6 +53,17 @@ def room_of(address: Mapping[str, Any]) -> str:
     return str(address.get("room") or "")
 
 
+def chat_of(address: Mapping[str, Any]) -> str:
+    """The chat that a conversation was begun in, by its address: a group of a relay (NIP-29), or none of them.
+
+    "" for a conversation in a thread, where what a message quotes says nothing about where it belongs.
+    """
+    group = address.get("group")
+    if group:
+        return f"group {' '.join((str(group), *address.get('relays', ())))}"
+    return "outside of groups" if address.get("form") == "chats" else ""
+
+
 def _of_people(state: State) -> Iterator[Message]:
     """The messages of users that agents may be shown, in short form too."""
     return (

@@ -109,7 +109,7 @@ class _Way:
     room: int | None = None
     """Estimated tokens that are known to fit; None until a request was too large."""
     narrows: bool = False
-    """Whether the schema of an answer has only what is possible now (`ModelRequest.possible`)."""
+    """Whether schemas of an answer and of calls have only what is possible now (`ModelRequest.possible`)."""
     pictures: bool = True
     """Whether pictures are sent; without them only the rest of a request that was rejected with them."""
 
@@ -126,11 +126,18 @@ def _other_way(way: _Way, sent: ModelRequest, error: BaseException | None) -> _W
     if isinstance(error, CutInput):
         is_smaller = _size(_cut_to(sent, error.reported)) < SMALLER * _size(sent)
         return replace(way, room=error.reported) if is_smaller else None
-    if way.narrows and way.form is Form.NATIVE and rejects_form(error):
+    if way.narrows and (way.form is Form.NATIVE or any(tool.possible for tool in sent.tools)) and rejects_form(error):
         return replace(way, narrows=False)
     if way.form is not Form.TEXT and rejects_form(error):
         return replace(way, form=Form.TEXT)
     return None
+
+
+def _narrowed(request: ModelRequest, form: Form) -> ModelRequest:
+    """A request whose schemas have nothing but what is possible now."""
+    tools = tuple(replace(tool, parameters=tool.possible or tool.parameters) for tool in request.tools)
+    schema = request.possible if form is Form.NATIVE and request.possible is not None else request.output_schema
+    return replace(request, tools=tools, output_schema=schema)
 
 
 def _without_pictures(way: _Way, state: _StreamState, error: BaseException | None) -> _Way | None:
@@ -364,8 +371,7 @@ class ProviderModel:
             marks_cache=self._provider.protocol == "anthropic",
             pictures=shown,
         )
-        is_narrow = way.narrows and way.form is Form.NATIVE and request.possible is not None
-        wanted = parameters(replace(request, output_schema=request.possible) if is_narrow else request, way.form)
+        wanted = parameters(_narrowed(request, way.form) if way.narrows else request, way.form)
         left = inf if request.time_left is None else request.time_left
         seconds = min(self._config.timeout, left)
         try:

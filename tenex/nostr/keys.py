@@ -511,6 +511,9 @@ class KeyRing:
             handle, name = tempfile.mkstemp(dir=self.folder, prefix=f".{path.name}.")  # mkstemp makes it 0600
             beside = Path(name)
             try:
+                if os.fstat(handle).st_mode & 0o077:
+                    os.close(handle)
+                    raise ConfigurationError([f"{path}: {NO_PERMISSIONS}; {MOUNT}"])
                 with os.fdopen(handle, "w", encoding="ascii") as file:
                     file.write(f"{key.nsec}\n" if isinstance(key, SecretKey) else key.to_file())
                     file.flush()
@@ -535,6 +538,9 @@ _NO_FLUSH: Final = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
 """Errors of a file system that cannot flush a folder, such as exFAT and SMB."""
 _NO_LINK: Final = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 """Errors of a file system without hard links."""
+NO_PERMISSIONS: Final = "this disk keeps no permissions, so others could read the key"
+MOUNT: Final = "move the data folder to another disk, or mount this one with `umask=077`"
+"""What to do on a file system without permissions, such as exFAT, where `chmod` changes nothing."""
 _FOREIGN: Final = "give it to the user who runs tenex"
 
 
@@ -555,8 +561,22 @@ def _content(path: Path, name: str, *, is_private: bool) -> bytes:
         raise ConfigurationError([f"{path}: cannot be read ({fault.strerror}); {_FOREIGN}"]) from fault
     mode = stat.S_IMODE(kind)
     if is_private and stat.S_ISREG(kind) and mode & 0o077:
-        raise ConfigurationError([f"{path}: others may read this key (mode {mode:04o}); run `chmod 600 {path}`"])
+        raise ConfigurationError([f"{path}: others may read this key (mode {mode:04o}); {how_to_close(path)}"])
     return raw
+
+
+def how_to_close(path: Path) -> str:
+    """What to do about a private file that others may read."""
+    return f"run `chmod 600 {path}`" if keeps_permissions(path.parent) else MOUNT
+
+
+def keeps_permissions(folder: Path) -> bool:
+    """Whether a file can be made in a folder that only its owner may read; True where that cannot be tried."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            return not os.fstat(file.fileno()).st_mode & 0o077
+    except OSError:
+        return True
 
 
 def take_free_name(beside: Path, path: Path) -> None:

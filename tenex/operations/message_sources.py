@@ -3,20 +3,17 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Annotated, Any, Final
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from typing import Any, Final
 
 from tenex.configuration.agents import PROJECT, read_library
 from tenex.core.config import PeerGroup, Role
+from tenex.core.cycle.records import PhaseTransition
 from tenex.core.cycle.state import CYCLE_MESSAGES
 from tenex.core.delivery.records import MessageSent, Purpose
 from tenex.core.errors import InvalidEvent, StoreDamaged
-from tenex.core.history.state import HistoryRecovered, MessagePlace
+from tenex.core.history.state import MessagePlace
 from tenex.core.identity.state import title_of
-from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
 from tenex.core.inbox.commands import parse
 from tenex.core.inbox.records import CommandGiven, MessageRecorded
 from tenex.core.memory.state import LEAST_RECENT
@@ -33,7 +30,7 @@ from tenex.settings import ProjectPaths, Settings
 from tenex.store.salvage import MessageRecord
 from tenex.store.view_reader import entries
 
-from .recovered_history import NAME_CHARACTERS, history_of_view, places_of_view
+from .view_entries import NAME_CHARACTERS, phase_of, places_of_view, read_messages, read_transitions
 
 OWNER: Final = "owner"
 """The operator's key; the others in that folder are the daemon's."""
@@ -59,7 +56,7 @@ class Participants:
 
     def name(self, pubkey: PublicKey) -> str:
         """The name to show."""
-        return self.names.get(pubkey) or self.agents.get(pubkey) or placeholder(pubkey)
+        return self.names.get(pubkey) or self.agents.get(pubkey) or placeholder(pubkey, self.users.owners)
 
     def without_project(self, text: str) -> str:
         """A user's text as the daemon records it."""
@@ -88,11 +85,13 @@ class RecoveredMessages:
     has_ended: bool = False
     turns: int = 0
     """The number of the last turn."""
+    ended_turns: frozenset[str] = frozenset()
+    """The turns that it shows as ended."""
     parts: tuple[str, ...] = ()
     """The fields of `State` that it mentions, but that only the journal holds."""
     lost: Sequence[str] = ()
-    history: HistoryRecovered | None = None
-    """The past as the source shows it; None where it shows none."""
+    transitions: Sequence[PhaseTransition] = ()
+    """Those that the source shows, oldest first."""
     status_reason: str = ""
     """Why it says that the conversation waits or has ended."""
     places: Mapping[tuple[Millis, str], MessagePlace] = field(default_factory=dict)
@@ -116,49 +115,6 @@ def participants_of(settings: Settings, where: ProjectPaths) -> Participants:
 
 
 # ---- files
-
-
-def _phase(value: object) -> Phase | None:
-    return Phase.parse(value) if isinstance(value, str) else None
-
-
-class _Entry(BaseModel):
-    """A message of a file."""
-
-    model_config = ConfigDict(extra="ignore", alias_generator=to_camel)
-    from_: str = Field(alias="from")
-    time: datetime
-    """ISO 8601, or ms since 1970."""
-    text: str
-    role: str = ""
-    phase: Annotated[Phase | None, BeforeValidator(_phase)] = None
-    event_id: str = ""
-    author: str = ""
-
-    def record(self) -> MessageRecorded | MessageSent:
-        """The message as a record."""
-        at = Millis(round(self.time.timestamp() * 1000))
-        role = next((role for role in Role if role == self.role), None)
-        if role is not None:
-            return MessageRecorded(
-                seq=0,
-                at=at,
-                event_id=EventId(self.event_id),
-                author=PublicKey(""),  # a file can name anyone, and who has written may read the conversation
-                name=self.from_,
-                role=role,
-                text=self.text,
-                created_at=at // 1000,
-            )
-        return MessageSent(
-            seq=0,
-            at=at,
-            speaker=PublicKey(self.author),
-            name=self.from_,
-            text=self.text,
-            purpose="completion",
-            phase=self.phase or Phase.CHAT,
-        )
 
 
 def messages_of_view(
@@ -190,9 +146,9 @@ def messages_of_view(
         for done in entries(turn, "completions")
         if isinstance(done, dict) and (done.get("text") or done.get("message"))
     ]
-    messages: list[MessageRecord] = [*_read_entries(entries(view, "messages"), lost)]
+    messages: list[MessageRecord] = [*read_messages(entries(view, "messages"), lost)]
     shown = {message.text for message in messages if not isinstance(message, CommandGiven)}
-    messages += [message for message in _read_entries(completions, lost) if message.text not in shown]
+    messages += [message for message in read_messages(completions, lost) if message.text not in shown]
     address = _mapping(_mapping(view.get("metadata")).get("address"))
     if entries(view, "history") and not messages and participants is not None:
         messages, found = _read_history(entries(view, "history"), participants, lost)
@@ -203,9 +159,9 @@ def messages_of_view(
         lost.append(f"messages of users older than the {LEAST_RECENT} newest messages")
     if type(undelivered := view.get("undelivered")) is int and undelivered:
         lost.append(f"{undelivered} undelivered messages; they are not sent again")
-    history = history_of_view(view, source, lost)
-    phase = _phase(view.get("phase")) or Phase.CHAT
-    gates = tuple(gate for name in entries(view, "openGates") if (gate := _phase(name)) is not None)
+    transitions = read_transitions(view, source, lost)
+    phase = phase_of(view.get("phase")) or Phase.CHAT
+    gates = tuple(gate for name in entries(view, "openGates") if (gate := phase_of(name)) is not None)
     cycle = view.get("cycle")
     numbers = [str(turn.get("turnId")).removeprefix("turn-") for turn in turns]
     return RecoveredMessages(
@@ -219,23 +175,14 @@ def messages_of_view(
         open_gates=gates if "openGates" in view else gates_at(phase),
         is_import=bool(view.get("imported")),
         has_ended=view.get("status") == "ended",
+        ended_turns=frozenset(str(turn.get("turnId")) for turn in turns if turn.get("isCompleted") is True),
         turns=max((int(number) for number in numbers if number.isdecimal() and len(number) < 10), default=0),
         parts=tuple(part for part, name in _PARTS.items() if view.get(name)),
         lost=lost,
-        history=history,
+        transitions=transitions,
         status_reason=str(view.get("statusReason") or "")[:NAME_CHARACTERS],
         places=places_of_view(view),
     )
-
-
-def _read_entries(values: Sequence[Any], lost: list[str]) -> list[MessageRecorded | MessageSent]:
-    messages = []
-    for number, value in enumerate(values, start=1):
-        try:
-            messages.append(_Entry.model_validate(value).record())
-        except (ValueError, OverflowError):
-            lost.append(f"message {number} of {len(values)}, which could not be understood")
-    return messages
 
 
 def _mapping(value: object) -> dict[str, Any]:
@@ -411,7 +358,7 @@ def _sent(event: Event, participants: Participants, phase: Phase = Phase.CHAT) -
         name=participants.name(event.pubkey),
         text=event.content,
         purpose=purpose,
-        phase=_phase(tags.get("phase")) or phase,
+        phase=phase_of(tags.get("phase")) or phase,
         events=(
             UnsignedEvent(
                 id=event.id,

@@ -38,7 +38,7 @@ from tenex.store.view import Views
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.turn_views import TurnViews
 from tenex.tools.workspace import Workspace
-from tenex.workflows.local_run import CALLER, LocalRun, check_given, check_message
+from tenex.workflows.kit.local_run import CALLER, LocalRun, check_given, check_message
 from tenex.workflows.speakers.config import PERSON
 from tenex.workflows.speakers.runner import Spoken
 

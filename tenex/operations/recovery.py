@@ -58,7 +58,7 @@ from .message_sources import (
     messages_of_view,
     participants_of,
 )
-from .recovered_history import batches, newer_history
+from .view_entries import history_records, newer_transitions
 
 log = get_logger(__name__)
 
@@ -70,8 +70,8 @@ LOST_WITHOUT_RECORDS: Final = (
     "the phases and turns, which agents worked together, and why: old files and relays show only the messages",
     "what agents were shown, which tools they called and what those returned; what it cost",
 )
-LOST_WITH_HISTORY: Final = (
-    "what agents were shown, calls and results beyond what the file shows of them, and the sums of costs",
+LOST_WITH_TRANSITIONS: Final = (
+    "turns, runs, tool calls, decisions and costs: the old readable file, which is kept, shows what they were",
     "waivers, approvals and met gates of an open cycle: a file cannot give them",
 )
 LOST_PARTS: Final = {
@@ -285,13 +285,15 @@ class Recovery:
         return messages_of_thread(conversation, events.values(), replace(cast, names={**names, **cast.names}), lost)
 
 
-def _losses(left: Salvaged, found: RecoveredMessages, state: State, *, has_history: bool) -> list[str]:
+def _losses(left: Salvaged, found: RecoveredMessages, state: State, *, has_transitions: bool) -> list[str]:
     """What neither the good records nor the other source have, in words."""
-    without_records = LOST_WITH_HISTORY if has_history else LOST_WITHOUT_RECORDS
+    without_records = LOST_WITH_TRANSITIONS if has_transitions else LOST_WITHOUT_RECORDS
     lost = [*left.damage, *(() if left.records else without_records), *found.lost]
     kept = {"workflow": session_of(state), "mission": mission_of(state), "agent_states": state.memory.agent_states}
     lost += [LOST_PARTS[part] for part in found.parts if not kept[part]]
-    if left.records and state.work.turn is not None:
+    turn = state.work.turn
+    has_ended = found.has_ended and found.cycle >= state.cycle.number
+    if left.records and turn is not None and not has_ended and turn.turn_id not in found.ended_turns:
         lost.append("the work in the open turn: it counts as stopped")
     return lost
 
@@ -339,8 +341,8 @@ def rebuilt_records(
         )
         records.append(first)
     state = fold(conversation, records)
-    past = newer_history(found.history, left.records, state) if found.history is not None else {}
-    lost = _losses(left, found, state, has_history=bool(past))
+    past = newer_transitions(found.transitions, left.records, state)
+    lost = _losses(left, found, state, has_transitions=bool(past))
     if not left.records and not known and found.source == VIEW:
         lost.append("the ids of older messages: relays may send some of them again")
 
@@ -358,8 +360,8 @@ def rebuilt_records(
     is_open = is_open or (found.cycle <= state.cycle.number and bool(state.unmet_gates))
     open_gates = QUALITY_PHASES if is_open and not found.has_ended else ()  # a cycle that is over has none
     is_position_known = found.phase is not None and (bool(newer) or not left.records)
-    for part in batches(past):
-        add(HistoryRecovered(seq=0, at=state.identity.updated_at, source=found.source, **part))
+    for record in history_records(past, found.source, state.identity.updated_at):
+        add(record)
     if is_position_known and found.cycle > state.cycle.number:
         at = newer[0].at if newer else now
         phase = Phase.CHAT if state.has_phases else Phase.EXECUTE

@@ -36,7 +36,6 @@ from tenex.store.archive import plain
 from tenex.store.conversations import Conversations
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import mark_of
-from tenex.store.repository import ConversationFolder
 from tenex.store.view import Views
 from tenex.tools import rollback as work
 from tenex.tools.checkpoints import Checkpoints
@@ -279,8 +278,7 @@ class RollbackService:
         _, then = await _state_of(self.folder, conversation, at, self.closing)
         if not then.identity.address.get("form") or not then.identity.address.get("root"):
             raise UsageError(f"The thread of conversation {conversation[:12]} is not known, so it cannot be forked.")
-        is_in_files = isinstance(self.folder, ConversationFolder)
-        taken: Container[ConversationId] = () if is_in_files else await self.folder.lengths()
+        taken: Container[ConversationId] = () if self.folder.is_in_files else await self.folder.lengths()
         records = self._records_of_fork(then, self.clock.now(), taken)
         state = fold(records[0].id, records)
         await self.folder.create(state.id, [records])

@@ -3,15 +3,14 @@
     {"state", "at", "process": {...}, "configuration": {...}, "disk": {...}, "clock": {"aheadSeconds"} or {},
      "relays": [...], "models": {...}, "refusals": [...], "background": [{"id", "conversation", "agent", ...}],
      "today": {"endsAt", "who", "state", "tokens", "costUsd", "limits", "people": [...]},
-     "signers": [{"name", "npub", "relays", "state", "why", "silentSince", "waiting", "waitingSince"}], of keys that
-                remote signers hold,
      "mcp": [{"name", "state", "why", "tools", "protocol", "starts", "losses", "calls", "failures"}],
      "web": {"state", "address", "why", "starts", "losses"}, only with `web.enabled`,
      "workers": [{"name", "state", "version", "seconds", "unseen", "conversations", "isOwn",
                    "hasWorkspace"}], with a shared store,
      "conversations": {"counts": {kind: n}, "open": [...], "waiting": [...], "suspended": [...], "quarantined": [...]}}
 
-Names are spelled as in `conversation.json`; times are ISO 8601 in UTC, ages in seconds.
+and the parts of features by their names. Names are spelled as in `conversation.json`; times are ISO 8601 in UTC, ages
+in seconds.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -107,8 +106,8 @@ class Reporter:
     """The programs of agents that go on after their calls."""
     mcp: Callable[[], Sequence[Mapping[str, Any]]] = tuple
     """The MCP servers, each with its state."""
-    signers: Callable[[], Sequence[Mapping[str, Any]]] = tuple
-    """The remote signers, each with its state; times in seconds since 1970."""
+    parts: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    """What features report, by its name."""
     web: Callable[[], Mapping[str, Any] | None] = lambda: None
     """The process of the pages; None where the daemon starts none."""
 
@@ -175,7 +174,7 @@ class Reporter:
             "today": spending(self.today(), now),
             "background": [dict(command) for command in self.background()],
             "mcp": [dict(server) for server in self.mcp()],
-            "signers": [_signer(signer) for signer in self.signers()],
+            **{name: read() for name, read in self.parts.items()},
             **({"web": dict(pages)} if pages is not None else {}),
             **_workers(await self._disk.read("workers", self.folder.workers, ())),
             "conversations": conversations,
@@ -380,10 +379,6 @@ def disk(folder: Path) -> dict[str, Any]:
         return {"fault": f"{folder}: {fault.strerror}"}
     is_low = usage.free < min(DISK_LOW * usage.total, DISK_LOW_BYTES)
     return {"freeBytes": usage.free, "totalBytes": usage.total, "isLow": is_low}
-
-
-def _signer(status: Mapping[str, Any]) -> dict[str, Any]:
-    return {**status, **{name: _at(status[name]) for name in ("silentSince", "waitingSince")}}
 
 
 def _at(seconds: float | None) -> str | None:

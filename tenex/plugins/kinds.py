@@ -23,7 +23,7 @@ from tenex.core.kind_format import FORMATS
 from tenex.core.record import Record
 from tenex.core.reducers import Reducers
 from tenex.core.state import KindState
-from tenex.workflows.loading import load_object
+from tenex.workflows.kit.loading import load_object
 
 from .api import check_version
 from .loading import load_within

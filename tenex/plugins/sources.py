@@ -18,7 +18,7 @@ from typing import Any, Final
 from tenex.core.errors import ConfigurationError, UntrustedFolder
 from tenex.settings.file_rights import why_not_ours
 from tenex.tools.tool import Tool
-from tenex.workflows.loading import importing_from, load_object, load_script, read_text
+from tenex.workflows.kit.loading import importing_from, load_object, load_script, read_text
 
 from .api import MARK, check_version
 from .functions import tool_of

@@ -47,6 +47,7 @@ from tenex.core.signals import (
     ToolReturned,
     UndoReturned,
 )
+from tenex.core.work.runs import possible_completion
 from tenex.log import get_logger
 
 from .daily_limits import DailyLimits
@@ -152,7 +153,10 @@ class Executors:
         run = conversation.work.runs[effect.run]
         policy = self.policy()
         specs = self.run_tools.of(conversation.id, run, policy, self.tools.specs)
-        tools = offered(conversation, run, policy, specs)
+        tools = tuple(
+            replace(tool, possible=possible_completion(tool.parameters, run)) if tool.name == "complete" else tool
+            for tool in offered(conversation, run, policy, specs)
+        )
         agent = policy.roster.get(run.agent)
         return ModelRequest(
             purpose="work",

@@ -24,6 +24,7 @@ from tenex.core.names import placeholder
 from tenex.core.ports import Clock, Directory
 from tenex.core.signals import ConversationLeft, InboundMessage, MessageDeleted, MessageReceived
 from tenex.core.text import trimmed
+from tenex.core.trust import chat_of
 from tenex.log import get_logger
 
 from .coordinator import ConversationCoordinator
@@ -137,6 +138,8 @@ class Inbox:
         self._conversations: OrderedDict[str, ConversationId] = OrderedDict()
         self._rooms: OrderedDict[ConversationId, str] = OrderedDict()
         """The rooms of conversations that began in this process."""
+        self._chats: OrderedDict[ConversationId, str] = OrderedDict()
+        """The chats of conversations that began in this process."""
         self._newest: OrderedDict[str, tuple[ConversationId, str]] = OrderedDict()
         """The newest of them of each room, and its title."""
         self._early: OrderedDict[EventId, InboundMessage] = OrderedDict()
@@ -268,9 +271,9 @@ class Inbox:
             return queued
         called = [*message.mentions, *(key for key in message.tagged if key in self._workflows and is_new)]
         addressed = tuple(dict.fromkeys(self._slugs[key] for key in called if key in self._slugs))
-        name = self._names.get(message.author) or placeholder(message.author)
+        name = self._names.get(message.author) or placeholder(message.author, self._peers.owners)
         _remember(self._conversations, message.event_id, conversation)
-        self._enter_room(place, role, name)
+        self._note_beginning(place, role, name)
         signal = MessageReceived(
             message=message, role=role, name=name, addressed=addressed, is_plain=message.by_program
         )
@@ -309,6 +312,10 @@ class Inbox:
         room = self._rooms.get(conversation)
         return self._directory.room_of(conversation) if room is None else room
 
+    def _chat_of(self, conversation: ConversationId) -> str:
+        chat = self._chats.get(conversation)
+        return self._directory.chat_of(conversation) if chat is None else chat
+
     def _newest_in(self, room: str) -> tuple[ConversationId | None, str]:
         """The newest conversation of a room, and its title."""
         return self._newest.get(room) or self._directory.newest_in(room) or (None, "")
@@ -318,10 +325,13 @@ class Inbox:
         _remember(self._rooms, conversation, room)
         _remember(self._newest, room, (conversation, title))
 
-    def _enter_room(self, place: _Place, role: Role, name: str) -> None:
-        """Note what begins in a room, and have what runs in the conversation end that is left for it."""
+    def _note_beginning(self, place: _Place, role: Role, name: str) -> None:
+        """Note in which chat or room a conversation begins, and have what runs in the one end that is left for it."""
         message = place.message
-        if not message.room or place.existing is not None:
+        if place.existing is not None:
+            return
+        _remember(self._chats, message.conversation, chat_of(message.address))
+        if not message.room:
             return
         self.add_room(message.room, message.conversation, title_of(message.title or message.text))
         if place.left is not None:
@@ -330,12 +340,18 @@ class Inbox:
     def _existing(self, message: InboundMessage) -> ConversationId | None:
         """The conversation of a referenced event, then of the root; None if there is none.
 
-        What was received or sent here comes first: an import may name any id.
+        What was received or sent here comes first: an import may name any id. A message of a chat answers by quoting,
+        so what it quotes of another chat, of a thread or of direct messages is only quoted.
         """
+        is_in_thread = str(message.conversation) != message.event_id or message.is_reaction
+        chat = chat_of(message.address)
         for reference in message.references:
             conversation = self._conversations.get(reference) or self._directory.conversation_of(reference)
             conversation = conversation or self._named(reference)
-            if conversation is not None:
+            if conversation is None:
+                continue
+            is_here = self._chat_of(conversation) == chat and not self._room_of(conversation)
+            if is_in_thread or is_here:
                 return conversation
         conversation = self._named(message.conversation)
         imported = map(self._directory.imported, (*message.references, message.conversation))

@@ -10,6 +10,7 @@ the daemon, and root, are answered. Whatever else comes in is answered with an e
 """
 
 import asyncio
+import errno
 import json
 import os
 import socket
@@ -38,6 +39,9 @@ IDLE: Final = 60.0
 """Seconds a client may be silent, and may take to read its answer."""
 WORK: Final = 60.0
 """Seconds a request may take: a reload reads some hundred files."""
+
+ELSEWHERE: Final = f"set it to a path on another disk, such as /run/user/{os.geteuid()}/tenex.sock"
+"""What to do where a file system takes no sockets, such as exFAT and SMB."""
 
 _CREDENTIALS: Final = struct.Struct("3i")
 
@@ -90,16 +94,39 @@ def _bind(path: Path) -> tuple[socket.socket, int]:
     try:
         _clear(path)
         with reachable(path) as address:
-            listening.bind(address)
+            _bind_whole(listening, address)
         path.chmod(0o600)  # before `listen` no one can connect
         listening.listen(CLIENTS)
         return listening, path.stat().st_ino
     except OSError as fault:
         listening.close()
         why = fault.strerror or str(fault)
-        raise ConfigurationError([f"paths.socket: {path}: no socket can be made there ({why})"]) from fault
+        raise ConfigurationError([f"paths.socket: {path}: no socket can be made there ({why}); {ELSEWHERE}"]) from fault
     except TenexError:
         listening.close()
+        raise
+
+
+def why_no_socket(path: Path) -> str:
+    """Why no socket can be made beside a path, in the system's words; empty if one can."""
+    probe = path.with_name(f".{path.name}.probe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        try:
+            with reachable(probe) as address:
+                _bind_whole(listening, address)
+            probe.unlink()
+        except OSError as fault:
+            return fault.strerror or str(fault)
+    return ""
+
+
+def _bind_whole(listening: socket.socket, address: str) -> None:
+    """Bind a socket to a path that is free; after an error nothing of it is left: exFAT makes an empty file then."""
+    try:
+        listening.bind(address)
+    except OSError as fault:
+        if fault.errno != errno.EADDRINUSE:
+            Path(address).unlink(missing_ok=True)
         raise
 
 

@@ -3,7 +3,7 @@
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from tenex.core.ids import PublicKey
 from tenex.core.text import INVISIBLE, character, decode, plain, well_formed_value
 
 from .paths import CONFIG_NAMES, code_paths, find_config, places_outside, resolve_paths
-from .sections import Settings, parse_people
+from .sections import FEATURES_OF, Settings, parse_people
 from .trust import OUTSIDE, Trust, contents_of, guard_code
 from .validation_errors import known_below, sentences, suggestion
 
@@ -40,6 +40,7 @@ def load(
     overrides: Mapping[str, Any] | None = None,
     parse_key: ParseKey | None = None,
     trust: Trust | None = None,
+    features: Collection[str] | None = None,
 ) -> Settings:
     """Read the settings of a data folder.
 
@@ -50,6 +51,7 @@ def load(
         overrides: values from the command line, nested like the file; they win.
         parse_key: if given, the keys of owners and members are checked too.
         trust: what the data folder must be trusted with (`paths.required_trust`); None where it is used as it is.
+        features: the names of those that the program has; None: all, of those that have a section.
 
     Raises:
         UntrustedFolder: it is not trusted, or not as it is now; nothing of it was used.
@@ -77,6 +79,10 @@ def load(
     for odd in [name for name in merged if name.startswith("_")]:
         faults.append(f"{where(odd)}: {odd}: there is no such setting; {suggestion(odd, known_below(()))}")
         del merged[odd]
+    for section, feature in FEATURES_OF.items():
+        if features is not None and feature not in features and merged.get(section):
+            fix = "remove it, or use a program with the feature"
+            faults.append(f"{where(section)}: {section}: this program is without the feature `{feature}`; {fix}")
     settings = None
     try:
         settings = Settings(**merged)
@@ -92,6 +98,7 @@ def load(
     settings._origins = origins
     settings._overrides = dict(overrides or {})
     settings._trust = trust
+    settings._features = features
     if trust is None:
         guard(str(settings.data), None)  # of an earlier command in this process
     else:
@@ -114,7 +121,14 @@ def reload_settings(
     Raises:
         ConfigurationError: one sentence per error.
     """
-    fresh = load(known.file, known.data, overrides=known._overrides, parse_key=parse_key, trust=known.trust)
+    fresh = load(
+        known.file,
+        known.data,
+        overrides=known._overrides,
+        parse_key=parse_key,
+        trust=known.trust,
+        features=known._features,
+    )
     kept = {name: getattr(known, name) for name in keep if getattr(known, name) != getattr(fresh, name)}
     return fresh.model_copy(update=kept), tuple(kept)
 
@@ -131,9 +145,10 @@ def _parse(file: Path, content: bytes) -> dict[str, Any]:
         text = decode(content)
         values: dict[str, Any] = _named(tomllib.loads(text))
     except tomllib.TOMLDecodeError as fault:
-        raise ConfigurationError([f"{file}: this is not valid TOML: {_place(str(fault))}{_odd(text)}"]) from fault
+        raise ConfigurationError([f"{file}: this is not valid TOML: {_place(str(fault), text)}{_odd(text)}"]) from fault
     except UnicodeDecodeError as fault:
-        raise ConfigurationError([f"{file}: byte {fault.start} is not UTF-8; save the file as UTF-8"]) from fault
+        line = content.count(b"\n", 0, fault.start) + 1
+        raise ConfigurationError([f"{file}: line {line} is not UTF-8; save the file as UTF-8"]) from fault
     except ValueError as fault:
         raise ConfigurationError([f"{file} {fault}"]) from fault
     except RecursionError as fault:
@@ -158,12 +173,16 @@ def _odd(text: str) -> str:
     return f"; the file holds {character(found[0])}, remove it" if found else ""
 
 
-def _place(message: str) -> str:
-    """`Invalid value (at line 3, column 5)` becomes `line 3, column 5: invalid value`."""
+def _place(message: str, text: str) -> str:
+    """`Invalid value (at line 3, column 5)` becomes `line 3, column 5: invalid value`; the end is its last line."""
     what, found, place = message.rpartition(" (at ")
     if not found:
         return message
-    return f"{place.removesuffix(')')}: {what[:1].lower()}{what[1:]}"
+    where = place.removesuffix(")")
+    if where == "end of document":
+        last = max(1, len(text.splitlines()))
+        where = f"line {last}, the last one"
+    return f"{where}: {what[:1].lower()}{what[1:]}"
 
 
 def _from_environment(env: Mapping[str, str], faults: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -6,7 +6,7 @@ nowhere else: these sections are made of them.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -671,6 +671,10 @@ class Shutdown(Section):
     deadline: Seconds = 8
 
 
+FEATURES_OF: Final = {"metrics": "metrics", "traces": "traces"}
+"""The sections of features, each with the feature's name, which is said where a program is without it."""
+
+
 class Settings(BaseSettings):
     """All settings. `loading.load` reads them; constructed directly they are the defaults, and nothing is read."""
 
@@ -711,6 +715,7 @@ class Settings(BaseSettings):
     _origins: Mapping[str, str] = PrivateAttr(default_factory=dict)
     _overrides: Mapping[str, Any] = PrivateAttr(default_factory=dict)
     _trust: Trust | None = PrivateAttr(default=None)
+    _features: Collection[str] | None = PrivateAttr(default=None)
 
     @classmethod
     def settings_customise_sources(

@@ -20,7 +20,7 @@ from tenex.core.records import Record
 from tenex.core.snapshot import StateSnapshot
 
 from .format import CONVERSATION, as_written
-from .journal_reader import UPGRADE
+from .reading import UPGRADE
 from .verify import contradictions
 from .view_json import iso
 

@@ -52,7 +52,8 @@ def renew(folder: Path, decisions: Sequence[Sequence[Record]], when: str) -> Pat
         StoreError: the disk did not take it; everything is where it was.
     """
     data = CONVERSATION.encode_decisions(decisions)
-    state = fold(ConversationId(folder.name), [record for decision in decisions for record in decision])
+    records = [record for decision in decisions for record in decision]
+    state = fold(ConversationId(folder.name), records)
     put_back(folder)
     try:
         atomic.make_folder(folder.parent)
@@ -66,7 +67,7 @@ def renew(folder: Path, decisions: Sequence[Sequence[Record]], when: str) -> Pat
                 old.rename(aside / old.name)
         (built / MARK).unlink(missing_ok=True)
         atomic.replace(built / _name_of(decisions), data)
-        write_view(built, state)
+        write_view(built, state, records)
         atomic.sync_folder(aside)
         atomic.sync_folder(built)
         _put_in_place(built, folder)

@@ -4,7 +4,6 @@ A database holds the lines of the same files; so what was copied to it and back 
 """
 
 import hashlib
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -13,7 +12,7 @@ from tenex.core.errors import StoreDamaged
 from tenex.core.snapshot import SnapshotRecord
 
 from . import atomic, segments
-from .format import CONVERSATION, as_written
+from .format import CONVERSATION
 
 Contents = Sequence[bytes]
 """The content of each file of a journal, the oldest first; none where there is no journal."""
@@ -74,30 +73,10 @@ def lines_of(contents: Contents) -> Iterator[Line]:
             yield Line(record.seq, number if isinstance(record, SnapshotRecord) else 0, text)
 
 
-def read_remains(folder: Path) -> Remains:
-    """The journal in a folder, whatever its state; blocks."""
-    remains: dict[int, bytes | str] = {}
-    for number in segments.numbers(folder):
-        path = folder / segments.name_of(number)
-        try:
-            is_file = stat.S_ISREG(path.stat().st_mode)  # a pipe would block
-            remains[number] = path.read_bytes() if is_file else b""
-        except OSError as fault:
-            remains[number] = fault.strerror or type(fault).__name__
-    return remains
-
-
-def read_contents(folder: Path) -> Contents:
-    """The journal in a folder, without the traces of a write that was cut short; blocks.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    contents = []
-    for number in segments.numbers(folder):
-        data = as_written((folder / segments.name_of(number)).read_bytes())
-        contents.append(data[: CONVERSATION.decode_lines(data)[1]])
-    return contents
+def whole_decisions(files: Remains) -> Contents:
+    """The content of files that can be read, without the traces of a write that was cut short."""
+    readable = [content for content in files.values() if isinstance(content, bytes)]
+    return [content[: CONVERSATION.decode_lines(content)[1]] for content in readable]
 
 
 def write_contents(folder: Path, there: Contents, wanted: Contents) -> None:

@@ -22,8 +22,9 @@ from tenex.core.snapshot import SnapshotRecord
 from tenex.log import get_logger
 
 from .disk import Disk
+from .file_writer import FileWriter
 from .format import Codec
-from .journal import FileJournal
+from .journal import StoredJournal
 from .journal_reader import JOURNAL, NEWEST, peek
 
 FOLDER: Final = "_daemon"
@@ -187,7 +188,7 @@ _Make = Callable[..., Record]
 
 
 class DaemonLines(Protocol):
-    """A journal that is open, to be appended to; `FileJournal` says what its methods do."""
+    """A journal that is open, to be appended to; `StoredJournal` says what its methods do."""
 
     @property
     def next_seq(self) -> int:
@@ -235,7 +236,7 @@ class DaemonRecords(Protocol):
         """
 
 
-class _OwnJournal(FileJournal):
+class _OwnJournal(StoredJournal):
     """A journal in a folder that is locked: no one else appends to it."""
 
     async def newer(self) -> list[Record]:
@@ -253,7 +254,8 @@ class DaemonFolder:
     async def open(self) -> tuple[DaemonLines, list[Record]]:
         """See `DaemonRecords`."""
         remedy = "Move the file away to start without the lessons and profiles in it."
-        return await _OwnJournal.open(self.path, DAEMON, self._disk, self._clock, remedy)
+        writer, records = await FileWriter.open(self.path, DAEMON, self._disk, self._clock, remedy)
+        return _OwnJournal(writer, DAEMON, self._disk), records
 
     async def peek(self) -> list[Record]:
         """See `DaemonRecords`; none where there is no file."""

@@ -113,11 +113,18 @@ class Index:
 
     def room_of(self, conversation: ConversationId) -> str:
         """The room of a conversation in direct messages; "" for any other."""
+        return self._facet_of(conversation, schema.ROOM, schema.ROOM_OF)
+
+    def chat_of(self, conversation: ConversationId) -> str:
+        """The chat that a conversation was begun in (`trust.chat_of`); "" for any other."""
+        return self._facet_of(conversation, schema.CHAT, schema.CHAT_OF)
+
+    def _facet_of(self, conversation: ConversationId, kind: str, statement: str) -> str:
         for batch in (self._waiting, self._going):
-            for name, kind, value in batch.facets:
-                if name == conversation and kind == schema.ROOM:
+            for name, facet, value in batch.facets:
+                if name == conversation and facet == kind:
                     return value
-        row = self._tables.ask(schema.ROOM_OF, conversation)
+        row = self._tables.ask(statement, conversation)
         return row if isinstance(row, str) else ""
 
     def newest_in(self, room: str) -> tuple[ConversationId, str] | None:

@@ -17,7 +17,7 @@ from tenex.core.port_values import Passage
 from tenex.core.projection import glance_of, is_settled, status_of
 from tenex.core.records import ConversationImported, JournalRebuilt, Record, RunStarted
 from tenex.core.rollback.whole import ConversationForked, RolledBack
-from tenex.core.trust import room_of
+from tenex.core.trust import chat_of, room_of
 from tenex.core.work.records import TurnOpened
 
 FIRST: Final = 1
@@ -85,6 +85,8 @@ class News:
     began with."""
     rooms: tuple[str, ...] = ()
     """The room of a conversation in direct messages; of an import its own id, in which no one else is."""
+    chats: tuple[str, ...] = ()
+    """The chat that a conversation was begun in (`trust.chat_of`)."""
 
 
 def summarise(conversation: Conversation, length: int) -> Row:
@@ -118,6 +120,7 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
     withdrawn: list[int] = []
     places: list[tuple[str, int]] = []
     rooms: list[tuple[str, str]] = []
+    chats: list[str] = []
     is_import = False
 
     def add(record: Record, name: str, text: str, author: str = "") -> None:
@@ -128,9 +131,11 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
             case ConversationStarted():
                 add(record, "", record.title)
                 rooms.append((record.id, room_of(record.address)))
+                chats.append(chat_of(record.address))
             case ConversationForked():
                 add(record, "", record.title)
                 rooms.append((record.id, room_of(record.state.identity.address)))
+                chats.append(chat_of(record.state.identity.address))
                 agents += record.state.cycle.participants
                 phases.append(record.state.cycle.phase)
             case MessageRecorded():
@@ -180,6 +185,7 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
         is_import=is_import,
         rollbacks=tuple(rollbacks),
         rooms=tuple(own if is_import else room for own, room in rooms if room),
+        chats=tuple(filter(None, chats)),
     )
 
 

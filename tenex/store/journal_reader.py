@@ -12,20 +12,22 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from tenex.core.errors import AppendFailed, StoreDamaged, StoreOtherVersion
 from tenex.core.records import Record
-from tenex.core.snapshot import SnapshotRecord
 from tenex.log import get_logger
 
 from . import atomic, segments
+from .contents import Remains
 from .disk import FsyncTracker
 from .format import Codec, Fault, as_written
+from .reading import UPGRADE, misplaced, records_of
 
 JOURNAL: Final = segments.FIRST
 NEWEST: Final = sys.maxsize
@@ -46,9 +48,6 @@ _AHEAD: Final = re.compile(r"conversation\.ahead-\d+-\d+")
 
 _NOT_OURS: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO})
 """Errors of opening something we did not put there; waiting does not help."""
-
-UPGRADE: Final = "Upgrade tenex, or run the version that wrote it; it reads the whole conversation."
-"""What to do about a journal of another version."""
 
 log = get_logger(__name__)
 
@@ -150,29 +149,13 @@ def peek(path: Path, codec: Codec, since: int = 0) -> list[Record]:
     the records begin with a snapshot; no other snapshot is returned.
 
     Raises:
-        StoreDamaged: it holds what we did not write, or a file is missing.
-        OSError: it cannot be read.
+        StoreDamaged: it holds what we did not write, a file is missing or cannot be read.
+        OSError: there is no journal, or its folder cannot be read.
     """
     records, loss = read_surviving(path, codec, since)
     if loss:
         raise StoreDamaged(f"{loss} Nothing was changed.")
     return records
-
-
-def peek_file(path: Path, codec: Codec, holding: int) -> list[Record]:
-    """The records of the file of a journal that holds the record `holding`; of the newest where that is to come.
-
-    They begin with a snapshot unless it is the first file. A part of a long journal costs no more than of a short one.
-
-    Raises:
-        StoreDamaged: it holds what we did not write.
-        OSError: it cannot be read.
-    """
-    numbers = segments.numbers(path.parent) or [1]
-    files = {number: path.with_name(segments.name_of(number)) for number in numbers}
-    holds = (number for number in reversed(numbers) if number == numbers[0] or _first_seq(files[number]) < holding)
-    number = next(holds)
-    return _peeked(files[number], codec, number)
 
 
 def read_surviving(path: Path, codec: Codec, since: int = 0) -> tuple[list[Record], str]:
@@ -183,66 +166,67 @@ def read_surviving(path: Path, codec: Codec, since: int = 0) -> tuple[list[Recor
         can be done; empty where nothing is missing.
 
     Raises:
-        StoreDamaged: it holds what we did not write.
-        OSError: it cannot be read.
+        StoreDamaged: it holds what we did not write, or cannot be read.
+        OSError: there is no journal, or its folder cannot be read.
     """
-    has_view = (path.parent / VIEW).exists()  # looked for first: it is written after what it covers
-    numbers = segments.numbers(path.parent)
-    if has_view and not numbers:
-        raise StoreDamaged(f"{path} is missing, though {VIEW} is beside it. Nothing was changed.")
-    numbers = numbers or [1]
-    parts: list[list[Record]] = []  # the records of each file without its snapshot, the newest file first
-    successor: SnapshotRecord | None = None  # the snapshot at the beginning of the file after this one
-    loss = ""
-    for number in range(numbers[-1], 0, -1):
-        file = path.with_name(segments.name_of(number))
-        if successor is not None and number not in numbers:
-            loss = _lost_past(file, number, successor, numbers)
-            parts.append([successor])
-            break
-        records = _peeked(file, codec, number)
-        if successor is not None:
-            _check_successor(file, number, records, successor)
-        first = records[0] if records else None
-        if not isinstance(first, SnapshotRecord) or first.seq <= since:
-            parts.append(records)
-            break
-        successor = first
-        parts.append(records[1:])
-    if has_view and not any(parts):
-        raise StoreDamaged(f"{path} holds no whole decision, though {VIEW} is beside it. Nothing was changed.")
-    return [record for part in reversed(parts) for record in part], loss
+    folder = path.parent
+    files = read_files(folder, since)
+    if not files:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    place_of = partial(place_in, folder)
+    return records_of(files, since, codec, place_of, partial(lost_files, folder), may_be_torn=True)
 
 
-def _lost_past(missing: Path, number: int, successor: SnapshotRecord, numbers: list[int]) -> str:
-    """The sentence about a file that is missing, though the file after it begins with this snapshot."""
+def read_files(folder: Path, since: int = 0, until: int = NEWEST) -> Remains:
+    """The files of a journal that hold the records after `since` up to `until`, one at least; none where none is.
+
+    A part of a long journal costs no more than of a short one.
+
+    Raises:
+        OSError: the folder cannot be read, or is none.
+    """
+    numbers = segments.numbers(folder)
+    if not numbers:
+        with suppress(FileNotFoundError):
+            (folder / JOURNAL).lstat()
+        return {}
+    files: dict[int, bytes | str] = {}
+    for number in reversed(numbers):
+        path = folder / segments.name_of(number)
+        if until < NEWEST and number > numbers[0] and _first_seq(path) >= until:
+            continue
+        content = _content_of(path)
+        files[number] = content
+        first = _SEQ.match(content) if isinstance(content, bytes) else None
+        if first is not None and number > 1 and int(first[1]) <= since:
+            break
+    return dict(sorted(files.items()))
+
+
+def place_in(folder: Path, number: int) -> str:
+    """Where a file of the journal in a folder is."""
+    return str(folder / segments.name_of(number))
+
+
+def lost_files(folder: Path, numbers: Sequence[int], seq: int) -> str:
+    """The sentences about files that are missing, though one after them begins with the snapshot of that record."""
+    missing = segments.missing(numbers)
+    gap = next(number for number in range(max(numbers), 0, -1) if number not in numbers)
     return (
-        f"{missing} is missing, though {segments.name_of(number + 1)} follows it, so nothing is known of what was "
-        f"before record {successor.seq + 1}. Put {' and '.join(segments.missing(numbers))} back from a copy; the "
-        "daemon goes on from the newest file meanwhile."
+        f"{place_in(folder, gap)} is missing, though {segments.name_of(gap + 1)} follows it, so nothing is known of "
+        f"what was before record {seq + 1}. Put {' and '.join(missing)} back from a copy; the daemon goes on from the "
+        "newest file meanwhile."
     )
 
 
-def _check_successor(file: Path, number: int, records: list[Record], successor: SnapshotRecord) -> None:
-    """Refuse a file that does not end where the snapshot of the file after it does."""
-    last = records[-1].seq if records else 0
-    if last != successor.seq:
-        raise StoreDamaged(
-            f"{file} ends with seq {last}, but {segments.name_of(number + 1)} follows on {successor.seq}. "
-            "Nothing was changed."
-        )
-
-
-def _peeked(path: Path, codec: Codec, number: int) -> list[Record]:
-    if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe would wait for ever
-        raise StoreDamaged(f"{path} is no file. Nothing was changed.")
-    records, _, fault = codec.decode_lines(as_written(path.read_bytes()))
-    if fault is not None and fault.kind == "foreign":
-        raise StoreOtherVersion(f"{path}: {fault.place}. Nothing was changed. {UPGRADE}")
-    what = fault.place if fault is not None and not fault.is_torn else _misplaced(records, number)
-    if what:
-        raise StoreDamaged(f"{path}: {what}. Nothing was changed.")
-    return records
+def _content_of(path: Path) -> bytes | str:
+    """What was written to a file, or why that cannot be read."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe would wait for ever
+            return "it is no file"
+        return as_written(path.read_bytes())
+    except OSError as fault:
+        return fault.strerror or type(fault).__name__
 
 
 def mark_of(folder: Path) -> str | None:
@@ -326,9 +310,9 @@ def _objections(file: _NewestFile) -> Iterator[_Objection]:
     """Why this cannot be the newest file of its journal, the most basic reason first."""
     if file.fault is not None and not file.fault.is_torn:
         yield _Objection(file.fault.place, is_foreign=file.fault.kind == "foreign")
-    misplaced = _misplaced(file.records, file.number)
-    if misplaced:
-        yield _Objection(misplaced)
+    what = misplaced(file.records, file.number)
+    if what:
+        yield _Objection(what)
     if not file.records and file.view.exists():
         yield _Objection(f"it holds no whole decision, though {VIEW} is beside it")
     if file.number - 1 in file.numbers:
@@ -399,16 +383,6 @@ def _is_newest(path: Path, status: os.stat_result, number: int) -> bool:
         return False
     is_ours = (named.st_dev, named.st_ino) == (status.st_dev, status.st_ino)
     return is_ours and not os.path.lexists(path.with_name(segments.name_of(number + 1)))
-
-
-def _misplaced(records: list[Record], number: int) -> str:
-    """Why a file cannot have its number: the first begins with seq 1, every other with a snapshot."""
-    begins_with_snapshot = bool(records) and isinstance(records[0], SnapshotRecord)
-    if number == 1 and begins_with_snapshot:
-        return "line 1 cannot be right: it is a snapshot of files that are not there"
-    if number > 1 and not begins_with_snapshot:
-        return "line 1 cannot be right: it is no snapshot of the files before it"
-    return ""
 
 
 def _last_seq(path: Path) -> int | None:

@@ -4,20 +4,24 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.installation import pip_install
 from tenex.core.ports import Clock
 
-from .conversations import Conversations, SharedConversations
+from .conversations import Conversations
 from .disk import Disk
 from .repository import ConversationFolder
+
+if TYPE_CHECKING:
+    from .postgres.conversations import PostgresConversations
 
 
 @asynccontextmanager
 async def open_shared(
     url: str, root: Path, disk: Disk, clock: Clock, *, daemon: str = ""
-) -> AsyncIterator[SharedConversations]:
+) -> AsyncIterator["PostgresConversations"]:
     """The store in the database of that address; its tables are made, or brought up to date.
 
     Args:

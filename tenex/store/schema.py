@@ -1,7 +1,7 @@
 """The index's tables, and every statement that writes them, as functions over a connection.
 
 A conversation has a number of its own here, because its id would be most of every other table. `facets` are the
-agents, phases and users (by their role) a conversation may be looked for by, and the room of one in direct messages;
+agents, phases and users (by their role) a conversation may be looked for by, and its room (direct messages) or chat;
 `words` holds the text of `messages` under the same number.
 
 Two journals may say that the same event is theirs: one was copied, or imported with forged ids. `events` holds every
@@ -30,7 +30,7 @@ from .atomic import FILE_MODE, make_folder
 from .index_row import Known, News, Row
 from .search_words import TOKENIZER, clean, indexed
 
-VERSION: Final = 9
+VERSION: Final = 10
 """Of the tables; an index of another version is deleted and rebuilt."""
 
 BUSY_MS: Final = 5_000
@@ -73,6 +73,8 @@ pragma user_version = {VERSION};
 
 ROOM: Final = "room"
 """The facet that holds the people of a conversation in direct messages."""
+CHAT: Final = "chat"
+"""The facet that holds the chat that a conversation was begun in."""
 
 _MOST: Final = 2**63 - 1
 
@@ -91,9 +93,11 @@ OWNER: Final = CLAIMS.format(imported=0)
 IMPORTED: Final = CLAIMS.format(imported=1)
 """Those that were imported with it."""
 
-ROOM_OF: Final = """
-select f.value from facets f join conversations c on c.number = f.conversation where c.id = ? and f.kind = 'room'
+_FACET_OF: Final = """
+select f.value from facets f join conversations c on c.number = f.conversation where c.id = ? and f.kind = '{kind}'
 """
+ROOM_OF: Final = _FACET_OF.format(kind=ROOM)
+CHAT_OF: Final = _FACET_OF.format(kind=CHAT)
 NEWEST_IN: Final = """
 select c.id from facets f join conversations c on c.number = f.conversation
 where f.kind = 'room' and f.value = ? order by c.started desc, c.id desc limit 1
@@ -162,6 +166,7 @@ class Batch:
         self.facets.update(dict.fromkeys((row.id, "phase", phase.value) for phase in news.phases))
         self.facets.update(dict.fromkeys((row.id, role.value, key) for role, key in news.people))
         self.facets.update(dict.fromkeys((row.id, ROOM, room) for room in news.rooms))
+        self.facets.update(dict.fromkeys((row.id, CHAT, chat) for chat in news.chats))
 
     def forget(self, conversation: ConversationId) -> None:
         """Drop what waits here of a conversation, and have the tables drop theirs."""

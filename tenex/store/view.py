@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tenex.core.conversation import Conversation
-from tenex.core.errors import StoreDamaged, StoreError, UsageError
+from tenex.core.errors import StoreError, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.records import Record
 from tenex.log import get_logger
@@ -20,8 +20,7 @@ from tenex.log import get_logger
 from . import atomic
 from .conversations import Conversations
 from .disk import Disk
-from .format import CONVERSATION
-from .journal_reader import JOURNAL, VIEW, peek
+from .journal_reader import VIEW
 from .view_json import SEGMENT, Rendered, everything, file_name, file_of, render
 
 __all__ = ["SEGMENT", "Page", "Views", "render"]
@@ -85,24 +84,20 @@ class Views:
         try:
             return await self._folder.read(ConversationId(page.folder.name))
         except (StoreError, UsageError) as fault:
-            return _without(page, lost, fault)
+            log.warning("view.files_lost", path=str(page.folder), files=list(lost), reason=str(fault))
+            return ()
 
 
-def write_view(folder: Path, conversation: Conversation) -> None:
-    """Write the view beside a journal that no process has open; blocks.
+def write_view(folder: Path, conversation: Conversation, records: Sequence[Record]) -> None:
+    """Write the view of a conversation that no process has open, by its state and all its records; blocks.
 
     Raises:
         OSError: the disk did not take it.
     """
     page = _page(folder, conversation, Rendered())
     lost = _write(page)
-    if not lost:
-        return
-    try:
-        records: Sequence[Record] = peek(folder / JOURNAL, CONVERSATION)
-    except (OSError, StoreDamaged) as fault:
-        records = _without(page, lost, fault)
-    _write_with(page, lost, records)
+    if lost:
+        _write_with(page, lost, records)
 
 
 def _page(folder: Path, conversation: Conversation, rendered: Rendered) -> Page:
@@ -114,11 +109,6 @@ def _page(folder: Path, conversation: Conversation, rendered: Rendered) -> Page:
     }
     files = {name: known.whole for name, known in rendered.lists.items()}
     return Page(folder, text, parts, rendered, files)
-
-
-def _without(page: Page, lost: Sequence[str], fault: Exception) -> Sequence[Record]:
-    log.warning("view.files_lost", path=str(page.folder), files=list(lost), reason=str(fault))
-    return ()
 
 
 def _write(page: Page) -> list[str]:

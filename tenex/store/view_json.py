@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 from pydantic_core import PydanticSerializationError, to_json
 
@@ -23,6 +23,30 @@ from tenex.core.state import Waiver
 from tenex.core.totals.costs import run_agent
 from tenex.core.totals.state import PhaseMetrics
 from tenex.core.work.turn import Completion, OrchestratorTurn
+
+from .view_model import (
+    AgentJson,
+    CallJson,
+    CompletionJson,
+    CycleJson,
+    DeciderJson,
+    DecisionJson,
+    FateJson,
+    HeadJson,
+    MessageJson,
+    MetricsJson,
+    RefusalJson,
+    RollbackJson,
+    RunJson,
+    RunningJson,
+    TailJson,
+    TransitionJson,
+    TurnJson,
+    UsageJson,
+    WaiverJson,
+)
+
+T = TypeVar("T", bound=Mapping[str, Any])
 
 SEGMENT: Final = BLOCK
 """Entries in a file of their own: the view then stays below some 500 KB, which a disk replaces in some ms."""
@@ -114,7 +138,7 @@ class Rendered:
             self.messages[key] = earlier.get(key) or _indented(_message(placed))
 
 
-def _agent(state: AgentPhaseState) -> dict[str, Any]:
+def _agent(state: AgentPhaseState) -> AgentJson:
     """An agent's own phase, its state, and how it got there."""
     return {
         "phase": state.phase or None,
@@ -137,32 +161,33 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
     return "".join(parts)
 
 
-def _head(projection: Projection) -> dict[str, Any]:
+def _head(projection: Projection) -> HeadJson:
     """What comes before the lists."""
     glance = projection.glance
     phases = projection.phases
-    head: dict[str, Any] = {
+    origin = projection.forked_from
+    head: HeadJson = {
         "id": glance.id,
         "title": glance.title,
         "status": glance.status,
         "waitingFor": glance.waiting_for or None,
         "statusReason": projection.reason or None,
+        "phase": phases.phase.value if phases.phase is not None else None,
+        "phaseStartedAt": phases.started_at,
+        "cycle": glance.cycle,
+        "createdAt": _time(glance.started_at),
+        "updatedAt": _time(glance.updated_at),
+        "seq": glance.seq,
+        "imported": bool(glance.imported),
+        "agent": projection.agent,
+        "forkedFrom": {"id": origin.id, "seq": origin.seq, "title": origin.title} if origin is not None else None,
     }
-    if phases.phase is not None:
-        head["phase"] = phases.phase.value
-        head["phaseStartedAt"] = phases.started_at
-    head["cycle"] = glance.cycle
-    head["createdAt"] = _time(glance.started_at)
-    head["updatedAt"] = _time(glance.updated_at)
-    head["seq"] = glance.seq
-    if glance.imported:
-        head["imported"] = True
-    if projection.agent:
-        head["agent"] = projection.agent
-    if (origin := projection.forked_from) is not None:
-        head["forkedFrom"] = {"id": origin.id, "seq": origin.seq, "title": origin.title}
+    if phases.phase is None:
+        del head["phase"]
+        del head["phaseStartedAt"]
+    head = _without_empty(head, "imported", "agent", "forkedFrom")
     for share in projection.activity.shares:
-        head[share.name] = share.view
+        cast("dict[str, Any]", head)[share.name] = share.view
     if projection.agent_states:
         head["agents"] = {name: _agent(state) for name, state in projection.agent_states.items()}
     if projection.history.rollbacks:
@@ -172,7 +197,7 @@ def _head(projection: Projection) -> dict[str, Any]:
     return head
 
 
-def _tail(projection: Projection) -> dict[str, Any]:
+def _tail(projection: Projection) -> TailJson:
     """What comes after the lists."""
     activity = projection.activity
     phases = projection.phases
@@ -245,15 +270,15 @@ def _join(texts: Sequence[str]) -> str:
     return ",\n    ".join(texts)
 
 
-def _indented(value: dict[str, Any]) -> str:
+def _indented(value: Mapping[str, Any]) -> str:
     return _text(value).replace("\n", "\n    ")
 
 
-def _line(value: dict[str, Any]) -> str:
+def _line(value: Mapping[str, Any]) -> str:
     return _text(value, indent=None)
 
 
-def _text(value: dict[str, Any], indent: int | None = 2) -> str:
+def _text(value: Mapping[str, Any], indent: int | None = 2) -> str:
     """JSON, in an eighth of the time that `json` takes for it. Enums are slow here: give it their values."""
     try:
         return to_json(value, indent=indent).decode()
@@ -272,26 +297,40 @@ def iso(at: Millis, timespec: str = "seconds") -> str:
 _time: Final = partial(iso, timespec="milliseconds")
 
 
-def _decider(by: Decider | None) -> dict[str, Any] | None:
+def _without_empty(shown: T, *names: str) -> T:
+    """A part of the view without those of these fields that say nothing."""
+    fields = cast("dict[str, Any]", shown)
+    for name in names:
+        if not fields[name]:
+            del fields[name]
+    return shown
+
+
+def _said(shown: T) -> T:
+    """A part of the view without all fields that are empty or 0."""
+    return cast("T", {name: value for name, value in shown.items() if value})
+
+
+def _decider(by: Decider | None) -> DeciderJson | None:
     if by is None:
         return None
-    shown = {"kind": by.kind, "name": by.name, "pubkey": by.pubkey, "model": by.model}
-    return {name: value for name, value in shown.items() if value}
+    shown: DeciderJson = {"kind": by.kind, "name": by.name, "pubkey": by.pubkey, "model": by.model}
+    return _said(shown)
 
 
-def _short_decider(by: Decider | None) -> dict[str, Any] | None:
+def _short_decider(by: Decider | None) -> DeciderJson | None:
     """The same in a line: the project's name and key, which are in each transition, are left out."""
     if by is not None and by.kind in ("router", "rule"):
         by = replace(by, name="", pubkey=PublicKey(""))
     return _decider(by)
 
 
-def _models(models: Mapping[str, Usage]) -> dict[str, Any]:
+def _models(models: Mapping[str, Usage]) -> dict[str, UsageJson]:
     return {model or UNNAMED: usage_json(usage) for model, usage in models.items()}
 
 
-def _transition(record: PhaseTransition) -> dict[str, Any]:
-    return {
+def _transition(record: PhaseTransition) -> TransitionJson:
+    shown: TransitionJson = {
         "from": record.from_,
         "to": record.to,
         "message": record.message,
@@ -299,26 +338,22 @@ def _transition(record: PhaseTransition) -> dict[str, Any]:
         "time": _time(record.at),
         "cycle": record.cycle,
         "decidedBy": _decider(record.decided_by),
-        **({"request": record.request} if record.request else {}),
+        "request": record.request,
         "agentPubkey": record.agent_pubkey,
         "agentName": record.agent_name,
         "reason": record.reason,
         "summary": record.summary,
-        **_source(record.source),
+        "source": record.source,
     }
-
-
-def _source(source: str) -> dict[str, Any]:
-    """Where an entry comes from that this journal did not record."""
-    return {"source": source} if source else {}
+    return _without_empty(shown, "request", "source")
 
 
 def _turn_id(run: RunId) -> str:
     return run.partition(".")[0].partition("/")[0]
 
 
-def _call(call: CallSummary) -> dict[str, Any]:
-    shown = {
+def _call(call: CallSummary) -> CallJson:
+    shown: CallJson = {
         "time": _time(call.at),
         "cycle": call.cycle,
         "turn": _turn_id(call.run),
@@ -334,13 +369,14 @@ def _call(call: CallSummary) -> dict[str, Any]:
         "waitedMs": call.waited,
         "changedFiles": list(call.changed),
         "revertedFiles": list(call.reverted),
-        **_source(call.source),
+        "source": call.source,
     }
-    return {name: value for name, value in shown.items() if value not in (None, [])}
+    shown = _without_empty(shown, "changedFiles", "revertedFiles", "source")
+    return cast("CallJson", {name: value for name, value in shown.items() if value is not None})
 
 
-def _decision(decision: DecisionSummary) -> dict[str, Any]:
-    shown = {
+def _decision(decision: DecisionSummary) -> DecisionJson:
+    shown: DecisionJson = {
         "time": _time(decision.at),
         "cycle": decision.cycle,
         "kind": decision.kind,
@@ -350,13 +386,13 @@ def _decision(decision: DecisionSummary) -> dict[str, Any]:
         "reason": decision.reason,
         "refusedAnswer": decision.answer,
         "usage": usage_json(decision.usage) if decision.usage.calls else None,
-        **_source(decision.source),
+        "source": decision.source,
     }
-    return {name: value for name, value in shown.items() if value}
+    return _said(shown)
 
 
-def _cycle(cycle: CycleSummary) -> dict[str, Any]:
-    return {
+def _cycle(cycle: CycleSummary) -> CycleJson:
+    shown: CycleJson = {
         "cycle": cycle.cycle,
         "startedAt": _time(cycle.at) if cycle.at else None,
         "startedBecause": cycle.began_because,
@@ -368,24 +404,26 @@ def _cycle(cycle: CycleSummary) -> dict[str, Any]:
         "turns": cycle.turns,
         "usage": usage_json(cycle.usage),
         "changedFiles": list(cycle.changed),
-        **({"changedFilesCount": cycle.changed_count} if cycle.changed_count > len(cycle.changed) else {}),
-        **({"checks": list(cycle.checks)} if cycle.checks else {}),
-        **_source(cycle.source),
+        "changedFilesCount": cycle.changed_count if cycle.changed_count > len(cycle.changed) else 0,
+        "checks": list(cycle.checks),
+        "source": cycle.source,
     }
+    return _without_empty(shown, "changedFilesCount", "checks", "source")
 
 
-def _waiver(waiver: Waiver) -> dict[str, Any]:
-    return {
+def _waiver(waiver: Waiver) -> WaiverJson:
+    shown: WaiverJson = {
         "phases": list(waiver.phases),
         "by": waiver.name,
         "quote": waiver.quote,
-        **({"untried": waiver.untried} if waiver.untried else {}),
+        "untried": waiver.untried,
         "messageId": waiver.message_id,
         "at": _time(waiver.at),
     }
+    return _without_empty(shown, "untried")
 
 
-def _metrics(metrics: PhaseMetrics) -> dict[str, Any]:
+def _metrics(metrics: PhaseMetrics) -> MetricsJson:
     return {
         "visits": metrics.visits,
         "durationMs": metrics.duration,
@@ -394,7 +432,7 @@ def _metrics(metrics: PhaseMetrics) -> dict[str, Any]:
     }
 
 
-def _rollback(rollback: Rollback) -> dict[str, Any]:
+def _rollback(rollback: Rollback) -> RollbackJson:
     return {
         "at": rollback.seq,
         "time": _time(rollback.at),
@@ -405,7 +443,7 @@ def _rollback(rollback: Rollback) -> dict[str, Any]:
     }
 
 
-def _refusal(refusal: RelayRefusal) -> dict[str, Any]:
+def _refusal(refusal: RelayRefusal) -> RefusalJson:
     return {
         "time": _time(refusal.at),
         "relay": refusal.relay,
@@ -415,9 +453,8 @@ def _refusal(refusal: RelayRefusal) -> dict[str, Any]:
     }
 
 
-def _turn(turn: OrchestratorTurn) -> dict[str, Any]:
-    ran = [{"agent": one.agent, "command": one.command, "exitStatus": one.status} for one in turn.ran]
-    return {
+def _turn(turn: OrchestratorTurn) -> TurnJson:
+    shown: TurnJson = {
         "turnId": turn.turn_id,
         "timestamp": turn.timestamp,
         "time": _time(turn.timestamp),
@@ -427,18 +464,19 @@ def _turn(turn: OrchestratorTurn) -> dict[str, Any]:
         "decidedBy": _decider(turn.decided_by),
         "reason": turn.reason,
         "completions": [_completion(done) for done in turn.completions],
-        **({"ran": ran} if ran else {}),
+        "ran": [{"agent": one.agent, "command": one.command, "exitStatus": one.status} for one in turn.ran],
         "isCompleted": turn.is_completed,
         "workingMs": turn.working,
         "usage": usage_json(sum(turn.models.values(), NO_USAGE)),
         "models": _models(turn.models),
         "changedFiles": list(turn.changed),
-        **_source(turn.source),
+        "source": turn.source,
     }
+    return _without_empty(shown, "ran", "source")
 
 
-def _run_summary(run: RunSummary) -> dict[str, Any]:
-    shown = {
+def _run_summary(run: RunSummary) -> RunJson:
+    shown: RunJson = {
         "cycle": run.cycle,
         "turn": _turn_id(run.run),
         "run": run.run,
@@ -453,13 +491,13 @@ def _run_summary(run: RunSummary) -> dict[str, Any]:
         "steps": run.steps,
         "toolCalls": run.calls,
         "models": _models(run.models),
-        **_source(run.source),
+        "source": run.source,
     }
-    return {name: value for name, value in shown.items() if value not in (None, "")}
+    return cast("RunJson", {name: value for name, value in shown.items() if value not in (None, "")})
 
 
-def _completion(done: Completion) -> dict[str, Any]:
-    shown = {
+def _completion(done: Completion) -> CompletionJson:
+    shown: CompletionJson = {
         "agent": done.agent,
         "outcome": done.outcome,
         "text": done.text,
@@ -469,10 +507,10 @@ def _completion(done: Completion) -> dict[str, Any]:
         "error": done.error,
         "time": _time(done.at),
     }
-    return {name: value for name, value in shown.items() if value}
+    return _said(shown)
 
 
-def _run(run: RunActivity) -> dict[str, Any]:
+def _run(run: RunActivity) -> RunningJson:
     return {
         "run": run.id,
         "agent": run.agent,
@@ -486,9 +524,9 @@ def _run(run: RunActivity) -> dict[str, Any]:
     }
 
 
-def _message(placed: PlacedMessage) -> dict[str, Any]:
+def _message(placed: PlacedMessage) -> MessageJson:
     message = placed.message
-    shown = {
+    shown: MessageJson = {
         "time": _time(message.at),
         "cycle": message.cycle,
         "turn": placed.turn,
@@ -501,29 +539,26 @@ def _message(placed: PlacedMessage) -> dict[str, Any]:
         "cameInCycle": message.carried_from,
         "fate": _fate(placed.fate) if placed.fate is not None else None,
     }
-    return {name: value for name, value in shown.items() if value}
+    return _said(shown)
 
 
-def _fate(fate: Fate) -> dict[str, Any]:
-    shown = {"kind": fate.kind, "turn": fate.turn, "words": fate.words}
-    return {name: value for name, value in shown.items() if value}
+def _fate(fate: Fate) -> FateJson:
+    shown: FateJson = {"kind": fate.kind, "turn": fate.turn, "words": fate.words}
+    return _said(shown)
 
 
-def usage_json(usage: Usage) -> dict[str, Any]:
+def usage_json(usage: Usage) -> UsageJson:
     """What model calls have taken, as JSON: counts that few servers give only where they are not 0."""
-    shown: dict[str, Any] = {
+    shown: UsageJson = {
         "calls": usage.calls,
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,
         "costUsd": usage.cost_usd,
+        "estimatedTokens": usage.estimated,
+        "cacheReadTokens": usage.cache_read_tokens,
+        "cacheWriteTokens": usage.cache_write_tokens,
     }
-    if usage.estimated:
-        shown["estimatedTokens"] = usage.estimated
-    if usage.cache_read_tokens:
-        shown["cacheReadTokens"] = usage.cache_read_tokens
-    if usage.cache_write_tokens:
-        shown["cacheWriteTokens"] = usage.cache_write_tokens
-    return shown
+    return _without_empty(shown, "estimatedTokens", "cacheReadTokens", "cacheWriteTokens")
 
 
 _TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {

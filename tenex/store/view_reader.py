@@ -2,12 +2,18 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+from pydantic import TypeAdapter
 
 from tenex.core.errors import StoreDamaged
 
 from .view_json import LISTS
+
+T = TypeVar("T")
 
 _SEGMENT: Final = re.compile(rf"({'|'.join(LISTS)})-\d+\.json")
 
@@ -43,6 +49,22 @@ def entries(view: dict[str, Any], name: str) -> list[Any]:
     """A list of a view; empty where it is missing or is not a list."""
     found = view.get(name)
     return found if isinstance(found, list) else []
+
+
+def read_entry(model: TypeAdapter[T], entry: Any, unknown: Mapping[str, Any] = MappingProxyType({})) -> T:
+    """An entry of a view, by its model; what is null in it is as if it was missing.
+
+    Args:
+        model: reads what `store.view_model` describes.
+        entry: as it is in the file.
+        unknown: what an older file may lack.
+
+    Raises:
+        ValueError: it is no such entry.
+    """
+    if isinstance(entry, dict):
+        entry = {**unknown, **{name: value for name, value in entry.items() if value is not None}}
+    return model.validate_python(entry)
 
 
 def _json(path: Path) -> Any:

@@ -1,7 +1,4 @@
-"""Observability of a running daemon: logs, metrics, health, traces.
-
-Only logs are imported here. `metrics`, `http` and `traces` are imported on demand, because their libraries load slowly.
-"""
+"""Observability of a running daemon: logs, and durations and spans for the features that report them."""
 
 from tenex.core.text import redact
 

@@ -25,12 +25,17 @@ LONGEST_TITLE: Final = 200
 MOST_REPLACED: Final = 10
 """Lessons that one call may replace or withdraw."""
 
-ALIKE: Final = 0.6
-"""The share of words that two lessons have in common when they are about the same: also where one says the opposite."""
-
-_WORD: Final = re.compile(r"\w{3,}")
+_WORD: Final = re.compile(r"\w+")
 
 _ABOUT: Final = {"workspace": LessonSubject.WORKSPACE, "me": LessonSubject.AGENT}
+
+
+class _KnownError(Exception):
+    """A lesson says the same as one that is kept."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__(title)
+        self.title = title
 
 
 def learn_tool(lessons: Lessons) -> Tool:
@@ -52,22 +57,25 @@ def learn_tool(lessons: Lessons) -> Tool:
 
         def check(shown: Sequence[Lesson]) -> None:
             _check_replaced(shown, numbers, context.role)
-            _check_new(shown, title, lesson, numbers, context.role)
+            _check_new(shown, lesson, numbers, context.role)
 
-        await lessons.record(
-            agent=context.agent,
-            conversation_id=context.conversation_id,
-            title=title,
-            lesson=lesson,
-            category=arguments.get("category", "").strip(),
-            idempotency_key=context.idempotency_key,
-            author=context.author,
-            role=context.role,
-            about=_ABOUT[arguments.get("about", "workspace")],
-            replaces=numbers,
-            check=check,
-        )
-        instead = f", in place of {_listed(numbers)}" if numbers else ""
+        instead = f", in place of {_named(lessons.lessons(context.agent), numbers)}" if numbers else ""
+        try:
+            await lessons.record(
+                agent=context.agent,
+                conversation_id=context.conversation_id,
+                title=title,
+                lesson=lesson,
+                category=arguments.get("category", "").strip(),
+                idempotency_key=context.idempotency_key,
+                author=context.author,
+                role=context.role,
+                about=_ABOUT[arguments.get("about", "workspace")],
+                replaces=numbers,
+                check=check,
+            )
+        except _KnownError as known:
+            return ToolResult(ok=True, content=f"Nothing to record: the lesson “{known.title}” says this already.")
         return ToolResult(ok=True, content=f"Recorded the lesson: {title}{instead}", lesson=lesson)
 
     return Tool(
@@ -99,13 +107,14 @@ async def _withdraw(lessons: Lessons, numbers: Sequence[int], context: Execution
     present = [number for number in numbers if any(one.number == number for one in shown)]
     absent = [number for number in numbers if number not in present]
     _check_replaced(shown, present, context.role)
+    withdrawn = _named(shown, present)
     for number in present:
         await lessons.remove_lesson(number)
     sentences = []
     if present:
-        sentences.append(f"Withdrawn, and shown to no agent any more: {_listed(present)}.")
+        sentences.append(f"Withdrawn, and shown to no agent any more: {withdrawn}.")
     if absent:
-        sentences.append(f"Not among the lessons that you are shown: {_listed(absent)}.")
+        sentences.append(f"Not among the lessons that you are shown: {_named(shown, absent)}.")
     return ToolResult(ok=True, content=" ".join(sentences))
 
 
@@ -119,33 +128,27 @@ def _check_replaced(shown: Sequence[Lesson], numbers: Collection[int], role: Rol
             )
         if not may_replace(role, by_number[number].role):
             raise Refusal(
-                f"Not recorded: lesson {number} stays, because it comes from a user who may do more than the one you "
-                "work for."
+                f"Not recorded: {_named(shown, [number])} stays, because it comes from a user who may do more than the "
+                "one you work for."
             )
 
 
-def _check_new(shown: Sequence[Lesson], title: str, lesson: str, numbers: Collection[int], role: Role | None) -> None:
-    """Refuse a lesson that is about the same as one of the same users, so that the model combines or corrects them."""
-    words = _words(title, lesson)
+def _check_new(shown: Sequence[Lesson], lesson: str, numbers: Collection[int], role: Role | None) -> None:
+    """Pass over a lesson in the words of one of the same users; marks, spaces and capital letters are no difference."""
     for one in shown:
         is_of_equals = may_replace(role, one.role) and may_replace(one.role, role)
-        if is_of_equals and one.number not in numbers and _are_alike(words, _words(one.title, one.lesson)):
-            raise Refusal(
-                f"Not recorded: lesson {one.number} is about the same: {one.title}: {one.lesson[:300]} If yours says "
-                f"more, or the opposite, make one of both and pass `replaces`: [{one.number}]. Else leave it."
-            )
+        if is_of_equals and one.number not in numbers and _words(one.lesson) == _words(lesson):
+            raise _KnownError(one.title)
 
 
-def _words(title: str, lesson: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(f"{title} {lesson}".casefold()))
+def _words(lesson: str) -> list[str]:
+    return _WORD.findall(lesson.casefold())
 
 
-def _are_alike(words: frozenset[str], others: frozenset[str]) -> bool:
-    return len(words & others) > ALIKE * len(words | others)
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ("lesson " if len(numbers) == 1 else "lessons ") + ", ".join(map(str, numbers))
+def _named(shown: Sequence[Lesson], numbers: Sequence[int]) -> str:
+    """Lessons by their titles, as people find them; one that is not shown any more by its number."""
+    titles = {one.number: f"“{one.title}”" for one in shown}
+    return ", ".join(titles.get(number, f"lesson {number}") for number in numbers)
 
 
 TOOLS: Final[ToolTable] = {"learn": lambda parts: learn_tool(parts.lessons)}

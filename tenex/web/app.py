@@ -63,6 +63,7 @@ def routes_of(site: Site) -> list[BaseRoute]:
         *ReplyPages(site).routes(),
         *TimePages(site).routes(),
         *DaemonPages(site).routes(),
+        *(route for part in site.parts for route in part.routes(site)),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The pages of the whole daemon: its state, what was spent, its agents and lessons, and what the doctor finds."""
+"""The pages of the whole daemon: its state, what was spent, its agents, and what the doctor finds."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -8,15 +8,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from tenex.configuration.agents import load_agents
-from tenex.core.errors import ConfigurationError, UsageError
-from tenex.operations.doctor.runner import Report, run_doctor
-from tenex.operations.lessons import lessons_of
-from tenex.service.client import ask, unanswered
+from tenex.core.errors import ConfigurationError
+from tenex.operations.doctor.runner import Report
 from tenex.store.stats import as_json
 
 from .charts import tables_of
 from .site import Site
-from .source import PATIENCE
 
 
 @dataclass
@@ -35,8 +32,6 @@ class DaemonPages:
             Route("/daemon/doctor", self.examine, methods=["POST"]),
             Route("/usage", self.usage),
             Route("/agents", self.agents),
-            Route("/agents/lessons/{number:int}/remove", self.remove_lesson, methods=["POST"]),
-            Route("/agents/lessons/{number:int}/edit", self.edit_lesson, methods=["POST"]),
         ]
 
     async def daemon(self, request: Request) -> Response:
@@ -48,7 +43,7 @@ class DaemonPages:
         """Ask the doctor, which takes some seconds and repairs nothing."""
         await self.site.posted(request, "doctor")
         async with self._examining:
-            self._report = await run_doctor(self.site.case())
+            self._report = await self.site.examine()
         return self.site.to("/daemon#doctor")
 
     async def usage(self, request: Request) -> Response:
@@ -59,7 +54,7 @@ class DaemonPages:
         return await self.site.show(request, "usage.html", values)
 
     async def agents(self, request: Request) -> Response:
-        """The agents, with their prompts and tools, and what they have learned."""
+        """The agents, with their prompts and tools."""
         places = self.site.source.places
         library = None
         fault = ""
@@ -67,28 +62,5 @@ class DaemonPages:
             library = await asyncio.to_thread(load_agents, places)
         except ConfigurationError as error:
             fault = str(error)
-        lessons = await lessons_of(self.site.source.folder)
-        values = {"here": "agents", "library": library, "fault": fault, "lessons": lessons.all_lessons()}
+        values = {"here": "agents", "library": library, "fault": fault}
         return await self.site.show(request, "agents.html", values)
-
-    async def remove_lesson(self, request: Request) -> Response:
-        """Have the daemon remove a lesson."""
-        return await self._change(request, "remove_lesson")
-
-    async def edit_lesson(self, request: Request) -> Response:
-        """Have the daemon change the words of a lesson."""
-        return await self._change(request, "edit_lesson", "title", "text")
-
-    async def _change(self, request: Request, do: str, *names: str) -> Response:
-        number = int(request.path_params["number"])
-        fields = await self.site.posted(request, f"{do} {number}")
-        words = {name: fields.get(name, "") for name in names}
-        socket = self.site.source.places.socket
-        try:
-            await ask(socket, do, patience=PATIENCE, number=number, **words)
-        except OSError as fault:
-            raise UsageError(
-                f"{unanswered(socket, fault, PATIENCE, 'at the lessons')} Only a running daemon changes lessons here; "
-                "without one use `tenex agents lessons`."
-            ) from fault
-        return self.site.to("/agents#lessons")

@@ -15,7 +15,7 @@ from typing import Any, Final
 from tenex.core.errors import StoreError, TenexError
 from tenex.core.ids import ConversationId
 from tenex.core.records import Record
-from tenex.store.conversations import Tail
+from tenex.store.record_log import Tail
 from tenex.store.repository import NEWEST
 
 from .source import Source

@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
@@ -19,6 +19,7 @@ from markupsafe import Markup, escape
 
 from tenex.core.amounts import count, dollars, duration
 from tenex.core.messages import NO_USAGE, Usage
+from tenex.core.state_words import by_state_word, state_word
 from tenex.core.text import printable, redact, well_formed
 from tenex.core.work.turn import OrchestratorTurn
 from tenex.store.search_words import CLOSE, OPEN
@@ -29,6 +30,8 @@ MARKDOWN_CHARACTERS: Final = 8_000
 """Of a message that is read as Markdown; a longer one is shown as it was written, in the time of its length."""
 SCHEMES: Final = ("http://", "https://", "nostr:")
 """Of links that can be followed."""
+DIRECTED: Final = frozenset({"p", "li", "h1", "h2", "h3", "h4", "h5", "h6", "td", "th", "blockquote"})
+"""Elements of a message that each run from right to left where their own text does."""
 
 
 class _Links(MarkdownIt):
@@ -40,7 +43,19 @@ class _Links(MarkdownIt):
 
 
 class _Renderer(RendererHTML):
-    """HTML whose links say nothing about this page to where they lead, and whose headings are below the page's own."""
+    """HTML whose links say nothing about this page to where they lead, and whose headings are below the page's own.
+
+    A browser finds the direction of each block in its text: Arabic and Hebrew stand beside English in one message.
+    """
+
+    def renderToken(  # noqa: N802 - the library's name
+        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
+    ) -> str:
+        """A tag."""
+        token = tokens[idx]
+        if token.nesting == 1 and token.tag in DIRECTED:
+            token.attrSet("dir", "auto")
+        return super().renderToken(tokens, idx, options, env)
 
     def link_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         """The beginning of a link."""
@@ -73,7 +88,7 @@ def markdown(text: str) -> Markup:
     """A message as HTML."""
     clean = clean_text(text)
     if len(clean) > MARKDOWN_CHARACTERS:
-        return Markup('<pre class="text" tabindex="0">{}</pre>').format(clean)
+        return Markup('<pre class="text" dir="auto" tabindex="0">{}</pre>').format(clean)
     return Markup(_markdown().render(clean))  # noqa: S704 - HTML in it is escaped, images and other links are text
 
 
@@ -140,7 +155,12 @@ def _finalised(value: Any) -> Any:
 def environment() -> Environment:
     """The templates."""
     made = Environment(
-        loader=FileSystemLoader(FOLDER / "templates"),
+        loader=ChoiceLoader(
+            [
+                FileSystemLoader(FOLDER / "templates"),
+                PrefixLoader({"features": FileSystemLoader(FOLDER.parent / "features")}),
+            ]
+        ),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_finalised,
@@ -148,6 +168,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
+        "by_state_word": by_state_word,
         "clock": clock,
         "count": count,
         "day": day,
@@ -158,6 +179,7 @@ def environment() -> Environment:
         "matched": matched,
         "moment": moment,
         "number": number,
+        "state_word": state_word,
         "usage_of": usage_of,
     }
     return made

@@ -5,7 +5,7 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,7 @@ import uvicorn
 from tenex.core.errors import ConfigurationError, StoreLocked
 from tenex.core.ids import PublicKey
 from tenex.nostr.keys import parse_public_key
-from tenex.operations.doctor.findings import Case
+from tenex.operations.doctor.runner import Report
 from tenex.runtime.clock import SystemClock
 from tenex.service.control import control_socket
 from tenex.settings import ProjectPaths, Settings
@@ -32,7 +32,7 @@ from .key_login import KeyLogins
 from .links import LINK, control_of
 from .reply import Writer
 from .signer_login import SignerLogins
-from .site import Site
+from .site import PagePart, Site
 from .source import Source
 
 LOOPBACK: Final = "127.0.0.1"
@@ -52,7 +52,13 @@ class _Server(uvicorn.Server):
 
 
 def site_of(
-    settings: Settings, places: ProjectPaths, case: Callable[[], Case], folder: Conversations, *, is_loopback: bool
+    settings: Settings,
+    places: ProjectPaths,
+    examine: Callable[[], Awaitable[Report]],
+    folder: Conversations,
+    parts: Sequence[PagePart],
+    *,
+    is_loopback: bool,
 ) -> Site:
     """The pages of a data folder, below a path that no one else knows."""
     key_logins = KeyLogins(lambda key: _is_owner(settings, key))
@@ -64,7 +70,8 @@ def site_of(
         signer_logins=SignerLogins(key_logins, settings.relays.urls),
         base=f"/{secrets.token_urlsafe(12)}",
         name=settings.project.name,
-        case=case,
+        examine=examine,
+        parts=parts,
         checkpoints=lambda: _checkpoints(settings, places),
     )
 
@@ -94,7 +101,8 @@ def server_of(site: Site, hosts: Collection[str], *, has_entry: bool = False) ->
 async def serve(
     settings: Settings,
     places: ProjectPaths,
-    case: Callable[[], Case],
+    examine: Callable[[], Awaitable[Report]],
+    parts: Sequence[PagePart],
     *,
     port: int,
     path: Path | None,
@@ -105,7 +113,8 @@ async def serve(
     Args:
         settings: of the data folder.
         places: its folders.
-        case: makes what the doctor examines.
+        examine: asks the doctor.
+        parts: what features add to the pages.
         port: 0 lets the system choose.
         path: of the Unix socket.
         on_ready: is given the address without the path of the pages, and what makes a link that logs one browser in.
@@ -117,7 +126,7 @@ async def serve(
     disk = Disk()
     try:
         async with open_conversations(settings.store, places.conversations, disk, SystemClock()) as folder:
-            site = site_of(settings, places, case, folder, is_loopback=path is None)
+            site = site_of(settings, places, examine, folder, parts, is_loopback=path is None)
             await _serve(site, settings, places, port, path, on_ready)
     finally:
         disk.close()

@@ -1,19 +1,20 @@
 """What all pages share: the values of their frame, forms that count once, and errors as pages."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute
 
 from tenex import __version__
 from tenex.core.errors import StoreError, TenexError, TransientError, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.projection import project
-from tenex.operations.doctor.findings import Case
+from tenex.operations.doctor.runner import Report
 from tenex.tools.checkpoints import Checkpoints
 
 from .guard import Logins, fields_of, session_of
@@ -45,6 +46,24 @@ class FormRefused(UsageError):
     """A form that was not shown here, or was sent before."""
 
 
+async def _none(_: "Site") -> Mapping[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PagePart:
+    """What a feature adds: a section at the end of a page, with the forms in it."""
+
+    page: str
+    """The page, by its name in the menu."""
+    template: str
+    """Such as `features/lessons/agents.html`: a file in the folder of a feature."""
+    values: Callable[["Site"], Awaitable[Mapping[str, Any]]] = _none
+    """What the template is given beside the values of the page."""
+    routes: Callable[["Site"], Sequence[BaseRoute]] = lambda _: ()
+    """The addresses of its forms."""
+
+
 @dataclass(kw_only=True)
 class Site:
     """The pages of one data folder."""
@@ -58,8 +77,10 @@ class Site:
     """The path below which all pages are."""
     name: str
     """Of the project."""
-    case: Callable[[], Case]
-    """Makes what the doctor examines."""
+    examine: Callable[[], Awaitable[Report]]
+    """Asks the doctor, who repairs nothing."""
+    parts: Sequence[PagePart]
+    """What features add."""
     checkpoints: Callable[[], Checkpoints | None]
     """Gives None where there are none."""
     streams: Streams = field(init=False)
@@ -79,6 +100,10 @@ class Site:
     ) -> Response:
         """A page."""
         session = session_of(request)
+        parts = [part for part in self.parts if part.page == values.get("here")]
+        added: dict[str, Any] = {}
+        for part in parts:
+            added |= await part.values(self)
         frame = {
             "base": self.base,
             "form": session.form,
@@ -86,13 +111,14 @@ class Site:
             "id": "",
             "is_file": False,
             "menu": PAGES,
+            "parts": parts,
             "project": self.name,
             "sign": False,
             "signer": session.signer is not None,
             "version": __version__,
             "outcome": session.outcomes.get(request.query_params.get("sent", "")),
         }
-        return HTMLResponse(await asyncio.to_thread(page, template, {**frame, **values}), status)
+        return HTMLResponse(await asyncio.to_thread(page, template, {**frame, **added, **values}), status)
 
     async def fields(self, request: Request) -> dict[str, str]:
         """The fields of a form, whatever it is for.

@@ -108,7 +108,7 @@ class TimePages:
         """Have the daemon begin a conversation from the state after a record."""
         name, seq = id_of(request), int(request.path_params["seq"])
         await self.site.posted(request, f"fork {name} {seq}")
-        made = await self._ask("fork", id=name, at=seq)
+        made = await self._ask("fork", id=name, to=seq)
         return self.site.to(f"/c/{ConversationId(str(made['id']))}")
 
     async def _ask(self, do: str, patience: float = PATIENCE, **words: object) -> dict[str, object]:

@@ -13,6 +13,7 @@ from tenex.core.amounts import dollars, duration
 from tenex.core.ids import Millis
 from tenex.core.messages import NO_USAGE
 from tenex.core.projection import Projection
+from tenex.core.state_words import state_word
 from tenex.core.totals.costs import run_agent
 
 LEAST_WIDTH: Final = 900
@@ -168,18 +169,19 @@ def timeline_of(projection: Projection) -> Timeline | None:
 def _works(projection: Projection) -> Iterable[_Work]:
     for run in projection.history.runs:
         is_good = run.outcome == "finished"
+        ended = "" if is_good else f", {run.outcome.replace('_', ' ')}"
         yield _Work(
             run=run.run,
             agent=run.agent,
             begin=run.started or run.ended,
             end=run.ended,
             kind="run" if is_good else "run-failed",
-            words=f"{run.agent}, {duration(run.working / 1000)} at work{'' if is_good else f', {run.outcome}'}",
+            words=f"{run.agent}, {duration(run.working / 1000)} at work{ended}",
             working=run.working,
         )
     for open_run in projection.activity.runs:
         end = max(open_run.began, projection.glance.updated_at)
-        words = f"{open_run.agent}, now: {open_run.state}"
+        words = f"{open_run.agent}, now: {state_word(open_run.state)}"
         is_waiting = open_run.state in ("parked", "calling", "held", "limited")
         yield _Work(
             run=open_run.id,

@@ -18,7 +18,7 @@ from tests.cli.journals import ONE, changed, worked, write_conversations
 ADDRESS = {"form": "threads", "root": ONE, "root_kind": 11, "relays": [], "scope": [["E", ONE], ["K", "11"]]}
 REQUESTS: dict[str, dict[str, Any]] = {
     "rollback": {"id": ONE, "to": 5},
-    "fork": {"id": ONE, "at": 5},
+    "fork": {"id": ONE, "to": 5},
     "conversation": {"id": ONE},
     "status": {},
     "reload": {},

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tenex.app.gauges import Gauges
 from tenex.cli.status import lines
 from tenex.core import records as r
 from tenex.core.approvals.rules import Verdict
@@ -17,6 +16,7 @@ from tenex.core.errors import UsageError
 from tenex.core.messages import NO_USAGE, CallResult, ModelRequest, ModelStep
 from tenex.core.phases import Phase
 from tenex.core.ports import OnText, ignore_text
+from tenex.features.metrics.gauges import Gauges
 from tenex.mcp.connection import ServerConnection
 from tenex.operations.configuration_check import check_configuration
 from tenex.operations.doctor.daemon import problems_in_status
@@ -223,7 +223,7 @@ async def test_a_server_that_does_not_run_is_named_and_the_daemon_serves(data: P
     async with talking(data, "good__*", settings, model) as talk:
         assert await talk.say("Say it.", "execute") == "I got: served"
         status = await ask(data / "tenex.sock", "status")
-        shown = "\n".join(lines(status))
+        shown = "\n".join(lines(status, ()))
         assert "MCP servers    1 of 3 ready" in shown
         assert "good  10 tools" in shown
         assert "gone: mcp.servers.gone" in shown.replace(str(data / "tenex.toml") + ": ", "")

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from tenex.app import page_process
-from tenex.app.gauges import Gauges
 from tenex.app.page_process import PageProcess
 from tenex.cli.status import _pages
 from tenex.core.messages import NO_USAGE
+from tenex.features.metrics.gauges import Gauges
 from tenex.operations.doctor.daemon import problems_in_status
 from tests.service.person import until
 

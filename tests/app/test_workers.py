@@ -30,6 +30,7 @@ class Others:
             Change(id=ONE, bytes=10, is_free=True),
             Change(id=TWO, bytes=20, is_free=False),
         ]
+        self.leases: Any = self
         self.drains = False
         self.daemons = 1
         self.is_full: list[bool] = []

@@ -8,7 +8,7 @@ from pathlib import Path
 from tenex.core.ids import ConversationId
 from tenex.core.records import Record
 from tenex.store.disk import Disk
-from tenex.store.journal import FileJournal
+from tenex.store.journal import StoredJournal
 from tenex.store.repository import ConversationFolder
 from tests.store.kit import StillClock, decisions_of
 
@@ -21,7 +21,7 @@ BESIDE = 8
 """Conversations that append at the same time."""
 
 
-async def _append(journal: FileJournal, decisions: int = 1) -> float:
+async def _append(journal: StoredJournal, decisions: int = 1) -> float:
     """Append so many decisions of two records at once; returns ms."""
     made: Sequence[Sequence[Record]] = decisions_of(*[2] * decisions, first=journal.next_seq)
     began = time.perf_counter()
@@ -38,7 +38,7 @@ async def measure(place: Path, floor: Floor) -> list[Row]:
     alone = percentile([await _append(one) for _ in range(TIMES)], 0.5)
     shared = percentile([await _append(one, SHARED) for _ in range(TIMES)], 0.5)
 
-    async def go_on(journal: FileJournal) -> None:
+    async def go_on(journal: StoredJournal) -> None:
         for _ in range(TIMES // BESIDE):
             await _append(journal)
 

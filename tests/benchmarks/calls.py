@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tenex.cli.shared.scenario_run import run_scenario
 from tenex.core.messages import Usage
+from tenex.features.evaluation.figures import Call, Figures, figures_of
+from tenex.features.evaluation.run import run_scenario
+from tenex.features.evaluation.scenario import ROUTER, Message, Scenario
 from tenex.nostr.keys import parse_public_key
-from tenex.operations.evaluation.figures import Call, Figures, figures_of
-from tenex.operations.evaluation.scenario import ROUTER, Message, Scenario
 from tenex.settings import Settings, load
 from tests.fakes.modelprotocol import Answer, Json, Reply
 from tests.fakes.modelscripts import Asked, Team, all_phases, brisk

@@ -22,7 +22,7 @@ from tenex.core.ids import ConversationId
 from tenex.core.records import Record
 from tenex.nostr.keys import KeyRing
 from tenex.store.disk import Disk
-from tenex.store.journal import FileJournal
+from tenex.store.journal import StoredJournal
 from tenex.store.repository import ConversationFolder
 from tests.cli.journals import Decisions, renamed
 from tests.fakes.scenario import Scenario, one_turn, plain_model
@@ -64,7 +64,9 @@ def lived(turns: int) -> Scenario:
     return scenario
 
 
-async def write(folder: ConversationFolder, name: ConversationId, decisions: Sequence[Sequence[Record]]) -> FileJournal:
+async def write(
+    folder: ConversationFolder, name: ConversationId, decisions: Sequence[Sequence[Record]]
+) -> StoredJournal:
     """A conversation on disk, in files as a daemon makes them."""
     journal, _ = await folder.open(name)
     state = new_conversation(name)
@@ -211,7 +213,7 @@ async def measure(place: Path) -> list[Row]:
 
 
 async def opened_and_followed(
-    place: Path, long: ConversationId, journals: Mapping[ConversationId, FileJournal], more: Decisions
+    place: Path, long: ConversationId, journals: Mapping[ConversationId, StoredJournal], more: Decisions
 ) -> list[Row]:
     """A long conversation opened, and tabs that follow what is appended to others."""
     async with served(place) as pages:

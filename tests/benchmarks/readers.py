@@ -30,6 +30,8 @@ from tenex.core.text import redact
 from tenex.core.work.loop_detection import _reason
 from tenex.core.work.turn import Completion
 from tenex.core.yes_no import read_answers
+from tenex.features.published_agents.definitions import AGENT_DEFINITION, read_definition
+from tenex.features.published_agents.files import agent_file, slug_for
 from tenex.llm import compatible, cut_input, errors, markup, thoughts, written_calls
 from tenex.llm.messages import messages
 from tenex.llm.refused_parameters import Parameters, refusal_words
@@ -37,10 +39,8 @@ from tenex.llm.response import refused_call, step_of
 from tenex.llm.scripted import requests
 from tenex.llm.thoughts import ThoughtSplitter
 from tenex.nostr import direct, keys, profiles, retry, urls, wire
-from tenex.nostr.agent_definitions import AGENT_DEFINITION, read_definition
 from tenex.nostr.events import event_fields, sign, unsigned_event
 from tenex.nostr.threading import base, plain_text, split
-from tenex.operations.published_agents import agent_file, slug_for
 from tenex.output_states import content, json_values
 from tenex.output_states.machine import AgentStateMachine
 from tenex.output_states.parser import OutputParser
@@ -56,7 +56,7 @@ from tenex.store.format import CONVERSATION
 from tenex.tools import files_read, files_write, process, skills
 from tenex.tools.arguments import Arguments
 from tenex.tools.tool import Refusal
-from tenex.workflows import error_text
+from tenex.workflows.kit import error_text
 from tenex.workflows.missions.definitions import Starting, _object_in
 from tenex.workflows.speakers import variables
 
@@ -253,7 +253,7 @@ READERS: Final[Mapping[str, Reader]] = {
     "nostr.keys.find_events": keys.find_events,
     "nostr.keys.find_events, of an event": lambda written: keys.find_events(f"nostr:nevent1{written}"),
     "nostr.direct": _wrap,
-    "operations.published_agents": _published,
+    "features.published_agents.files": _published,
     "nostr.keys.parse_event_address": lambda written: keys.parse_event_address(f"naddr1{written}"),
     "nostr.keys.parse_public_key": keys.parse_public_key,
     "nostr.keys.parse_public_key, of a profile": lambda written: keys.parse_public_key(f"nprofile1{written}"),
@@ -275,8 +275,8 @@ READERS: Final[Mapping[str, Reader]] = {
     "core.approvals.message": lambda written: message.call_text("shell", {"command": written}),
     "core.yes_no.read_answers": read_answers,
     "core.yes_no.read_answers, by numbers": lambda written: read_answers(f"1 yes, {written}"),
-    "workflows.error_text": lambda written: error_text.sentence_of(ValueError(written)),
-    "workflows.error_text, of pydantic": error_text._of_serializer,
+    "workflows.kit.error_text": lambda written: error_text.sentence_of(ValueError(written)),
+    "workflows.kit.error_text, of pydantic": error_text._of_serializer,
     "workflows.missions.Starting": lambda written: Starting(Slug("executor"), None)._plain(written),  # type: ignore[arg-type]
     "workflows.missions.definitions": _object_in,
     # of files and programs
@@ -423,7 +423,7 @@ HUNG: Final = (
     ("output_states.states.readable_format", "`"),
     ("tools.arguments", "a"),
     ("store.codec", "9" * 4300 + " "),
-    ("workflows.error_text, of pydantic", "Expected `a`["),
+    ("workflows.kit.error_text, of pydantic", "Expected `a`["),
 )
 """Texts of 1 MB that readers once took minutes, hours or gigabytes for."""
 

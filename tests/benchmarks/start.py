@@ -118,7 +118,7 @@ def _quickest(*arguments: str) -> float:
 
 async def measure_help() -> list[Row]:
     bare = _quickest("-c", "pass")
-    helped = _quickest("-m", "tenex.cli.main", "--help")
+    helped = _quickest("-m", "tenex.main", "--help")
     return [
         Row("a bare interpreter", bare, "s"),
         Row("`tenex --help` beyond that", helped - bare, "s", budget=0.2),

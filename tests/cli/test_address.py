@@ -20,7 +20,7 @@ PROJECT = SecretKey(bytes([31]) * 32)
 
 
 def test_the_address_names_the_key_and_the_relays_a_phone_can_reach(tenex: Tenex, tmp_path: Path) -> None:
-    tenex(f"init --relay ws://127.0.0.1:7447 --relay {RELAYS[0]} --relay wss://paid.example/?token=secret")
+    tenex(f"init --no-check --relay ws://127.0.0.1:7447 --relay {RELAYS[0]} --relay wss://paid.example/?token=secret")
     key = KeyRing(tmp_path / "data" / "keys").get("project")
     out, err = tenex("address")
     npub, uri = out.split()
@@ -77,7 +77,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 async def test_a_terminal_shows_the_code_in_black_on_white_whatever_its_colours(
     tenex: Tenex, tmp_path: Path, terminal: Terminal
 ) -> None:
-    tenex(f"init --relay {RELAYS[0]} --relay {RELAYS[1]}")
+    tenex(f"init --no-check --relay {RELAYS[0]} --relay {RELAYS[1]}")
     uri = tenex("address").out.split()[1]
     terminal.start(*command(), "address", "--data", str(tmp_path / "data"))
     await terminal.shows("ended 0")
@@ -92,7 +92,7 @@ async def test_a_terminal_shows_the_code_in_black_on_white_whatever_its_colours(
 
 @needs_tmux
 async def test_a_terminal_that_is_too_narrow_gets_the_text(tenex: Tenex, tmp_path: Path, terminal: Terminal) -> None:
-    tenex(f"init --relay {RELAYS[0]}")
+    tenex(f"init --no-check --relay {RELAYS[0]}")
     line = " ".join([*command(), "address", "--data", str(tmp_path / "data")])
     terminal.start("stty", "cols", "40;", line)
     screen = await terminal.shows("nostr:nprofile1", "ended 0")

@@ -18,7 +18,7 @@ from tenex.cli.shared.read_marks import ReadMarks
 from tenex.core.errors import UsageError
 from tenex.core.identity.records import ConversationStarted
 from tenex.core.ids import Millis
-from tenex.core.inbox.commands import command_names
+from tenex.core.inbox.commands import slash_commands
 from tenex.nostr.keys import SecretKey
 
 from .journals import ONE, THREE, TWO, changed, worked, write_conversations
@@ -94,7 +94,7 @@ def completions(places: ChatPlaces, text: str) -> list[str]:
 
 
 def test_commands_agents_and_conversations_are_completed(places: ChatPlaces) -> None:
-    assert set(completions(places, "/")) == {f"/{name}" for name in (*command_names(), *(name for name, _ in OWN))}
+    assert set(completions(places, "/")) == {f"/{name}" for name in (*slash_commands(), *(name for name, _ in OWN))}
     assert completions(places, "/sto") == ["/stop"]
     assert completions(places, "/CONV") == ["/conversations"]
     assert completions(places, "ask @ex") == ["@executor"]

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tenex.cli.root_command import ALIASES, COMMANDS
+from tenex.cli.root_command import command_table
+from tenex.main import FEATURES
 from tests.fakes.forkserver import run
 from tests.kits.commands import Tenex
 from tests.service.kit import ROOT, environment
@@ -94,7 +95,7 @@ def test_the_man_page_has_every_command_and_option_of_the_help(home: Path, tenex
     assert (home / ".local/share/man/man1/tenex.1").read_text() == page
     plain = re.sub(r"\\f[BIR]|\\&", "", page).replace("\\-", "-").replace("\\(dq", '"').replace("\\e", "\\")
     words = set(plain.split())
-    for name in COMMANDS.keys() - ALIASES:
+    for name in [name for name, one in command_table(FEATURES).items() if not one.is_hidden]:
         assert f'.SH "TENEX {name.upper()}"' in plain
         assert set(tenex(f"{name} --help").out.replace("Usage:", "").split()) <= words
     assert '.SS "tenex conversations rollback"' in plain

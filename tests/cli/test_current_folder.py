@@ -34,7 +34,7 @@ You spy.
 @pytest.fixture
 def forked(cwd: Path) -> Tenex:
     """The program in a fork of a process that has loaded it."""
-    return lambda *words, **env: run(["tenex.cli.main", *map(str, words)], environment(**env), cwd)
+    return lambda *words, **env: run(["tenex.main", *map(str, words)], environment(**env), cwd)
 
 
 @pytest.fixture

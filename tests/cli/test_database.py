@@ -67,9 +67,9 @@ def held_elsewhere(url: str, place: Path, tenex: Tenex, line: str) -> str:
 
     async def hold() -> str:
         async with another(url, place) as worker:
-            lease, _ = await worker._leases.take(ONE)  # one whose journal is damaged cannot be opened
+            lease, _ = await worker.leases.take(ONE)  # one whose journal is damaged cannot be opened
             err = await asyncio.to_thread(lambda: tenex(line, code=1).err)
-            await worker._leases.give_back(lease)
+            await worker.leases.give_back(lease)
             return err
 
     return asyncio.run(hold())
@@ -209,7 +209,7 @@ def test_every_command_on_conversations_works_on_a_database(
     page = tenex("conversations export 2222 --html").out
     assert page == tenex(f"conversations export 2222 --html --data {files}").out
     last = json.loads(tenex("conversations replay 1111 --json").out)["lastSeq"]
-    made = json.loads(tenex(f"conversations fork 1111 --at {last} --json").out)
+    made = json.loads(tenex(f"conversations fork 1111 --to {last} --json").out)
     assert made["forkedFrom"] == {"id": ONE, "seq": last}
     assert len(json.loads(tenex("conversations list --json").out)) == 3
     assert tenex("conversations verify").out.startswith("3 of 3 conversations intact")

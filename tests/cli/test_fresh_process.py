@@ -7,7 +7,7 @@ import pytest
 
 READERS = (
     *(f"tenex.cli.{name}" for name in ("conversations", "stats", "verify", "rollback", "transfer", "demo")),
-    *("tenex.cli.shared.conversation_access", "tenex.operations.conversation_status", "tenex.web.source"),
+    *("tenex.features.mcp_serve.access", "tenex.operations.conversation_status", "tenex.web.source"),
 )
 
 

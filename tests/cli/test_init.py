@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import socket
 import stat
+import threading
 import tomllib
 from pathlib import Path
 
@@ -39,6 +41,7 @@ def test_a_first_run_makes_everything_private_and_a_second_changes_nothing(tenex
     assert not re.search(r"nsec1[a-z0-9]", shown)
     assert f"with a new key in {data / 'keys' / 'owner.nsec'}" in shown
     assert "phone" in shown
+    assert "at $20 a cycle, $100 a conversation and $300 a day: [limits] in it." in shown
     assert set(ring.names()) == NAMES
     for path in [data, *data.rglob("*")]:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
@@ -60,7 +63,7 @@ def test_a_first_run_makes_everything_private_and_a_second_changes_nothing(tenex
 def test_an_owner_of_ones_own_and_relays_are_written(tenex: Tenex, data: Path) -> None:
     owner = SecretKey.generate()
     relays = ["wss://a.example", "wss://b.example"]
-    out, err = tenex(f"init --owner {owner.public} --relay {relays[0]} --relay {relays[1]} --json")
+    out, err = tenex(f"init --no-check --owner {owner.public} --relay {relays[0]} --relay {relays[1]} --json")
     found = json.loads(out)
     assert err == ""
     assert (found["owners"], found["owner_key_file"], found["relays"]) == ([owner.npub], None, relays)
@@ -71,6 +74,31 @@ def test_an_owner_of_ones_own_and_relays_are_written(tenex: Tenex, data: Path) -
     assert json.loads(tenex("init --json").out) == {**found, "created": []}
     (data / "agents" / "critic.md").write_text("---\nname: C\nrole: r\nkind: expert\nuse_when: u\n---\nObject.\n")
     assert json.loads(tenex("init --json").out)["created"] == [str(data / "keys" / "critic.nsec")]
+
+
+def test_relays_of_options_have_a_verdict_without_a_terminal(tenex: Tenex, data: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        threading.Thread(target=lambda: silent.accept()[0].close(), daemon=True).start()
+        err = tenex(f"init --relay localhost:9 --relay 127.0.0.1:{port}").err
+    assert "ws://localhost:9: no relay listens there yet; start it: `tenex" in err
+    assert "relay --port 9`" in err
+    (dead,) = [line for line in err.splitlines() if line.startswith(f"  ws://127.0.0.1:{port}: ")]
+    assert "name another relay" in dead
+    assert "Until that is fixed no message comes in" in err
+    assert load(None, data, env={}).relays.urls == ["ws://localhost:9", f"ws://127.0.0.1:{port}"]
+    assert "Asking" not in tenex("init --relay localhost:9").err, "it was made already"
+
+
+def test_relays_are_not_asked_where_the_checks_are_off(tenex: Tenex, data: Path) -> None:
+    assert "Asking" not in tenex("init --no-check --relay relay.example.com").err
+    assert load(None, data, env={}).relays.urls == ["wss://relay.example.com"]
+
+
+@pytest.mark.parametrize("address", ["ftp://relay.example", "[", "a b", ""])
+def test_what_is_no_address_of_a_relay_is_refused(tenex: Tenex, data: Path, address: str) -> None:
+    assert "relays.urls[0]: " in tenex("init", "--relay", address, code=2).err
+    assert not data.exists()
 
 
 def test_a_database_is_asked_before_anything_is_made(tenex: Tenex, data: Path) -> None:

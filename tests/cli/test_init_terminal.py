@@ -75,6 +75,23 @@ async def test_relays_of_options_are_asked_too_and_may_be_kept(terminal: Termina
     assert load(None, data, env={}).relays.urls == [wrong]
 
 
+@needs_tmux
+async def test_an_address_without_its_scheme_is_completed_and_each_relay_has_a_verdict(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    data = tmp_path / "new"
+    async with FaultRelay() as relay:
+        host = relay.url.removeprefix("ws://")
+        terminal.start(*init_command(data), "--model offline --commit auto --owner", ALICE.npub)
+        await terminal.shows(RELAYS_ASKED)
+        terminal.type(f"localhost:9 {host}")
+        await terminal.shows("npub1", "ended 0")
+        screen = " ".join(terminal.screen().split())
+    assert "ws://localhost:9: no relay listens there yet; start it: " in screen
+    assert f"{relay.url} answers." in screen
+    assert load(None, data, env={}).relays.urls == ["ws://localhost:9", relay.url]
+
+
 def test_an_owner_is_set_up_by_name(tenex: Tenex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def look_up(text: str) -> PublicKey:
         if text != "alice@example.com":
@@ -119,3 +136,17 @@ async def test_a_second_run_shows_what_is_set_and_changes_one_thing(terminal: Te
     for line in before.splitlines():
         assert line in made.config.read_text() or line.startswith("owners = "), line
     assert {name: KeyRing(data / "keys").get(name) for name in keys} == keys
+
+
+@needs_tmux
+async def test_limits_of_cost_are_shown_and_changed(terminal: Terminal, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    prepare(data, None, [])
+    terminal.start(*init_command(data))
+    await terminal.shows("5  limits  $20 a cycle, $100 a conversation and $300 a day", "Change which [none]:")
+    await answer(terminal, ("5", "Dollars a cycle [20]:"), ("much", "0 is no limit."), ("2.5", "a conversation [100]:"))
+    await answer(terminal, ("", "Dollars a day [300]:"))
+    terminal.type("0")
+    await terminal.shows("Changed in", "ended 0")
+    limits = load(None, data, env={}).limits
+    assert (limits.cost_per_cycle_usd, limits.cost_per_conversation_usd, limits.cost_per_day_usd) == (2.5, 100, 0)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tenex.cli.init import prepare
-from tenex.cli.root_command import COMMANDS, load_command
+from tenex.cli.root_command import command_table, load_command
+from tenex.main import FEATURES
 from tests.kits.commands import Tenex
 
 from .journals import ONE, worked, write_conversations
@@ -35,7 +36,7 @@ def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def test_every_command_that_prints_facts_takes_it() -> None:
-    found = dict(pair for name in COMMANDS for pair in leaves(load_command(name), name))
+    found = dict(pair for name in command_table(FEATURES) for pair in leaves(load_command(name, FEATURES), name))
     assert {name for name, command in found.items() if not any("--json" in p.opts for p in command.params)} == TALKING
     assert all(any("--data" in p.opts for p in command.params) for command in found.values())
 

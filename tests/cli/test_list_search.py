@@ -147,7 +147,7 @@ def test_broken_settings_do_not_hide_what_is_there(data: Path, tenex: Tenex) -> 
     assert ONE[:12] in out
     assert err.count("not valid TOML") == 1
     assert "using the default folders" in err
-    tenex("conversations fork 1 --at 3", code=3)
+    tenex("conversations fork 1 --to 3", code=3)
 
 
 def test_nothing_found_is_reported(data: Path, tenex: Tenex) -> None:

@@ -18,11 +18,11 @@ import typer
 from tenex import __version__
 from tenex.cli import root_command
 from tenex.cli.init import prepare
-from tenex.cli.main import main
-from tenex.cli.root_command import ALIASES, COMMANDS, load_command
+from tenex.cli.root_command import command_table, load_command, make_root
 from tenex.cli.run import DEFERRED, _serve, run
 from tenex.cli.shared.options import Globals
 from tenex.core.errors import ConfigurationError, RelayUnavailable, StoreLocked
+from tenex.main import FEATURES, main
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import load
 from tests.kits.commands import command
@@ -31,17 +31,28 @@ from tests.service.kit import environment
 Captured = pytest.CaptureFixture[str]
 LIBRARIES = {"pydantic_settings", "structlog", "rich", "coincurve", "pynostr", "websockets", "jinja2", "cryptography"}
 OURS = {
-    *("cli", "cli.main", "cli.root_command", "cli.shared", "cli.shared.options", "cli.shared.output"),
+    *(
+        "main",
+        "feature",
+        "features",
+        "cli",
+        "cli.main",
+        "cli.root_command",
+        "cli.shared",
+        "cli.shared.options",
+        "cli.shared.output",
+    ),
     *("cli.shared.register", "core", "core.errors", "core.ids", "core.messages", "core.text"),
+    *(name for one in FEATURES for name in (f"features.{one.name}", f"features.{one.name}.feature")),
 }
 
 
 def test_help_lists_every_command_and_imports_neither_commands_nor_heavy_libraries() -> None:
-    code = "import sys; from tenex.cli.main import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    code = "import sys; from tenex.main import FEATURES, main; main(['--help']); print(*sys.modules, file=sys.stderr)"
     line = [sys.executable, "-c", code]
     done = subprocess.run(line, env=environment(COLUMNS="80"), capture_output=True, text=True, timeout=60, check=True)
     listed = dict(line.strip().split(maxsplit=1) for line in done.stdout.split("Commands:\n")[1].splitlines())
-    assert listed == {name: line for name, (_, line) in COMMANDS.items() if name not in ALIASES}
+    assert listed == {name: one.about for name, one in command_table(FEATURES).items() if not one.is_hidden}
     loaded = done.stderr.split()
     assert LIBRARIES.isdisjoint(loaded)
     assert {name for name in loaded if name.startswith("tenex.")} == {f"tenex.{name}" for name in OURS}
@@ -57,11 +68,11 @@ def helps(command: Any, words: str, width: int | None = None) -> list[tuple[str,
 
 
 @pytest.mark.parametrize("width", [80, 60])
-@pytest.mark.parametrize("name", ["", *COMMANDS])
+@pytest.mark.parametrize("name", ["", *command_table(FEATURES)])
 def test_every_command_in_the_table_exists_and_its_help_fits_a_terminal_uncut(
     name: str, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded = load_command(name) if name else typer.main.get_command(root_command.app)
+    loaded = load_command(name, FEATURES) if name else make_root(FEATURES)
     assert loaded.name == name or not name
     unbroken = [set(text.split()) for _, text in helps(loaded, name, 10_000)]
     monkeypatch.setenv("COLUMNS", str(width))
@@ -107,7 +118,7 @@ def raising(monkeypatch: pytest.MonkeyPatch, fault: BaseException) -> None:
 
     single = typer.Typer()
     single.command("graph")(command)
-    monkeypatch.setattr(root_command, "load_command", lambda _: typer.main.get_command(single))
+    monkeypatch.setattr(root_command, "load_command", lambda *_: typer.main.get_command(single))
 
 
 @pytest.mark.parametrize("fault", [RuntimeError(f"lost {SECRET}"), BrokenPipeError(32, "Broken pipe of a socket")])
@@ -170,7 +181,7 @@ def test_a_stop_while_libraries_are_loaded_ends_the_start(data: Path, monkeypatc
 
     monkeypatch.setattr(Globals, "settings", loading)
     monkeypatch.setattr("tenex.app.open_application", opening)
-    monkeypatch.setattr("tenex.cli.run.serve", lambda settings: asyncio.run(_serve(settings, None, lambda: 7)))
+    monkeypatch.setattr("tenex.cli.run.serve", lambda settings, _: asyncio.run(_serve(settings, (), None, lambda: 7)))
     run(Globals())
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()).isdisjoint(DEFERRED)
     assert counted == [7]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tenex.cli.main import main
+from tenex.main import main
 from tests.kits.commands import Tenex
 from tests.service.kit import environment
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tenex.cli.main import main
 from tenex.cli.shared.provider import CALLS, READ, WRITTEN, Chosen, Options, cost, from_options
 from tenex.core.errors import UsageError
 from tenex.core.text import is_like_key
 from tenex.llm.config import Price
+from tenex.main import main
 from tenex.nostr.keys import KeyRing, SecretKey, nprofile
 from tenex.settings import load
 from tests.fakes.forkserver import run
@@ -38,7 +38,7 @@ async def server() -> AsyncIterator[ModelServer]:
 
 async def init(data: Path, line: str, key: str = KEY, code: int = 0) -> tuple[str, str]:
     """Run the command with a key on its stdin: stdout, stderr."""
-    words = ["tenex.cli.main", "init", "--dir", str(data), *line.split()]
+    words = ["tenex.main", "init", "--dir", str(data), *line.split()]
     done = await asyncio.to_thread(run, words, environment(), data.parent, given=key.encode())
     assert done.returncode == code, done.stderr
     assert KEY not in done.stdout + done.stderr

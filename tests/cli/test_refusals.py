@@ -103,7 +103,7 @@ def test_it_is_refused_in_a_sentence_and_nothing_is_changed(
     assert contents(data.parent) == before
 
 
-@pytest.mark.parametrize("line", ["rollback --to 3 --yes", "fork --at 3", "rebuild --from relay"])
+@pytest.mark.parametrize("line", ["rollback --to 3 --yes", "fork --to 3", "rebuild --from relay"])
 def test_an_empty_id_never_means_the_newest_where_something_is_changed(data: Path, tenex: Tenex, line: str) -> None:
     before = contents(data)
     assert "the id is empty" in tenex(f"conversations {line}", "", code=2).err

@@ -66,8 +66,8 @@ def test_a_fork_at_a_record_in_the_middle_of_a_decision_names_the_record_it_used
     write_conversations(data, {ONE: changed(worked(ONE), ConversationStarted, address=ADDRESS)})
     moved = 0
     for at in range(1, 12):
-        used = json.loads(tenex(f"conversations fork {ONE} --at {at} --json").out)["forkedFrom"]["seq"]
-        out = tenex(f"conversations fork {ONE} --at {at}").out
+        used = json.loads(tenex(f"conversations fork {ONE} --to {at} --json").out)["forkedFrom"]["seq"]
+        out = tenex(f"conversations fork {ONE} --to {at}").out
         sentence = f"record {at} is in the middle of a decision, which counts as a whole: {used} is its last record"
         assert (sentence in out) == ("middle" in out) == (used != at)
         moved += used != at

@@ -1,11 +1,13 @@
 """The layout of `tenex status`; its content is tested in tests/service."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tenex.cli.status import lines
+from tenex.main import FEATURES
 from tests.kits.commands import Tenex
 
 NOW = "2026-01-02T12:00:00Z"
@@ -26,7 +28,8 @@ def text(conversations: dict[str, Any] | None = None, **more: Any) -> str:
         "conversations": {**found, **(conversations or {})},
         **more,
     }
-    return "\n".join(lines({name: value for name, value in report.items() if value is not None}))
+    parts = [part for feature in FEATURES for part in feature.status()]
+    return "\n".join(lines({name: value for name, value in report.items() if value is not None}, parts))
 
 
 def conversation(**more: Any) -> dict[str, Any]:
@@ -119,6 +122,47 @@ def test_each_agent_at_work_is_shown_or_why_it_waits(part: dict[str, Any], expec
     assert "  active      ab12cd34  execute, turn open for 1 min 1 s  Make it so" in shown
     assert f"      executor {expected}\n" in shown
     assert "2 events undelivered" in shown
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ('[relays]\nurls = [ "ws://127.0.0.1:9"\n', "this is not valid TOML: line 2, the last one: unclosed array"),
+        ('[project]\nname = = "x"\n', "this is not valid TOML: line 2, column 8: invalid value"),
+        ("[limits]\ncost = 3\n", "limits.cost: there is no such setting"),
+    ],
+)
+def test_settings_that_cannot_be_read_are_named_with_their_line(
+    data: Path, tenex: Tenex, content: str, place: str
+) -> None:
+    file = data / "tenex.toml"
+    file.write_text(content)
+    shown = " ".join(tenex("status", code=1).out.split())
+    assert f"settings INVALID: {file}: {place}" in shown
+    assert "used now: the default folders" in shown
+    assert "no tenex.toml" not in shown
+    (fault,) = json.loads(tenex("status --json", code=1).out)["configuration"]["invalid"]
+    assert fault.startswith(f"{file}: {place}")
+
+
+def test_what_waits_has_one_word_and_says_for_what() -> None:
+    asks = {"agent": "executor", "state": "parked", "since": EARLIER, "questions": ["Which?"]}
+    waiting = [
+        {"id": ID, "title": "Make it so", "updatedAt": EARLIER, "status": "waiting", "waitingFor": reason}
+        for reason in ("you", "user", "waiver", "own reason")
+    ]
+    shown = text(
+        {
+            "counts": {"ended": 1, "parked": 1, "waiting": 4},
+            "open": [conversation(kind="parked", runs=[asks])],
+            "waiting": waiting,
+        }
+    )
+    assert "conversations  1 ended, 5 waiting\n  waiting     ab12cd34  execute" in shown
+    assert shown.count("  waiting     ab12cd34  for you, since 2 h 30 min ago  Make it so\n") == 2
+    assert "ab12cd34  for your decision, since 2 h 30 min ago" in shown
+    assert "ab12cd34  for you (own reason), since 2 h 30 min ago" in shown
+    assert "parked" not in shown
 
 
 def test_strangers_cannot_steer_the_terminal() -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tenex.cli.main import main
 from tenex.cli.shared.console import Screen
 from tenex.cli.shared.input_line import LONG_PASTE, _Pastes
 from tenex.core.identity.records import ConversationStarted
 from tenex.core.inbox.records import MessageRecorded
+from tenex.main import main
 from tenex.operations.transcript import Line
 from tests.kits.commands import Tenex
 

@@ -54,7 +54,7 @@ def home(tmp_path: Path) -> Path:
 def forked(cwd: Path, home: Path) -> Tenex:
     """The program in a fork of a process that has loaded it."""
     return lambda *words, **env: run(
-        ["tenex.cli.main", *map(str, words)], environment(HOME=str(home), STOLEN=SECRET, **env), cwd
+        ["tenex.main", *map(str, words)], environment(HOME=str(home), STOLEN=SECRET, **env), cwd
     )
 
 
@@ -266,7 +266,7 @@ def test_a_copy_elsewhere_and_another_folder_at_the_same_place_are_not_trusted(
 ) -> None:
     copy = trusted.parent / "copy"
     trusted.rename(copy)
-    done = run(["tenex.cli.main", "config", "show"], environment(HOME=str(home)), copy)
+    done = run(["tenex.main", "config", "show"], environment(HOME=str(home)), copy)
     assert f"{copy} is not trusted" in done.stderr
     trusted.mkdir()
     (trusted / "tenex.toml").touch()

@@ -12,13 +12,13 @@ import pytest
 
 from tenex.app import Application, open_application
 from tenex.cli.init import prepare
-from tenex.cli.main import main
 from tenex.configuration.agents import read_library
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.phases import Phase
+from tenex.main import main
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing, parse_public_key
 from tenex.settings import load, resolve_paths

@@ -70,6 +70,23 @@ def test_a_simple_request_gives_its_answer_and_the_last_word() -> None:
     assert last_note(scenario).notifies == (), "a phone has rung for the answer"
 
 
+def test_each_transition_is_in_the_tags_of_a_message_once_and_in_order() -> None:
+    scenario = Scenario(Router(route("execute", "executor")), model_by_phase(**WORK), config=team())
+    scenario.converse("create hello.py")
+    published: list[r.MessageSent] = [record for record in scenario.records(r.MessageSent) if record.is_published]
+    shown = [[tag for tag in message.tags if "phase" in tag[0]] for message in published]
+    assert shown == [
+        [("phase", "execute"), ("phase-from", "chat"), ("new-phase", "execute")],
+        [
+            ("phase", "reflection"),
+            ("phase-transition", "execute", "verification"),
+            ("phase-transition", "verification", "chores"),
+            ("phase-from", "chores"),
+            ("new-phase", "reflection"),
+        ],
+    ]
+
+
 class Counting(Scenario):
     """A conversation whose calls say how many lines they have changed since the cycle began, and so do looks."""
 

@@ -14,11 +14,14 @@ from tenex.core.config import Role
 from tenex.core.conversation import new_conversation
 from tenex.core.effects import ToolCall
 from tenex.core.ids import Millis, PublicKey
-from tenex.core.inbox.commands import Command, command_names, parse
+from tenex.core.inbox import commands
+from tenex.core.inbox.command import Command, SlashCommand
+from tenex.core.inbox.commands import parse, slash_commands
 from tenex.core.memory.reducers import as_entry
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.ports import ToolResult
-from tenex.core.signals import ToolReturned
+from tenex.core.signals import MessageReceived, ToolReturned
+from tenex.core.transaction import Transaction
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import phases_of
 from tests.fakes.scenario import (
@@ -90,10 +93,10 @@ FOR_OWNERS = {name for name, who in PERMITTED.items() if "a member in a conversa
 
 
 def test_the_documents_say_of_every_command_for_whom_it_is() -> None:
-    assert sorted([*FOR_ALL, *GATES, *FOR_OWNERS]) == sorted(command_names())
+    assert sorted([*FOR_ALL, *GATES, *FOR_OWNERS]) == sorted(slash_commands())
 
 
-@pytest.mark.parametrize(("name", "role", "stage"), list(itertools.product(command_names(), Role, STATUSES)))
+@pytest.mark.parametrize(("name", "role", "stage"), list(itertools.product(slash_commands(), Role, STATUSES)))
 def test_every_command_by_every_role_in_every_status(name: str, role: Role, stage: str) -> None:
     """It is answered at once, the agents and the router do not see it, and it is carried out only for whom it is."""
     scenario = STATUSES[stage]()
@@ -158,7 +161,32 @@ def test_what_is_a_command_and_what_is_talk(text: str, command: Command | None) 
 def test_help_names_every_command() -> None:
     scenario = Scenario(Router({}), diligent)
     scenario.user_writes("/help")
-    assert sorted(re.findall(r"^/(\w+)", scenario.sent_texts()[-1], re.MULTILINE)) == sorted(command_names())
+    assert sorted(re.findall(r"^/(\w+)", scenario.sent_texts()[-1], re.MULTILINE)) == sorted(slash_commands())
+
+
+def test_a_row_is_all_that_a_command_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read, listed, suggested, and carried out for whom it is."""
+
+    def frobnicate(transaction: Transaction, command: Command, _: MessageReceived) -> None:
+        transaction.add(r.Waiting, reason=command.argument)
+
+    row = SlashCommand(
+        name="frobnicate",
+        usage="NOUN",
+        help="frobnicate something",
+        takes_argument=True,
+        carry_out=frobnicate,
+    )
+    monkeypatch.setattr(commands, "COMMANDS", (*commands.COMMANDS, row))
+    scenario = waiting()
+    scenario.user_writes("/frobnicate a thing")
+    assert scenario.conversation.cycle.waiting_for == "a thing"
+    scenario.user_writes("/frobnicate it", role=Role.GUEST)
+    assert scenario.sent_texts()[-1] == "/frobnicate is for an owner, or the member who began this conversation."
+    scenario.user_writes("/frobnicat it")
+    assert "Did you mean /frobnicate?" in scenario.sent_texts()[-1]
+    scenario.user_writes("/help")
+    assert "\n/frobnicate NOUN  frobnicate something\n" in scenario.sent_texts()[-1]
 
 
 STOP = Command("stop", "")
@@ -677,7 +705,7 @@ def test_help_names_whom_a_message_can_call() -> None:
 
 
 def test_an_answer_to_an_agents_question_is_followed_by_no_word_that_we_wait() -> None:
-    """Was: the agent's answer, and below it `I wait for you: the next word is theirs`."""
+    """Was: the agent's answer, and below it `I wait for you: the next word is yours`."""
     ask = model_by_phase(chat=[reply("", ("ask", {"question": "Which?"})), reply("The red one, then.")])
     scenario = Scenario(Router(route("chat", "project-manager"), WAITS), ask).converse("hello")
     scenario.converse("the red one")

@@ -5,8 +5,8 @@ import pytest
 from tenex.core.history.facts import add_facts, facts_of
 from tenex.core.records import RECORDS, Record
 from tenex.core.totals.costs import COSTS, cost_of, model_of, spender_of
+from tenex.store.journal_reader import JOURNAL
 from tests.histories.record import ROOT, whole
-from tests.histories.test_histories import HISTORIES
 
 SILENT = frozenset(
     {
@@ -54,7 +54,7 @@ def test_a_record_that_costs_something_has_facts() -> None:
 
 def recorded() -> list[Record]:
     """All records of all recorded histories."""
-    return [record for folder in HISTORIES for record in whole(ROOT / folder)[1]]
+    return [record for path in ROOT.glob(f"*/{JOURNAL}") for record in whole(path.parent)[1]]
 
 
 def test_each_cost_is_in_one_fact_with_its_model_and_whom_it_was_for() -> None:

@@ -4,7 +4,7 @@ from tenex.core import records as r
 from tenex.core.config import Role
 from tenex.core.conversation import fold
 from tenex.core.ids import PublicKey
-from tenex.core.inbox.decide import MACHINES
+from tenex.core.inbox.claims import MACHINES
 from tests.fakes.scenario import ID, WAITS, Router, Scenario, plain_model
 
 OTHER = PublicKey("d" * 64)

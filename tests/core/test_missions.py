@@ -441,13 +441,37 @@ def test_a_mention_begins_it_and_it_speaks_with_its_own_key() -> None:
     assert (scenario.mission.by, scenario.mission.is_alone, scenario.run.data) == ("alice", True, {"x": 8})
     scenario.returns("Second")
     scenario.returns(END, {"ok": True})
-    ended = 'The mission m has ended. Its result: {"ok": true}'
+    ended = "The mission m has ended. Its result:\n- ok: yes"
     assert scenario.sent_texts() == ["Now in first", "Now in second", ended]
     assert {record.speaker for record in scenario.records(r.MessageSent)} == {KEY}
     *others, last = [tags(record) for record in scenario.records(r.MessageSent)]
     assert (others, last) == ([{"workflow": "m"}] * 2, {"workflow": "m", "close-reason": "finished"})
     assert (scenario.status(), scenario.records(r.Ended)[-1].reason) == ("ended", "the mission m finished")
     assert not scenario.records(r.RouteRequested), "no model was asked"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "."),
+        ("It is built.", ". Its result: It is built."),
+        (True, ". Its result: yes"),
+        (0.5, ". Its result: 0.5"),
+        ([], ". Its result: none"),
+        (
+            {"all_green": False, "why": "", "files": ["a.py", "b.py"], "more": {"runs": 2, "left": None}},
+            (
+                ". Its result:\n- all green: no\n- why: none\n- files:\n  - a.py\n  - b.py\n"
+                "- more:\n  - runs: 2\n  - left: none"
+            ),
+        ),
+    ],
+)
+def test_a_person_reads_the_result_in_words(value: Any, words: str) -> None:
+    scenario = begun()
+    scenario.returns("Second")
+    scenario.returns(END, value)
+    assert scenario.sent_texts()[-1] == f"The mission m has ended{words}"
 
 
 @pytest.mark.parametrize(("last", "where"), [(0, "m at First."), (1, "m at Second, finished.")])

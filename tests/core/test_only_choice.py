@@ -10,6 +10,7 @@ from tenex.core.config import Limits
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
+from tenex.core.projection import project
 from tests.fakes.agent_phases import program
 from tests.fakes.scenario import ALWAYS, WAITS, Router, Scenario, agent, model_by_phase, reply, route, step_until
 from tests.kits.team import FINDS, WORK, hand_over, team
@@ -64,6 +65,12 @@ def test_a_talk_that_leads_nowhere_is_judged_by_the_router_after_two_turns_and_a
     assert asked == [1, 2, 2, 2, 2, 3]
     assert Phase.EXECUTE in scenario.phases()
     assert scenario.conversation.cycle.status == "ended"
+
+
+def test_what_is_waited_for_is_said_to_the_person_themself() -> None:
+    talk = Scenario(Router(route(None, "project-manager")), model_by_phase(chat=[reply("What for?")]), config=team())
+    talk.converse("I need something")
+    assert project(talk.conversation).reason == "the next word is yours"
 
 
 def test_the_router_is_asked_where_several_could_work_and_reads_what_was_handed_over() -> None:
@@ -184,6 +191,7 @@ def test_a_person_approves_a_plan_where_the_setting_wants_it() -> None:
     router = Router(route("plan", "planner"), route("execute", "executor"))
     scenario = Scenario(router, model_by_phase(**WORK), config=config).converse("design it")
     assert (scenario.conversation.cycle.status, len(router.asked)) == ("waiting", 1)
+    assert project(scenario.conversation).reason == "the plan needs your approval"
     scenario.converse("yes")
     assert len(router.asked) == 2
     assert scenario.conversation.cycle.phase is not Phase.PLAN

@@ -86,6 +86,18 @@ def test_a_tool_counts_if_it_routes_or_while_that_is_open_if_it_is_the_first() -
     assert [ToolCalled("route").evaluate(STATE, one) for one in (ROUND, other, SILENT)] == [False] * 3
 
 
+def test_a_round_is_also_given_in_the_form_of_ag2() -> None:
+    handed = Envelope("a", "to b", (Called("look"), Called("pass", Handoff("b", "load"))), routing_tool="pass")
+    ended = Envelope("a", "bye", (Called("close", Finish("all", "solved")),))
+    assert handed.event_data == {
+        "text": "to b",
+        "body": "to b",
+        "routing": {"kind": "handoff", "tool": "pass", "target": "b", "reason": "load"},
+    }
+    assert ended.event_data["routing"] == {"kind": "finish", "tool": "close", "reason": "solved"}
+    assert SILENT.event_data == {"text": "", "body": "", "routing": {"kind": "text"}}
+
+
 def test_conditions_that_cannot_be_meant_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"^AllOf needs at least one condition\.$"):
         AllOf([])

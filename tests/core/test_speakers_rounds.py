@@ -67,6 +67,29 @@ def test_a_mention_of_a_disabled_workflow_is_answered_with_its_fault_and_begins_
     assert not one.records(w.WorkflowOpened)
 
 
+@pytest.mark.parametrize(
+    ("graph", "reason", "words"),
+    [
+        (TransitionGraph.round_robin(TRIO, max_turns=2), "max_turns", "the most rounds that it may have are done"),
+        (TransitionGraph.sequence(TRIO), "sequence_complete", "everybody has spoken"),
+        (
+            TransitionGraph(TRIO[0], [], TerminateTarget("budget_is_spent")),
+            "budget_is_spent",
+            "budget is spent",
+        ),
+    ],
+)
+def test_people_read_why_it_ended_and_programs_read_the_reason(graph: TransitionGraph, reason: str, words: str) -> None:
+    one = started(graph).settle()
+    last = one.records(r.MessageSent)[-1]
+    assert last.text.endswith(f"has ended: {words}.")
+    assert ("close-reason", reason) in last.tags
+    assert one.records(w.WorkflowClosed)[0].reason == reason
+    assert one.records(r.Ended)[-1].reason == words
+    one.user_writes("/status")
+    assert words in one.sent_texts()[-1]
+
+
 def test_1_3_b_the_last_round_and_the_end_are_one_append_so_no_crash_lets_anybody_speak() -> None:
     one = started(LINE).settle()
     (last,) = [append for append in one.journal if any(isinstance(record, w.WorkflowClosed) for record in append)]
@@ -74,7 +97,7 @@ def test_1_3_b_the_last_round_and_the_end_are_one_append_so_no_crash_lets_anybod
     one.crash()
     one.converse("one more?")
     assert speakers(one) == list(TRIO)
-    assert "has ended (sequence_complete)" in one.sent_texts()[-1]
+    assert "has ended: everybody has spoken." in one.sent_texts()[-1]
     assert one.conversation.cycle.status == "ended"
 
 

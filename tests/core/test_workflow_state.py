@@ -218,7 +218,7 @@ def test_elsewhere_and_after_the_end_nothing_is_set() -> None:
     one = reported("/set approved=true").settle()
     assert one.records(w.WorkflowClosed)[0].reason == "approved"
     one.user_writes("/set approved=false")
-    assert "has ended (approved)" in one.sent_texts()[-1]
+    assert "has ended: approved." in one.sent_texts()[-1]
     assert len(one.records(w.ContextSet)) == 1
 
 

@@ -39,6 +39,7 @@ from tenex.core.ports import (
 )
 from tenex.core.records import Record
 from tenex.core.signals import Evaluated, InboundMessage, MessageReceived
+from tenex.core.trust import chat_of
 from tenex.runtime.actor import ActorDependencies
 from tenex.runtime.coordinator import ConversationCoordinator
 from tenex.runtime.daily_limits import DailyLimits, quote_tokens
@@ -175,6 +176,10 @@ class World:
     def room_of(self, conversation: ConversationId) -> str:
         begun = self.records(ConversationStarted, conversation)
         return str(begun[0].address.get("room") or "") if begun else ""
+
+    def chat_of(self, conversation: ConversationId) -> str:
+        begun = self.records(ConversationStarted, conversation)
+        return chat_of(begun[0].address) if begun else ""
 
     def newest_in(self, room: str) -> tuple[ConversationId, str] | None:
         begun = [(self.records(ConversationStarted, name), name) for name in self.books if self.room_of(name) == room]

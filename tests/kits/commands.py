@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import pytest
 
-from tenex.cli.main import main
+from tenex.main import main
 from tests.service.kit import environment
 
 SCRIPT = Path(sys.executable).with_name("tenex")
@@ -27,7 +27,7 @@ class Tenex(Protocol):
 
 def command() -> list[str]:
     """The installed console script, or the same function where the package is only checked out."""
-    return [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "tenex.cli.main"]
+    return [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "tenex.main"]
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from tenex.core.ids import ConversationId, PublicKey
+from tenex.workflows.kit.steps import ReplayName
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tenex.workflows.missions.config import with_missions
-from tenex.workflows.missions.nodes import ReplayName
 from tenex.workflows.missions.runner import NodeRunner
 from tenex.workflows.missions.state import Mission, mission_of
 from tests.fakes.runtime import Daemon, World

@@ -7,7 +7,7 @@ from tests.kits.terminal import Terminal
 
 
 def init_command(data: Path) -> list[str]:
-    return [sys.executable, "-m", "tenex.cli.main", "init", "--dir", str(data)]
+    return [sys.executable, "-m", "tenex.main", "init", "--dir", str(data)]
 
 
 async def answer(terminal: Terminal, *steps: tuple[str, str]) -> None:

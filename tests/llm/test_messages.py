@@ -72,7 +72,9 @@ def test_words_can_neither_close_their_marks_nor_pass_for_others(entry: Any, wor
             UserText(author="Ada", text="hi", role="member", key="a" * 64),
             '<message from="Ada" role="member" key="npub14242424" kind="person">',
         ),
-        (UserText(author="person-aaaaaaaa", text="a", role="owner"), '<message role="owner" kind="person">'),
+        (UserText(author="person-aaaaaaaa", text="a", role="member"), '<message role="member" kind="person">'),
+        (UserText(author="owner", text="a", role="owner"), '<message role="owner" kind="person">'),
+        (UserText(author="owner-aaaaaaaa", text="a", role="owner"), '<message role="owner" kind="person">'),
         (UserText(author="x" * 9999, text=""), f'<message from="{"x" * 120}" kind="person">'),
     ],
 )

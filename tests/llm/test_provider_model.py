@@ -188,6 +188,23 @@ async def test_a_server_that_cannot_compile_what_is_possible_gets_the_whole_sche
     assert ["maxLength" in json.dumps(exchange.request) for exchange in server.exchanges] == [True, False, False]
 
 
+async def test_a_near_server_gets_the_parameters_that_are_possible_and_all_where_it_refuses_them() -> None:
+    possible = {**WRITE.parameters, "properties": {"path": {"type": "string", "maxLength": 7}}}
+    tool = replace(WRITE, possible=possible)
+    _, server = await asked(Answer(text="Done."), work(tools=(tool,)))
+    assert server.exchanges[0].request["tools"][0]["function"]["parameters"] == possible
+
+    def respond(request: Json) -> Reply:
+        if "maxLength" in json.dumps(request["tools"]):
+            return Fails(status=400, message="Unable to generate parser for this template")
+        return Answer(text="Done.")
+
+    (step,), server = await asked(respond, work(tools=(tool,)))
+    assert step.text == "Done."
+    assert server.exchanges[-1].request["tools"][0]["function"]["parameters"] == WRITE.parameters
+    assert len(server.exchanges) == 2
+
+
 @pytest.mark.parametrize(
     ("address", "settings", "is_near"),
     [

@@ -170,7 +170,7 @@ def test_a_lesson_that_another_agent_has_recorded_meanwhile_is_no_failure() -> N
     first = work("Create hello.py that prints hello", phase="reflection", tools=("learn",))
     step = answer_work(first)
     refused = CallResult(
-        id=step.calls[0].id, tool="learn", ok=False, content="Not recorded: lesson 1 is about the same: x"
+        id=step.calls[0].id, tool="learn", ok=True, content="Nothing to record: the lesson “x” says this already."
     )
     then = replace(first, entries=(*first.entries, step, refused))
     assert answer_work(then).text == "No lesson: it has been recorded already."

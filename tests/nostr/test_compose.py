@@ -96,11 +96,11 @@ def test_a_long_text_becomes_several_events_in_order() -> None:
 
 def test_transition_tags_are_on_the_first_part_and_completion_tags_on_the_last() -> None:
     """Clients add up costs and draw each transition, so neither is repeated on every part."""
-    names = ("phase", "phase-from", "new-phase", "status", "tool", "llm-cost-usd", "error")
+    names = ("phase", "phase-transition", "phase-from", "new-phase", "status", "tool", "llm-cost-usd", "error")
     events = NostrSealer(RELAYS).seal(draft("word " * 40_000, *((name, "x") for name in names)))
     assert len(events) == 4
     own = [{tag[0] for tag in event.tags} - {"e", "p", "L", "l"} for event in events]
-    assert own[0] == {"phase", "error", "phase-from", "new-phase"}
+    assert own[0] == {"phase", "error", "phase-transition", "phase-from", "new-phase"}
     assert own[1:-1] == [{"phase", "error"}] * 2
     assert own[-1] == {"phase", "error", "status", "tool", "llm-cost-usd"}
 

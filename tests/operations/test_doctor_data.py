@@ -166,7 +166,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ("an empty newest file", lambda d: write(journal(d, 3), b""), f"000003.jsonl: .*no snapshot.*{SHORT}"),
     ("a file in the middle is gone", lambda d: journal(d, 2).unlink(), "000002.jsonl: is missing.*from a copy"),
     ("the newest file is gone", lambda d: journal(d, 3).unlink(), "conversation.json: .*journal ends with.*newest"),
-    ("no journal", lambda d: here(d, "journal.jsonl", OTHER).unlink(), "journal.jsonl: is missing.*from a copy"),
+    ("no journal", lambda d: here(d, "journal.jsonl", OTHER).unlink(), "journal.jsonl: it is missing.*from a copy"),
     ("a renamed file", lambda d: copy(journal(d), here(d, "journal (copy).jsonl")), "never read -> .*move it out"),
     ("a rotation cut short", lambda d: write(here(d, TEMPORARY)), "1 file left by .*next start does too"),
     ("an import cut short", lambda d: (d / ROOM / HALF).mkdir(), "tmp: .*interrupted .*the command again"),

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from tenex.core.errors import ModelUnavailable, StoreLocked, UsageError
 from tenex.core.messages import ModelRequest, ModelStep
@@ -12,7 +13,7 @@ from tenex.core.phases import Phase
 from tenex.llm.scripted import OfflineModel
 from tenex.operations.phase_run import PhasesResult, run_phases
 from tenex.store.lock import FolderLock
-from tenex.workflows.loading import load_script
+from tenex.workflows.kit.loading import load_script
 from tests.workflows.mission_kit import documented
 
 REQUEST = "Create hello.py that prints hello"
@@ -78,6 +79,37 @@ def test_a_run_whose_model_was_away_goes_on_when_it_is_run_again(tmp_path: Path)
     model.is_away = False
     led(tmp_path, None, model=model, thread="t")
     assert (tmp_path / "work/hello.py").exists()
+
+
+def test_what_complete_may_be_given_is_narrowed_by_the_phase(tmp_path: Path) -> None:
+    """A verdict and its findings are for verification; what is beside an answer is bounded."""
+    possible: dict[str, Draft202012Validator] = {}
+    offline = OfflineModel()
+
+    class Noting:
+        async def step(self, request: ModelRequest, on_text: Any = None) -> ModelStep:
+            for spec in request.tools:
+                if spec.name == "complete":
+                    assert spec.possible is not None
+                    possible[request.phase] = Draft202012Validator(spec.possible)
+            return await offline.step(request)
+
+    led(tmp_path, REQUEST, model=Noting())
+    verdict = {"response": "It works.", "verdict": "verified", "asked": [{"what": "a program", "result": "met"}]}
+    verifying = possible["verification"]
+    assert verifying.is_valid(verdict)
+    wrong: list[dict[str, Any]] = [
+        {"response": "It works."},
+        {**verdict, "verdict": "done"},
+        {**verdict, "response": "x" * 2_001},
+        {**verdict, "asked": [{"what": "x" * 601, "result": "met"}]},
+        {**verdict, "asked": verdict["asked"] * 21},  # type: ignore[operator]
+    ]
+    assert [verifying.is_valid(arguments) for arguments in wrong] == [False] * 5
+    executing = possible["execute"]
+    assert "verdict" not in str(executing.schema)
+    assert executing.is_valid({"response": "x" * 20_000})
+    assert not executing.is_valid({"response": "x", "summary": "x" * 601})
 
 
 def test_the_documents_example_runs(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tenex.cli.main import main
 from tenex.core import records as r
 from tenex.core.errors import UsageError
 from tenex.core.messages import AgentText, Note, UserText
 from tenex.core.phases import Phase
+from tenex.main import main
 from tenex.operations.prompt_preview import SAMPLE, preview
 from tenex.prompting import builtin_prompts
 from tenex.runtime import functions

@@ -10,7 +10,7 @@ import pytest
 from tenex.plugins import loading
 from tenex.plugins.names import fault_of_name
 from tenex.plugins.sources import tool_names
-from tenex.workflows.loading import changed_since
+from tenex.workflows.kit.loading import changed_since
 
 from .conftest import Own, call, package
 

@@ -26,7 +26,7 @@ from tenex.core.conversation import Conversation, fold, new_conversation
 from tenex.core.dispatch import decide
 from tenex.core.effects import Check, Effect, Inspect, ModelCall, Publish, Route, Timer, ToolCall, Undo, Work
 from tenex.core.ids import CallId, PublicKey, Slug
-from tenex.core.inbox.commands import command_names
+from tenex.core.inbox.commands import slash_commands
 from tenex.core.messages import CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import AFTER_WORK, QUALITY_PHASES, Access, Phase, way
@@ -488,7 +488,7 @@ class ConversationMachine(RuleBasedStateMachine):
         """One rule for all that is rare, so that most steps are work."""
         match odd:
             case "command":
-                name, role = data.draw(st.sampled_from(command_names())), data.draw(st.sampled_from(Role))
+                name, role = data.draw(st.sampled_from(list(slash_commands()))), data.draw(st.sampled_from(Role))
                 argument = {"skip": " chores", "reject": " use postgres"}.get(name, "")
                 self.scenario.user_writes(f"/{name}{argument}", role=role)
             case "again":

@@ -25,10 +25,11 @@ from tenex.core.ports import Journal
 from tenex.core.records import Record
 from tenex.core.snapshot import StateSnapshot
 from tenex.operations.copying import copy_one
-from tenex.store.conversations import Conversations, Tail
+from tenex.store.conversations import Conversations
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.postgres.conversations import PostgresConversations
+from tenex.store.record_log import Tail
 from tenex.store.repository import NEWEST, ConversationFolder
 from tenex.store.verify import verify
 from tests.fakes import postgres

@@ -10,22 +10,25 @@ from urllib.parse import unquote
 from zlib import crc32
 
 import pytest
-import typer
 
-from tenex.cli.root_command import COMMANDS, app, load_command
+from tenex.cli.root_command import command_table, load_command, make_root
 from tenex.core.ids import PublicKey
-from tenex.core.inbox.commands import command_names
+from tenex.core.inbox.commands import slash_commands
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.ports import OutgoingMessage
+from tenex.features.metrics.meter import Meter
+from tenex.features.signers.gauges import gauges as signer_gauges
+from tenex.features.signers.signing import Signers
+from tenex.main import FEATURES
 from tenex.nostr.compose import NostrSealer
 from tenex.nostr.events import is_genuine, parse_event, sign
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.threading import read_event
 from tenex.settings import Settings
 from tenex.store.format import CONVERSATION
-from tenex.telemetry.metrics import Meter
 from tests.telemetry.kit import gauges
 
+from .commands_table import table, table_in_document
 from .tree import ROOT, files, name_of, named, text_of
 
 DOCUMENTS = tuple(path for path in named(".md") if not path.is_relative_to(ROOT / "prompts"))
@@ -70,16 +73,16 @@ def _targets() -> set[str]:
 
 def _wrong(words: list[str]) -> str:
     """What is wrong with a command line of tenex; empty if it names what there is."""
-    options = _options(typer.main.get_command(app))
+    options = _options(make_root(FEATURES))
     command = None
     for word in words[1:]:
         if word.startswith("-"):
             if word.split("=")[0].rstrip(",.]") not in options:
                 return f"{' '.join(words)}: there is no option {word}"
         elif command is None:
-            if word not in COMMANDS:
+            if word not in command_table(FEATURES):
                 return "" if _PLACEHOLDER.fullmatch(word) else f"{' '.join(words)}: there is no command {word}"
-            command = load_command(word)
+            command = load_command(word, FEATURES)
             options |= _options(command)
         elif hasattr(command, "commands") and not _PLACEHOLDER.fullmatch(word):
             if word not in command.commands:
@@ -155,10 +158,24 @@ def test_the_readme_has_a_row_for_each_phase() -> None:
     assert [word for word in rows if Phase.parse(word) is not None] == list(Phase)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/protocol.md"])
-def test_the_table_of_slash_commands_lists_all_of_them(name: str) -> None:
-    cells = re.findall(r"^\| (`/[^|]*)\|", text_of(ROOT / name), re.MULTILINE)
-    assert sorted(re.findall(r"`/(\w+)", "".join(cells))) == sorted(command_names())
+def test_the_table_of_slash_commands_is_the_code() -> None:
+    """`python -m tests.repository.commands_table` writes it."""
+    assert table_in_document() == table()
+
+
+def test_the_commands_that_count_as_a_last_line_are_named() -> None:
+    text = text_of(ROOT / "docs" / "protocol.md")
+    sentence = re.search(r"The last line of a message counts too if it is ([^:]+):", text)
+    assert sentence is not None
+    counting = {command.name for command in slash_commands().values() if command.counts_as_last_line}
+    assert set(re.findall(r"`/(\w+)", sentence[1])) == counting
+
+
+def test_the_readme_names_slash_commands_that_exist() -> None:
+    cells = re.findall(r"^\| (`/[^|]*)\|", text_of(ROOT / "README.md"), re.MULTILINE)
+    names = re.findall(r"`/(\w+)", "".join(cells))
+    assert names
+    assert set(names) <= set(slash_commands())
 
 
 def test_the_journal_line_in_the_documents_can_be_read() -> None:
@@ -234,7 +251,7 @@ def test_every_module_the_architecture_names_exists() -> None:
 def test_every_metric_the_operations_guide_names_is_there() -> None:
     """A metric named in a document is one that `/metrics` gives."""
     reported = {name for path in DOCUMENTS for name in re.findall(r"`(tenex_[a-z_]+)", text_of(path))}
-    meter = Meter(gauges())
+    meter = Meter(gauges(more=lambda: signer_gauges(Signers({}, str))))
     meter.of_store()
     families = [family for family in meter.registry.collect() if family.name.startswith("tenex_")]
     given = {f"{family.name}_total" if family.type == "counter" else family.name for family in families}

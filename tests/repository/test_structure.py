@@ -28,6 +28,14 @@ def test_the_contracts_are_kept() -> None:
     assert f"Contracts: {len(PROJECT['tool']['importlinter']['contracts'])} kept, 0 broken." in done.stdout
 
 
+def test_the_contract_of_kinds_names_every_kind() -> None:
+    contracts = PROJECT["tool"]["importlinter"]["contracts"]
+    independent = [contract["modules"] for contract in contracts if contract["type"] == "independence"]
+    (kinds,) = [modules for modules in independent if "tenex.workflows.phases" in modules]
+    folders = {path.parent.name for path in named(".py", "tenex", "workflows") if path.name == "kind.py"}
+    assert set(kinds) == {f"tenex.workflows.{folder}" for folder in folders}
+
+
 def test_no_modules_import_each_other_in_a_ring() -> None:
     """A ring is read as one file, whatever its files are called; an import for types alone is part of it too."""
     assert rings(import_graph()) == []

@@ -1,27 +1,11 @@
 """Direct messages in memory: which conversation of a room takes a message, and what becomes of one that is left."""
 
-import asyncio
-
 from tenex.core import records as r
 from tenex.core.ids import ConversationId
 from tests.fakes.runtime import World, worker
 from tests.fakes.scenario import ID, longest_way
 from tests.fakes.virtual import virtual_time
-
-ROOM, OTHER_ROOM = "e" * 64, "f" * 64
-FIRST, SECOND, THIRD = "1" * 64, "2" * 64, "3" * 64
-
-
-def texts(world: World, conversation: str) -> list[str]:
-    return [record.text for record in world.records(r.MessageRecorded, conversation)]
-
-
-async def recorded(world: World, conversation: str, *expected: str) -> None:
-    """Wait until a conversation has these messages, and no others."""
-    async with asyncio.timeout(600):
-        while len(texts(world, conversation)) < len(expected):
-            await asyncio.sleep(0.1)
-    assert texts(world, conversation) == list(expected)
+from tests.kits.rooms import FIRST, OTHER_ROOM, ROOM, SECOND, THIRD, recorded
 
 
 @virtual_time

@@ -354,3 +354,21 @@ async def test_the_date_of_a_message_buys_its_author_no_extra_rate(date: Callabl
         assert (notices.count("admitted"), notices.count("queued"), notices.count("too_many")) == (30, 300, 70)
         await asyncio.sleep(61)
         assert 58 <= daemon.runtime.inbox.counts[Admission.ADMITTED] <= 61
+
+
+@pytest.mark.parametrize(
+    ("peers", "name"),
+    [
+        (PeerGroup(owners=frozenset({BOB})), "owner"),
+        (PeerGroup(owners=frozenset({ALICE, BOB})), "owner-bbbbbbbb"),
+        (PeerGroup(owners=frozenset({ALICE}), members=frozenset({BOB})), "person-bbbbbbbb"),
+    ],
+)
+@virtual_time
+async def test_who_has_no_profile_yet_is_named_by_what_they_are_here(peers: PeerGroup, name: str) -> None:
+    world = World(longest_way, worker)
+    world.peers = peers
+    async with world.daemon() as daemon:
+        daemon.write("hello", author=BOB)
+        await daemon.until("waiting")
+    assert world.records(r.MessageRecorded)[0].name == name

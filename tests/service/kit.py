@@ -16,10 +16,10 @@ from unittest.mock import patch
 import pytest
 
 from tenex.cli.init import prepare
-from tenex.cli.main import main
 from tenex.core.conversation import Conversation, fold
 from tenex.core.ids import ConversationId, PublicKey
 from tenex.core.records import Record
+from tenex.main import main
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import peek
@@ -29,7 +29,7 @@ from . import person
 from .moments import Moment, Orders
 
 ROOT = Path(__file__).parents[2]
-TENEX = [sys.executable, "-m", "tenex.cli.main"]
+TENEX = [sys.executable, "-m", "tenex.main"]
 PATIENCE = 60.0
 """Seconds for what takes less than one on an idle machine."""
 FULL_CYCLE = ["execute", "verification", "chores", "reflection"]

@@ -24,6 +24,7 @@ from tenex.core.effects import Check, Inspect
 from tenex.core.ids import Millis
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.ports import ExecutionContext, Model, OnText, PublishOutcome, ToolResult, UnsignedEvent, ignore_text
+from tenex.main import FEATURES
 from tenex.nostr import pool
 from tenex.nostr.compose import Publisher
 from tenex.nostr.direct import GIFT_WRAP
@@ -34,7 +35,8 @@ from tenex.settings import load
 from tenex.store import journal
 from tenex.store.daemon_journal import FOLDER
 from tenex.store.disk import Disk
-from tenex.store.journal import FileJournal
+from tenex.store.file_writer import FileWriter
+from tenex.store.journal import StoredJournal
 from tenex.tools import process
 from tenex.tools.check_runner import CheckRunner
 from tenex.tools.registry import ToolRegistry
@@ -91,8 +93,6 @@ class Orders:
     """Journals go on in another file whenever the view is written."""
     may_hang: bool = False
     """While there is a file `hang`, its disk takes no flush and gives no answer; it writes the file `held`."""
-    is_shared: bool = False
-    """Its conversations are in a database."""
     lease: float = 0.0
     """Seconds of a lease there; 0 for the usual."""
     ahead: int = 0
@@ -109,7 +109,6 @@ class Moments:
 
     def __init__(self, orders: Orders) -> None:
         self._orders = orders
-        self.is_shared = orders.is_shared
         self._marks = Path(orders.marks)
         self._seen: Counter[str] = Counter()
         self.appends = 0
@@ -165,7 +164,7 @@ class Watched:
 
 def watch(moments: Moments) -> None:
     """Put the counters at the seams of store, tools and relays."""
-    call, flush, append, publish = ToolRegistry.call, FileJournal._flush, FileJournal.append, Publisher.publish
+    call, flush, append, publish = ToolRegistry.call, FileWriter._flush, StoredJournal.append, Publisher.publish
 
     async def watched_call(
         self: ToolRegistry, name: str, arguments: Mapping[str, Any], context: ExecutionContext
@@ -178,8 +177,8 @@ def watch(moments: Moments) -> None:
             await moments.reach("tool done")
         return result
 
-    async def watched_append(self: Any, decisions: Any, append: Any = append) -> None:
-        is_ours = not isinstance(self, FileJournal) or self.path.parent.name != FOLDER
+    async def watched_append(self: StoredJournal, decisions: Any) -> None:
+        is_ours = Path(self.writer.place).parent.name != FOLDER
         if is_ours:
             await moments.reach("append")
             moments.appends += 1
@@ -190,7 +189,7 @@ def watch(moments: Moments) -> None:
         if is_ours:
             await moments.reach("appended")
 
-    def watched_flush(self: FileJournal, descriptor: int, data: bytes) -> None:
+    def watched_flush(self: FileWriter, descriptor: int, data: bytes) -> None:
         if self.path.parent.name != FOLDER and moments.is_now("torn append"):
             os.write(descriptor, data[: len(data) * 2 // 3])
             moments.die()
@@ -205,12 +204,8 @@ def watch(moments: Moments) -> None:
         return outcome
 
     _replace(ToolRegistry, "call", watched_call)
-    _replace(FileJournal, "append", watched_append)
-    if moments.is_shared:
-        from tenex.store.postgres.journal import PostgresJournal
-
-        _replace(PostgresJournal, "append", partialmethod(watched_append, append=PostgresJournal.append))
-    _replace(FileJournal, "_flush", watched_flush)
+    _replace(StoredJournal, "append", watched_append)
+    _replace(FileWriter, "_flush", watched_flush)
     _replace(Publisher, "publish", watched_publish)
 
 
@@ -270,7 +265,7 @@ def main() -> int:
     if orders.is_impatient:
         _replace(pool, "RelayTimeouts", partial(RelayTimeouts, probe_timeout=1.0, eose_timeout=1.0))
     settings = load(None, Path(orders.data), env={}, parse_key=parse_public_key)
-    return 0 if serve(settings, model=Watched(MODELS[orders.model](Path(orders.marks)), moments)) else FORCED
+    return 0 if serve(settings, FEATURES, model=Watched(MODELS[orders.model](Path(orders.marks)), moments)) else FORCED
 
 
 if __name__ == "__main__":

@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tenex.cli.root_command import COMMANDS, load_command
+from tenex.cli.root_command import command_table, load_command
 from tenex.cli.run import CLOSING
+from tenex.main import FEATURES
 from tenex.settings import Settings
 from tests.repository.tree import files
 
@@ -109,9 +110,9 @@ def test_its_commands_exist() -> None:
     (command,) = json.loads(value_of("CMD"))
     check = json.loads(value_of("HEALTHCHECK").split(" CMD ")[1])
     assert check[0] == "tenex"
-    assert {command, check[1]} <= COMMANDS.keys()
+    assert {command, check[1]} <= command_table(FEATURES).keys()
     patience = re.search(r"--timeout=(\d+)s", value_of("HEALTHCHECK"))
-    (option,) = [p for p in getattr(load_command("status"), "params", ()) if p.name == "patience"]
+    (option,) = [p for p in getattr(load_command("status", FEATURES), "params", ()) if p.name == "patience"]
     assert patience is not None
     assert int(patience[1]) > option.default, "the check must end by itself, with a sentence"
 
@@ -146,7 +147,7 @@ def test_compose_of_two_daemons_gives_each_a_folder_and_both_the_same_keys_and_d
     assert used == compose["volumes"].keys()
     assert "/keys" in (ROOT / "Dockerfile").read_text()
     for line in re.findall(r"dc exec one tenex ([a-z ]+)", text):
-        assert line.split()[0] in COMMANDS
+        assert line.split()[0] in command_table(FEATURES)
 
 
 def test_what_is_copied_is_all_the_build_and_the_program_need(source: Path) -> None:
@@ -157,7 +158,7 @@ def test_what_is_copied_is_all_the_build_and_the_program_need(source: Path) -> N
         assert (source / name).exists(), name
     for words in (["--version"], ["agents", "list", "--data", source / "data"], ["graph", "add"], ["config", "show"]):
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "tenex.cli.main", *map(str, words)],
+            [sys.executable, "-P", "-m", "tenex.main", *map(str, words)],
             cwd=source.parent,
             timeout=60,
             env={"PYTHONPATH": str(source), "PATH": os.environ["PATH"], "HOME": "/nonexistent"},

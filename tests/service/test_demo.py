@@ -29,7 +29,7 @@ def printed(file: Path) -> str:
 
 
 async def test_it_makes_what_it_is_asked_for_and_the_next_one_begins_another_conversation(tmp_path: Path) -> None:
-    line = f"exec {sys.executable} -m tenex.cli.main demo --data {tmp_path} <&-"
+    line = f"exec {sys.executable} -m tenex.main demo --data {tmp_path} <&-"
     done = await asyncio.create_subprocess_shell(line, cwd=ROOT, env=environment(), stdout=asyncio.subprocess.PIPE)
     out = (await done.communicate())[0].decode()
     assert done.returncode == 0
@@ -221,7 +221,7 @@ def test_a_folder_that_is_missing_is_made_and_a_link_is_followed(tmp_path: Path)
 def test_the_commands_it_prints_work_as_printed_where_it_is_not_on_the_path(tmp_path: Path) -> None:
     script = tmp_path / "bin" / "tenex"
     script.parent.mkdir()
-    script.write_text(f"#!{sys.executable}\nfrom tenex.cli.main import main\nmain()\n")
+    script.write_text(f"#!{sys.executable}\nfrom tenex.main import main\nmain()\n")
     script.chmod(0o755)
     env = environment(PATH="/usr/bin:/bin", HOME=str(tmp_path))
     words = ["bin/tenex", "demo", "--data", str(tmp_path / "data"), "--message", "List the files"]

@@ -5,7 +5,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from tenex.core import records as r
-from tenex.core.inbox.decide import MACHINES
+from tenex.core.inbox.claims import MACHINES
 from tenex.nostr.keys import npub
 from tests.fakes.modelprotocol import Answer, Json
 from tests.fakes.modelscripts import Asked

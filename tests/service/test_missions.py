@@ -120,7 +120,7 @@ async def test_1_4_a_mention_begins_a_mission_that_reports_phases_and_result(fol
     assert all(tags(event)["workflow"] == "mission" and "phase" not in tags(event) for event in events)
     sent = [event["content"] for event in events]
     assert sent[:2] == ["Now in discovery", "Now in research: competitions found"]
-    assert '"success": true' in sent[5]
+    assert sent[5].startswith("The mission has ended. Its result:\n- success: yes\n- mission id: ")
     assert [tags(event).get("close-reason") for event in events] == [*[None] * 5, "finished", None]
     assert "mention @mission in a new note" in sent[6]
     assert json.loads(profiles[0]["content"])["about"].endswith("hand it in. It is a program, not a person.")
@@ -199,8 +199,8 @@ async def test_it_is_paused_stopped_reloaded_gone_back_in_and_branched_off(folde
         for part in ("It does not read what is written here", "It pauses as soon as", "Once the operator has fixed"):
             assert part in sent
         first = of_kind(folder.records(name), m.StepCompleted)[0].seq
-        for word, at, more in (("rollback", "--to", ["--yes"]), ("fork", "--at", [])):
-            there = (await folder.facts("conversations", word, name, at, str(first), *more))["id"]
+        for word, more in (("rollback", ["--yes"]), ("fork", [])):
+            there = (await folder.facts("conversations", word, name, "--to", str(first), *more))["id"]
             assert returned(await folder.until(there, "waiting")) == 1
             await folder.write("/continue", to=there)
             assert of(await folder.until(there, "ended")).result == 3

@@ -42,7 +42,7 @@ CONVERSATIONS, TRIAL = 300, 600.0
 """Of the long trial: how many there are, and for how many seconds workers are killed."""
 WITH_WORK = 10
 """Of so many conversations there one is a piece of work, in which files are written and checked."""
-SHORT: Any = {"is_shared": True, "lease": 3.0}
+SHORT: Any = {"lease": 3.0}
 """For daemons whose leases run out within a test."""
 
 
@@ -112,11 +112,11 @@ async def died(process: Process) -> None:
     ("moment", "at"), [("append", 2), ("appended", 7), ("model", 2), ("tool", 2), ("tool done", 2), ("publish", 1)]
 )
 async def test_a_killed_daemon_goes_on_where_it_was(shared: SharedFolder, moment: Moment, at: int) -> None:
-    async with ordered(shared, moment, at, is_shared=True) as first:
+    async with ordered(shared, moment, at) as first:
         name = await shared.write(REQUEST)
         await died(first)
     death = survey(shared, name)
-    async with ordered(shared, is_shared=True) as second:
+    async with ordered(shared) as second:
         await shared.until(name, "ended")
         assert await second.stop() == 0
         assert not second.errors, second.stderr
@@ -305,7 +305,7 @@ async def test_agents_use_files_at_one_worker_and_the_next_one_knows_what_they_l
 ) -> None:
     """The worker without the workspace begins a conversation, and leaves it to the other before an agent works."""
     first, second = two
-    async with ordered(first, is_shared=True) as one, ordered(second, is_shared=True) as other:
+    async with ordered(first) as one, ordered(second) as other:
         one.signal(signal.SIGSTOP)
         try:
             name = await first.write(REQUEST)
@@ -366,7 +366,7 @@ async def test_a_message_that_only_the_other_worker_receives_makes_a_conversatio
         for folder, url in ((first, first.url), (second, elsewhere)):
             folder.edit(json.dumps(first.url), f'{json.dumps(url)}, "ws://127.0.0.1:1"')
         second.url = elsewhere
-        async with ordered(first, is_shared=True) as one, ordered(second, is_shared=True) as other:
+        async with ordered(first) as one, ordered(second) as other:
             name = await first.write("Hello there")
             await person.until(lambda: of_kind(first.records(name), r.MessageSent))
             await second.write("And hello again", to=name)

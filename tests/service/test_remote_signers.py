@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tenex.feature import checks_of, problems_of
+from tenex.main import FEATURES
 from tenex.nostr.events import is_genuine, parse_event
 from tenex.nostr.keys import KeyRing, RemoteKey, SecretKey
 from tenex.operations.doctor.daemon import problems_in_status
@@ -42,7 +44,7 @@ async def connect(folder: Folder, there: Bunker, *more: str, code: int = 0) -> t
 async def doctor(folder: Folder, *checks: str) -> list[str]:
     """What these checks of the doctor say."""
     case = Case(data=folder.data, config=None, env={})
-    findings = await examine(case, FIRST, [check for check in CHECKS if check.name in checks])
+    findings = await examine(case, FIRST, [check for check in (*CHECKS, *checks_of(FEATURES)) if check.name in checks])
     return [finding.message for finding in findings]
 
 
@@ -76,7 +78,7 @@ async def test_a_key_moves_to_a_signer(folder: Folder, monkeypatch: pytest.Monke
     code, _, err = await tenex_here("keys", "export", "project", "--data", folder.data)
     assert code == 3
     with monkeypatch.context() as patched:
-        patched.setattr("tenex.operations.doctor.signers.TIMEOUT", 0.5)
+        patched.setattr("tenex.features.signers.checks.TIMEOUT", 0.5)
         said = await doctor(folder, "keys", "signers")
     assert any("is silent" in sentence for sentence in said), said
     async with signer(folder):
@@ -103,7 +105,9 @@ async def test_what_a_silent_signer_has_not_signed_is_sent_once_after_a_kill(fol
         await folder.delivered(name)
         (one,) = (await folder.facts("status"))["signers"]
         assert (one["name"], one["state"]) == ("project", "ready")
-        assert list(problems_in_status(await folder.facts("status"))) == []
+        status = await folder.facts("status")
+        assert list(problems_in_status(status)) == []
+        assert list(problems_of(FEATURES)["signers"](status["signers"])) == []
     events = await folder.sent(authors=[USER.public], kinds=[1])
     assert {event["id"] for event in events} >= waiting
     assert len({event["id"] for event in events}) == len(events)
@@ -137,7 +141,7 @@ async def _ask_without_signer(folder: Folder, process: Process) -> tuple[str, se
     (one,) = status["signers"]
     assert (one["name"], one["npub"], one["state"]) == ("project", USER.npub, "silent")
     assert one["waiting"] >= len(waiting)
-    (finding,) = problems_in_status(status)
+    (finding,) = problems_of(FEATURES)["signers"](status["signers"])
     assert (finding.level, finding.location) == ("fault", "the key project")
     assert "its remote signer is silent: it does not answer; " in finding.message
     code, out, _ = await tenex_here("status", "--data", folder.data)

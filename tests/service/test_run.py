@@ -132,7 +132,7 @@ async def test_a_data_folder_that_is_a_file_is_a_sentence(command: str, tmp_path
     "words",
     [
         *(["list"], ["show"], ["show", "c"], ["search", "x"], ["verify"], ["stats"], ["replay"], ["path", "c"]),
-        *(["export", "c"], ["rollback", "c", "--to", "1", "--yes"], ["fork", "c", "--at", "1"]),
+        *(["export", "c"], ["rollback", "c", "--to", "1", "--yes"], ["fork", "c", "--to", "1"]),
     ],
     ids=" ".join,
 )

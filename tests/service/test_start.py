@@ -124,7 +124,7 @@ async def test_a_daemon_that_is_stopped_keeps_its_folder_and_one_that_was_killed
             )  # the demo's first lines name its own
             assert (code, rest) == (4, ""), err
             assert f"is in use by process {first.pid}. Stop that one" in err
-        for words in (("rollback", name, "--to", "5", "--yes"), ("fork", name, "--at", "5")):
+        for words in (("rollback", name, "--to", "5", "--yes"), ("fork", name, "--to", "5")):
             code, out, err = await tenex_here("conversations", *words, "--data", folder.data)
             assert (code, out) == (1, ""), err
             assert "no answer within 0.2 s. Nothing was done." in err

@@ -17,6 +17,8 @@ from tenex.core.messages import ModelRequest, ModelStep, Note, Usage
 from tenex.core.phases import Phase
 from tenex.core.ports import OnText, ignore_text
 from tenex.core.records import CommandGiven
+from tenex.feature import extensions_of
+from tenex.main import FEATURES
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import load
 from tenex.store.format import CONVERSATION
@@ -58,7 +60,7 @@ async def serving(
         members = f'[people]\nmembers = ["{member.keys.public_key().to_bech32()}"]'
         file.write_text(f"{file.read_text().replace('[people]', members, 1)}{more}")
     settings = load(file, data, env={}, parse_key=parse_public_key)
-    async with open_application(settings, model=model) as app, app.serving():
+    async with open_application(settings, model=model, extensions=extensions_of(FEATURES)) as app, app.serving():
         await app.pool.listening("addressed", 10)
         yield app
 

@@ -119,7 +119,7 @@ async def test_a_fork_is_a_conversation_of_its_own(folder: Folder) -> None:
         await ended(folder, name)
         at = before_verification(folder, name)
         records = folder.records(name)
-        made = await did(folder, "fork", name, "--at", str(at))
+        made = await did(folder, "fork", name, "--to", str(at))
         other = made["id"]
         assert made["forkedFrom"] == {"id": name, "seq": at}
         root = await published(folder, other)
@@ -164,7 +164,7 @@ async def test_a_fork_without_a_daemon_and_in_a_thread_is_answered_by_the_next_o
         name = str(root["id"])
         await ended(folder, name)
     at = before_verification(folder, name)
-    other = (await did(folder, "fork", name, "--at", str(at)))["id"]
+    other = (await did(folder, "fork", name, "--to", str(at)))["id"]
     assert folder.view(other)["undelivered"] >= 1
     async with daemon(folder):
         event = await published(folder, other)

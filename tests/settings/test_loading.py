@@ -138,9 +138,9 @@ def test_all_errors_are_reported_at_once_with_source_setting_and_what_is_allowed
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        (b"[relays]\nurls = [\n", "this is not valid TOML: "),
+        (b"[relays]\nurls = [\n", "this is not valid TOML: line 2, the last one: invalid value"),
         (b'a = "x"\nb = = 3\n', "this is not valid TOML: line 2, column 5: invalid value"),
-        (b"[project]\nname = '\xff'\n", "byte 18 is not UTF-8; save the file as UTF-8"),
+        (b"[project]\nname = '\xff'\n", "line 2 is not UTF-8; save the file as UTF-8"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_reported_with_the_place(tmp_path: Path, text: bytes, fault: str) -> None:

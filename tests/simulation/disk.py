@@ -9,7 +9,7 @@ from random import Random
 from typing import ParamSpec, TypeVar
 
 from tenex.store.disk import Disk
-from tenex.store.journal import FileJournal
+from tenex.store.file_writer import FileWriter
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,10 +34,14 @@ class VirtualDisk(Disk):
             await asyncio.sleep(30.0 if self.dice.random() < self.slow else self.dice.uniform(0.0001, 0.003))
         except asyncio.CancelledError:
             owner = getattr(work, "__self__", None)
-            if isinstance(owner, FileJournal) and arguments and isinstance(arguments[0], bytes):
+            if isinstance(owner, FileWriter) and arguments and isinstance(arguments[0], bytes):
                 self._break_off(owner.path, arguments[0])
             raise
         return work(*arguments, **keywords)
+
+    async def change(self, work: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
+        """As `run`, which sees then what is written: no folder is moved here."""
+        return await self.run(work, *arguments, **keywords)
 
     def _break_off(self, path: Path, data: bytes) -> None:
         """Leave on disk what a process that dies in a write leaves: nothing, a part, or all of it."""

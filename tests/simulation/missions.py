@@ -14,10 +14,10 @@ from tenex.core.effects import KindEffect
 from tenex.core.errors import StepFailed
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.signals import Signal
+from tenex.workflows.kit.steps import ReplayName
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tenex.workflows.missions import records as m
 from tenex.workflows.missions.definitions import MissionWorkflow
-from tenex.workflows.missions.nodes import ReplayName
 from tenex.workflows.missions.runner import NodeRunner, NodeTaskOf
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from tenex.core.ports import (
 )
 from tenex.core.signals import InboundMessage
 from tenex.store.format import CONVERSATION
-from tenex.store.journal import FileJournal
+from tenex.store.journal import StoredJournal
 from tenex.store.journal_reader import JOURNAL, VIEW, peek
 from tenex.store.repository import ConversationFolder
 from tenex.store.view import Views
@@ -171,7 +171,7 @@ class FaultyWorld(World):
     def conversations(self) -> list[str]:
         return sorted(path.parent.name for path in self.root.glob(f"*/{JOURNAL}"))
 
-    async def open(self, conversation: ConversationId) -> tuple[FileJournal, list[r.Record]]:  # type: ignore[override]
+    async def open(self, conversation: ConversationId) -> tuple[StoredJournal, list[r.Record]]:  # type: ignore[override]
         if self.breaks("open"):
             raise AppendFailed("no descriptor is free")
         return await self.folder.open(conversation)
@@ -229,6 +229,9 @@ class FaultyWorld(World):
         return None
 
     def room_of(self, conversation: ConversationId) -> str:
+        return ""
+
+    def chat_of(self, conversation: ConversationId) -> str:
         return ""
 
     def newest_in(self, room: str) -> tuple[ConversationId, str] | None:

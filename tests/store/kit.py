@@ -25,9 +25,10 @@ from tenex.core.router.records import RouteRequested
 from tenex.core.snapshot import StateSnapshot
 from tenex.core.work.records import TurnClosed, TurnOpened
 from tenex.store.disk import Disk
-from tenex.store.format import CONVERSATION
+from tenex.store.file_writer import FileWriter
+from tenex.store.format import CONVERSATION, Codec
 from tenex.store.index_row import Row
-from tenex.store.journal import FileJournal
+from tenex.store.journal import StoredJournal
 from tenex.store.journal_reader import peek
 from tenex.store.repository import ConversationFolder
 from tests.fakes.scenario import ID, Scenario, diligent, longest_way
@@ -100,9 +101,15 @@ def encoded(*records: Record) -> bytes:
     return CONVERSATION.encode_decisions([[record] for record in records])
 
 
-async def opened(path: Path, disk: Disk) -> FileJournal:
-    journal, _ = await FileJournal.open(path, CONVERSATION, disk, StillClock())
+async def opened(path: Path, disk: Disk) -> StoredJournal:
+    journal, _ = await opened_with(path, disk)
     return journal
+
+
+async def opened_with(path: Path, disk: Disk, codec: Codec = CONVERSATION) -> tuple[StoredJournal, list[Record]]:
+    """A journal in files, and the records of the newest."""
+    writer, records = await FileWriter.open(path, codec, disk, StillClock())
+    return StoredJournal(writer, codec, disk), records
 
 
 def seqs(path: Path) -> list[int]:
@@ -144,7 +151,7 @@ def longest_scenario() -> Scenario:
 
 async def write_rotated(
     folder: ConversationFolder, decisions: Sequence[Sequence[Record]], each: float = 40
-) -> FileJournal:
+) -> StoredJournal:
     """A conversation on disk, a new file after so many records."""
     journal, _ = await folder.open(ID)
     state, since = new_conversation(ID), 0

@@ -195,8 +195,8 @@ async def test_a_long_journal_goes_on_after_a_snapshot(store: Store, here: Conve
         for record in decision:
             state.apply(record)
         if len(written) > 20_000 * (snapshots + 1):
-            assert not await journal.rotate(replace(StateSnapshot.of(state), seq=1))  # type: ignore[attr-defined]
-            assert await journal.rotate(StateSnapshot.of(state))  # type: ignore[attr-defined]
+            assert not await journal.rotate(replace(StateSnapshot.of(state), seq=1))
+            assert await journal.rotate(StateSnapshot.of(state))
             snapshots += 1
     assert snapshots > 1
     flat = [record for decision in scenario.journal for record in decision]
@@ -377,7 +377,7 @@ async def test_a_journal_of_whose_past_a_snapshot_is_left_goes_on_after_it(
     for record in last:
         state.apply(record)
     state.apply(asked(last[-1].seq + 1))
-    assert await journal.rotate(StateSnapshot.of(state))  # type: ignore[attr-defined]
+    assert await journal.rotate(StateSnapshot.of(state))
     assert list(await here.remains(ID)) == [2, 3]
     assert fold(ID, await there.read(ID, NEWEST)) == state
 

@@ -15,18 +15,17 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tenex.cli.main import main
 from tenex.core.conversation import fold
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.ids import ConversationId
 from tenex.core.inbox.records import MessageRecorded
 from tenex.core.records import Record
 from tenex.core.snapshot import StateSnapshot
+from tenex.main import main
 from tenex.store import segments
-from tenex.store.contents import read_remains
 from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
-from tenex.store.journal_reader import JOURNAL, MARK, VIEW, load
+from tenex.store.journal_reader import JOURNAL, MARK, VIEW, load, read_files
 from tenex.store.repository import ConversationFolder
 from tenex.store.salvage import Salvaged, salvage
 from tenex.store.view import render
@@ -250,7 +249,7 @@ def one_file(tmp_path: Path) -> Path:
 
 def left(folder: Path) -> Salvaged:
     """What can be read of the journal in a folder."""
-    return salvage(CONVERSATION_ID, read_remains(folder))
+    return salvage(CONVERSATION_ID, read_files(folder))
 
 
 def second_file(one_file: Path, *records: Record) -> Path:

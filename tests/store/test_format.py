@@ -28,12 +28,11 @@ from tenex.core.snapshot import StateSnapshot
 from tenex.core.state import PARTS, State
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION, Codec
-from tenex.store.journal import FileJournal
 from tenex.store.journal_reader import peek
 from tenex.workflows.phases.records import WaiverRequested
 from tests.fakes.scenario import ID
 
-from .kit import StillClock, asked, closed, decisions_of, encoded, integers, objects_of
+from .kit import asked, closed, decisions_of, encoded, integers, objects_of, opened_with
 
 SPENDING: Final = {"totals": {"spending": {"1": {"secret": {"calls": None}}}}}
 RUN: Final = {"run": "r", "agent": "a", "agentName": "A", "pubkey": "p", "warnAt": 1, "closeAt": 2}
@@ -255,7 +254,7 @@ def codec(kind: type[Record]) -> Codec:
 
 async def test_a_journal_grows_through_versions_and_old_lines_are_not_rewritten(path: Path, disk: Disk) -> None:
     for kind, values in ((First, {"inches": 4}), (Second, {"centimetres": 7}), (Third, {"millimetres": 9, "tool": 1})):
-        journal, _ = await FileJournal.open(path, codec(kind), disk, StillClock())
+        journal, _ = await opened_with(path, disk, codec(kind))
         await journal.append([[kind(seq=journal.next_seq, at=Millis(1), **values)]])
         await journal.close()
     assert peek(path, codec(Third)) == [

@@ -28,6 +28,7 @@ from tenex.core.ports import UnsignedEvent
 from tenex.core.records import ConversationImported, JournalRebuilt, Record, RunStarted
 from tenex.core.rollback.whole import ConversationForked, RolledBack
 from tenex.core.snapshot import StateSnapshot
+from tenex.core.trust import chat_of
 from tenex.core.work.records import TurnOpened
 from tenex.store import index as index_module
 from tenex.store import schema
@@ -599,6 +600,22 @@ async def test_a_rollback_hides_what_it_undoes_and_one_back_into_it_shows_that_a
     await other.catch_up(folder)
     await other.close()
     assert shown(other) == expected[-1]
+
+
+async def test_the_chat_of_a_conversation_is_found_before_and_after_it_is_written(
+    index: Index, folder: ConversationFolder
+) -> None:
+    first, second, third = (ConversationId(letter * 64) for letter in "abd")
+    group = {"form": "chats", "group": "kitchen", "relays": ["wss://relay.example"]}
+    await stored(folder, first, replace(started(first), address=group), wrote(2, "e1"), waits(3))
+    await index.catch_up(folder)
+    assert index.chat_of(first) == chat_of(group) != chat_of({**group, "relays": ["wss://other.example"]})
+    assert index.chat_of(second) == ""
+    index.update(row(second, started=Millis(20)), News(chats=("outside of groups",)))
+    index.update(row(third, started=Millis(30)), news_of([replace(started(third), address={"form": "notes"})]))
+    assert (index.chat_of(second), index.chat_of(third)) == ("outside of groups", "")
+    await index.flush()
+    assert (index.chat_of(second), index.chat_of(third)) == ("outside of groups", "")
 
 
 def in_room(conversation: ConversationId, room: str, at: int = 1) -> Record:

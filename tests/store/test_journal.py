@@ -18,12 +18,9 @@ from tenex.core.records import Record
 from tenex.core.snapshot import StateSnapshot
 from tenex.store import atomic, segments
 from tenex.store.disk import Disk
-from tenex.store.format import CONVERSATION
-from tenex.store.journal import FileJournal
 
 from .kit import (
     CONVERSATION_ID,
-    StillClock,
     asked,
     cancel_writing,
     decisions_of,
@@ -31,6 +28,7 @@ from .kit import (
     kind_of_conversation,
     names,
     opened,
+    opened_with,
     seqs,
 )
 
@@ -186,7 +184,7 @@ async def test_many_journals_share_few_descriptors_and_a_closed_one_takes_nothin
                 group.create_task(journal.append(decisions_of(1, first=seq)))
     assert open_below(tmp_path) == len(disk.files) == 3
     for journal in journals:
-        assert seqs(journal.path) == [1, 2, 3]
+        assert seqs(Path(journal.writer.place)) == [1, 2, 3]
         for _ in range(2):
             await journal.close()
         with pytest.raises(AppendFailed, match="closed"):
@@ -246,7 +244,7 @@ async def test_a_writer_fails_for_good_where_another_process_continued_in_a_new_
     begun: Path, disk: Disk, theirs: Disk
 ) -> None:
     """Its own file has not changed, and yet it is closed."""
-    ours, records = await FileJournal.open(begun, CONVERSATION, disk, StillClock())
+    ours, records = await opened_with(begun, disk)
     theirs.flushed = disk.flushed  # nothing is lost, so nothing has to be copied
     other, beside = await opened(begun, theirs), await opened(begun, disk)
     assert await other.rotate(snapshot(records))
@@ -285,7 +283,7 @@ async def test_no_other_process_appends_while_a_journal_is(
     begun: Path, disk: Disk, theirs: Disk, monkeypatch: pytest.MonkeyPatch, work: str
 ) -> None:
     """It would be in no snapshot, or in no copy, and the conversation would continue without it."""
-    ours, records = await FileJournal.open(begun, CONVERSATION, disk, StillClock())
+    ours, records = await opened_with(begun, disk)
     other = await opened(begun, theirs)
     owner, name = (disk, "write") if work == "written to" else (atomic, "replace")
     outcome = before_call(monkeypatch, owner, name, lambda: other.append([[asked(4)]]))
@@ -304,7 +302,7 @@ async def test_a_change_between_check_and_lock_is_seen(
     begun: Path, disk: Disk, theirs: Disk, monkeypatch: pytest.MonkeyPatch, work: str
 ) -> None:
     """The file we have is then no longer the one that is written to."""
-    other, records = await FileJournal.open(begun, CONVERSATION, theirs, StillClock())
+    other, records = await opened_with(begun, theirs)
 
     async def interfere() -> None:
         if work == "rotates":

@@ -11,7 +11,8 @@ from tenex.core.errors import AppendFailed, StoreDamaged, StoreOtherVersion
 from tenex.store import atomic
 from tenex.store.disk import FsyncTracker
 from tenex.store.format import CONVERSATION
-from tenex.store.journal_reader import MARK, UPGRADE, VIEW, Loaded, load, mark_of, peek
+from tenex.store.journal_reader import MARK, VIEW, Loaded, load, mark_of, peek
+from tenex.store.reading import UPGRADE
 from tests.kits.journal_forms import FORMS
 
 from .kit import asked, closed, decisions_of, encoded, fails, kind_of_conversation, names

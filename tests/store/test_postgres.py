@@ -37,6 +37,8 @@ from tenex.store.disk import Disk
 from tenex.store.postgres import database as database_module
 from tenex.store.postgres import leases as leases_module
 from tenex.store.postgres.conversations import PostgresConversations
+from tenex.store.postgres.migrations import STEPS
+from tenex.store.postgres.writer import PostgresWriter
 from tenex.store.repository import ConversationFolder
 from tenex.store.view import Views
 from tests.fakes import postgres
@@ -73,7 +75,7 @@ class Workers:
 @asynccontextmanager
 async def kept(store: PostgresConversations) -> AsyncIterator[None]:
     """Keep the leases of a worker; it must end when it is cancelled."""
-    keeping = asyncio.create_task(store.keep_leases())
+    keeping = asyncio.create_task(store.leases.keep())
     try:
         yield
     finally:
@@ -137,7 +139,7 @@ async def test_a_worker_that_was_away_for_too_long_can_write_nothing_more(worker
     """It renews nothing, as if it was stopped; the token that each append checks is then another one."""
     one, two = await workers("one"), await workers("two")
     lost: list[ConversationId] = []
-    one.lost = lost.append
+    one.leases.lost = lost.append
     journal, _ = await one.open(CONVERSATION_ID)
     await journal.append(decisions_of(1))
 
@@ -265,7 +267,7 @@ async def test_nothing_starts_in_the_second_half_of_a_lease_and_at_its_end_it_is
     one = await workers("one", lease=60)
     lost: list[ConversationId] = []
     renewed: list[ConversationId] = []
-    one.lost, one.renewed = lost.append, renewed.append
+    one.leases.lost, one.leases.renewed = lost.append, renewed.append
     journal, _ = await one.open(CONVERSATION_ID)
 
     def may_start() -> bool:
@@ -279,11 +281,11 @@ async def test_nothing_starts_in_the_second_half_of_a_lease_and_at_its_end_it_is
     assert renewed == [CONVERSATION_ID], "and what could not start is started"
     times[0] += 45
     assert not may_start()
-    await one._leases._renew()
+    await one.leases._renew()
     assert (may_start(), renewed) == (True, [CONVERSATION_ID] * 2)
-    monkeypatch.setattr(one._leases, "seconds", 0.3)  # so that it is looked often
+    monkeypatch.setattr(one.leases, "seconds", 0.3)  # so that it is looked often
     times[0] += 61
-    keeping = asyncio.create_task(one._leases._keep_looking())
+    keeping = asyncio.create_task(one.leases._keep_looking())
     try:
         await person.until(lambda: lost == [CONVERSATION_ID])
     finally:
@@ -300,10 +302,10 @@ async def test_a_lease_that_is_over_is_not_renewed_though_no_one_has_taken_it(
     monkeypatch.setattr(leases_module.Leases.__init__, "__defaults__", (60.0, lambda: times[0]))
     one = await workers("one", lease=60)
     lost: list[ConversationId] = []
-    one.lost = lost.append
+    one.leases.lost = lost.append
     journal, _ = await one.open(CONVERSATION_ID)
     times[0] += 61
-    await one._leases._renew()
+    await one.leases._renew()
     assert (lost, journal.may_start) == ([CONVERSATION_ID], False)
 
 
@@ -312,8 +314,8 @@ async def test_a_lease_that_was_freed_is_neither_renewed_nor_written_under(worke
     """Else its worker would go on with effects, until another one has taken the conversation."""
     one, two = await workers("one"), await workers("two")
     happened: list[tuple[str, float]] = []
-    one.happened = lambda what, _: happened.append((what, 0.0))
-    two.happened = lambda what, seconds: happened.append((what, seconds))
+    one.leases.happened = lambda what, _: happened.append((what, 0.0))
+    two.leases.happened = lambda what, seconds: happened.append((what, seconds))
     journal, _ = await one.open(CONVERSATION_ID)
     await journal.append(decisions_of(1))
     until = asyncio.get_running_loop().time() + 30
@@ -321,8 +323,8 @@ async def test_a_lease_that_was_freed_is_neither_renewed_nor_written_under(worke
         assert asyncio.get_running_loop().time() < until
         await two.changes()
         await asyncio.sleep(0.05)
-    one._leases._held[CONVERSATION_ID].until += 60  # as if its own clock had stood still
-    await one._leases._renew()
+    one.leases._held[CONVERSATION_ID].until += 60  # as if its own clock had stood still
+    await one.leases._renew()
     assert happened == [("lease_lost", 0.0)]
     with pytest.raises(HeldElsewhere):
         await journal.append([[asked(2)]])
@@ -362,7 +364,7 @@ async def test_what_a_newer_daemon_has_written_is_left_to_it_while_the_others_ar
         connection.execute("update tenex_records set line = %s where seq = 2", [newer])
         with pytest.raises(StoreOtherVersion):
             await one.open(CONVERSATION_ID)
-        await two._leases.report()
+        await two.leases.report()
         connection.execute("update tenex_workers set version = 'newer'")
     with pytest.raises(HeldElsewhere, match="A daemon of another version goes on with it"):
         await one.open(CONVERSATION_ID)
@@ -388,8 +390,8 @@ async def test_a_worker_that_is_drained_takes_nothing_and_another_one_does(worke
                 await asyncio.sleep(0.05)
 
         await until({"one": (False, False, 1), "two": (False, False, 0)})
-        await two.drain("one")
-        await person.until(lambda: one.drains)
+        await two.leases.drain("one")
+        await person.until(lambda: one.leases.drains)
         assert await listed() == {"one": (True, False, 1), "two": (False, False, 0)}
         await journal.append([[asked(2)]])
         await journal.close()
@@ -397,8 +399,8 @@ async def test_a_worker_that_is_drained_takes_nothing_and_another_one_does(worke
             await one.open(CONVERSATION_ID)
         await until({"one": (True, True, 0), "two": (False, False, 0)})
         await two.open(CONVERSATION_ID)
-        await two.drain("one", is_wanted=False)
-        await person.until(lambda: not one.drains)
+        await two.leases.drain("one", is_wanted=False)
+        await person.until(lambda: not one.leases.drains)
         await one.open(ConversationId("d" * 64))
     assert await listed() == {}, "who has stopped is not listed"
     async with kept(two):
@@ -421,7 +423,7 @@ async def test_a_worker_that_starts_again_takes_its_conversations_at_once(worker
 
 @pytest.mark.soak
 def have_it(*stores: PostgresConversations) -> list[bool]:
-    return [store.has_workspace for store in stores]
+    return [store.leases.has_workspace for store in stores]
 
 
 async def test_one_worker_has_the_workspace_until_it_stops_or_has_been_silent_for_too_long(workers: Workers) -> None:
@@ -433,19 +435,19 @@ async def test_one_worker_has_the_workspace_until_it_stops_or_has_been_silent_fo
         )
     )
     for store in (one, two, one):
-        await store.join()
+        await store.leases.report()
     assert have_it(one, two) == [True, False]
     assert [(worker.name, worker.has_workspace) for worker in await two.workers()] == [("one", True), ("two", False)]
     lost: list[str] = []
-    one.workspace_lost = lambda: lost.append("one")
+    one.leases.workspace_lost = lambda: lost.append("one")
     await asyncio.sleep(LEASE)  # it does not report itself
     assert have_it(one) == [False]
     workers.rows("update tenex_workers set seen = seen - interval '79 s' where name = 'one' returning 1")
-    await two.join()
+    await two.leases.report()
     assert have_it(two) == [False], "the other one may be about to learn that it has lost it"
     workers.rows("update tenex_workers set seen = seen - interval '2 s' where name = 'one' returning 1")
-    await two.join()
-    await one.join()
+    await two.leases.report()
+    await one.leases.report()
     assert have_it(one, two) == [False, True]
     await stops.aclose()
     await one.changes()
@@ -458,19 +460,19 @@ async def test_one_worker_has_the_workspace_until_it_stops_or_has_been_silent_fo
 
 async def test_a_drained_worker_keeps_the_workspace_while_it_writes(workers: Workers) -> None:
     one, two = await workers("one", lease=60), await workers("two", lease=60)
-    await one.join()
+    await one.leases.report()
     journal, _ = await one.open(CONVERSATION_ID)
-    await two.drain("one")
+    await two.leases.drain("one")
     for store in (one, two):
-        await store.join()
+        await store.leases.report()
     assert have_it(one, two) == [True, False]
     await journal.close()
     for store in (one, two, one):
-        await store.join()
+        await store.leases.report()
     assert have_it(one, two) == [False, True]
-    await two.drain("two")
-    await two.join()
-    await one.join()
+    await two.leases.drain("two")
+    await two.leases.report()
+    await one.leases.report()
     assert have_it(one) == [False], "who is drained takes it neither"
 
 
@@ -654,13 +656,13 @@ async def test_a_database_that_is_away_is_known_some_seconds_later_and_also_that
         store = await workers("one", url=proxy.url, lease=1.5)
         async with kept(store):
             await person.until(lambda: workers.rows("select 1 from tenex_workers"))
-            assert store.fault == ""
+            assert store.leases.fault == ""
             proxy.refuses = True
             proxy.cut()
-            await person.until(lambda: store.fault)
-            assert "cannot be used now" in store.fault
+            await person.until(lambda: store.leases.fault)
+            assert "cannot be used now" in store.leases.fault
             proxy.refuses = False
-            await person.until(lambda: not store.fault)
+            await person.until(lambda: not store.leases.fault)
         await workers.stack.aclose()
 
 
@@ -774,13 +776,15 @@ async def test_a_commit_that_the_standby_has_not_confirmed_is_not_taken_for_one(
         )
         connection.execute("create trigger warns before insert on tenex_records for each row execute function warn()")
     looks: list[int] = []
-    look = journal._look
+    writer = journal.writer
+    assert isinstance(writer, PostgresWriter)
+    look = writer._look
 
     async def watched(first: int, lines: list[str]) -> Any:
         looks.append(first)
         return await look(first, lines)
 
-    monkeypatch.setattr(journal, "_look", watched)
+    monkeypatch.setattr(writer, "_look", watched)
     await journal.append(decisions_of(1))  # the look's own commit has to be confirmed, and comes after it
     assert (looks, await seqs(store)) == ([1], [1])
 
@@ -816,12 +820,12 @@ async def test_the_same_token_in_the_hands_of_another_worker_is_not_ours(workers
 async def test_a_renewal_finds_that_another_worker_has_the_same_token(workers: Workers) -> None:
     store = await workers("one", lease=60)
     lost: list[ConversationId] = []
-    store.lost = lost.append
+    store.leases.lost = lost.append
     await store.open(CONVERSATION_ID)
-    assert await store._leases._renew()
+    assert await store.leases._renew()
     assert lost == []
     workers.rows("update tenex_conversations set holder = 'two' returning id")
-    assert await store._leases._renew()
+    assert await store.leases._renew()
     assert lost == [CONVERSATION_ID]
 
 
@@ -930,7 +934,7 @@ async def test_workers_that_start_at_once_make_the_tables_once(workers: Workers)
     journal, _ = await stores[0].open(CONVERSATION_ID)
     await journal.append([[started()]])
     assert await seqs(stores[4]) == [1]
-    assert workers.rows("select value from tenex_meta where name = 'version'") == [("1",)]
+    assert workers.rows("select value from tenex_meta where name = 'version'") == [(f"{len(STEPS)}",)]
 
 
 @pytest.mark.soak

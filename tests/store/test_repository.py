@@ -8,7 +8,8 @@ import pytest
 
 from tenex.core.errors import AppendFailed, StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
-from tenex.store.repository import NEWEST, ConversationFolder
+from tenex.store.contents import Remains
+from tenex.store.repository import NEWEST, ConversationFolder, FolderLog
 
 from .kit import CONVERSATION_ID, asked, decisions_of, started, stored, write_rotated
 
@@ -75,3 +76,23 @@ async def test_a_view_that_is_missing_or_older_than_its_journal_is_behind(folder
     assert await folder.behind() == []
     os.utime(root / "journal.jsonl", ns=(0, (root / "conversation.json").stat().st_mtime_ns + 1))
     assert await folder.behind() == [CONVERSATION_ID]
+
+
+async def test_a_journal_that_is_begun_between_two_looks_is_no_damage(
+    folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The view is written after what it covers, so who sees it may see the journal too."""
+    look = FolderLog.files
+    looks: list[int] = []
+
+    async def early(records: FolderLog, conversation: ConversationId, since: int, until: int) -> Remains:
+        looks.append(since)
+        files = await look(records, conversation, since, until)
+        if len(looks) == 1:
+            await stored(folder, CONVERSATION_ID, started())
+            (folder.path(CONVERSATION_ID) / "conversation.json").touch()
+        return files
+
+    monkeypatch.setattr(FolderLog, "files", early)
+    assert len(await folder.read(CONVERSATION_ID)) == 1
+    assert len(looks) == 2

@@ -19,7 +19,7 @@ from tenex.core.snapshot import StateSnapshot
 from tenex.store import atomic, journal, segments
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
-from tenex.store.journal import FileJournal
+from tenex.store.journal import StoredJournal
 from tenex.store.journal_reader import MARK
 from tenex.store.repository import NEWEST, ConversationFolder
 from tests.fakes.scenario import ID, Scenario
@@ -43,7 +43,7 @@ def state_of(decisions: Sequence[Sequence[Record]]) -> Conversation:
 
 
 @pytest.fixture
-async def almost(folder: ConversationFolder, scenario: Scenario) -> FileJournal:
+async def almost(folder: ConversationFolder, scenario: Scenario) -> StoredJournal:
     """The scenario on disk, but for its last decision."""
     journal, _ = await folder.open(ID)
     await journal.append(scenario.journal[:-1])
@@ -87,7 +87,7 @@ async def test_only_as_many_files_are_read_as_are_asked_for(folder: Conversation
 
 
 async def test_only_a_long_journal_is_rotated_and_only_where_the_state_is_what_the_disk_has(
-    folder: ConversationFolder, scenario: Scenario, almost: FileJournal, monkeypatch: pytest.MonkeyPatch
+    folder: ConversationFolder, scenario: Scenario, almost: StoredJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = state_of(scenario.journal[:-1])
     assert not await folder.rotate(scenario.conversation), "the state is ahead of the disk"
@@ -110,7 +110,7 @@ async def test_only_a_long_journal_is_rotated_and_only_where_the_state_is_what_t
 
 
 async def test_a_rotation_beside_an_append_is_reported_as_not_current(
-    folder: ConversationFolder, scenario: Scenario, almost: FileJournal
+    folder: ConversationFolder, scenario: Scenario, almost: StoredJournal
 ) -> None:
     """The state is then no longer where the journal ends, and the two must not be noted together."""
     rotating = asyncio.create_task(folder.rotate(state_of(scenario.journal[:-1])))
@@ -130,10 +130,10 @@ async def test_agents_at_work_put_it_off_but_not_for_ever(
     busy = next(seq for seq in range(1, len(records)) if fold(ID, records[:seq]).work.runs)
     journal, _ = await folder.open(ID)
     await journal.append([[record] for record in records[:busy]])
-    monkeypatch.setattr("tenex.store.repository.FILE_BYTES", journal.file_length // 4 + 1)
+    monkeypatch.setattr("tenex.store.conversations.FILE_BYTES", journal.file_length // 4 + 1)
     await folder.rotate(fold(ID, records[:busy]))
     assert files(folder) == ["journal.jsonl"]
-    monkeypatch.setattr("tenex.store.repository.FILE_BYTES", journal.file_length // 4)
+    monkeypatch.setattr("tenex.store.conversations.FILE_BYTES", journal.file_length // 4)
     await folder.rotate(fold(ID, records[:busy]))
     assert files(folder) == ["journal-000002.jsonl", "journal.jsonl"]
 
@@ -176,7 +176,7 @@ async def test_a_death_at_any_step_leaves_one_file_or_the_other(
 
 
 async def test_a_disk_that_takes_no_new_file_leaves_the_present_one_in_use(
-    folder: ConversationFolder, scenario: Scenario, almost: FileJournal, monkeypatch: pytest.MonkeyPatch
+    folder: ConversationFolder, scenario: Scenario, almost: StoredJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(atomic, "write_all", fails(errno.ENOSPC))
@@ -188,7 +188,7 @@ async def test_a_disk_that_takes_no_new_file_leaves_the_present_one_in_use(
 
 
 async def test_a_new_file_whose_name_may_not_last_is_not_written_to(
-    folder: ConversationFolder, scenario: Scenario, almost: FileJournal, monkeypatch: pytest.MonkeyPatch
+    folder: ConversationFolder, scenario: Scenario, almost: StoredJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What would be acknowledged in it could be gone with it after a power cut."""
     state = state_of(scenario.journal[:-1])

@@ -7,8 +7,7 @@ import pytest
 from tenex.core.errors import StoreDamaged
 from tenex.core.snapshot import StateSnapshot
 from tenex.store import journal
-from tenex.store.format import CONVERSATION
-from tenex.store.journal_reader import JOURNAL, peek_file
+from tenex.store.journal_reader import JOURNAL
 from tenex.store.repository import NEWEST, ConversationFolder
 from tenex.store.tail import JournalTail
 from tests.fakes.scenario import ID, Scenario
@@ -92,7 +91,7 @@ async def test_one_file_is_read_for_a_record(folder: ConversationFolder, scenari
     assert len(set(counts)) > 2
     assert max(counts) < len(everything) / 2
     assert (await folder.read_file(ID, NEWEST))[-1] == everything[-1]
-    assert peek_file(folder.path(ID) / JOURNAL, CONVERSATION, 1)[0] == everything[0]
+    assert (await folder.read_file(ID, 1))[0] == everything[0]
 
 
 def test_a_folder_without_a_journal_is_an_error(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ async def folder(folder: ConversationFolder) -> ConversationFolder:
     """One conversation, written as a daemon writes it."""
     journal, _ = await folder.open(ID)
     await journal.append(lived(0).journal)
-    write_view(folder.path(ID), fold(ID, RECORDS))
+    write_view(folder.path(ID), fold(ID, RECORDS), RECORDS)
     await folder.close()
     return folder
 
@@ -58,7 +58,7 @@ async def test_files_that_are_whole_have_no_fault(folder: ConversationFolder) ->
     with (folder.path(ID) / JOURNAL).open("ab") as journal:
         journal.write(CONVERSATION.encode_decisions(decisions_of(1, first=len(RECORDS) + 1))[:-9])
     for seq in range(1, len(RECORDS), 11):
-        write_view(folder.path(ID), fold(ID, RECORDS[:seq]))
+        write_view(folder.path(ID), fold(ID, RECORDS[:seq]), RECORDS[:seq])
         assert await faults(folder) == ""
     view = json.loads((folder.path(ID) / VIEW).read_text())
     del view["openGates"]
@@ -100,7 +100,7 @@ async def test_a_folder_that_cannot_be_used_is_named_with_what_to_do(
     (fault,) = (await verify(folder, other)).faults
     assert "give it its name back" in fault
     assert "rebuild" not in fault
-    for reader, remedy in (("verify.read_view", "Check its owner"), ("repository.read_surviving", "Look who owns it")):
+    for reader, remedy in (("verify.read_view", "Check its owner"), ("journal_reader._content_of", "Look who owns it")):
         with monkeypatch.context() as patch:
             patch.setattr(f"tenex.store.{reader}", fails(errno.EACCES))
             assert f"cannot be read: Permission denied. {remedy}" in await faults(folder)
@@ -122,7 +122,7 @@ async def test_a_folder_that_cannot_be_used_is_named_with_what_to_do(
 async def test_older_turns_that_were_lost_or_changed_are_named(folder: ConversationFolder) -> None:
     long, state = folder.path(LONG), fold(LONG, LONG_RECORDS)
     await stored(folder, LONG, *LONG_RECORDS)
-    write_view(long, state)
+    write_view(long, state, LONG_RECORDS)
     assert (await verify(folder, LONG)).faults == ()
     part = long / "orchestratorTurns-000001.json"
     whole = part.read_bytes()
@@ -146,7 +146,7 @@ async def test_older_turns_that_were_lost_or_changed_are_named(folder: Conversat
     for path in (part, beyond, long / VIEW):
         path.unlink()
     assert LONG in await folder.behind()
-    write_view(long, state)  # as a start does
+    write_view(long, state, LONG_RECORDS)  # as a start does
     assert part.read_bytes() == whole
     assert (await verify(folder, LONG)).faults == ()
 
@@ -176,7 +176,7 @@ def test_records_that_contradict_each_other_are_named_by_their_seq() -> None:
 async def test_a_journal_of_several_files_is_judged_as_a_whole(folder: ConversationFolder) -> None:
     shutil.rmtree(folder.path(ID))
     await (await write_rotated(folder, lived(0).journal, each=len(RECORDS) // 2 + 1)).close()
-    write_view(folder.path(ID), fold(ID, RECORDS))
+    write_view(folder.path(ID), fold(ID, RECORDS), RECORDS)
     files = sorted(folder.path(ID).glob("journal*.jsonl"))
     assert len(files) == 2
     assert await verify(folder, ID) == VerifyResult(id=ID, records=len(RECORDS), seq=len(RECORDS))
@@ -230,7 +230,7 @@ async def test_an_end_that_was_lost_is_reported_and_what_the_view_knew_of_it_is_
     assert [path.name for path in views_ahead(folder.path(ID))] == [KEPT]
     assert (folder.path(ID) / KEPT).read_bytes() == known
 
-    write_view(folder.path(ID), fold(ID, records))
+    write_view(folder.path(ID), fold(ID, records), records)
     assert (await truncations(folder))[0] == []
     verdict = await verify(folder, ID)
     assert verdict.faults == ()

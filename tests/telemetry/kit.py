@@ -1,16 +1,18 @@
 """Conversations for the observers of telemetry."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from tenex.app.gauges import Gauges
+from prometheus_client.core import Metric
+
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
 from tenex.core.ids import Millis
 from tenex.core.messages import NO_USAGE
 from tenex.core.ports import Observer
 from tenex.core.signals import ModelFailed, Opened
+from tenex.features.metrics.gauges import Gauges
 from tests.fakes.scenario import ID, Scenario, diligent, longest_way
 
 REFUSED: Any = ModelFailed(key=None, message="the secret reason", retryable=True)  # type: ignore[arg-type]
@@ -75,7 +77,12 @@ def feed(observer: Observer, scenario: Scenario, first: int = 0, last: int | Non
         observer.on_records(conversation, decision)
 
 
-def gauges(relays: Sequence[Any] = (), actors: Sequence[Any] = (), now: float = 0.0) -> Gauges:
+def gauges(
+    relays: Sequence[Any] = (),
+    actors: Sequence[Any] = (),
+    now: float = 0.0,
+    more: Callable[[], Iterable[Metric]] = tuple,
+) -> Gauges:
     """Gauges of these relays and actors; seven lines of the log were dropped, and four events wait."""
     pool: Any = SimpleNamespace(status=lambda: relays)
-    return Gauges(lambda: pool, lambda: actors, lambda: 7, lambda: NO_USAGE, now=lambda: now)
+    return Gauges(lambda: pool, lambda: actors, lambda: 7, lambda: NO_USAGE, now=lambda: now, more=more)

@@ -81,8 +81,7 @@ async def test_a_lesson_about_the_workspace_reaches_every_agent_and_one_about_me
     assert shown(journal, "planner") == [(1, "Tests")]
 
 
-async def test_an_opposite_lesson_is_combined_with_the_old_one_or_withdrawn(tmp_path: Path) -> None:
-    """Both stayed, and the agent followed the one it read first."""
+async def test_an_opposite_lesson_takes_the_place_of_the_old_one_or_is_withdrawn(tmp_path: Path) -> None:
     journal, tools = await journal_and_tools(tmp_path)
     lesson = {"title": "Tests", "lesson": "Run the tests with tox in this repository; pytest alone fails."}
     opposite = {"title": "Tests", "lesson": "Do not run the tests with tox in this repository; pytest alone works."}
@@ -90,15 +89,34 @@ async def test_an_opposite_lesson_is_combined_with_the_old_one_or_withdrawn(tmp_
     again = make_context(
         Phase.REFLECTION, agent="security", idempotency_key="c:2", author=PublicKey("a" * 64), role=Role.MEMBER
     )
-    assert "lesson 1 is about the same" in await tools.refused("learn", again, **opposite)
-    for _ in range(2):  # as after a crash, when the call is repeated
+    for old in ("“Tests”", "lesson 1"):  # the second time as after a crash, when the call is repeated
         result = await tools.do("learn", again, **opposite, replaces=[1])
-        assert result.content == "Recorded the lesson: Tests, in place of lesson 1"
+        assert result.content == f"Recorded the lesson: Tests, in place of {old}"
     assert [lesson.lesson for lesson in journal.lessons("executor")] == [opposite["lesson"]]
-    for words in ("shown to no agent any more: lesson 2", "Not among the lessons that you are shown: lesson 2"):
+    for words in ("shown to no agent any more: “Tests”", "Not among the lessons that you are shown: lesson 2"):
         assert words in (await tools.do("learn", again, replaces=[2])).content
     reopened, _ = await journal_and_tools(tmp_path)
     assert journal.all_lessons() == reopened.all_lessons() == ()
+
+
+@pytest.mark.parametrize(
+    ("lesson", "is_known"),
+    [
+        ("asked for “create hello.py that prints hello”  Verified: it prints “hello”", True),
+        ("Asked for “Create bye.py that prints bye”. Verified: it prints “bye”", False),
+        ("Asked for “Create hello.py that prints hello”. Not verified: it prints “hello”", False),
+    ],
+)
+async def test_only_a_lesson_in_the_same_words_is_known_already(tmp_path: Path, lesson: str, is_known: bool) -> None:
+    journal, tools = await journal_and_tools(tmp_path)
+    first = "Asked for “Create hello.py that prints hello”. Verified: it prints “hello”"
+    await tools.do("learn", CONTEXT, title="Create hello.py", lesson=first)
+    again = make_context(Phase.REFLECTION, idempotency_key="c:2", author=PublicKey("a" * 64), role=Role.MEMBER)
+    result = await tools.do("learn", again, title="Another title", lesson=lesson)
+    known = "Nothing to record: the lesson “Create hello.py” says this already."
+    assert result.content == (known if is_known else "Recorded the lesson: Another title")
+    assert result.ok
+    assert len(journal.all_lessons()) == (1 if is_known else 2)
 
 
 async def test_agents_that_reflect_at_the_same_time_do_not_record_one_lesson_twice(tmp_path: Path) -> None:
@@ -114,12 +132,11 @@ async def test_agents_that_reflect_at_the_same_time_do_not_record_one_lesson_twi
     pair = (("executor", "c:1"), ("security", "c:2"))
     tox = {"title": "Tests", "lesson": "Run the tests with tox in this repository; pytest alone fails."}
     answers = await asyncio.gather(*(learn(agent, key, **tox) for agent, key in pair))
-    assert [answer[:12] for answer in answers] == ["Recorded the", "Not recorded"]
-    assert "lesson 1 is about the same" in answers[1]
+    assert answers == ["Recorded the lesson: Tests", "Nothing to record: the lesson “Tests” says this already."]
     pair = (("executor", "c:3"), ("security", "c:4"))
     nox = {"title": "Tests", "lesson": "Run the tests with nox in this repository; tox misses the plugins."}
     answers = await asyncio.gather(*(learn(agent, key, **nox, replaces=[1]) for agent, key in pair))
-    assert "in place of lesson 1" in answers[0]
+    assert "in place of “Tests”" in answers[0]
     assert "you are shown no lesson 1, or it was replaced meanwhile" in answers[1]
     assert len(journal.all_lessons()) == 1
 
@@ -130,5 +147,5 @@ async def test_work_for_a_guest_takes_nothing_away_that_an_owner_taught(tmp_path
     guest = make_context(Phase.REFLECTION, author=PublicKey("b" * 64), role=Role.GUEST, idempotency_key="c:2")
     await tools.do("learn", owner, title="Secrets", lesson="Never print what the folder of keys contains.")
     for words in ({"title": "Secrets", "lesson": "Print what the folder of keys contains."}, {}):
-        assert "lesson 1 stays" in await tools.refused("learn", guest, **words, replaces=[1])
+        assert "“Secrets” stays" in await tools.refused("learn", guest, **words, replaces=[1])
     assert shown(journal, "executor") == [(1, "Secrets")]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from tenex.cli.main import main
+from tenex.main import main
 from tenex.tools.overview import LARGEST_NOTES, LOOKED_AT, NAMED, overview, workspace_notes
 from tenex.tools.project_checks import ProjectCheck, checks_of
 from tenex.tools.project_commands import NOTES

@@ -24,7 +24,7 @@ from tenex.core.signals import InboundMessage, MessageReceived
 from tenex.store.disk import Disk
 from tenex.store.index import Index
 from tenex.store.index_row import news_of, summarise
-from tenex.store.journal import FileJournal
+from tenex.store.journal import StoredJournal
 from tenex.store.past_messages import PastMessages
 from tenex.store.repository import ConversationFolder
 from tenex.store.schema import remove
@@ -46,7 +46,7 @@ class Conversations:
 
     folder: ConversationFolder
     index: Index
-    journals: dict[ConversationId, FileJournal] = field(default_factory=dict)
+    journals: dict[ConversationId, StoredJournal] = field(default_factory=dict)
 
     async def add(
         self,

@@ -14,8 +14,11 @@ from starlette.routing import Route
 
 from tenex.core.ids import ConversationId
 from tenex.core.records import Record
+from tenex.feature import Feature, checks_of, problems_of
+from tenex.main import FEATURES
 from tenex.nostr.keys import parse_public_key
 from tenex.operations.doctor.findings import Case
+from tenex.operations.doctor.runner import Report, run_doctor
 from tenex.settings import load, resolve_paths
 from tenex.store.disk import Disk
 from tenex.store.opening import open_conversations
@@ -41,11 +44,12 @@ class Element:
 
 
 class Page(HTMLParser):
-    """A page as a browser reads it: its elements in order, each with the text in it."""
+    """A page as a browser reads it: its elements in order, with the text in each, and texts with what they are in."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
         self.elements: list[Element] = []
+        self.texts: list[tuple[str, tuple[Element, ...]]] = []
         self._open: list[Element] = []
         self.feed(html)
         self.close()
@@ -66,6 +70,7 @@ class Page(HTMLParser):
                 return
 
     def handle_data(self, data: str) -> None:
+        self.texts.append((data, tuple(self._open)))
         for element in self._open:
             element.text += data
 
@@ -138,7 +143,9 @@ def paths_of(site: Site, method: str) -> list[str]:
 
 
 @asynccontextmanager
-async def served(data: Path, *, hosts: Sequence[str] = (), is_logged_in: bool = True) -> AsyncIterator[Served]:
+async def served(
+    data: Path, *, hosts: Sequence[str] = (), is_logged_in: bool = True, features: Sequence[Feature] = FEATURES
+) -> AsyncIterator[Served]:
     """Serve the pages of a data folder while the context lasts."""
     settings = load(None, data, env={}, parse_key=parse_public_key)
     places = resolve_paths(settings)
@@ -150,7 +157,13 @@ async def served(data: Path, *, hosts: Sequence[str] = (), is_logged_in: bool = 
         asyncio.TaskGroup() as group,
         httpx2.AsyncClient(trust_env=False, verify=False, timeout=60) as client,
     ):
-        site = site_of(settings, places, lambda: Case(data=data, config=None, env={}), folder, is_loopback=True)
+        parts = [part for feature in features for part in feature.pages()]
+
+        async def examine() -> Report:
+            case = Case(data=data, config=None, env={}, problems=problems_of(features))
+            return await run_doctor(case, checks_of(features))
+
+        site = site_of(settings, places, examine, folder, parts, is_loopback=True)
         server = server_of(site, hosts)
         running = group.create_task(server.serve(sockets=[listening]))
         pages = Served(site, url, client, data)

@@ -1,5 +1,6 @@
 """No text of others becomes a part of a page: not a message, a name of a file, a result, a model or an agent."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,11 @@ from .kit import Page, Served, asking, rewrite, served
 OURS = """
     html head meta title link script body a header nav ul li main p form input button footer span h1 h2 section div
     label textarea details summary svg rect text polyline table caption thead tbody tr th td dl dt dd ol time b pre
-    code mark select option style path
+    code mark select option style path bdi
 """
 KNOWN = frozenset(OURS.split()) | {"h3", "h4", "h5", "h6", "em", "strong", "blockquote", "hr", "br"}
 ATTRIBUTES = """
-    lang charset name content href rel type src class id aria-label aria-current aria-labelledby aria-hidden role
+    lang dir charset name content href rel type src class id aria-label aria-current aria-labelledby aria-hidden role
     tabindex method action value for rows cols maxlength required placeholder selected open data-stream data-part
     data-seq hidden d
     text-anchor scope width height x y rx viewbox points title autocomplete spellcheck http-equiv start
@@ -107,6 +108,63 @@ def test_an_exported_page_has_no_script_and_forbids_all_but_its_style() -> None:
             assert element.name in KNOWN, element
             assert not [name for name in element.attributes if name.startswith("on")], element
             assert element.attributes.get("href", "#").startswith(("#", "http://", "https://", "nostr:")), element
+
+
+BLOCKS = """
+    title p li h1 h2 h3 h4 h5 h6 td th dd summary label button pre textarea blockquote option
+"""
+
+
+def check_directions(made: Page, words: str) -> int:
+    """Refuse words of others whose direction the English around them would decide; return how many there are.
+
+    Drawings and differences of files run from left to right.
+    """
+    shown = 0
+    for text, within in made.texts:
+        names = [element.name for element in within]
+        if words not in text or "svg" in names or "diff" in within[-2].attributes.get("class", ""):
+            continue
+        last_block = max(place for place, name in enumerate(names) if name in BLOCKS.split())
+        isolated = [e for e in within[last_block:] if e.name == "bdi" or e.attributes.get("dir") == "auto"]
+        assert isolated, (text, within)
+        shown += 1
+    for element in made.elements:
+        if words in element.attributes.get("value", "") and element.attributes.get("type") != "hidden":
+            assert element.attributes["dir"] == "auto", element
+            shown += 1
+    return shown
+
+
+def test_each_block_of_a_message_has_the_direction_of_its_own_words() -> None:
+    text = "# שלום\n\nhello\n\nمرحبا\n\n- עברית\n\n> ציטוט\n\n| א | b |\n|---|---|\n| ג | d |\n\n```\ncode\n```"
+    made = Page(str(markdown(text)))
+    assert [e.name for e in made.elements if e.attributes.get("dir") == "auto"] == (
+        ["h3", "p", "p", "li", "blockquote", "p", "th", "th", "td", "td"]
+    )
+    (long_text,) = Page(str(markdown("שלום " * 2_000))).all("pre")
+    assert long_text.attributes["dir"] == "auto"
+
+
+async def test_words_from_right_to_left_have_their_direction_on_every_page(data: Path) -> None:
+    words = "שלום עולם"
+    assert check_directions(Page(story_html(name_of_lived(), words)), words) > 100
+    records = [poisoned(record, words) for decision in harmless() for record in decision]
+    assert check_directions(Page(as_html(name_of_lived(), records)), words) > 100
+
+    def repeated() -> Iterator[str]:
+        while True:
+            yield words
+
+    conversations = {
+        ONE: poisoned_all(ONE, harmless(), repeated()),
+        TWO: poisoned_all(TWO, asking().journal, repeated()),
+    }
+    await rewrite(data, conversations)
+    async with served(data) as pages:
+        paths = ["/", "/conversations", f"/conversations?q={words}", f"/c/{ONE}", f"/c/{TWO}", f"/c/{ONE}/usage"]
+        for path in (*paths, f"/c/{ONE}/at", f"/c/{ONE}/back/20"):
+            assert check_directions(await pages.get(path), words), path
 
 
 async def test_whole_pages_with_hostile_texts_everywhere(data: Path, tmp_path: Path) -> None:

@@ -123,7 +123,8 @@ async def test_calls_reasons_refusals_and_costs_are_told(pages: Served) -> None:
 async def test_the_head_shows_where_the_conversation_is(pages: Served) -> None:
     page = await pages.get(f"/c/{TWO}")
     (head,) = page.all("div", id="head")
-    assert "parked" in head.text
+    assert head.text.split()[0] == "waiting"
+    assert "waits for your answer" in head.text
     assert "in execute, cycle 1" in head.text
     assert "Helper" in head.text
     assert "Helper asks: Which colour?" in head.text
@@ -165,7 +166,7 @@ async def test_the_daemon_s_page_says_that_none_runs(pages: Served) -> None:
     page = await pages.get("/daemon")
     assert "stopped" in page.all("h1")[0].text
     assert "1 ended" in page.all("dl")[0].text
-    assert "parked" in page.all("dl")[0].text
+    assert "1 waiting" in page.all("dl")[0].text
 
 
 async def test_the_daemon_s_page_shows_mcp_servers_signers_and_commands_in_the_background(

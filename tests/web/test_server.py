@@ -16,7 +16,7 @@ import httpx2
 import pytest
 
 from tenex.cli.init import prepare
-from tenex.cli.shared.mcp_server import listening_socket
+from tenex.features.mcp_serve.server import listening_socket
 from tenex.web.server import at_port
 from tenex.web.site import PAGES
 from tests.cli.journals import ONE

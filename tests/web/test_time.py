@@ -66,7 +66,7 @@ async def test_going_back_says_first_what_it_will_do_and_needs_a_daemon(
     assert [each for each in asked if each[0] != "rollback_files"] == [
         ("rollback", {"id": ONE, "to": 5, "reason": "why", "files": True, "all_files": False}),
         ("rollback", {"id": ONE, "to": 5, "reason": "why", "files": True, "all_files": True}),
-        ("fork", {"id": ONE, "at": 5}),
+        ("fork", {"id": ONE, "to": 5}),
     ]
     await pages.get(f"/c/{ONE}/back/999999", 404)
     assert RolledBack.__name__ not in path.read_text()

@@ -14,7 +14,7 @@ from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock
 from tenex.core.records import Record
 from tenex.store.format import CONVERSATION
-from tenex.workflows.loading import load_script
+from tenex.workflows.kit.loading import load_script
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tests.fakes.virtual import VirtualClock, run
 

@@ -10,9 +10,9 @@ from uuid import uuid4
 import pytest
 
 from tenex.core.errors import ConfigurationError
+from tenex.workflows.definitions import LoadedWorkflows, find_workflows, read_workflow
 from tenex.workflows.speakers import AgentTarget, FromSpeaker, Transition, TransitionGraph, Workflow
 from tenex.workflows.speakers.config import DEFAULTS, Within
-from tenex.workflows.speakers.definitions import LoadedWorkflows, find_workflows, read_workflow
 
 SHIPPED = Path(__file__).parents[2] / "config" / "workflows"
 GRAPH = TransitionGraph("a", [Transition(FromSpeaker("a"), AgentTarget("b"))])

@@ -10,8 +10,8 @@ import pytest
 
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.ids import PublicKey, Slug
+from tenex.workflows.definitions import find_workflows, read_workflow
 from tenex.workflows.missions.definitions import MissionWorkflow, Starting
-from tenex.workflows.speakers.definitions import find_workflows, read_workflow
 
 from .mission_kit import EXAMPLE, alone, documented, play
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from tenex.core.errors import UsageError
 from tenex.core.ids import Slug
 from tenex.operations.mission_folder import mission_folder
-from tenex.workflows.loading import load_script
+from tenex.workflows.kit.loading import load_script
 from tenex.workflows.missions import BaseNode, Dependency, End, Graph, GraphRunContext
 from tenex.workflows.missions.definitions import MissionWorkflow, Starting
 

@@ -1,18 +1,35 @@
 """What pydantic-graph's pages write runs with another import, or is refused with what takes its place."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart, UserPromptPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import tenex
 from tenex import BaseNode, End, Graph, GraphRunContext
 from tenex.core.errors import MissionFailed, UsageError
 from tests.fakes.virtual import VirtualClock
 
+from .pages.asking_models import (
+    Desk,
+    Draft,
+    Good,
+    Letter,
+    Multiple,
+    Wanting,
+    Workers,
+    author,
+    critic,
+    letters,
+    multiples,
+)
 from .pages.pydantic_graph import Basket, CountDown, Halve, Left, Pay, counting, halving, selling
 
 PRICES = {"water": 1.25, "crisps": 1.75}
@@ -124,7 +141,7 @@ async def test_only_the_node_that_is_next_can_be_run() -> None:
 
 
 async def test_a_run_that_was_left_goes_on_from_its_journal() -> None:
-    from tenex.workflows.local_run import MemoryJournals
+    from tenex.workflows.kit.local_run import MemoryJournals
 
     journals = MemoryJournals()
     async with counting.iter(CountDown(), state=Left(3), journal=journals, mission="m") as run:
@@ -180,3 +197,45 @@ def test_names_without_a_counterpart_say_what_takes_their_place(name: str) -> No
     with pytest.raises(ImportError, match=f"tenex has no {name}: .*See docs/workflows.md"):
         exec(f"from tenex import {name}")
     assert name not in tenex.__all__
+
+
+def _answering(*answers: Any) -> tuple[FunctionModel, list[str]]:
+    """A model that gives objects as outputs, one after another, and what it was asked last each time."""
+    prompts: list[str] = []
+    rest = list(answers)
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        last = messages[-1]
+        assert isinstance(last, ModelRequest)
+        prompts.extend(str(part.content) for part in last.parts if isinstance(part, UserPromptPart))
+        output = rest.pop(0)
+        tools = [tool.name for tool in info.output_tools if type(output).__name__ in tool.name]
+        name = tools[0] if tools else info.output_tools[0].name
+        return ModelResponse(parts=[ToolCallPart(name, json.dumps(vars(output)))])
+
+    return FunctionModel(answer), prompts
+
+
+async def test_nodes_call_agents_and_keep_their_messages_in_the_state() -> None:
+    first, second = Letter("Hello", "Hi"), Letter("Hello", "Hi, apples")
+    writing, asked = _answering(first, second)
+    judging, judged = _answering(Wanting(what="Name apples."), Good())
+    desk = Desk("Ada")
+    with author.override(model=writing), critic.override(model=judging):
+        result = await letters.run(Draft(), state=desk)
+    assert result.output == second
+    assert asked == ["To Ada. ", "To Ada. Name apples."]
+    assert judged == ["Hi", "Hi, apples"]
+    assert [type(message) for message in desk.drafts[::3]] == [ModelRequest, ModelRequest]
+    assert letters.mermaid_code(start_node=Draft).splitlines()[1:] == [
+        "    [*] --> Draft",
+        "    Draft --> Judge : written",
+        "    Judge --> Draft",
+        "    Judge --> [*] : good",
+    ]
+
+
+async def test_a_pool_of_processes_is_a_dependency() -> None:
+    with ProcessPoolExecutor(1) as executor:
+        result = await multiples.run(Multiple(3), deps=Workers(executor))
+    assert result.output == 5

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tenex.configuration.workflows import faults_here
 from tenex.core.ids import Slug
-from tenex.workflows.speakers.definitions import find_workflows
+from tenex.workflows.definitions import find_workflows
 from tenex.workflows.speakers.fold import fold
 from tenex.workflows.speakers.rounds import Envelope, Refused
 from tenex.workflows.speakers.workflow import Workflow

@@ -8,8 +8,8 @@ from pydantic import Base64Bytes, BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from tenex.core.errors import DeserializationError, SerializationError
-from tenex.workflows.error_text import LONGEST, sentence_of
-from tenex.workflows.serialization import Typed
+from tenex.workflows.kit.error_text import LONGEST, sentence_of
+from tenex.workflows.kit.serialization import Typed
 
 
 class Page(BaseModel):

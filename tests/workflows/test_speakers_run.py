@@ -11,7 +11,7 @@ from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.operations.mission_folder import mission_folder
 from tenex.workflows.agents import BaseAgent, State, tool
-from tenex.workflows.loading import load_script
+from tenex.workflows.kit.loading import load_script
 from tenex.workflows.speakers import (
     AgentTarget,
     ContextEquals,
@@ -167,12 +167,12 @@ def test_the_example_of_the_documents_runs(tmp_path: Path, capsys: pytest.Captur
 
 @dataclass(slots=True)
 class Urgent:
-    """A condition as AG2's users write one, which reads what AG2's envelope has."""
+    """A condition that reads what no envelope has."""
 
     name: ClassVar[str] = "urgent_word"
 
     def evaluate(self, state: Any, envelope: Any) -> bool:
-        return "urgent" in envelope.event_data["text"]
+        return "urgent" in envelope.event_data["subject"]
 
 
 @pytest.mark.usefixtures("fresh_default")
@@ -182,10 +182,21 @@ def test_a_rule_that_raises_says_what() -> None:
     graph = TransitionGraph(initial_speaker="alice", transitions=[rule], default_target=AgentTarget("bob"))
     result = ran(graph, agents=TRIO, model=Lines())
     assert result.reason == "rule_failed"
-    assert result.error == (
-        "The condition Urgent failed with AttributeError: 'Envelope' object has no attribute 'event_data'; "
-        "fix its code."
-    )
+    assert result.error == ("The condition Urgent failed with KeyError: 'subject'; fix its code.")
+
+
+@pytest.mark.usefixtures("fresh_default")
+@pytest.mark.parametrize(
+    ("lines", "money", "turns"), [(["I offer 5", "Agreed."], 50, 3), (["I offer 5"], 9, 1), (["I offer 5"], "9", 8)]
+)
+def test_the_documents_conditions_read_what_was_said_and_variables(
+    tmp_path: Path, lines: list[str], money: Any, turns: int
+) -> None:
+    (tmp_path / "talk.py").write_text(documented("Ends a talk"))
+    graph = load_script(tmp_path / "talk.py", "documents_talk").graph
+    agents = {"buyer": "You buy.", "seller": "You sell."}
+    result = ran(graph, agents=agents, model=Lines(buyer=lines), context={"money": money})
+    assert (result.reason, result.turns) == ("closed" if turns < 8 else "max_turns", turns)
 
 
 def test_an_end_by_a_rule_has_no_error() -> None:

@@ -97,8 +97,7 @@ def check_name(slug: str) -> None:
     """
     if is_like_key(slug):
         raise UsageError(
-            "SLUG is the name of an agent, and this looks like a key. Delete it from your shell's history. "
-            "If it is the id of a published agent, give it as `--event`."
+            "SLUG is the name of an agent, and this looks like a key. Delete it from your shell's history."
         )
     if not _KEBAB.fullmatch(slug):
         near = "-".join(re.findall(r"[a-z0-9]+", slug.lower()))

@@ -10,7 +10,7 @@ from typing import Any, Final
 import tenex.workflows  # noqa: F401 - registers the kinds of conversation, whose commands are completed
 from tenex.core.errors import UsageError
 from tenex.core.ids import ConversationId
-from tenex.core.inbox.commands import HELP, command_names, commands_of_kinds
+from tenex.core.inbox.commands import slash_commands
 from tenex.core.text import printable
 from tenex.operations.listing import list_rows, row_json, search_conversations
 from tenex.operations.short_ids import conversation_of
@@ -37,7 +37,6 @@ OWN: Final = (
 _TITLE: Final = 50
 """Characters of a title in a list."""
 _ID: Final = re.compile(r"[0-9a-f]{64}")
-_COMMAND: Final = re.compile(r"^/(\w+)  (.+)$", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -118,8 +117,7 @@ class ChatPlaces:
 
     def commands(self) -> list[Named]:
         """Every command with what it does."""
-        about = dict(_COMMAND.findall(HELP)) | {name: command.help for name, command in commands_of_kinds().items()}
-        return sorted([*OWN, *((name, about.get(name, "")) for name in command_names())])
+        return sorted([*OWN, *((command.name, command.help) for command in slash_commands().values())])
 
     def arguments(self, command: str) -> list[Named]:
         """What may follow a command of the chat: the newest conversations, with the titles that are known."""

@@ -29,7 +29,7 @@ class Example:
 def agent_examples() -> dict[str, Example]:
     """The agents, by name."""
     from tenex.configuration.agents import read_library
-    from tenex.workflows.speakers.definitions import slug_of
+    from tenex.workflows.definitions import slug_of
 
     folder = example_folder("agents")
     there = [
@@ -58,7 +58,7 @@ def workflow_examples() -> dict[str, Example]:
     Raises:
         ConfigurationError: one of them cannot be read.
     """
-    from tenex.workflows.speakers.definitions import find_workflows
+    from tenex.workflows.definitions import find_workflows
 
     read = find_workflows(example_folder("workflows"), ())
     if read.disabled:

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tenex.core.errors import ConfigurationError, UsageError
+from tenex.feature import Feature
 
 from . import output
 
@@ -40,6 +41,10 @@ class Globals:
     config: Path | None = None
     debug: bool = False
     as_json: bool = False
+    features: Sequence[Feature] = ()
+    """What the program has beside its own commands."""
+    faults: tuple[str, ...] = ()
+    """Why the settings are invalid, where `readable_settings` has found them so."""
 
     def folder(self) -> Path:
         """The data folder; the commands that messages name from now on will name it too."""
@@ -77,7 +82,14 @@ class Globals:
         from tenex.settings import load
 
         folder = self.folder()
-        settings = load(self.config, folder, overrides=overrides, parse_key=parse_public_key, trust=self.trust())
+        settings = load(
+            self.config,
+            folder,
+            overrides=overrides,
+            parse_key=parse_public_key,
+            trust=self.trust(),
+            features=[feature.name for feature in self.features],
+        )
         if settings.plugins.allow:
             from tenex.plugins.kinds import register_kinds
 
@@ -100,6 +112,7 @@ class Globals:
         except UntrustedFolder:
             raise
         except ConfigurationError as error:
+            self.faults = error.faults
             output.message(f"{output.explain(error)}\ntenex: using the default folders")
             bare = Settings()
             bare._data = folder

@@ -4,11 +4,14 @@ import inspect
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import typer
 
 from .options import DataOption, JsonOption
+
+COMMON: Final = ("data", "as_json")
+"""The options that every command takes; help shows them last."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,16 +44,15 @@ def register(to: typer.Typer, name: str | None = None, *, has_json: bool = True)
         is_reader = inspect.iscoroutinefunction(function)
 
         @wraps(function)
-        def command(ctx: typer.Context, *, data: Path | None, as_json: bool = False, **arguments: Any) -> None:
+        def command(ctx: typer.Context, *, data: Path | None, as_json: bool = False, **arguments: Any) -> Any:
             given = ctx.find_root().obj
             given.data = data or given.data
             given.as_json = as_json
             if is_reader:
                 from .lookup import on_folder  # it opens stores, which would slow `--help` down
 
-                on_folder(given, lambda folder, _: function(given, folder, **arguments))
-            else:
-                function(given, **arguments)
+                return on_folder(given, lambda folder, _: function(given, folder, **arguments))
+            return function(given, **arguments)
 
         keyword = inspect.Parameter.KEYWORD_ONLY
         common = [inspect.Parameter("data", keyword, default=None, annotation=DataOption)]

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.nostr.keys import KeyRing, npub, parse_public_key
@@ -16,6 +16,12 @@ from .own_keys import OWNER
 from .provider import Chosen
 from .public_keys import read_public_key
 from .questions import prompt
+
+if TYPE_CHECKING:
+    from tenex.operations.doctor.findings import Finding
+
+MOST_DOLLARS: Final = 1_000_000
+"""More is a mistake in typing."""
 
 
 def validated(
@@ -95,7 +101,7 @@ def ask_relays(data: Path, known: Sequence[str] = ()) -> list[str]:
 def _ask_addresses(data: Path, default: list[str]) -> list[str]:
     while True:
         typed = prompt("Relays", shown=" ".join(default), instead="Type addresses of relays.").replace(",", " ").split()
-        answer = typed or default
+        answer = with_schemes(typed) or default
         try:
             validated(data, None, answer)
         except UsageError as error:
@@ -104,13 +110,25 @@ def _ask_addresses(data: Path, default: list[str]) -> list[str]:
             return list(dict.fromkeys(answer))
 
 
+def with_schemes(addresses: Sequence[str]) -> list[str]:
+    """Addresses of relays; before one that is only a host, ws:// for this machine and wss:// for others."""
+    return [_whole(address) for address in addresses]
+
+
+def _whole(address: str) -> str:
+    if not address or "://" in address:
+        return address
+    try:
+        is_on_this_machine = is_loopback(f"ws://{address}")
+    except ValueError:
+        return address  # the check of the settings says what is wrong with it
+    return f"{'ws' if is_on_this_machine else 'wss'}://{address}"
+
+
 def are_wanted(relays: Sequence[str]) -> bool:
     """Whether these relays are to be used: each answers, or the user keeps them as they are."""
-    faults = _faults(relays)
-    if not faults:
+    if report_relays(relays):
         return True
-    for fault in faults:
-        output.message(f"  {fault}")
     wish = ""
     while wish not in ("c", "k"):
         wish = prompt("(c)hange the relays, or (k)eep them as they are", "c")[:1].lower()
@@ -130,24 +148,69 @@ def ask_commits(known: Commits = "ask") -> Commits:
         output.message("Type never, ask or auto.")
 
 
-def _faults(relays: Sequence[str]) -> list[str]:
-    """What is wrong with relays, as `tenex doctor` finds it."""
-    from tenex.operations.doctor.findings import Finding, Level
-    from tenex.operations.doctor.relays import NEEDS_KEY, REFUSED, examine_relay
+LIMITS: Final = {
+    "cost_per_cycle_usd": "a cycle",
+    "cost_per_conversation_usd": "a conversation",
+    "cost_per_day_usd": "a day",
+}
+"""The limits of cost that everybody should know, by their settings."""
 
-    def is_wrong(url: str, finding: Finding) -> bool:
-        starts_later = is_loopback(url) and finding.message == REFUSED
-        return finding.level is Level.FAULT and not starts_later and finding.message != NEEDS_KEY
 
-    async def examine_all() -> list[str]:
-        results = await asyncio.gather(*(examine_relay(url, None) for url in relays))
-        return [
-            f"{finding.location}: {finding.message}; {finding.fix}"
-            for url, findings in zip(relays, results, strict=True)
-            for finding in findings
-            if is_wrong(url, finding)
-        ]
+def limits_text(settings: Settings) -> str:
+    """What models may cost before work stops."""
+    amounts = {what: getattr(settings.limits, name) for name, what in LIMITS.items()}
+    parts = [f"${amount:g} {what}" if amount else f"no limit {what}" for what, amount in amounts.items()]
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def ask_limits(settings: Settings) -> dict[str, float]:
+    """Those of `LIMITS` that the user changes, in dollars."""
+    output.message("What may models cost, in dollars? Work stops at a limit, and you are asked.")
+    changes: dict[str, float] = {}
+    for name, what in LIMITS.items():
+        known = getattr(settings.limits, name)
+        amount = _ask_dollars(what, known)
+        if amount != known:
+            changes[name] = amount
+    return changes
+
+
+def _ask_dollars(what: str, known: float) -> float:
+    while True:
+        typed = prompt(f"Dollars {what}", f"{known:g}", instead="Type a number.").removeprefix("$")
+        try:
+            amount = float(typed)
+        except ValueError:
+            amount = -1.0
+        if 0 <= amount <= MOST_DOLLARS:
+            return amount
+        output.message("Type a number, such as 20 or 2.5; 0 is no limit.")
+
+
+def report_relays(relays: Sequence[str]) -> bool:
+    """Ask relays as `tenex doctor` does, and print a verdict on each; whether all can be used, now or once started."""
+    from tenex.operations.doctor.relays import examine_relay
+
+    async def examine_all() -> "list[list[Finding]]":
+        return await asyncio.gather(*(examine_relay(url, None) for url in relays))
 
     output.message(f"Asking {', '.join(relays)} ...")
     with output.without_logs():
-        return asyncio.run(examine_all())
+        results = asyncio.run(examine_all())
+    verdicts = [_verdict(url, findings) for url, findings in zip(relays, results, strict=True)]
+    for sentence, _ in verdicts:
+        output.message(f"  {sentence}")
+    return all(is_usable for _, is_usable in verdicts)
+
+
+def _verdict(url: str, findings: "Sequence[Finding]") -> tuple[str, bool]:
+    """What to say of a relay by what was found, and whether it can be used."""
+    from tenex.operations.doctor.findings import Level
+    from tenex.operations.doctor.relays import NEEDS_KEY, REFUSED
+
+    faults = [finding for finding in findings if finding.level is Level.FAULT and finding.message != NEEDS_KEY]
+    if not faults:
+        return f"{url} answers.", True
+    if url.startswith("ws://") and is_loopback(url) and faults[0].message == REFUSED:
+        return f"{url}: no relay listens there yet; {faults[0].fix}.", True
+    return "; ".join(f"{finding.location}: {finding.message}; {finding.fix}" for finding in faults), False

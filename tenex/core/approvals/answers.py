@@ -24,6 +24,7 @@ from tenex.core.ids import EventId, Millis, PublicKey
 from tenex.core.memory.window import in_a_line
 from tenex.core.names import is_key, is_mention
 from tenex.core.signals import ApprovalDecided, InboundMessage, MessageDeleted, MessageReceived
+from tenex.core.state import State
 from tenex.core.text import plain
 from tenex.core.tool_names import server_of
 from tenex.core.transaction import Transaction
@@ -43,17 +44,31 @@ HOW: Final = "Reply “yes”, “no”, “no: REASON”, “always” or “20
 HOW_BY_NUMBER: Final = "Reply for all, “yes” or “no: REASON”, or by number: “1 yes, 2 no: REASON”."
 
 
-def on_message(transaction: Transaction, signal: MessageReceived) -> bool:
-    """Take a message as the answer to a request; whether it was about one."""
+def may_be_answer(state: State, signal: MessageReceived) -> bool:
+    """Whether a message of a person replies to a request, or one is open that its words could be meant for."""
+    written = signal.message
+    if signal.is_plain or written.by_machine:
+        return False
+    is_reply = is_about_request(state, written)
+    return is_reply or (bool(state.approvals.open) and not written.is_reaction)
+
+
+def is_about_request(state: State, written: InboundMessage) -> bool:
+    """Whether a message replies to the message of a request, open or over."""
+    target = written.reply_to or ""
+    approvals = state.approvals
+    return approvals.asked_by(target) is not None or approvals.settled_by(target) is not None
+
+
+def take_answer(transaction: Transaction, signal: MessageReceived, *, is_only: bool) -> bool:
+    """Take a message as the answer to a request; whether it was about one. `is_only`: nothing else is asked."""
     written = signal.message
     approvals = transaction.state.approvals
-    if signal.is_plain or written.by_machine or not (approvals.open or approvals.settled):
-        return False
     target = written.reply_to or ""
     request = approvals.asked_by(target)
     over = approvals.settled_by(target)
     if request is None and over is None:
-        return not written.is_reaction and _in_the_thread(transaction, signal)
+        return _in_the_thread(transaction, signal, is_only=is_only)
     answers = _read(written)
     if not answers and (written.is_reaction or request is None):
         return written.is_reaction  # other words may reply to the newest message, which this was
@@ -76,10 +91,10 @@ def on_message(transaction: Transaction, signal: MessageReceived) -> bool:
 
 def is_meant(transaction: Transaction, written: InboundMessage) -> bool:
     """Whether a command answers a request, such as `/approve` or `/deny`: by a reply, or where only that is asked."""
-    approvals = transaction.state.approvals
-    target = written.reply_to or ""
-    is_reply = approvals.asked_by(target) is not None or approvals.settled_by(target) is not None
-    is_free = bool(approvals.open) and not _is_decision_asked(transaction)
+    state = transaction.state
+    is_reply = is_about_request(state, written)
+    # a plan or the skipping of gates could be meant
+    is_free = bool(state.approvals.open) and not any(kind.asks_user for kind in state.kinds.values())
     return (is_reply or is_free) and isinstance(read_answer(_without_mentions(written.text)), Answer)
 
 
@@ -114,20 +129,19 @@ def _without_mentions(text: str) -> str:
     return rest
 
 
-def _in_the_thread(transaction: Transaction, signal: MessageReceived) -> bool:
+def _in_the_thread(transaction: Transaction, signal: MessageReceived, *, is_only: bool) -> bool:
     """Take an answer that replies to no request in particular, where it can be meant for one only."""
     written = signal.message
     state = transaction.state
     is_to_thread = written.reply_to in (None, state.id, state.identity.address.get("root"))
     answer = read_answer(written.text)
     requests = tuple(state.approvals.open.values())
-    if not requests or not is_to_thread or answer is None or signal.addressed:
+    if not is_to_thread or answer is None or signal.addressed:
         return False
     if not permissions.may_allow_calls(transaction.policy, author=written.author, role=signal.role):
         return False
-    is_alone = len(requests) == 1 and not _others_ask(transaction)
     if isinstance(answer, Unclear):
-        if is_alone:
+        if is_only:
             _say(transaction, requests[0], f"{_unclear(written.text, requests[0])}. {HOW}")
         return False  # the words may be about anything
     if answer.remember:
@@ -135,12 +149,12 @@ def _in_the_thread(transaction: Transaction, signal: MessageReceived) -> bool:
     asked_at = max(request.at for request in requests)
     why = why_misdated(written.created_at, asked_at, transaction.now)
     if why:
-        if is_alone:
+        if is_only:
             what = "allows" if answer.is_yes else "refuses"
             _say(transaction, requests[0], f"Your answer {what} nothing: {why}. Reply to this message instead.")
         return False
     _record(transaction, signal, written.text)
-    if not is_alone:
+    if not is_only:
         lines = message.listed(requests, state.id, transaction.now)
         notify(
             transaction, "\n".join(["Several things are asked. Please reply to the one you mean:", *lines]), "question"
@@ -148,17 +162,6 @@ def _in_the_thread(transaction: Transaction, signal: MessageReceived) -> bool:
     else:
         _answer(transaction, requests[0], (answer,), by=written.author, name=signal.name, event_id=written.event_id)
     return True
-
-
-def _others_ask(transaction: Transaction) -> bool:
-    """Whether something else is asked that a yes could be meant for."""
-    calls = (call for run in transaction.state.work.runs.values() for call in run.open_calls)
-    return any(call.state is CallState.PARKED for call in calls) or _is_decision_asked(transaction)
-
-
-def _is_decision_asked(transaction: Transaction) -> bool:
-    """Whether a plan waits for its approval, or it is asked whether gates may be skipped."""
-    return any(kind.asks_user for kind in transaction.state.kinds.values())
 
 
 def _record(transaction: Transaction, signal: MessageReceived, words: str) -> None:
@@ -266,7 +269,12 @@ def decided_by_operator(transaction: Transaction, signal: ApprovalDecided) -> No
 # ---- an answer that is taken back ----
 
 
-def on_deletion(transaction: Transaction, signal: MessageDeleted) -> bool:
+def is_answer_deleted(state: State, signal: MessageDeleted) -> bool:
+    """Whether what a user deleted was their answer to a request."""
+    return state.approvals.given_by(signal.event_id, signal.author) is not None
+
+
+def withdraw_answer(transaction: Transaction, signal: MessageDeleted) -> bool:
     """Withdraw the yes that a user has deleted, for the calls that have not begun; whether it was an answer.
 
     They are asked about again. For what has begun it is too late, and its author reads so. A no stays: its call has its

@@ -1,5 +1,7 @@
 """Messages to users, with the tags that every threading scheme carries (docs/protocol.md, "Tags on every message")."""
 
+from itertools import pairwise
+
 from tenex.core.config import Agent
 from tenex.core.ids import CallId, PublicKey
 from tenex.core.kind import kind_of_conversation
@@ -81,14 +83,16 @@ def _send(
         whom = audience(transaction, purpose, text, tags, is_published=is_published)
     else:
         whom = Audience(is_published=is_published, notifies=notifies)
-    left = next((kind.unannounced_from for kind in state.kinds.values() if kind.unannounced_from), None)
-    came_from = left if whom.is_published else None
+    left = next((kind.unannounced_phases for kind in state.kinds.values() if kind.unannounced_phases), ())
+    came_from = left[-1] if left and whom.is_published else None
     sender = kind_of_conversation(state).sender(state)
     phase_tags: tuple[tuple[str, ...], ...] = (("phase", str(state.cycle.phase)),) if state.has_phases else ()
     if sender is not None:
         phase_tags = (("workflow", str(sender.slug)),)
     elif came_from is not None:
-        phase_tags = (*phase_tags, ("phase-from", str(came_from)), ("new-phase", str(state.cycle.phase)))
+        earlier = [("phase-transition", str(from_), str(to)) for from_, to in pairwise(left)]
+        last = [("phase-from", str(came_from)), ("new-phase", str(state.cycle.phase))]
+        phase_tags = (*phase_tags, *earlier, *last)
     return transaction.add(
         MessageSent,
         speaker=author.pubkey,

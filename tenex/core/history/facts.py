@@ -19,6 +19,7 @@ from tenex.core.lines import Tone
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import PHASES, Phase
 from tenex.core.rollback.whole import ConversationForked, RolledBack
+from tenex.core.state_words import waits_for
 from tenex.core.totals.costs import cost_of, model_of, run_agent, spender_of, worker_of
 
 FactKind = Literal[
@@ -291,8 +292,7 @@ def _cycle_ended(record: r.Ended) -> Fact:
 
 @_on(r.Waiting)
 def _waits(record: r.Waiting) -> Fact:
-    text = "for you" if record.reason == "user" else f"for you ({record.reason})"
-    return Fact("wait", record.reason, tone="dim", head="waiting", text=text)
+    return Fact("wait", record.reason, tone="dim", head="waiting", text=waits_for(record.reason))
 
 
 @_on(r.LimitReached)

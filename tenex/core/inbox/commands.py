@@ -6,7 +6,8 @@ than none: it stops nothing and begins paid work.
 """
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
+from typing import Final
 
 from tenex.core import names, permissions
 from tenex.core import records as r
@@ -15,9 +16,8 @@ from tenex.core.approvals import answers as approvals
 from tenex.core.config import Verbosity
 from tenex.core.decider import Decider, person
 from tenex.core.delivery.outgoing import as_sentence, notify
-from tenex.core.errors import InternalError
-from tenex.core.ids import Millis, PublicKey, RunId
-from tenex.core.kind import KindCommand, all_kinds, kind_of_conversation, refused_name, what_is_refused
+from tenex.core.ids import Millis, RunId
+from tenex.core.kind import all_kinds, kind_of_conversation, refused_name, what_is_refused
 from tenex.core.memory.window import in_a_line
 from tenex.core.messages import cut
 from tenex.core.permissions import Decision
@@ -32,66 +32,26 @@ from tenex.core.undo import sentences
 from tenex.core.work import holds
 from tenex.core.work.turns import advance, stop_turn
 
+from .command import Command, SlashCommand
+
 FILES_NAMED = 5
 """Changed files that the answer to `/stop` names."""
 
-HELP = """Write what you want in your own words. I also understand these commands:
-@NAME  goes straight to that agent{agents}{begun}
-/status  where the conversation is
-/stop  end what is running
-{kinds}
-/retry  run the last turn again
-/undo  put back the files of the last turn, with `cycle` of this cycle, or those you name; it lists the others first
-/continue  go on after a limit, a hold or a refused decision
-/approvals  what waits for your permission, and what you have allowed here; `revoke NUMBER` ends that
-/quiet  send me only what is for me, and what stops the work; `/quiet off` ends that
-/verbose  send me everything, also checks and what takes long; `/verbose off` ends that
-/new  end this cycle; your next message begins another
-/help  this"""
+HELP = "Write what you want in your own words. I also understand these commands:"
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A word and what follows it."""
-
-    name: str
-    argument: str
-
-
-_NAMES = ("stop", "status", "help", "new", "continue", "retry", "undo", "approvals", "quiet", "verbose")
-"""Of the commands that every kind of conversation has."""
-_LAST_LINE = ("stop", "status", "help")
-_VERBOSITIES = {"quiet": Verbosity.QUIET, "verbose": Verbosity.VERBOSE}
-
-
-def commands_of_kinds() -> dict[str, KindCommand]:
-    """The commands of the kinds of conversation, by name."""
-    return {command.name: command for kind in all_kinds() for command in kind.commands}
-
-
-def command_names() -> tuple[str, ...]:
-    """The names of all commands."""
-    return (*_NAMES, *commands_of_kinds())
-
-
-def takes_argument(name: str) -> bool:
-    """Whether words may follow a command."""
-    command = commands_of_kinds().get(name)
-    return name in ("undo", "approvals", *_VERBOSITIES) if command is None else command.takes_argument
-
-
-def counts_as_last_line(name: str) -> bool:
-    """Whether a command counts as the last line of a message too: what others refer to there is unclear."""
-    command = commands_of_kinds().get(name)
-    return name in _LAST_LINE if command is None else command.counts_as_last_line
+def slash_commands() -> dict[str, SlashCommand]:
+    """All commands by name: those of every kind of conversation, then those of one."""
+    of_kinds = (command for kind in all_kinds() for command in kind.commands)
+    return {command.name: command for command in (*COMMANDS, *of_kinds)}
 
 
 def split_request(command: Command) -> tuple[Command, str]:
     """A command without the request that stands beside it in a message, and that request; "" for none."""
-    of_kind = commands_of_kinds().get(command.name)
-    if of_kind is None or of_kind.split is None:
+    row = slash_commands().get(command.name)
+    if row is None or row.split is None:
         return command, ""
-    argument, request = of_kind.split(command.argument)
+    argument, request = row.split(command.argument)
     return Command(command.name, argument), request.strip()
 
 
@@ -138,7 +98,7 @@ def parse(text: str) -> Command | None:
     name = word.lower()
     if emphasis and emphasis[0] not in marks and not words.endswith(emphasis[0]):
         return None  # a pattern such as `*/bin`
-    if name not in command_names():
+    if name not in slash_commands():
         return None if is_reply else Command(UNKNOWN, f"/{word}{rest}".strip())
     if emphasis:
         rest = rest.rstrip(_EMPHASIS)
@@ -159,7 +119,9 @@ def split_last_line(text: str) -> tuple[str, Command | None]:
     if not before.strip() or not plain(line).lstrip(_EMPHASIS + " ").startswith("/"):
         return text, None
     command = parse(line)
-    if command is None or command.name == UNKNOWN or (command.argument and not takes_argument(command.name)):
+    if command is None or command.name == UNKNOWN:
+        return text, None
+    if command.argument and not slash_commands()[command.name].takes_argument:
         return text, None
     above = before.rstrip().rpartition("\n")[2]
     is_listed = above.endswith(":") or parse(above) is not None
@@ -201,7 +163,7 @@ def read(transaction: Transaction, signal: MessageReceived) -> Command | Message
         return signal
     if command is not None:
         is_answer = command.name == UNKNOWN and any(run.has_question for run in transaction.state.work.runs.values())
-        if not is_answer or names.nearest(_first(command.argument)[1:], command_names()):
+        if not is_answer or names.nearest(_first(command.argument)[1:], slash_commands()):
             return command
     words = text.split(maxsplit=_WORDS)[:_WORDS]
     first = names.plain(words[0]) if words else ""
@@ -235,7 +197,7 @@ def _unknown(transaction: Transaction, text: str) -> str:
     """The answer to a message that begins with an unknown command or name."""
     first = _first(text)
     if first.startswith("/"):
-        near = names.nearest(first[1:], command_names())
+        near = names.nearest(first[1:], slash_commands())
         sentence = f"There is no command {first}. "
         sentence += f"Did you mean /{near}?" if near else "`/help` lists them."
     else:
@@ -248,63 +210,90 @@ def _unknown(transaction: Transaction, text: str) -> str:
     return f"{sentence} Nothing was started. To send this as text, put a word before it."
 
 
-def execute_command(  # noqa: C901 one case a command: flat, and complete
-    transaction: Transaction, command: Command, signal: MessageReceived
-) -> None:
+def execute_command(transaction: Transaction, command: Command, signal: MessageReceived) -> None:
     """Execute a command, or report who may give it."""
     if command.name == UNKNOWN:
         notify(transaction, _unknown(transaction, command.argument))
         return
-    left = "" if takes_argument(command.name) else command.argument
-    if left:  # words that would be lost without a sign
+    row = slash_commands()[command.name]
+    if command.argument and not row.takes_argument:  # words that would be lost without a sign
         notify(transaction, f"/{command.name} takes nothing after it; please send the rest as a message of its own.")
-    of_kind = commands_of_kinds().get(command.name)
-    decision = Decision.WAIVER if of_kind is not None and of_kind.is_waiver else Decision.COMMAND
-    is_permitted = permissions.may_decide(
-        decision, transaction.state, transaction.policy.gates, author=signal.message.author, role=signal.role
+    needless = row.needless(transaction) if row.needless is not None else ""
+    if needless:
+        notify(transaction, needless)
+    elif not _may_give(transaction, row, signal):
+        is_waiver = row.needs is Decision.WAIVER
+        who = f"/{command.name} is for an owner, or the member who began this conversation."
+        notify(transaction, "Only an owner may skip a quality gate." if is_waiver else who)
+    elif row.carry_out is not None:
+        row.carry_out(transaction, command, signal)
+    elif not _by_kind(transaction, command, signal):
+        notify(transaction, row.elsewhere)
+
+
+def _may_give(transaction: Transaction, row: SlashCommand, signal: MessageReceived) -> bool:
+    if row.needs is None:
+        return True
+    return permissions.may_decide(
+        row.needs, transaction.state, transaction.policy.gates, author=signal.message.author, role=signal.role
     )
+
+
+def _by_kind(transaction: Transaction, command: Command, signal: MessageReceived) -> bool:
+    """Have the kind of the conversation carry out a command in its way; whether it did."""
     kind = kind_of_conversation(transaction.state)
-    if command.name == "help":
-        notify(transaction, help_text(transaction))
-    elif command.name == "status":
-        notify(transaction, status(transaction))
-    elif command.name in _VERBOSITIES:
-        set_verbosity(transaction, command, signal.message.author)
-    elif command.name == "new" and _is_blank_room(transaction):
-        notify(transaction, "This is a new conversation. Write what you want.")
-    elif not is_permitted and decision is Decision.WAIVER:
-        notify(transaction, "Only an owner may skip a quality gate.")
-    elif not is_permitted:
-        notify(transaction, f"/{command.name} is for an owner, or the member who began this conversation.")
-    elif command.name in ("new", "continue") and (refused := refused_name(transaction)):
+    return kind.command(transaction, command.name, command.argument, signal)
+
+
+def _give_help(transaction: Transaction, command: Command, signal: MessageReceived) -> None:
+    del command, signal
+    notify(transaction, help_text(transaction))
+
+
+def _give_status(transaction: Transaction, command: Command, signal: MessageReceived) -> None:
+    del command, signal
+    notify(transaction, status(transaction))
+
+
+def _give_stop(transaction: Transaction, command: Command, signal: MessageReceived) -> None:
+    del command
+    stop(transaction, signal.name)
+
+
+def _give_retry(transaction: Transaction, command: Command, signal: MessageReceived) -> None:
+    if not _by_kind(transaction, command, signal):
+        resume(transaction, signal.name)  # there is no turn to repeat
+
+
+def _give_continue(transaction: Transaction, command: Command, signal: MessageReceived) -> None:
+    if not _has_not_begun(transaction) and not _by_kind(transaction, command, signal):
+        resume(transaction, signal.name)
+
+
+def _give_new(transaction: Transaction, command: Command, signal: MessageReceived) -> None:
+    if not _has_not_begun(transaction) and not _by_kind(transaction, command, signal):
+        stop(transaction, signal.name, quiet=True)
+        end_cycle(transaction, person(signal.name, signal.message.author))
+
+
+def _has_not_begun(transaction: Transaction) -> bool:
+    """Whether the last message could not begin what it named; its author is notified of that."""
+    refused = refused_name(transaction)
+    if refused:
         notify(
             transaction,
             f"The {what_is_refused(transaction)} {refused} has not begun. "
             "Write here what it is to work on, or anything else in a new note.",
         )
-    elif command.name == "undo":
-        undo(transaction, command.argument, signal.name)
-    elif command.name == approvals.COMMAND:
-        approvals.command(transaction, command.argument, signal)
-    elif kind.command(transaction, command.name, command.argument, signal):
-        return
-    elif of_kind is not None:
-        notify(transaction, of_kind.elsewhere)
-    elif command.name == "stop":
-        stop(transaction, signal.name)
-    elif command.name == "new":
-        stop(transaction, signal.name, quiet=True)
-        end_cycle(transaction, person(signal.name, signal.message.author))
-    elif command.name in ("retry", "continue"):  # `/retry` where there is no turn to repeat
-        resume(transaction, signal.name)
-    else:
-        raise InternalError(f"/{command.name} is a command and has no case here")
+    return bool(refused)
 
 
-def _is_blank_room(transaction: Transaction) -> bool:
-    """Whether `/new` has just begun this conversation in direct messages, so that there is nothing to end."""
+def _why_new_is_needless(transaction: Transaction) -> str:
+    """That `/new` has just begun this conversation in direct messages, so that there is nothing to end."""
     state = transaction.state
-    return bool(room_of(state.identity.address)) and not state.cycle.messages and not state.cycle.turns
+    is_blank = not state.cycle.messages and not state.cycle.turns
+    is_room = bool(room_of(state.identity.address))
+    return "This is a new conversation. Write what you want." if is_room and is_blank else ""
 
 
 def stop(transaction: Transaction, name: str, *, quiet: bool = False, why: str = "") -> None:
@@ -324,11 +313,12 @@ def stop(transaction: Transaction, name: str, *, quiet: bool = False, why: str =
         transaction.add(r.Waiting, reason="stopped")
 
 
-def set_verbosity(transaction: Transaction, command: Command, author: PublicKey) -> None:
+def set_verbosity(transaction: Transaction, command: Command, signal: MessageReceived) -> None:
     """Note how much a user wants to be sent in this conversation."""
+    author = signal.message.author
     words = [word.strip(".,!") for word in plain(command.argument).lower().split()]
     said = transaction.state.delivery.verbosity.get(author)
-    wanted = _VERBOSITIES[command.name]
+    wanted = Verbosity(command.name)
     if words and words != ["off"]:
         notify(transaction, f"`/{command.name}` takes nothing or `off`, not {cut(words[0], 40)}. Nothing has changed.")
         return
@@ -348,10 +338,11 @@ def _changed_so_far(transaction: Transaction) -> str:
     return f"Changed so far: {', '.join(paths[:FILES_NAMED])}{more}; `/undo` lists what it can put back. "
 
 
-def undo(transaction: Transaction, argument: str, name: str) -> None:
+def undo(transaction: Transaction, command: Command, signal: MessageReceived) -> None:
     """List what the last turn or cycle changed in the workspace; with `yes`, `all` or paths put it back."""
     state = transaction.state
-    words, paths = _words_and_paths(argument)
+    name = signal.name
+    words, paths = _words_and_paths(command.argument)
     listed = state.work.undo
     if state.work.turn is not None or state.has_open_kind:
         notify(transaction, "Work is under way. Write `/stop`, then `/undo`.")
@@ -454,23 +445,22 @@ def resume(transaction: Transaction, name: str) -> None:
         advance(transaction)
 
 
-def _help_line(command: KindCommand) -> str:
-    usage = f" {command.usage}" if command.usage else ""
-    return f"/{command.name}{usage}  {command.help}"
-
-
 def help_text(transaction: Transaction) -> str:
     """All commands, and the names that a message can call."""
     policy = transaction.policy
     agents = ", ".join(sorted(policy.routable))
     begun = ", ".join(sorted(policy.begun_by_mention))
-    disabled = sorted({*policy.disabled, *policy.disabled_agents})
-    text = HELP.format(
-        agents=f": {agents}" if agents else "",
-        begun=f"; in a new note it begins a conversation of its own: {begun}" if begun else "",
-        kinds="\n".join(map(_help_line, commands_of_kinds().values())),
-    )
-    return f"{text}\nDisabled, because of a fault in their files: {', '.join(disabled)}" if disabled else text
+    disabled = ", ".join(sorted({*policy.disabled, *policy.disabled_agents}))
+    mention = f"@NAME  goes straight to that agent{f': {agents}' if agents else ''}"
+    if begun:
+        mention += f"; in a new note it begins a conversation of its own: {begun}"
+    lines = [HELP, mention]
+    for command in slash_commands().values():
+        usage = f" {command.usage}" if command.usage else ""
+        lines.append(f"/{command.name}{usage}  {command.help}")
+    if disabled:
+        lines.append(f"Disabled, because of a fault in their files: {disabled}")
+    return "\n".join(lines)
 
 
 def status(transaction: Transaction) -> str:
@@ -537,3 +527,54 @@ def _routing(router: RouterActivity) -> str:
             return "The orchestrator's model cannot be used."
         case _:
             return "The orchestrator is deciding."
+
+
+# ---- the table ----
+
+COMMANDS: Final = (
+    SlashCommand(
+        name="status",
+        help="where the conversation is",
+        needs=None,
+        carry_out=_give_status,
+        counts_as_last_line=True,
+    ),
+    SlashCommand(name="stop", help="end what is running", carry_out=_give_stop, counts_as_last_line=True),
+    SlashCommand(name="retry", help="run the last turn again", carry_out=_give_retry),
+    SlashCommand(
+        name="undo",
+        help="put back the files of the last turn, with `cycle` of this cycle, or those you name; it lists the others "
+        "first",
+        takes_argument=True,
+        carry_out=undo,
+    ),
+    SlashCommand(name="continue", help="go on after a limit, a hold or a refused decision", carry_out=_give_continue),
+    SlashCommand(
+        name=approvals.COMMAND,
+        help="what waits for your permission, and what you have allowed here; `revoke NUMBER` ends that",
+        takes_argument=True,
+        carry_out=lambda transaction, command, signal: approvals.command(transaction, command.argument, signal),
+    ),
+    SlashCommand(
+        name=Verbosity.QUIET,
+        help="send me only what is for me, and what stops the work; `/quiet off` ends that",
+        takes_argument=True,
+        needs=None,
+        carry_out=set_verbosity,
+    ),
+    SlashCommand(
+        name=Verbosity.VERBOSE,
+        help="send me everything, also checks and what takes long; `/verbose off` ends that",
+        takes_argument=True,
+        needs=None,
+        carry_out=set_verbosity,
+    ),
+    SlashCommand(
+        name="new",
+        help="end this cycle; your next message begins another",
+        carry_out=_give_new,
+        needless=_why_new_is_needless,
+    ),
+    SlashCommand(name="help", help="list these commands", needs=None, carry_out=_give_help, counts_as_last_line=True),
+)
+"""Those of every kind of conversation; `Kind.commands` has those of one."""

@@ -1,278 +1,34 @@
-"""What a user's message leads to: an answer to a question, a command, or work."""
+"""What kinds of conversation do with a user's message: record it with its context, take it as an agent's answer."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from tenex.core import permissions
 from tenex.core import records as r
-from tenex.core.amounts import count
-from tenex.core.approvals import answers as approvals
-from tenex.core.config import Role
 from tenex.core.conversation import Conversation
 from tenex.core.decider import person
-from tenex.core.delivery.notifications import note_awake
 from tenex.core.delivery.outgoing import notify, send_as_agent
 from tenex.core.forms import Form, NoAnswer
-from tenex.core.identity.state import title_of
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug
-from tenex.core.kind import all_kinds, can_begin, has_own_work, kind_of_conversation, refused_name
 from tenex.core.memory.window import in_a_line
-from tenex.core.names import is_placeholder, with_names, without_mentions
+from tenex.core.names import is_placeholder, with_names
 from tenex.core.permissions import Decision
 from tenex.core.port_values import Quotation
-from tenex.core.signals import ConversationLeft, InboundMessage, MessageDeleted, MessageReceived
+from tenex.core.signals import ConversationLeft, InboundMessage, MessageReceived
 from tenex.core.transaction import Transaction
 from tenex.core.trust import is_outside
 from tenex.core.work.run import ASK, Call, CallState, Run
 from tenex.core.work.runs import after_result
 from tenex.core.yes_no import why_misdated
 
-from .commands import (
-    UNKNOWN,
-    Command,
-    commands_of_kinds,
-    counts_as_last_line,
-    execute_command,
-    parse,
-    read,
-    split_last_line,
-    split_request,
-    stop,
-)
-from .message import DELETED, Message
-from .reactions import said_by
+from .commands import stop
+from .message import Message
 
 QUOTES = 3
 """Quoted notes that a message's context names."""
 QUOTED_CHARACTERS = 600
 """Of a message that is answered or quoted: who replies means the whole of a short one, or a part of a long one."""
-MACHINES = 6
-"""Messages of agents elsewhere that are answered until a person writes: enough for a question and a correction."""
 SHORT_ID = 12
 """Characters by which a conversation is named."""
-
-
-def on_message(transaction: Transaction, signal: MessageReceived) -> None:
-    """Take a message in; twice the same event gives no record."""
-    message = signal.message
-    state = transaction.state
-    is_refused = message.by_machine and state.identity.by_machines >= MACHINES
-    if is_refused or message.event_id in state.identity.seen:
-        return
-    if message.is_reaction:
-        _on_reaction(transaction, signal)
-        return
-    if message.reply_to in state.delivery.reminders:
-        message = replace(message, reply_to=None)
-        signal = replace(signal, message=message)
-    if not signal.is_plain:
-        project = transaction.policy.project
-        text = without_mentions(message.text, project.pubkey, project.name)
-        text = with_names(text, _slugs(transaction))
-        signal = replace(signal, message=replace(message, text=text))
-    if state.cycle.status == "new":
-        _start(transaction, signal)
-    note_awake(transaction, signal)
-    leading, rest = _without_leading_commands(transaction, signal)
-    if isinstance(rest, Command):
-        _give_all(transaction, [*leading, rest], signal)
-        return
-    if approvals.on_message(transaction, rest):
-        _give_all(transaction, leading, signal)
-        return
-    signal, last = _without_last_line(rest)
-    state = transaction.state
-    retried = refused_name(transaction)
-    is_begun = not retried and bool(state.memory.recent or state.cycle.turns or state.has_begun_kind)
-    called = retried or next((slug for slug in signal.addressed if can_begin(transaction, slug)), Slug(""))
-    kind = kind_of_conversation(state)
-    if state.cycle.status == "ended" and not retried:
-        kind.begin_cycle(transaction, f"{signal.name} wrote again", person(signal.name, message.author))
-    if called and not is_begun:
-        kind = next(kind for kind in all_kinds() if kind.begins(transaction.policy, called))
-    kind.on_message(transaction, signal, called)
-    _report_machines(transaction, signal)
-    _report_pictures(transaction, signal)
-    _give_all(transaction, leading, signal)  # they are for the cycle that the request has begun
-    if last is not None and counts_as_last_line(last.name):
-        _give(transaction, last, signal)
-    elif last is not None and not (called and _counts_in_opening(last)):
-        notify(
-            transaction,
-            f"I read the last line, /{last.name}, as text. To give that command, send it as a message of its own.",
-        )
-
-
-def _on_reaction(transaction: Transaction, signal: MessageReceived) -> None:
-    """Take a reaction as the answer, the reply or the command that it means; most mean nothing."""
-    is_asked = transaction.state.approvals.asked_by(signal.message.reply_to or "") is not None
-    said = "" if is_asked else said_by(transaction, signal)
-    if is_asked or isinstance(said, Command):
-        note_awake(transaction, signal)
-    if not isinstance(said, Command) and approvals.on_message(transaction, signal):
-        return
-    origin = transaction.state.delivery.origin
-    # a reaction cannot be answered in a thread: what is answered is the message before it
-    answered = origin if origin.get("author") == signal.message.author else {}
-    if isinstance(said, Command):
-        _give(transaction, said, replace(signal, message=replace(signal.message, origin={})))
-    elif said:
-        reply = replace(signal.message, text=said, is_reaction=False, origin=answered)
-        on_message(transaction, replace(signal, message=reply))
-
-
-def _report_machines(transaction: Transaction, signal: MessageReceived) -> None:
-    """Say, with the last message of an agent elsewhere that is answered, that the next one is not."""
-    if signal.message.by_machine and transaction.state.identity.by_machines == MACHINES:
-        notify(
-            transaction,
-            f"Agents have written here {MACHINES} times since a person did. I answer again when a person writes.",
-        )
-
-
-def _report_pictures(transaction: Transaction, signal: MessageReceived) -> None:
-    """Inform the author of a message of pictures in it that no agent sees; once, where none is ever seen.
-
-    In public it notifies no one: they are notified of the answer, which follows.
-    """
-    addresses = signal.message.pictures
-    if not addresses or signal.message.by_machine:
-        return
-    if signal.role is Role.GUEST or not transaction.policy.sees_pictures:
-        if not transaction.state.identity.pictures_unseen:
-            transaction.add(r.PicturesUnseen)
-            whose = (
-                "Pictures of guests" if transaction.policy.sees_pictures else "No model here is set to see, so pictures"
-            )
-            notify(transaction, f"{whose} are not looked at: agents are shown their addresses alone.", notifies=())
-    elif signal.not_loaded:
-        what = f"{len(signal.not_loaded)} of {count(len(addresses), 'picture')}"
-        notify(transaction, f"I could not load {what}: {'; '.join(signal.not_loaded)}.", notifies=())
-
-
-def _counts_in_opening(command: Command) -> bool:
-    of_kind = commands_of_kinds().get(command.name)
-    return of_kind is not None and of_kind.counts_in_opening
-
-
-def _without_last_line(signal: MessageReceived) -> tuple[MessageReceived, Command | None]:
-    """A message and the command in its last line; one that counts there is no part of the text."""
-    if signal.is_plain:
-        return signal, None
-    text, command = split_last_line(signal.message.text)
-    if command is None or not counts_as_last_line(command.name):
-        return signal, command
-    command, request = split_request(command)
-    if request:
-        text = f"{text}\n{request}"
-    return replace(signal, message=replace(signal.message, text=text)), command
-
-
-def _without_leading_commands(
-    transaction: Transaction, signal: MessageReceived
-) -> tuple[list[Command], Command | MessageReceived]:
-    """The commands before a request in the same message, and the rest: the request, or another command."""
-    leading: list[Command] = []
-    while True:
-        rest = read(transaction, signal)
-        if not isinstance(rest, Command):
-            return leading, rest
-        command, request = split_request(rest)
-        if command.name == UNKNOWN:
-            return [], command  # nothing is started
-        if not request:
-            return leading, command
-        leading.append(command)
-        signal = replace(signal, message=replace(signal.message, text=request))
-
-
-def _give_all(transaction: Transaction, commands: Sequence[Command], signal: MessageReceived) -> None:
-    for command in commands:
-        _give(transaction, command, signal)
-
-
-def _give(transaction: Transaction, command: Command, signal: MessageReceived) -> None:
-    """Record a command and execute it."""
-    message = signal.message
-    transaction.add(
-        r.CommandGiven,
-        event_id=message.event_id,
-        author=message.author,
-        name=signal.name,
-        role=signal.role,
-        command=command.name,
-        argument=command.argument,
-        created_at=message.created_at,
-        origin=message.origin,
-    )
-    execute_command(transaction, command, signal)
-    state = transaction.state
-    is_idle = state.cycle.status == "active" and state.work.turn is None and state.router.question is None
-    if is_idle and not has_own_work(state) and kind_of_conversation(state).waits_when_idle:
-        transaction.add(r.Waiting, reason="user")
-
-
-def on_deletion(transaction: Transaction, signal: MessageDeleted) -> None:
-    """Withdraw a message that its author deleted, and stop the work on it, if nothing else asks for that."""
-    if approvals.on_deletion(transaction, signal):
-        return
-    state = transaction.state
-    messages = {
-        message.seq: message for message in (*state.memory.earlier, *state.memory.recent, *state.cycle.messages)
-    }
-    deleted = next((message for message in messages.values() if _is_of(message, signal)), None)
-    if deleted is None:
-        return
-    shown = max((run.shown for run in state.work.runs.values()), default=0)
-    is_begun = state.reads_messages or state.has_open_kind
-    was_read = is_begun or deleted.is_settled or deleted.seq <= max(state.memory.answered, shown)
-    was_title = str(deleted.event_id) == str(state.id) or state.identity.title == title_of(deleted.text)
-    transaction.add(r.MessageWithdrawn, message=deleted.seq, was_read=was_read, was_title=was_title)
-    is_under_way = state.work.turn is not None or state.router.question is not None or is_begun
-    is_under_way = is_under_way or has_own_work(state)
-    if was_read and is_under_way and state.cycle.status == "active":
-        _end_work_on(transaction, deleted)
-    elif not was_read and _waits_for_nothing(state):
-        transaction.add(r.Waiting, reason="user")
-
-
-def _waits_for_nothing(state: Conversation) -> bool:
-    """Whether a conversation that is at work has nothing to do any more."""
-    is_active = state.cycle.status == "active" and state.work.turn is None
-    return is_active and not state.unanswered and not has_own_work(state)
-
-
-def _end_work_on(transaction: Transaction, deleted: Message) -> None:
-    """Stop what is under way if all was deleted that it is for, by people who may stop it or who alone asked for it."""
-    state = transaction.state
-    messages = [message for message in state.cycle.messages if message.role is not None]
-    asking = _asking(state, messages)
-    # a mission may go on for somebody whose words no cycle has
-    is_for_others = state.has_open_kind or any(message.author != deleted.author for message in messages)
-    may_stop = not is_for_others or permissions.may_decide(
-        Decision.COMMAND, state, transaction.policy.gates, author=deleted.author, role=deleted.role
-    )
-    is_asked_by_others = any(message.text != DELETED for message in asking)
-    if not may_stop or is_asked_by_others or all(message.seq != deleted.seq for message in asking):
-        notify(transaction, "What you deleted was read before, and work goes on. `/stop` ends it.")
-        return
-    stop(transaction, deleted.name, why="You deleted what this was for. ")
-
-
-def _asking(state: Conversation, messages: Sequence[Message]) -> list[Message]:
-    """The messages that what is under way is for, of those of the cycle.
-
-    A mission is for the message that opened it; no agent reads the others as wishes.
-    """
-    if state.has_open_kind:
-        return [*messages[:1]]
-    begins = max((place for place, message in enumerate(messages) if message.is_first), default=0)
-    return [message for message in messages[begins:] if not message.is_settled]
-
-
-def _is_of(message: Message, signal: MessageDeleted) -> bool:
-    is_same = message.event_id == signal.event_id and message.author == signal.author
-    return is_same and message.role is not None and message.text != DELETED
 
 
 def on_left(transaction: Transaction, signal: ConversationLeft) -> None:
@@ -420,24 +176,6 @@ def why_disabled(transaction: Transaction, slug: Slug) -> str:
     more = f" ({len(others)} more.)" if others else ""
     what, check = ("workflow", "workflows check") if is_workflow else ("agent", "config check")
     return f"The {what} {slug} is disabled: {first}{more} The operator can see all by `tenex {check}`."
-
-
-def _start(transaction: Transaction, signal: MessageReceived) -> None:
-    message = signal.message
-    title = title_of(message.title.strip() or message.text) or "Untitled"
-    if parse(message.text) and not message.title.strip():
-        title = ""  # a command names nothing: the first real message will
-    transaction.add(
-        r.ConversationStarted,
-        id=transaction.state.id,
-        title=title,
-        starter=message.author,
-        address=dict(message.address),
-        agent=transaction.policy.only_agent,
-    )
-    kind_of_conversation(transaction.state).begin_cycle(
-        transaction, f"{signal.name} wrote", person(signal.name, message.author)
-    )
 
 
 def answers_question(transaction: Transaction, wrote: r.MessageRecorded, *, is_plain: bool = False) -> bool:

@@ -15,11 +15,10 @@ from tenex.core.ids import PublicKey
 from tenex.core.permissions import Decision, may_decide
 from tenex.core.pictures import NO, STOP, YES, number_in, plain_picture
 from tenex.core.signals import MessageReceived
+from tenex.core.state import State
 from tenex.core.transaction import Transaction
 from tenex.core.work.run import ASK, Call, CallState, choices_of
 from tenex.core.yes_no import is_clear_no, is_clear_yes
-
-from .commands import Command
 
 CLOCKS_DIFFER: Final = 60
 """Seconds by which a person's clock may differ from ours."""
@@ -30,43 +29,43 @@ _ASKS_YES_OR_NO: Final = re.compile(
 _OR: Final = re.compile(r"\bor\b", re.IGNORECASE)
 
 
-def said_by(transaction: Transaction, signal: MessageReceived) -> Command | str:
-    """The command or the reply that a reaction means; "" for none."""
+def may_stop(state: State, signal: MessageReceived) -> bool:
+    """Whether a reaction is a stop sign while something runs, and not to a request for permission."""
+    is_running = state.work.turn is not None or state.router.question is not None or state.has_open_kind
+    is_sign = plain_picture(signal.message.text) in STOP
+    return is_sign and is_running and state.approvals.asked_by(signal.message.reply_to or "") is None
+
+
+def means_stop(transaction: Transaction, signal: MessageReceived) -> bool:
+    """Whether the author of a stop sign may stop the work, and means it: not that of an earlier cycle or moment."""
+    state = transaction.state
+    written = signal.message
+    messages = (*state.memory.recent, *state.cycle.messages)
+    cycles = [message.cycle for message in messages if written.reply_to in (message.event_id, message.sent_as)]
+    began = min((message.at for message in state.cycle.messages), default=0)
+    is_dated = written.created_at + CLOCKS_DIFFER >= began // 1000
+    is_of_now = written.reply_to is None or max(cycles, default=state.cycle.number) >= state.cycle.number
+    return _may(transaction, signal, Decision.COMMAND) and is_dated and is_of_now
+
+
+def may_reply(state: State, signal: MessageReceived) -> bool:
+    """Whether a reaction is to a question that a reply can answer: of an agent, or for the decision of a user."""
+    event = signal.message.reply_to
+    return event in state.work.asks or any(event in kind.question_events for kind in state.kinds.values())
+
+
+def reply_by(transaction: Transaction, signal: MessageReceived) -> str:
+    """The reply that such a reaction means; "" for none."""
     picture = plain_picture(signal.message.text)
-    if picture in STOP and _is_of_work_under_way(transaction, signal):
-        return Command("stop", "")
     asked = transaction.state.work.asks.get(signal.message.reply_to or "")
     if asked is None:
-        return _decision(transaction, signal, picture)
+        return _yes_or_no(picture) if _may(transaction, signal, Decision.APPROVAL) else ""
     run = transaction.state.work.runs.get(asked[0])
     call = run.find(asked[1]) if run is not None else None
     if call is None or call.state is not CallState.PARKED or call.request.tool != ASK:
         return ""
     of = call.asked_of or transaction.state.on_behalf_of
     return _answer(call, picture) if _may(transaction, signal, Decision.ANSWER, of) else ""
-
-
-def _is_of_work_under_way(transaction: Transaction, signal: MessageReceived) -> bool:
-    """Whether its author may stop the work, and means it: no message of an earlier cycle, no sign given before."""
-    state = transaction.state
-    written = signal.message
-    is_running = state.work.turn is not None or state.router.question is not None or state.has_open_kind
-    if not is_running or not _may(transaction, signal, Decision.COMMAND):
-        return False
-    messages = (*state.memory.recent, *state.cycle.messages)
-    cycles = [message.cycle for message in messages if written.reply_to in (message.event_id, message.sent_as)]
-    began = min((message.at for message in state.cycle.messages), default=0)
-    is_dated = written.created_at + CLOCKS_DIFFER >= began // 1000
-    is_of_now = written.reply_to is None or max(cycles, default=state.cycle.number) >= state.cycle.number
-    return is_dated and is_of_now
-
-
-def _decision(transaction: Transaction, signal: MessageReceived, picture: str) -> str:
-    """The reply to what only a user decides."""
-    events = [event for kind in transaction.state.kinds.values() for event in kind.question_events]
-    if signal.message.reply_to not in events or not _may(transaction, signal, Decision.APPROVAL):
-        return ""
-    return _yes_or_no(picture)
 
 
 def _answer(call: Call, picture: str) -> str:

@@ -76,6 +76,12 @@ FINDINGS: Final = 30
 """Things that were asked for of which a verifier's words are kept."""
 
 VERDICTS: Final = ("verified", "issues", "untried")
+LONGEST_VERDICT: Final = 2_000
+"""Characters of a verifier's answer, and of its issues, where a server holds calls to a schema: about a page."""
+LONGEST_REMARK: Final = 600
+"""Characters of each text besides."""
+MOST_ASKED: Final = 20
+"""Things asked for that such a verdict names."""
 
 UNPROVED: Final = "The verdict does not count yet: "
 """How the refusal of a verdict begins that no call of the turn supports."""
@@ -348,6 +354,30 @@ def _unseen_failure(run: LiveRun) -> str | None:
 def _needs_verdict(run: Run) -> bool:
     """Whether its completion is the verdict of a verification: a sub-agent's is only words for its caller."""
     return PHASES[run.phase].needs_verdict and run.parent is None
+
+
+def possible_completion(parameters: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
+    """The parameters of `complete` with what counts in a run alone: a verdict where it is needed, and nowhere else.
+
+    What is written beside an answer is bounded, since a weak model fills any room that a schema leaves; so is a
+    verifier's answer. What a person has asked for may be as long as it needs to be.
+    """
+    known: Mapping[str, Any] = parameters["properties"]
+    short = {"maxLength": LONGEST_REMARK}
+    properties = {"response": known["response"], "summary": {**known["summary"], **short}}
+    required = list(parameters["required"])
+    if _needs_verdict(run):
+        items = known["asked"]["items"]
+        texts = {name: {**items["properties"][name], **short} for name in ("what", "how")}
+        asked = {**items, "properties": {**items["properties"], **texts}}
+        properties |= {
+            "response": {**known["response"], "maxLength": LONGEST_VERDICT},
+            "verdict": {**known["verdict"], "enum": list(VERDICTS)},
+            "asked": {**known["asked"], "items": asked, "maxItems": MOST_ASKED},
+            "issues": {**known["issues"], "maxLength": LONGEST_VERDICT},
+        }
+        required.append("verdict")
+    return {**parameters, "properties": properties, "required": required}
 
 
 def _wrong_completion(arguments: Mapping[str, Any], run: Run) -> str | None:

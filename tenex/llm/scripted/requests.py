@@ -13,20 +13,17 @@ FILE = rf"(?<![\w./~@+-])(?P<path>[\w./~@+-]*\w\.(?:{_SUFFIXES}))(?![\w/-])"
 _QUOTE = re.compile(r'```\w*\n(.*?)```|"([^"]*)"|“([^“”]*)”|`([^`]*)`', re.DOTALL)
 _MASK = re.compile("\ue000(\\d+)\ue001")
 _SPACES = re.compile(r"\s{20,}")  # long runs would make patterns slow
-_VERB = re.compile(
-    r"\b(?:create|write|make|save|put|overwrite|add|append|change|replace|read|show|list)\b", re.IGNORECASE
-)
+_VERB = re.compile(r"\b(?:create|write|make|save|put|overwrite|change|replace|read|show|list)\b", re.IGNORECASE)
 _JOINT = re.compile(  # between two clauses that begin with a verb
     rf"(?:(?:[.;!?:\n]|\b(?:and|but|then|also|please|to|you)\b)[^\S\n]*){{1,6}}(?={_VERB.pattern})", re.IGNORECASE
 )
 _LEFT_OUT = re.compile(r"\[… \d+ characters left out …\]")  # what a prompt shows in place of a long message's middle
 _MOST = 50  # tasks of one message
 
-Kind = Literal["write", "program", "append", "replace", "function", "read", "list"]
+Kind = Literal["write", "program", "replace", "read", "list"]
 _CLAUSES = {
     "program": "prints “{text}”",
     "replace": "has “{text}” instead of “{old}”",
-    "function": "has `{old}`, which returns `{text}`",
 }
 
 
@@ -41,9 +38,9 @@ class Task:
     kind: Kind
     path: str = ""
     text: str = ""
-    """The content, the printed or appended lines, the new words, or the expression a function returns."""
+    """The content, the printed lines, or the new words."""
     old: str = ""
-    """The replaced words, or the function's header, such as `add(a, b)`."""
+    """The replaced words."""
 
     @property
     def is_change(self) -> bool:
@@ -62,15 +59,9 @@ class Task:
         """
         if _LEFT_OUT.search(self.text):
             raise CannotApply("your message is longer than what I am shown of it; send it in parts")
-        before = _ended(content or "")
         match self.kind:
             case "program":
                 return "".join(f"print({json.dumps(line, ensure_ascii=False)})\n" for line in self.text.split("\n"))
-            case "append":
-                return before if f"\n{self.text}\n" in f"\n{before}" else before + _ended(self.text)
-            case "function":
-                source = f"def {self.old}:\n    return {self.text}\n"
-                return before if source in before else f"{before}\n\n{source}" if before.strip() else source
             case "replace":  # whole words: "cat" leaves "category" alone; what is replaced already is matched first
                 pattern = rf"(?<!\w)(?:{re.escape(self.text)}|{re.escape(self.old)})(?!\w)"
                 changed, count = re.subn(pattern, lambda _: self.text, content or "")
@@ -95,8 +86,6 @@ _PARTS = {
     "PROGRAM": FILE.replace(_SUFFIXES, "py"),
     "FILE": FILE,
     "THE": r"(?:(?:the|a|an|my|new|python|text|file|called|named|lines?|words?|saying) ){0,5}",
-    "CALL": r"(?P<old>[a-z_]\w*\([^()]{0,200}\))",
-    "RETURNS": r"(?:(?:that|which) )?returns (?P<text>[^\n]{1,500}?)",
     "PRINTS": r"(?:(?:that|which|and) )?(?:prints?|printing|outputs?|says) (?P<text>(?:[^.;\n]|\.(?=\S)){1,2000})",
     "OLD": r"(?P<old>.{1,500}?)",
     "TEXT": r"(?P<text>.{1,2000}?)",
@@ -115,15 +104,9 @@ def _pattern(text: str) -> re.Pattern[str]:
 _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("list", _pattern(r"(?:list|show) (?:me )?(?:all )?(?:the |my )?files\b")),
     ("read", _pattern(r"(?:read|show) (?:me )?THEFILE[\s.!?]*\Z")),
-    ("function", _pattern(r"(?:add|create|write|make) THEfunction CALL (?:to|in) THEFILE RETURNS[\s.]*\Z")),
-    ("function", _pattern(r"(?:add|create|write|make) THEfunction CALL RETURNS (?:to|in) THEFILE")),
-    ("function", _pattern(r"(?:create|write|make) THEFILE with (?:a |the )?function CALL RETURNS[\s.]*\Z")),
     ("replace", _pattern(r"(?:change|replace) OLD (?:to|with|by) TEXT in THEFILE")),
-    ("append", _pattern(r"(?:append|add) to THEFILE:? REST")),
-    ("append", _pattern(r"(?:append|add) THETEXT to THEFILE")),
     ("program", _pattern(r".{0,300}?PROGRAM,? PRINTS")),
     ("program", _pattern(r".{0,100}?\b(?:script|program) PRINTS")),
-    ("write", _pattern(r"(?:create|make|write) an empty THEFILE(?P<text>)")),
     ("write", _pattern(r"(?:create|make|write|overwrite|replace|save|put) THEFILEWITH\s*REST")),
     ("write", _pattern(r"(?:write|save|put) THETEXT (?:to|into|in) THEFILE")),
 )
@@ -137,7 +120,7 @@ def read_request(text: str) -> tuple[Task, ...]:
 
     def mask(found: re.Match[str]) -> str:
         inner = next(group for group in found.groups() if group is not None)
-        if re.fullmatch(FILE, inner) or (found[4] is not None and "(" in inner):  # a name or a call in code quotes
+        if re.fullmatch(FILE, inner):
             return inner
         quotes.append(inner)
         return f"\ue000{len(quotes) - 1}\ue001"

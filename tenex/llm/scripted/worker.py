@@ -17,8 +17,7 @@ NOTHING_DONE = "Nothing was changed"
 UNDERSTOOD = "Understood:"
 """How chat answers a request; the router goes on to execute."""
 ABILITIES = (
-    "I can write files (“Create notes.txt with milk and eggs”) and programs (“Create hello.py that prints hello”), add "
-    "functions (“Add a function add(a, b) that returns a + b to calc.py”), append (“Append bread to notes.txt”), "
+    "I can write files (“Create notes.txt with milk and eggs”) and programs (“Create hello.py that prints hello”), "
     "replace words (“Change milk to tea in notes.txt”), and show files (“Read notes.txt”, “List the files”)."
 )
 VERIFIED = "Verified:"
@@ -204,7 +203,7 @@ def _reflect(run: AgentRun) -> End:
     request = run.request or "nothing in words"
     lesson = f"Asked for “{request}”. {outcome}"
     (learned,) = run.call("learn", {"title": short(request, 50), "lesson": lesson})
-    if learned and "is about the same" in learned.content:
+    if learned and "says this already" in learned.content:
         return {"response": "No lesson: it has been recorded already."}
     if learned and not learned.ok:
         return {"response": f"I could not record my lesson ({short(learned.content, 150)}): {lesson}"}

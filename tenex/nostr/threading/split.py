@@ -48,7 +48,7 @@ _LONGEST_GRAPHEME: Final = 64
 _LEAST_SHARE: Final = 4
 """A piece is at least a fourth as long as it could be: else a long block would stand alone behind a short sentence."""
 
-_FIRST_PART_ONLY: Final = frozenset({"phase-from", "new-phase"})
+_FIRST_PART_ONLY: Final = frozenset({"phase-transition", "phase-from", "new-phase"})
 """A transition happens once."""
 
 _LAST_PART_ONLY: Final = frozenset({"status", "tool", "close-reason"})

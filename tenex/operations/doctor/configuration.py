@@ -35,7 +35,14 @@ def settings(case: Case) -> Iterator[Finding]:
         if case.config is None and os.path.lexists(path) and not path.is_file():
             yield fault("this is not a file, so it is not read", path, "move it away")
     try:
-        case.settings = load(case.config, case.data, env=case.env, parse_key=parse_public_key, trust=case.trust)
+        case.settings = load(
+            case.config,
+            case.data,
+            env=case.env,
+            parse_key=parse_public_key,
+            trust=case.trust,
+            features=case.features,
+        )
     except ConfigurationError as error:
         for sentence in error.faults:
             yield fault(*_split(sentence), "correct it; config/tenex.example.toml explains every setting")

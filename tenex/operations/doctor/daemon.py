@@ -1,6 +1,7 @@
 """Whether a daemon runs on this folder: the lock, the control socket, and problems in the daemon's own status."""
 
 import asyncio
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -9,9 +10,10 @@ from typing import Any, Final
 
 from tenex.core.errors import ModelUnavailable, RelayUnavailable, StoreError, TenexError, TransientError
 from tenex.operations.daemon_start import WAIT, ask_when_started, is_starting, why_silent
+from tenex.service.control import ELSEWHERE, why_no_socket
 from tenex.store.lock import find_holder
 
-from .findings import Case, Finding, Repair, count_text, fault, ok, url_text, warning
+from .findings import Case, Finding, Repair, fault, ok, url_text, warning
 
 STATUS_TIMEOUT: Final = 8.0
 """Seconds a busy daemon has to answer with its status."""
@@ -51,11 +53,7 @@ def control(case: Case) -> Iterator[Finding]:
     try:
         status = asyncio.run(ask_when_started(path, folder, "status", patience=STATUS_TIMEOUT, wait=WAIT))
     except FileNotFoundError:
-        if runs and is_starting(folder):
-            yield _starting(case)
-        elif runs:
-            fix = "restart the daemon, so that `tenex status` can ask it"
-            yield warning("a daemon runs, but its control socket is missing", path, fix)
+        yield from _no_socket(case)
     except ConnectionRefusedError:
         if runs and is_starting(folder):
             yield _starting(case)
@@ -73,6 +71,21 @@ def control(case: Case) -> Iterator[Finding]:
         yield ok("the daemon answers", path)
         with suppress(AttributeError, LookupError, TypeError):  # a status of another version
             yield from problems_in_status(status)
+            for part, problems_in in case.problems.items():
+                yield from problems_in(status.get(part))
+
+
+def _no_socket(case: Case) -> Iterator[Finding]:
+    path = case.paths.socket
+    if not case.daemon:
+        why = why_no_socket(path) if os.access(path.parent, os.W_OK) else ""
+        if why:
+            yield fault(f"no socket can be made there ({why})", path, f"paths.socket: {ELSEWHERE}")
+    elif is_starting(case.paths.conversations):
+        yield _starting(case)
+    else:
+        fix = "restart the daemon, so that `tenex status` can ask it"
+        yield warning("a daemon runs, but its control socket is missing", path, fix)
 
 
 def _starting(case: Case) -> Finding:
@@ -100,8 +113,6 @@ def problems_in_status(status: Mapping[str, Any]) -> Iterator[Finding]:
             message = f"the daemon is not served here{_since(relay['unresponsiveSince'])}: {reason}"
             fix = "see what the check `relays` reports; the daemon keeps trying"
             yield fault(message, url_text(relay["url"]), fix, RelayUnavailable)
-    for signer in status.get("signers", ()):
-        yield from _signer(signer)
     for server in status.get("mcp", ()):
         if server["state"] != "ready" and server["why"]:
             message = f"this MCP server does not run: {server['why']}"
@@ -131,24 +142,6 @@ def problems_in_status(status: Mapping[str, Any]) -> Iterator[Finding]:
         for one in conversations:
             message = f"{state}{_since(one.get('since'))}: {one['why']}"
             yield fault(message, f"conversation {one['id']}", fix, error)
-
-
-def _signer(signer: Mapping[str, Any]) -> Iterator[Finding]:
-    """What keeps the remote signer of a key from signing."""
-    place = f"the key {signer['name']}"
-    waiting = f"; {count_text(signer['waiting'], 'event')} to sign" if signer["waiting"] else ""
-    match signer["state"]:
-        case "asks":
-            fix = f"open {signer['why']}" if signer["why"] else "look at it"
-            yield warning(f"its remote signer asks a person to allow a request{waiting}", place, fix)
-        case "silent":
-            fix = "start it, or see what the check `signers` reports; what it is to sign waits"
-            yield fault(f"its remote signer is silent: {signer['why']}{waiting}", place, fix, RelayUnavailable)
-        case "refused":
-            fix = "allow it there; the daemon keeps asking"
-            yield fault(f"its remote signer refuses: {signer['why']}{waiting}", place, fix, RelayUnavailable)
-        case "late":
-            yield warning(f"its remote signer has not signed yet{waiting}", place, "see whether it asks you")
 
 
 def _since(at: str | None) -> str:

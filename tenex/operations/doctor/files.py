@@ -11,7 +11,7 @@ from typing import Final
 from tenex.configuration.agents import OWNER, PROJECT, read_library
 from tenex.core.config import AgentKind
 from tenex.core.errors import ConfigurationError, StoreError
-from tenex.nostr.keys import REMOTE_SUFFIX, SUFFIX, Key, KeyRing, parse_public_key
+from tenex.nostr.keys import MOUNT, REMOTE_SUFFIX, SUFFIX, Key, KeyRing, keeps_permissions, parse_public_key
 from tenex.settings import CONFIG_NAMES, ProjectPaths
 from tenex.settings.file_rights import is_own_group
 from tenex.store import segments
@@ -123,13 +123,18 @@ def _access(path: Path, owner: int, keys: Path, *, is_private: bool) -> Iterator
     wanted = mode & ~(READABLE if is_private else WRITABLE)
     if mode == wanted or (not is_private and not writable):
         return
+    fix = f"run `chmod {f'{wanted:o}' if is_private else 'go-w'} {quoted}`"
+    repair: Repair | None = Repair(partial(_set_mode, real, wanted), f"set to {wanted:04o}")
+    if not keeps_permissions(real if real.is_dir() else real.parent):
+        fix = MOUNT
+        repair = None
     may = "change this" if writable else "read this key" if is_key else "read this"
     yield Finding(
         level=Level.WARNING if may == "read this" else level,
         message=f"others may {may} (mode {mode:04o})",
         location=str(path),
-        fix=f"run `chmod {f'{wanted:o}' if is_private else 'go-w'} {quoted}`",
-        repair=Repair(partial(_set_mode, real, wanted), f"set to {wanted:04o}"),
+        fix=fix,
+        repair=repair,
     )
 
 

@@ -1,10 +1,11 @@
 """What a check is given and what it reports."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from tenex.core.errors import ConfigurationError, TenexError
 from tenex.settings import ProjectPaths, Settings, Trust
@@ -63,6 +64,10 @@ class Case:
     """Whether they are valid: else the next two are not set, and checks that need them are skipped."""
     settings: Settings = field(init=False, repr=False)
     paths: ProjectPaths = field(init=False, repr=False)
+    features: Collection[str] | None = None
+    """The names of those that the program has; None: all."""
+    problems: Mapping[str, Callable[[Any], Iterable["Finding"]]] = field(default_factory=dict)
+    """What features find in their parts of a daemon's status, by the name of the part."""
     daemon: str = ""
     """The process that holds the lock of the conversations folder, in words; empty where no daemon runs."""
 

@@ -17,7 +17,7 @@ from tenex.runtime.functions import in_thread
 from tenex.store.lock import FolderLock
 from tenex.telemetry import redact
 
-from . import approvals, configuration, conversations, daemon, database, files, inboxes, machine, relays, signers
+from . import approvals, configuration, conversations, daemon, database, files, inboxes, machine, relays
 from .findings import Case, Finding, Level, Repair, fault, warning
 
 
@@ -54,7 +54,6 @@ CHECKS: Final = (
     Check("journal", conversations.daemon_journal, 30),
     Check("index", conversations.index, 60),
     Check("relays", relays.relays, 30),
-    Check("signers", signers.signers, 15),
     Check("inboxes", inboxes.inboxes, 15),
     Check("models", configuration.models, 90),
     Check("sandbox", machine.sandbox, 20),
@@ -97,15 +96,19 @@ class Report:
         return sum(finding.level == level for finding in self.findings)
 
 
-async def run_doctor(case: Case, *, fix: bool = False) -> Report:
-    """Examine a data folder; with `fix` do every repair first. Raises nothing for what it finds."""
+async def run_doctor(case: Case, more: Sequence[Check] = (), *, fix: bool = False) -> Report:
+    """Examine a data folder, also by the checks of features; with `fix` do every repair first.
+
+    Raises nothing for what it finds.
+    """
+    checks = (*CHECKS, *more)
     fixed: tuple[Fixed, ...] = ()
     if fix:
         before = replace(case, probe=False)
-        findings = await examine(before, FIRST, CHECKS)
+        findings = await examine(before, FIRST, checks)
         if before.has_settings:
             fixed = await repair_all(before.paths.conversations, findings)
-    return Report(findings=await examine(case, FIRST, CHECKS), fixed=fixed)
+    return Report(findings=await examine(case, FIRST, checks), fixed=fixed)
 
 
 async def examine(case: Case, first: Sequence[Check], then: Sequence[Check]) -> tuple[Finding, ...]:

@@ -16,7 +16,7 @@ from tenex.core.snapshot import SnapshotRecord
 from tenex.store.daemon_journal import DAEMON, FOLDER
 from tenex.store.disk import Disk
 from tenex.store.journal import FILE_BYTES
-from tenex.store.journal_reader import UPGRADE
+from tenex.store.reading import decode_file
 
 from .database import READING, Connection, Database, Unavailable
 
@@ -163,11 +163,10 @@ def _decoded(place: str, lines: Sequence[str], first: int = 1) -> list[Record]:
     Raises:
         StoreDamaged: a line is not what we wrote, or one is missing.
     """
-    records, _, fault = DAEMON.decode_lines("".join(f"{line}\n" for line in lines).encode(), first)
-    if fault is not None and fault.kind == "foreign":
-        raise StoreOtherVersion(f"{NAME} in {place}: {fault.place}. Nothing was changed. {UPGRADE}")
-    if fault is not None:
-        raise StoreDamaged(
-            f"{NAME} in {place}: {fault.place}. Restore it from a backup; conversations go on meanwhile."
-        )
-    return records
+    data = "".join(f"{line}\n" for line in lines).encode()
+    try:
+        return decode_file(data, DAEMON, f"{NAME} in {place}", first, may_be_torn=False)
+    except StoreOtherVersion:
+        raise
+    except StoreDamaged as fault:
+        raise StoreDamaged(f"{fault} Restore it from a backup; conversations go on meanwhile.") from fault

@@ -29,6 +29,7 @@ from tenex.core.errors import HeldElsewhere
 from tenex.core.ids import ConversationId
 from tenex.log import get_logger
 from tenex.store import atomic
+from tenex.store.conversations import Worker
 
 from .database import Connection, Database, Unavailable
 
@@ -85,6 +86,14 @@ returning drains, (
     select count(*) from tenex_workers o where o.name <> %(name)s and o.seen > clock_timestamp() - %(silent)s::interval
 )
 """
+_WORKERS: Final[LiteralString] = """
+select name, version, extract(epoch from clock_timestamp() - started)::bigint,
+    extract(epoch from clock_timestamp() - seen)::bigint, drains, has_seen_it,
+    (select count(*) from tenex_conversations c where c.holder = w.name),
+    exists (select 1 from tenex_meta m where m.name = 'workspace' and m.value = w.name)
+from tenex_workers w order by name
+"""
+_DRAIN: Final[LiteralString] = "update tenex_workers set drains = %s, has_seen_it = false where name = %s"
 _FORGET: Final[LiteralString] = """
 delete from tenex_workers w where seen < clock_timestamp() - interval '1 day'
 and not exists (select 1 from tenex_conversations c where c.holder = w.name)
@@ -202,8 +211,8 @@ class Leases:
         """Of the program that this worker runs."""
         self.drains = False
         """Whether this worker is to take nothing more."""
-        self.others = 0
-        """How many other workers run."""
+        self.daemons = 1
+        """How many workers run, this one among them, as far as is known."""
         self.fault = ""
         """Why the database could not be used when this worker last reported itself."""
         self.workspace_lost: Callable[[], None] = lambda: None
@@ -363,7 +372,8 @@ class Leases:
 
         asked_at = self.now()
         had_workspace = self.has_workspace
-        drains, self.others, has_workspace = await self._database.run(report, may_repeat=True)
+        drains, others, has_workspace = await self._database.run(report, may_repeat=True)
+        self.daemons = others + 1
         self._workspace_until = asked_at + self.seconds if has_workspace else _NEVER
         if has_workspace != had_workspace or not self.is_reported:
             log.info("workspace.here" if has_workspace else "workspace.elsewhere", worker=self.worker)
@@ -386,6 +396,43 @@ class Leases:
 
         with suppress(Unavailable):
             await self._database.run(leave)
+
+    async def workers(self) -> Sequence[Worker]:
+        """The daemons of this database, by name.
+
+        Raises:
+            Unavailable: the database cannot be used now.
+        """
+        limit = (self.length + self.grace).total_seconds()
+        return [
+            Worker(
+                name=name,
+                version=version,
+                seconds=seconds,
+                unseen=unseen,
+                is_silent=unseen > limit,
+                drains=drains,
+                is_drained=drains and has_seen_it and not held,
+                conversations=held,
+                is_own=name == self.worker,
+                has_workspace=has_workspace,
+            )
+            for name, version, seconds, unseen, drains, has_seen_it, held, has_workspace in await self._database.rows(
+                _WORKERS
+            )
+        ]
+
+    async def drain(self, worker: str, *, is_wanted: bool = True) -> None:
+        """Have a worker take nothing more, or take conversations again; it learns that within a third of a lease.
+
+        Raises:
+            Unavailable: the database cannot be used now.
+        """
+
+        async def drain(connection: Connection) -> None:
+            await connection.execute(_DRAIN, [is_wanted, worker])
+
+        await self._database.run(drain, may_repeat=True)
 
     async def _keep_looking(self) -> None:
         while True:

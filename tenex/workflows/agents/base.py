@@ -26,7 +26,7 @@ from tenex.core.errors import UsageError, kind_of
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock, Journals, Model
 from tenex.runtime.clock import SystemClock
-from tenex.workflows.local_run import MemoryJournals, check_given, check_message
+from tenex.workflows.kit.local_run import MemoryJournals, check_given, check_message
 
 from .definition import PhasedAgent, blueprint, slug_of, with_subagents
 from .instance_state import InstanceState

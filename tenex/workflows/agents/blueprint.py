@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from tenex.core.agent_phases.program import ALWAYS, Scope
 from tenex.core.errors import ConfigurationError, SerializationError, kind_of
 from tenex.core.graph import END, Edge, Predicate, TransitionGraph
-from tenex.workflows.serialization import Typed
+from tenex.workflows.kit.serialization import Typed
 from tenex.workflows.speakers.rounds import OWN
 
 from .fields import MISSING, AgentCondition, Link, State

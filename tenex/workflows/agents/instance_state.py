@@ -13,7 +13,7 @@ from tenex.core.agent_phases.program import HISTORY, AgentPhaseState, Moved
 from tenex.core.errors import SerializationError
 from tenex.core.phases import Phase
 from tenex.runtime.clock import SystemClock
-from tenex.workflows.serialization import Typed
+from tenex.workflows.kit.serialization import Typed
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Final
 
 from tenex.core.errors import ConfigurationError, UntrustedFolder
 from tenex.core.ids import Slug
-from tenex.workflows.loading import load_object, load_script
+from tenex.workflows.kit.loading import load_object, load_script
 
 from .definition import PhasedAgent, subagents_of, with_subagents
 

@@ -39,8 +39,8 @@ from tenex.core.work.records import Outcome
 from tenex.core.work.run import Run
 from tenex.core.work.turn import OrchestratorTurn
 from tenex.log import get_logger
-from tenex.workflows.local_run import CALLER, LocalRun
-from tenex.workflows.missions.nodes import spent
+from tenex.workflows.kit.local_run import CALLER, LocalRun
+from tenex.workflows.kit.steps import spent
 from tenex.workflows.speakers.config import PERSON, Workflow, with_workflows
 from tenex.workflows.speakers.rules import SpeakerRules, compiler
 

@@ -13,7 +13,7 @@ from tenex.core.config import Replay, ToolRule
 from tenex.core.errors import UsageError, kind_of
 from tenex.core.messages import ToolSpec
 from tenex.core.phases import Access
-from tenex.workflows.missions.nodes import ReplayName
+from tenex.workflows.kit.steps import ReplayName
 
 from .fields import AgentCondition
 

@@ -3,7 +3,6 @@
 The node's own return value is the router here; the graph decides whether it may be followed.
 """
 
-import json
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, assert_never
@@ -26,12 +25,14 @@ from tenex.workflows.missions import records as m
 from tenex.workflows.missions.config import (
     CURRENT_PHASE,
     MISSION_ID,
+    NAME,
     PHASES_COMPLETED,
     Begin,
     MissionRule,
     NodeRule,
     missions_of,
 )
+from tenex.workflows.missions.result_words import result_words
 from tenex.workflows.missions.signals import (
     ContinueRequested,
     MissionRequested,
@@ -44,8 +45,7 @@ from tenex.workflows.missions.signals import (
     Who,
 )
 from tenex.workflows.missions.state import UNKNOWN_KIND, Mission, mission_of
-from tenex.workflows.missions.view import mission_condition
-from tenex.workflows.speakers.state import session_of
+from tenex.workflows.missions.view import mission_condition, name_in_words
 
 PROGRAM = "the program"
 """Who pauses a mission that cannot go on by the code there is now."""
@@ -213,7 +213,8 @@ def _open(transaction: Transaction, signal: MissionRequested) -> None:
     rule = missions_of(transaction.policy).get(signal.workflow)
     if rule is None or signal.node not in rule.nodes or state.has_open_kind:
         return  # the caller has been informed before
-    if state.work.turn is not None or session_of(state) is not None:
+    is_of_another_kind = any(part.has_begun for name, part in state.kinds.items() if name != NAME)
+    if state.work.turn is not None or is_of_another_kind:
         return  # agents are at work here
     if state.cycle.status == "new":
         transaction.add(
@@ -270,7 +271,7 @@ def _end(
     transaction.add(m.MissionEnded, outcome=outcome, result=result, kind=kind, message=message)
     if (mission := mission_of(transaction.state)) is not None:
         _report_end(transaction, mission, who)
-        transaction.add(r.Ended, reason=f"the mission {mission.workflow} {outcome}")
+        transaction.add(r.Ended, reason=f"{name_in_words(mission)} {outcome}")
 
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
@@ -439,7 +440,7 @@ def _pause(transaction: Transaction, mission: Mission, by: str, reason: str) -> 
     _mark_unknown(transaction, mission, STOPPED)
     transaction.add(m.MissionPaused, by=by, reason=reason or "a pause")
     resume = "Once the operator has fixed that, `/continue`" if by == PROGRAM else "`/continue`"
-    where = f"The mission {mission.workflow} is paused at {mission.node}"
+    where = f"{_title(mission)} is paused at {mission.node}"
     notify(transaction, f"{where}: {_sentence(reason)} {resume} lets it go on.")
     transaction.add(r.Waiting, reason="mission")
 
@@ -502,18 +503,16 @@ def _report_end(transaction: Transaction, mission: Mission, who: Who) -> None:
     tags = (("close-reason", outcome),) if mission.is_alone else ()
     match outcome:
         case "finished":
-            value = mission.result
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            shown = text if len(text) <= RESULT_CHARACTERS else f"{text[:RESULT_CHARACTERS]}…"
-            notify(
-                transaction,
-                f"The mission {name} has ended.{'' if value is None else f' Its result: {shown}'}",
-                tags=tags,
-            )
+            text = f"{_title(mission)} has ended."
+            if mission.result is not None:
+                words = result_words(mission.result)
+                shown = words if len(words) <= RESULT_CHARACTERS else f"{words[:RESULT_CHARACTERS]}…"
+                text += f" Its result:\n{shown}" if "\n" in shown or shown.startswith("- ") else f" Its result: {shown}"
+            notify(transaction, text, tags=tags)
         case "stopped":
-            notify(transaction, f"The mission {name} has ended: {mission.message}.", tags=tags)
+            notify(transaction, f"{_title(mission)} has ended: {mission.message}.", tags=tags)
         case "failed":
-            text = f"The mission {name} has failed: {_sentence(mission.message)}"
+            text = f"{_title(mission)} has failed: {_sentence(mission.message)}"
             again = f"mention @{name} in a new note"
             if mission.is_alone and mission.kind == UNKNOWN_KIND:
                 text += f" Somebody has to look at what that step did; then {again}."
@@ -528,13 +527,17 @@ def _report_end(transaction: Transaction, mission: Mission, who: Who) -> None:
             assert_never(outcome)
 
 
+def _title(mission: Mission) -> str:
+    return f"T{name_in_words(mission)[1:]}"
+
+
 def _sentence(sentence: str) -> str:
     return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
 def status_line(mission: Mission) -> str:
     """Where a mission is, as one line."""
-    where = f"The mission {mission.workflow}"
+    where = _title(mission)
     message = mission.wait.message if mission.wait is not None else ""
     match mission_condition(mission):
         case "paused":

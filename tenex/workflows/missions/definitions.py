@@ -23,9 +23,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tenex.core.errors import ConfigurationError, SerializationError, UsageError
 from tenex.core.ids import PublicKey, Slug
-from tenex.workflows.error_text import complaints
+from tenex.workflows.kit.error_text import complaints
+from tenex.workflows.kit.serialization import field_names
 from tenex.workflows.missions.config import MISSION_ID, TRACKED, Beginning, MissionRule
-from tenex.workflows.serialization import field_names
 
 from .graph import Graph
 from .nodes import BaseNode

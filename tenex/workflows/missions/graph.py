@@ -16,7 +16,7 @@ from typing import Any
 from tenex.core.config import Limits
 from tenex.core.errors import UsageError
 from tenex.core.ports import Clock, Journals
-from tenex.workflows.local_run import check_given
+from tenex.workflows.kit.local_run import check_given
 
 from .graph_run import GraphRun, GraphRunResult, LocalMission
 from .node_graph import NodeGraph

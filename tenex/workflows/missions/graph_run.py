@@ -17,7 +17,7 @@ from tenex.core.ids import PublicKey, Slug
 from tenex.core.ports import Clock, Journals
 from tenex.core.signals import Signal
 from tenex.runtime.clock import SystemClock
-from tenex.workflows.local_run import CALLER, LocalRun, MemoryJournals
+from tenex.workflows.kit.local_run import CALLER, LocalRun, MemoryJournals
 from tenex.workflows.missions.config import with_missions
 from tenex.workflows.missions.effects import NodeRun
 from tenex.workflows.missions.signals import ContinueRequested, MissionRequested

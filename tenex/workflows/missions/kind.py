@@ -9,9 +9,10 @@ from tenex.core.decider import Decider, person
 from tenex.core.delivery.outgoing import notify
 from tenex.core.effects import Effect, Key, Timer, Work
 from tenex.core.ids import Slug
+from tenex.core.inbox.command import SlashCommand
 from tenex.core.inbox.commands import end_cycle, stop
 from tenex.core.inbox.decide import record_message
-from tenex.core.kind import Kind, KindCommand
+from tenex.core.kind import Kind
 from tenex.core.kind_format import KindShare
 from tenex.core.lines import Place, Row
 from tenex.core.record import Record
@@ -28,7 +29,7 @@ from tenex.workflows.missions.state import Mission, MissionPart, mission_of
 from . import decide
 from .effects import NodeRun
 from .reducers import MISSIONS
-from .view import mission_condition, place_of, rows_of, share_of
+from .view import mission_condition, name_in_words, place_of, rows_of, share_of
 
 
 class MissionsKind(Kind):
@@ -52,7 +53,7 @@ class MissionsKind(Kind):
     )
     reducers = MISSIONS
     commands = (
-        KindCommand(
+        SlashCommand(
             name="pause",
             help="let a mission finish its step, and wait",
             elsewhere="Only a mission that is under way can be paused; `/stop` ends what is running.",
@@ -82,7 +83,7 @@ class MissionsKind(Kind):
             decide.begin(transaction, called, signal.message.text, signal.name)
         elif not mission.is_open:
             notify(transaction, decide.over(mission))
-            transaction.add(r.Ended, reason=f"the mission {mission.workflow} {mission.outcome}")
+            transaction.add(r.Ended, reason=f"{name_in_words(mission)} {mission.outcome}")
         elif mission.is_paused:
             notify(transaction, f"{decide.status_line(mission)} `/continue` lets it go on, `/new` ends it.")
             transaction.add(r.Waiting, reason="mission")

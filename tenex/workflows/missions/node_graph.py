@@ -9,11 +9,11 @@ from typing import Any, Generic, Literal, TypeVar, Union, cast, get_args
 from tenex.core.errors import ConfigurationError, DeserializationError, SerializationError, UsageError, kind_of
 from tenex.core.graph import END
 from tenex.core.ids import ConversationId
-from tenex.workflows.error_text import sentence_of
+from tenex.workflows.kit.error_text import sentence_of
+from tenex.workflows.kit.serialization import Typed, field_names, is_text, restore
 from tenex.workflows.missions.config import MISSION_ID, TRACKED, Beginning, MissionRule, NodeRule
 from tenex.workflows.missions.effects import NodeRun
 from tenex.workflows.missions.signals import MissionRequested, NodeFailed, NodeReturned
-from tenex.workflows.serialization import Typed, field_names, is_text, restore
 
 from .node_shape import Node, NodeShape, argument, faults_of, faults_of_classes, is_required, read, transitions
 from .nodes import BaseNode, DepsT, End, NodeError, RunEndT, StateT, specs_of

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 
 from tenex.core.errors import SerializationError, kind_of
 from tenex.core.graph import END, Edge, TransitionGraph
-from tenex.workflows.serialization import Typed, field_names
+from tenex.workflows.kit.serialization import Typed, field_names
 
 from .nodes import BaseNode, Dependency, End, injected, specs_of
 

@@ -30,7 +30,6 @@ from typing import (
     ClassVar,
     Final,
     Generic,
-    Literal,
     Never,
     ParamSpec,
     Protocol,
@@ -44,6 +43,7 @@ from typing_extensions import TypeVar
 
 from tenex.core.errors import StepFailed, UsageError, WorkflowError, kind_of
 from tenex.core.messages import Usage
+from tenex.workflows.kit.steps import ReplayName, spent
 
 StateT = TypeVar("StateT", default=None)
 DepsT = TypeVar("DepsT", default=None)
@@ -53,7 +53,6 @@ NodeRunEndT = TypeVar("NodeRunEndT", covariant=True, default=Never)  # noqa: PLC
 P = ParamSpec("P")
 T = TypeVar("T")
 
-ReplayName = Literal["read", "idempotent", "once"]
 FROM_ANNOTATION: Any = object()
 """The type of a step's result is what its function is annotated to return."""
 
@@ -260,41 +259,6 @@ def _annotated(fn: Callable[..., Any]) -> Any:
     if get_origin(kind) in (Awaitable, Coroutine):
         kind = get_args(kind)[-1]
     return Any if kind is inspect.Signature.empty else kind
-
-
-# ---- what models cost ------------------------------------------------------------------------------------------------
-
-METER: ContextVar["CostMeter | None"] = ContextVar("tenex_meter", default=None)
-"""Of the node that runs, also for the tasks it begins."""
-
-
-class CostMeter:
-    """What was paid since it was last read, by model."""
-
-    def __init__(self, outer: "CostMeter | None" = None) -> None:
-        """Begin at nothing; what is added here is added to `outer` too."""
-        self._outer = outer
-        self._spent: dict[str, Usage] = {}
-
-    def add(self, usage: Usage, model: str) -> None:
-        """Something was paid."""
-        if self._outer is not None:
-            self._outer.add(usage, model)
-        if usage.calls:
-            self._spent[model] = self._spent[model] + usage if model in self._spent else usage
-
-    def read(self) -> dict[str, Usage]:
-        """What was paid; it counts from nothing again."""
-        spent = self._spent
-        self._spent = {}
-        return spent
-
-
-def spent(usage: Usage, model: str) -> None:
-    """Report the cost of an answer to the running node, if there is one."""
-    meter = METER.get()
-    if meter is not None:
-        meter.add(usage, model)
 
 
 class Injected:

@@ -18,7 +18,9 @@ from tenex.core.errors import DeserializationError, InternalError, Serialization
 from tenex.core.ids import PublicKey
 from tenex.core.signals import Signal
 from tenex.log import get_logger
-from tenex.workflows.error_text import cut, sentence_of
+from tenex.workflows.kit.error_text import cut, sentence_of
+from tenex.workflows.kit.serialization import Typed
+from tenex.workflows.kit.steps import METER, CostMeter, ReplayName
 from tenex.workflows.missions.effects import NodeRun
 from tenex.workflows.missions.signals import (
     NodeFailed,
@@ -29,10 +31,9 @@ from tenex.workflows.missions.signals import (
     StepRequested,
 )
 from tenex.workflows.missions.state import UNKNOWN_KIND, Step
-from tenex.workflows.serialization import Typed
 
 from .node_graph import NodeGraph
-from .nodes import CURRENT, METER, Answer, CostMeter, GraphRunContext, ReplayName, may_pass, needs_operator, retry_after
+from .nodes import CURRENT, Answer, GraphRunContext, may_pass, needs_operator, retry_after
 
 Post = Callable[[Signal], None]
 

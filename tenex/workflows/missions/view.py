@@ -1,6 +1,5 @@
 """What of a mission users are shown."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from tenex.core.record import Record
 from tenex.core.state import State
 
 from . import records as m
+from .result_words import result_words
 from .state import Mission, mission_of
 
 
@@ -81,6 +81,11 @@ def place_of(state: State) -> Place:
     return {MISSION: "", NODE: ""} if mission is None else {MISSION: mission.workflow, NODE: mission.node}
 
 
+def name_in_words(mission: Mission) -> str:
+    """What a mission is called within a sentence; where its name is "mission", that word is not said twice."""
+    return "the mission" if mission.workflow.lower() == "mission" else f"the mission {mission.workflow}"
+
+
 def rows_of(record: Record, place: Place) -> Iterator[Row]:
     """The lines of a mission's record."""
     match record:
@@ -110,6 +115,4 @@ def rows_of(record: Record, place: Place) -> Iterator[Row]:
 
 
 def _value(value: Any) -> str:
-    if value is None:
-        return ""
-    return shorten(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return "" if value is None else shorten(result_words(value))

@@ -9,21 +9,8 @@ another question. Words that may turn a no round are asked about again. Whether 
 
 from tenex.core.signals import InboundMessage
 from tenex.core.transaction import Transaction
-from tenex.core.work.run import CallState
 from tenex.core.yes_no import why_misdated
 from tenex.workflows.phases.questions import DecisionQuestion
-from tenex.workflows.phases.state import phases_of
-
-from . import gates
-
-
-def meanings_of_yes(transaction: Transaction) -> int:
-    """How many questions a user could mean by a yes that names none."""
-    state = transaction.state
-    asked_by_agents = sum(call.state is CallState.PARKED for run in state.work.runs.values() for call in run.open_calls)
-    has_waiver = bool(phases_of(state).waiver_asked)
-    has_plan = gates.waiting_plan(state, transaction.policy) is not None
-    return asked_by_agents + has_waiver + has_plan + len(state.approvals.open)
 
 
 def why_no_answer(

@@ -63,13 +63,17 @@ def must_be_carried_out(conversation: State, policy: Policy) -> bool:
 
 def waiting_plan(conversation: State, policy: Policy) -> OrchestratorTurn | None:
     """The turn whose plan waits for a user's approval; None for none."""
+    return unapproved_plan(conversation) if policy.gates.plan_approval == "person" else None
+
+
+def unapproved_plan(conversation: State) -> OrchestratorTurn | None:
+    """The turn that has made a plan which no user has approved, whether or not one has to; None for none."""
     last = conversation.cycle.turns[-1] if conversation.cycle.turns else None
     if last is None or conversation.work.turn is not None or conversation.cycle.status == "ended":
         return None
     is_plan = conversation.cycle.phase is Phase.PLAN and last.phase is Phase.PLAN
     is_made = any(done.outcome == "finished" for done in last.completions)
-    needs_approval = policy.gates.plan_approval == "person" and not is_plan_approved(conversation)
-    return last if is_plan and is_made and needs_approval else None
+    return last if is_plan and is_made and not is_plan_approved(conversation) else None
 
 
 def met(conversation: Conversation, turn: OrchestratorTurn, policy: Policy) -> Phase | None:

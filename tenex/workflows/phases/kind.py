@@ -9,12 +9,15 @@ from tenex.core.decider import Decider, person
 from tenex.core.delivery.outgoing import notify
 from tenex.core.effects import Effect, Key, Work
 from tenex.core.ids import PublicKey, Slug
+from tenex.core.inbox.claims import is_answer
+from tenex.core.inbox.command import SlashCommand
 from tenex.core.inbox.commands import activity
-from tenex.core.inbox.decide import answers_question, record_message, report_disabled, report_elsewhere
-from tenex.core.kind import Kind, KindCommand, Unproved
+from tenex.core.inbox.decide import record_message, report_disabled, report_elsewhere
+from tenex.core.kind import Kind, Unproved
 from tenex.core.kind_format import KindShare
 from tenex.core.lines import Place, Row
 from tenex.core.messages import CallResult, ModelStep, Note, ToolSpec
+from tenex.core.permissions import Decision
 from tenex.core.phases import QUALITY_PHASES, TALK_PHASES, Phase
 from tenex.core.record import Record
 from tenex.core.signals import Checked, DayLimitReached, Inspected, MessageReceived, ModelFailed, RouteAnswered, Signal
@@ -24,12 +27,12 @@ from tenex.core.work import holds, runs
 from tenex.core.work.run import Call, Run
 from tenex.core.work.turn import OrchestratorTurn
 from tenex.core.work.turns import advance, open_turn, stop_turn
-from tenex.workflows.missions.state import mission_of
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.reducers import CHANGING, PHASES
 from tenex.workflows.phases.state import NAME, Phases, phases_of
 
-from . import answers, approvals, checks, closing, decide, gates, hand_over, verdicts, waivers
+from . import approvals, checks, closing, decide, gates, hand_over, verdicts, waivers
+from .claims import DECISION
 from .only_choice import will_repair
 from .reflection_note import reflection_notes
 from .router_prompt import permitted, question_for
@@ -61,32 +64,32 @@ class PhasesKind(Kind):
     )
     reducers = PHASES
     commands = (
-        KindCommand(
+        SlashCommand(
             name="quick",
             help="skip verification, chores and reflection in this cycle",
             elsewhere=NO_GATES,
             counts_as_last_line=True,
-            is_waiver=True,
+            needs=Decision.WAIVER,
             split=lambda words: ("", words),
         ),
-        KindCommand(
+        SlashCommand(
             name="skip",
             usage="PHASE",
             help="skip one of them",
             elsewhere=NO_GATES,
             takes_argument=True,
             counts_as_last_line=True,
-            is_waiver=True,
+            needs=Decision.WAIVER,
             split=waivers.split_gates,
         ),
         # it takes no words, which may be a condition: but then the kind refuses it
-        KindCommand(
+        SlashCommand(
             name="approve",
             help="approve the plan that waits for it",
             elsewhere=NO_APPROVAL,
             takes_argument=True,
         ),
-        KindCommand(
+        SlashCommand(
             name="reject",
             usage="REASON",
             help="have that plan changed",
@@ -94,6 +97,7 @@ class PhasesKind(Kind):
             takes_argument=True,
         ),
     )
+    claims = (DECISION,)
 
     def owns(self, state: State) -> bool:
         """Every conversation: it is registered last."""
@@ -106,9 +110,8 @@ class PhasesKind(Kind):
 
     def on_message(self, transaction: Transaction, signal: MessageReceived, called: Slug) -> None:
         """Take a message as an answer to an open question, or as work."""
-        is_begun = bool(
-            transaction.state.memory.recent or transaction.state.cycle.turns or mission_of(transaction.state)
-        )
+        state = transaction.state
+        is_begun = bool(state.memory.recent or state.cycle.turns or state.has_begun_kind)
         wrote = record_message(transaction, signal)
         if not called and report_disabled(transaction, signal) and not is_begun:
             slug = next(
@@ -120,12 +123,7 @@ class PhasesKind(Kind):
                 r.Ended, reason=f"{'the workflow ' if slug in transaction.policy.disabled else ''}{slug} is disabled"
             )
             return
-        is_only = answers.meanings_of_yes(transaction) == 1
-        if (
-            waivers.answered(transaction, signal, wrote, is_only=is_only)
-            or approvals.answered(transaction, signal, wrote, is_only=is_only)
-            or answers_question(transaction, wrote, is_plain=signal.is_plain)
-        ):
+        if is_answer(transaction, signal, wrote):
             return
         if called:
             report_elsewhere(transaction, called)

@@ -62,11 +62,11 @@ def _decision(conversation: Conversation, policy: Policy) -> RoutingDecision | N
     if handed_over is not None:
         return handed_over if handed_over.agents else None
     if here in TALK_PHASES:
-        waits = RoutingDecision(agents=(USER,), reason="the next word is theirs")
+        waits = RoutingDecision(agents=(USER,), reason="the next word is yours")
         return waits if len(last.agents) == 1 else None
     if here is Phase.PLAN:
         is_blocked = gates.why_not_leave(conversation, Phase.EXECUTE, policy) is not None
-        return RoutingDecision(agents=(USER,), reason="the plan needs their approval") if is_blocked else None
+        return RoutingDecision(agents=(USER,), reason="the plan needs your approval") if is_blocked else None
     if here is Phase.EXECUTE and not phases_of(conversation).executed:
         return _answered(conversation, last)
     if here is Phase.EXECUTE and not _is_done(conversation, last):

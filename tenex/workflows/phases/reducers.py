@@ -62,6 +62,7 @@ def _cycle_started(phases: Phases, record: r.CycleStarted, before: State) -> Pha
         wrote_since_entry=bool(carried(before, record)),
         last_transition=None if leaves_phase(before, record) else phases.last_transition,
         unannounced=phases.unannounced if is_shown_later else None,
+        left_before=phases.left_before if is_shown_later else (),
         worked_on=phases.worked_on,
         asked_at_rest=phases.asked_at_rest,
         passed_before=tuple(
@@ -72,7 +73,13 @@ def _cycle_started(phases: Phases, record: r.CycleStarted, before: State) -> Pha
 
 @_on(r.PhaseTransition)
 def _moved(phases: Phases, record: r.PhaseTransition, _: State) -> Phases:
-    phases = replace(phases, wrote_since_entry=False, last_transition=record, unannounced=record)
+    phases = replace(
+        phases,
+        wrote_since_entry=False,
+        last_transition=record,
+        unannounced=record,
+        left_before=phases.unannounced_phases,
+    )
     return phases if record.gate is None else replace(phases, gates_met=phases.gates_met | {record.gate})
 
 
@@ -97,7 +104,7 @@ def _wrote(phases: Phases, record: r.MessageRecorded, before: State) -> Phases:
 @_on(r.MessageSent)
 def _sent(phases: Phases, record: r.MessageSent, before: State) -> Phases:
     if record.is_published and record.phase is before.cycle.phase and phases.unannounced is not None:
-        phases = replace(phases, unannounced=None)
+        phases = replace(phases, unannounced=None, left_before=())
     if not record.asks:
         return phases
     events = tuple(event.id for event in record.events)

@@ -32,6 +32,8 @@ class Phases(KindState):
     last_transition: r.PhaseTransition | r.HandedOff | None = None
     unannounced: r.PhaseTransition | None = None
     """The last transition, as long as no message has shown it."""
+    left_before: tuple[Phase, ...] = ()
+    """The phases that were left before it, since a message has shown one."""
 
     # the gates
     executed: bool = False
@@ -130,9 +132,9 @@ class Phases(KindState):
         return tuple(event for asked in (self.waiver_question, plan) if asked is not None for event in asked.events)
 
     @property
-    def unannounced_from(self) -> Phase | None:
-        """The phase that was left, as long as no message has shown it."""
-        return self.unannounced.from_ if self.unannounced is not None else None
+    def unannounced_phases(self) -> tuple[Phase, ...]:
+        """The phases that were left, in order, as long as no message has shown it."""
+        return (*self.left_before, self.unannounced.from_) if self.unannounced is not None else ()
 
     @property
     def open_gates(self) -> tuple[Phase, ...]:
@@ -157,6 +159,7 @@ class Phases(KindState):
             waiver_question=None,
             waiver_untried="",
             unannounced=None,
+            left_before=(),
             inspection=None,
             inspect_from=seq if self.is_looked_at else 0,
         )

@@ -7,8 +7,9 @@ from tenex.core import records as r
 from tenex.core.decider import Decider, person
 from tenex.core.delivery.outgoing import notify
 from tenex.core.ids import Slug
+from tenex.core.inbox.claims import is_answer
 from tenex.core.inbox.commands import activity
-from tenex.core.inbox.decide import answers_question, record_message, report_disabled, report_elsewhere, why_disabled
+from tenex.core.inbox.decide import record_message, report_disabled, report_elsewhere, why_disabled
 from tenex.core.kind import Kind
 from tenex.core.signals import MessageReceived
 from tenex.core.state import State
@@ -41,7 +42,7 @@ class SingleKind(Kind):
         ):  # it was to begin, and nothing else
             transaction.add(r.Waiting, reason="user")
             return
-        if not answers_question(transaction, wrote, is_plain=signal.is_plain):
+        if not is_answer(transaction, signal, wrote):
             advance(transaction)
 
     def next(self, transaction: Transaction) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from tenex.core import permissions
 from tenex.core import records as r
 from tenex.core.agent_phases import tools as agent_tools
+from tenex.core.amounts import count
 from tenex.core.config import Agent, Policy, Role
 from tenex.core.delivery.outgoing import notify
 from tenex.core.errors import ConfigurationError, UsageError
@@ -39,6 +40,7 @@ from tenex.workflows.speakers.config import (
     Workflow,
     rules_of,
 )
+from tenex.workflows.speakers.end_words import end_words
 from tenex.workflows.speakers.fold import FINISHED, Folded, begin, fold
 from tenex.workflows.speakers.rounds import FINISH, HANDOFF, OWN, Called, Envelope, Refused
 from tenex.workflows.speakers.state import WorkflowSession, session_of
@@ -161,7 +163,7 @@ def on_message(transaction: Transaction, wrote: r.MessageRecorded, role: Role) -
         return
     if session.is_closed:
         notify(transaction, over(session))
-        transaction.add(r.Ended, reason=session.close_reason)
+        transaction.add(r.Ended, reason=end_words(session.close_reason))
         return
     for slug in wrote.addressed:
         if slug != session.slug and can_begin(transaction, slug):
@@ -177,7 +179,7 @@ def on_message(transaction: Transaction, wrote: r.MessageRecorded, role: Role) -
 def over(session: WorkflowSession) -> str:
     """The answer to a message after the end."""
     again = f"To run it again, mention @{session.slug} in a new thread."
-    return f"The workflow {session.name} has ended ({session.close_reason}). {again}"
+    return f"The workflow {session.name} has ended: {end_words(session.close_reason)}. {again}"
 
 
 def _is_theirs(transaction: Transaction, session: WorkflowSession, author: PublicKey, role: Role | None) -> bool:
@@ -299,13 +301,13 @@ def close(transaction: Transaction, reason: str, why: str = "", *, by: str = "",
     session = session_of(transaction.state)
     if session is None or session.is_closed:
         return
-    lines = [part for part in (summary, why, f"The workflow {session.name} has ended: {reason}.") if part]
+    lines = [part for part in (summary, why, f"The workflow {session.name} has ended: {end_words(reason)}.") if part]
     if _unread(transaction) and not by:
         speaker = session.speakers.last_speaker_id
         lines.append(f"No one has read what was written since {speaker} began; write it again where it still matters.")
     notify(transaction, "\n".join(lines), tags=(("close-reason", reason),))
     transaction.add(w.WorkflowClosed, reason=reason, by=by, summary=summary)
-    transaction.add(r.Ended, reason=reason)
+    transaction.add(r.Ended, reason=end_words(reason))
 
 
 def status_line(session: WorkflowSession) -> str:
@@ -313,7 +315,8 @@ def status_line(session: WorkflowSession) -> str:
     bound = session.speakers.graph_data.get("max_turns")
     of = f" of at most {bound}" if bound else ""
     if session.is_closed:
-        return f"Workflow {session.name}: ended ({session.close_reason}) after {session.speakers.turn_count} rounds"
+        rounds = count(session.speakers.turn_count, "round")
+        return f"Workflow {session.name}: ended after {rounds}: {end_words(session.close_reason)}"
     return f"Workflow {session.name}: round {session.speakers.turn_count + 1}{of}, {session.expected}'s turn"
 
 

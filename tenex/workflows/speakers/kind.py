@@ -9,10 +9,12 @@ from tenex.core.decider import BY_RULE, Decider
 from tenex.core.delivery.outgoing import notify
 from tenex.core.effects import Effect, Key, Timer, Work
 from tenex.core.ids import Slug
+from tenex.core.inbox.claims import is_answer
+from tenex.core.inbox.command import SlashCommand
 from tenex.core.inbox.commands import activity, resume, stop
-from tenex.core.inbox.decide import answers_question, record_message, report_disabled
+from tenex.core.inbox.decide import record_message, report_disabled
 from tenex.core.inbox.message import Message
-from tenex.core.kind import Kind, KindCommand
+from tenex.core.kind import Kind
 from tenex.core.kind_format import KindShare
 from tenex.core.lines import Place, Row
 from tenex.core.memory.window import cut_bytes
@@ -51,7 +53,7 @@ class SpeakersKind(Kind):
     )
     reducers = SPEAKERS
     commands = (
-        KindCommand(
+        SlashCommand(
             name="set",
             usage="NAME=VALUE",
             help="set a variable of a workflow; `/set` alone lists them",
@@ -83,7 +85,7 @@ class SpeakersKind(Kind):
             return
         if not called:
             report_disabled(transaction, signal)
-        if not answers_question(transaction, wrote, is_plain=signal.is_plain):
+        if not is_answer(transaction, signal, wrote):
             decide.on_message(transaction, wrote, signal.role)
             advance(transaction)
 

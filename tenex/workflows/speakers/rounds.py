@@ -5,7 +5,7 @@ The names and fields are AG2's (`ag2.network`); the values are immutable, becaus
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from tenex.core.routes import Finish, Handoff, Route
 
@@ -27,16 +27,33 @@ class Called:
     result: Route | None = None
 
 
+class Routing(TypedDict, total=False):
+    """What a round asks for: `kind` is "text", "handoff" or "finish"; the others are there where they say something."""
+
+    kind: str
+    tool: str
+    target: str
+    reason: str
+
+
+class EventData(TypedDict):
+    """A round in the form that AG2 gives it; `text` and `body` are the same, of a text and of a packet there."""
+
+    text: str
+    body: str
+    routing: Routing
+
+
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """One closed round of a speaker: what conditions and targets read. It has no `event_data` as AG2's has."""
+    """One closed round of a speaker: what conditions and targets read."""
 
     sender_id: str
     """The speaker's name: the slug of an agent, or `person`."""
     text: str = ""
-    """What the speaker said; in AG2 `event_data["text"]`."""
+    """What the speaker said."""
     calls: tuple[Called, ...] = ()
-    """The tool calls, in the order in which the model made them; in AG2 the `routing` of a packet."""
+    """The tool calls, in the order in which the model made them."""
     envelope_id: str = ""
     """The id of the round."""
     routing_tool: str | None = None
@@ -63,6 +80,19 @@ class Envelope:
     def finish(self) -> Finish | None:
         """The first end asked for."""
         return next((call.result for call in self.calls if isinstance(call.result, Finish)), None)
+
+    @property
+    def event_data(self) -> EventData:
+        """The round as AG2's conditions read it."""
+        route = next((call.result for call in self.calls if call.result is not None), None)
+        routing = Routing(kind="text")
+        if self.tool is not None:
+            routing["tool"] = self.tool
+        if isinstance(route, Handoff):
+            routing |= {"kind": "handoff", "target": route.target, "reason": route.reason}
+        elif isinstance(route, Finish):
+            routing |= {"kind": "finish", "reason": route.reason}
+        return EventData(text=self.text, body=self.text, routing=routing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from tenex.workflows.agents.blueprint import Blueprint
 from tenex.workflows.agents.definition import PhasedAgent, blueprint, with_subagents
 from tenex.workflows.agents.instance_state import InstanceState
 from tenex.workflows.agents.standalone import LocalAgent, MemberPorts, local_policy, member, put
-from tenex.workflows.local_run import MemoryJournals, check_given, check_message
+from tenex.workflows.kit.local_run import MemoryJournals, check_given, check_message
 from tenex.workflows.speakers.config import PERSON
 from tenex.workflows.speakers.state import session_of
 

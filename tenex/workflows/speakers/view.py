@@ -9,6 +9,7 @@ from tenex.core.record import Record
 from tenex.core.state import State
 
 from . import records as w
+from .end_words import end_words
 from .state import WorkflowSession, session_of
 
 
@@ -36,7 +37,7 @@ def share_of(state: State) -> KindShare | None:
     where = ""
     if session.is_closed:
         status = {"name": session.name, "closeReason": session.close_reason}
-        where = f"{session.name}: ended, {session.close_reason}"
+        where = f"{session.name}: ended, {end_words(session.close_reason)}"
     elif session.expected is not None:
         status = {"name": session.name, "speaker": session.expected}
         where = f"{session.name}: {session.expected}"
@@ -54,4 +55,4 @@ def rows_of(record: Record, place: Place) -> Iterator[Row]:
             changes = ", ".join([*values, *(f"no {key}" for key in record.delete)])
             yield Row("dim", "variable", f"{changes} (by {record.by})")
         case w.ExpectationMissed():
-            yield Row("notice", "late", f"{record.expectation}: {record.action}")
+            yield Row("notice", "late", end_words(record.expectation))

@@ -6,8 +6,9 @@ from tenex.core import records as r
 from tenex.core.config import Policy
 from tenex.core.decider import BY_RULE
 from tenex.core.ids import Slug
+from tenex.core.inbox.claims import is_answer
 from tenex.core.inbox.commands import activity
-from tenex.core.inbox.decide import answers_question, record_message, report_elsewhere
+from tenex.core.inbox.decide import record_message, report_elsewhere
 from tenex.core.kind import Kind
 from tenex.core.kind_format import KindShare
 from tenex.core.lines import PARTNER, Place, Row
@@ -48,7 +49,7 @@ class RoundKind(Kind):
         elif called:
             report_elsewhere(transaction, called)
         wrote = record_message(transaction, signal)
-        if not answers_question(transaction, wrote, is_plain=signal.is_plain):
+        if not is_answer(transaction, signal, wrote):
             advance(transaction)
 
     def next(self, transaction: Transaction) -> None:

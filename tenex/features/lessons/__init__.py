@@ -1,0 +1,1 @@
+"""Lessons of agents, read, edited and removed by a person."""

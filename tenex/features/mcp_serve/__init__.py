@@ -1,0 +1,1 @@
+"""Conversations offered to MCP clients, such as Claude Code: `tenex mcp serve`."""

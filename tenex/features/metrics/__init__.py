@@ -1,0 +1,1 @@
+"""Metrics for Prometheus, and whether the daemon is healthy, at a port."""

@@ -1,0 +1,1 @@
+"""Models that owners choose for agents in clients of TENEX (kind 24020)."""

@@ -1,0 +1,37 @@
+"""The composition of the program: its features in order, and its entry point. Nothing else names a feature."""
+
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from tenex.cli.main import run
+from tenex.feature import Feature
+from tenex.features.evaluation.feature import EVALUATION
+from tenex.features.lessons.feature import LESSONS
+from tenex.features.mcp_serve.feature import MCP_SERVE
+from tenex.features.metrics.feature import METRICS
+from tenex.features.model_choices.feature import MODEL_CHOICES
+from tenex.features.published_agents.feature import PUBLISHED_AGENTS
+from tenex.features.signers.feature import SIGNERS
+from tenex.features.traces.feature import TRACES
+
+FEATURES: Final[Sequence[Feature]] = (
+    SIGNERS,
+    MODEL_CHOICES,
+    LESSONS,
+    PUBLISHED_AGENTS,
+    MCP_SERVE,
+    METRICS,
+    TRACES,
+    EVALUATION,
+)
+"""In the order in which surfaces show what they offer, after what surfaces have of their own."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command with all features and return its exit code."""
+    return run(arguments, FEATURES)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

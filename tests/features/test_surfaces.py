@@ -1,0 +1,194 @@
+"""Every surface shows what every feature offers, and a daemon runs without any of them."""
+
+import asyncio
+import json
+import re
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from jinja2 import ChoiceLoader, DictLoader
+
+from tenex.app import open_application
+from tenex.cli.init import prepare
+from tenex.cli.main import run
+from tenex.core.errors import ConfigurationError, TenexError
+from tenex.feature import Feature, checks_of, extensions_of
+from tenex.main import FEATURES
+from tenex.nostr.keys import RemoteKey, SecretKey
+from tenex.operations.doctor.runner import CHECKS, FIRST, Report
+from tenex.service.client import ask
+from tenex.settings import load
+from tenex.settings.sections import FEATURES_OF, Settings
+from tenex.web import rendering
+from tenex.web.site import PAGES, PagePart
+from tests.kits.commands import Tenex
+from tests.kits.example_feature import EXAMPLE, SECTION, TEMPLATE
+from tests.web.kit import served
+
+BY_NAME = {feature.name: feature for feature in FEATURES}
+
+
+def without(name: str) -> list[Feature]:
+    return [feature for feature in FEATURES if feature.name != name]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return prepare(tmp_path / "data", None, ["ws://127.0.0.1:1"]).data
+
+
+# ---- a feature that offers something to every surface
+
+
+def test_the_help_the_man_page_and_completion_show_it(
+    tenex: Tenex, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["--help"], [EXAMPLE]) == 0
+    assert re.search(r"^  example +Print a word\.$", capsys.readouterr().out, re.MULTILINE)
+    assert run(["example"], [EXAMPLE]) == 0
+    assert capsys.readouterr().out == "of the command\n"
+    assert run(["completion", "man", "--print"], [EXAMPLE]) == 0
+    assert 'SH "TENEX EXAMPLE"' in capsys.readouterr().out
+    monkeypatch.setenv("_TENEX_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "tenex exam")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    monkeypatch.setattr("sys.argv", ["tenex"])
+    run(None, [EXAMPLE])
+    assert "example" in capsys.readouterr().out
+
+
+def test_the_daemon_the_status_and_the_doctor_show_it(
+    tenex: Tenex, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def printed(*words: str) -> str:
+        capsys.readouterr()
+        run(["--data", str(data), *words], [EXAMPLE])
+        return capsys.readouterr().out
+
+    async def look() -> tuple[dict[str, Any], str, str, str]:
+        settings = load(None, data, env={})
+        async with open_application(settings, extensions=extensions_of([EXAMPLE])) as app, app.serving():
+            answer = await ask(app.places.socket, "example", word="here")
+            commands = (["status"], ["status", "--json"], ["doctor"])
+            shown = [await asyncio.to_thread(printed, *words) for words in commands]
+            return answer, shown[0], shown[1], shown[2]
+
+    answer, status, as_json, doctor = asyncio.run(look())
+    assert answer == {"asked": "here"}
+    assert "\nexample        in the report\n" in status
+    assert json.loads(as_json)["example"] == "in the report"
+    assert "the example was examined" in doctor
+    assert "the report: example: in the report" in doctor
+
+
+async def test_the_metrics_have_it(data: Path) -> None:
+    features = [EXAMPLE, BY_NAME["metrics"]]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = load(None, data, env={}, overrides={"metrics": {"port": port}})
+    async with open_application(settings, extensions=extensions_of(features)), httpx2.AsyncClient() as client:
+        shown = await client.get(f"http://127.0.0.1:{port}/metrics")
+    assert "\ntenex_example 7.0\n" in shown.text
+
+
+async def test_the_pages_and_their_doctor_show_it(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also as `tenex web` puts them together."""
+    loader = ChoiceLoader([rendering.environment().loader or DictLoader({}), DictLoader({TEMPLATE: SECTION})])
+    monkeypatch.setattr(rendering.environment(), "loader", loader)
+    async with served(data, features=[EXAMPLE]) as pages:
+        assert "in a section" in [element.text for element in (await pages.get("/agents")).all("p")]
+        assert "in a section" not in [element.text for element in (await pages.get("/daemon")).all("p")]
+
+    given: list[tuple[Callable[[], Awaitable[Report]], Sequence[PagePart]]] = []
+
+    async def serve(_: Any, __: Any, examine: Any, parts: Any, **_more: Any) -> None:
+        given.append((examine, parts))
+
+    monkeypatch.setattr("tenex.web.server.serve", serve)
+    assert await asyncio.to_thread(run, ["--data", str(data), "web"], [EXAMPLE]) == 0
+    ((examine, parts),) = given
+    assert [part.template for part in parts] == [TEMPLATE]
+    assert "the example was examined" in [finding.message for finding in (await examine()).findings]
+
+
+# ---- those of the program
+
+
+def test_what_features_offer_has_names_of_its_own_and_is_there() -> None:
+    checks = [check.name for check in (*FIRST, *CHECKS, *checks_of(FEATURES))]
+    assert len(set(checks)) == len(checks)
+    parts = [part.name for feature in FEATURES for part in feature.status()]
+    assert len(set(parts)) == len(parts)
+    for part in (part for feature in FEATURES for part in feature.pages()):
+        assert part.page in [name for name, *_ in PAGES]
+        rendering.environment().get_template(part.template)
+    assert {section: feature.name for feature in FEATURES for section in feature.settings} == FEATURES_OF
+    assert FEATURES_OF.keys() <= Settings.model_fields.keys()
+
+
+async def test_a_daemon_reports_every_part_that_features_show(data: Path) -> None:
+    extensions = extensions_of(FEATURES)
+    async with open_application(load(None, data, env={}), extensions=extensions) as app, app.serving():
+        report = await ask(app.places.socket, "status")
+    made = app.extensions
+    for names in (
+        [name for extension in made for name in extension.status],
+        [kind for extension in made for kind in extension.events],
+        [order for extension in made for order in extension.orders],
+        [name for extension in made for name in extension.services],
+    ):
+        assert len(set(names)) == len(names)
+    assert {part.name for feature in FEATURES for part in feature.status()} <= report.keys()
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+async def test_without_a_feature_the_daemon_starts_and_nothing_of_it_is_there(name: str, data: Path) -> None:
+    absent = BY_NAME[name]
+    features = without(name)
+    settings = load(None, data, env={}, features=[feature.name for feature in features])
+    async with open_application(settings, extensions=extensions_of(features)) as app, app.serving():
+        report = await ask(app.places.socket, "status")
+        assert report["state"] == "running"
+        assert not report.keys() & {part.name for part in absent.status()}
+        if name == "lessons":
+            with pytest.raises(TenexError, match=r"one of: approvals, .*, watch$"):
+                await ask(app.places.socket, "remove_lesson", number=1)
+    async with served(data, features=features) as pages:
+        for part in absent.pages():
+            path = next(path for page, path, _ in PAGES if page == part.page)
+            assert part.template not in [one.template for one in pages.site.parts]
+            assert (await pages.get(path)).all("h1")
+
+
+@pytest.mark.parametrize(("section", "setting"), [("metrics", "port = 9"), ("traces", 'endpoint = "http://127.0.0.1"')])
+def test_the_settings_of_a_feature_that_is_not_there_are_refused_by_its_name(
+    section: str, setting: str, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = data / "tenex.toml"
+    file.write_text(f"{file.read_text()}\n[{section}]\n{setting}\n")
+    words = ["--data", str(data)]
+    assert run([*words, "config", "check"], FEATURES) == 0
+    for command in (["config", "check"], ["run"], ["doctor"]):
+        capsys.readouterr()
+        assert run([*words, *command], without(FEATURES_OF[section])) == 3
+        assert f"this program is without the feature `{FEATURES_OF[section]}`" in "".join(capsys.readouterr())
+
+
+async def test_a_key_at_a_remote_signer_is_refused_without_the_feature(data: Path) -> None:
+    """It is named before anything is sent, and no other key is used in its place."""
+    key = SecretKey.generate()
+    remote = RemoteKey(public=key.public, signer=key.public, relays=("ws://127.0.0.1:1",), client=SecretKey.generate())
+    project = data / "keys" / "project.nsec"
+    project.unlink()
+    place = data / "keys" / "project.bunker"
+    place.touch(mode=0o600)
+    place.write_text(remote.to_file())
+    with pytest.raises(ConfigurationError, match=r"project.*without the feature `signers`"):
+        async with open_application(load(None, data, env={}), extensions=extensions_of(without("signers"))):
+            pass
+    async with open_application(load(None, data, env={}), extensions=extensions_of(FEATURES)) as app:
+        assert app.project.npub == remote.npub
