@@ -1,5 +1,6 @@
 """The program `tenex`: its commands by name, each of which is loaded when it is run."""
 
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -68,6 +69,7 @@ class LazyGroup(TyperGroup):
 
 def load_command(name: str) -> Any:
     """Import a command's module."""
+    _import_log()
     module, _, attribute = COMMANDS[name][0].partition(":")
     target = getattr(import_module(module), attribute)
     if not isinstance(target, typer.Typer):
@@ -77,6 +79,17 @@ def load_command(name: str) -> Any:
     command = typer.main.get_command(target)
     command.name = name
     return command
+
+
+def _import_log() -> None:
+    """Import structlog without rich: it would load that, and pygments, for tracebacks that we print without them."""
+    if "rich" in sys.modules:
+        return
+    sys.modules["rich"] = None  # type: ignore[assignment]
+    try:
+        import_module("tenex.log")
+    finally:
+        del sys.modules["rich"]
 
 
 app = typer.Typer(
