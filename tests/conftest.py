@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import tenex.workflows  # noqa: F401 registers the kinds of conversation
+from tests.fakes.scenario import begin_checks, finish_checks
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
@@ -66,6 +67,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     elif long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if not item.get_closest_marker("soak")]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Remember the scenarios that fixtures and the test play."""
+    begin_checks()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Hold every scenario of a test that has passed against the invariants, while its fixtures are there."""
+    yield
+    if item.get_closest_marker("altered") is None:
+        finish_checks()
 
 
 def pytest_collection_finish() -> None:

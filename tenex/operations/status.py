@@ -30,8 +30,8 @@ from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import TenexError, UsageError
 from tenex.core.ids import ConversationId, Millis, Slug
 from tenex.core.ports import Clock
-from tenex.core.projection import is_settled, undelivered, worker_of
-from tenex.core.totals.costs import DAY
+from tenex.core.projection import is_settled, undelivered
+from tenex.core.totals.costs import DAY, worker_of
 from tenex.nostr.keys import npub
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.relay import RelayStatus

@@ -1,26 +1,21 @@
 """Renders a conversation: records in, lines for a terminal out; live in the demo, afterwards in `show`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
-from typing import Final
 
 import tenex.workflows  # noqa: F401 - registers the kinds of conversation, each with what it shows
 from tenex.core import records as r
-from tenex.core.approvals.message import ENDINGS
-from tenex.core.ids import RunId
+from tenex.core.history.facts import Fact, facts_of
 from tenex.core.kind import all_kinds
 from tenex.core.lines import ARGUMENT_CHARACTERS, PARTNER, Place, Row, Tone, fields, shorten
 from tenex.core.messages import ModelStep
-from tenex.core.phases import PHASES
-from tenex.core.projection import activity_of, glance_of, partner, worker_of
+from tenex.core.projection import activity_of, glance_of, partner
 from tenex.core.rollback.whole import ConversationForked, RolledBack
 from tenex.core.snapshot import StateSnapshot
 from tenex.core.state import State
 from tenex.core.totals.costs import run_agent
-
-_TONES: Final[Mapping[str, Tone]] = {"completion": "agent", "question": "agent", "error": "error"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,93 +59,32 @@ class TranscriptRenderer:
         for row in chain(self._rows(record), *(kind.rows(record, self._place) for kind in all_kinds())):
             yield Line(row.tone, row.head, row.text, record.at, row.event)
 
-    def _rows(self, record: r.Record) -> Iterator[Row]:  # noqa: C901 one case a record: flat, and complete
+    def _rows(self, record: r.Record) -> Iterator[Row]:
         match record:
             case r.ConversationStarted():
                 self._place[PARTNER] = record.agent
-            case r.MessageRecorded():
-                yield Row("person", record.name, record.text)
-            case r.CommandGiven():
-                yield Row("person", record.name, f"/{record.command} {record.argument}".rstrip())
-            case r.CycleStarted() if record.cycle > 1:
-                yield Row("turn", f"cycle {record.cycle}", record.reason)
-            case r.PhaseTransition():
-                yield Row("phase", f"{PHASES[record.to].icon} {record.from_} → {record.to}", record.reason)
-            case r.TurnOpened():
-                agents = ", ".join(record.agents)
-                yield Row(
-                    "turn",
-                    f"{record.turn_id} · {self._place.get(PARTNER) or record.phase}",
-                    f"{agents} — {record.reason}",
-                )
-            case r.RunStarted():
-                if record.parent is not None:
-                    yield Row("tool", f"{run_agent(record.parent)} calls {record.agent}", "")
-            case r.AgentPhaseChanged():
-                yield Row("phase", record.agent, f"{record.source} → {record.target}")
-            case r.ConditionFailed():
-                edge = f"{record.source} → {record.target or 'any'}"
-                yield Row("error", record.agent, f"a condition of {edge} failed: {record.error}")
+            case StateSnapshot() | RolledBack() | ConversationForked():
+                self.follow(record.state)
             case r.ModelResponded():
                 self._calls.update({(record.run, one.id): fields(one.arguments) for one in record.step.calls})
                 if self._thoughts:
                     yield from _thought(run_agent(record.run), record.step)
-            case r.ToolCallCompleted():
-                yield self._called(record.run, record.call, record.tool, record.content, ok=record.ok)
-            case r.ToolCallRejected():
-                yield self._called(record.run, record.call, record.tool, record.sentence, ok=False)
-            case r.MessageSent(purpose="announcement"):
-                pass  # the transition has shown the same already
-            case r.MessageSent():
-                tone = _TONES.get(record.purpose, "notice")
-                yield Row(tone, record.name, record.text, record.events[0].id if record.events else "")
-            case r.QuestionAnswered():
-                yield Row("dim", "answered", f"{run_agent(record.run)} goes on")
-            case r.ApprovalAnswered():
-                by = f" by {record.name}" if record.name else ""
-                yield Row("notice", "permission", f"{ENDINGS[record.outcome]}{by}")
-            case r.ApprovalWithdrawn():
-                yield Row("notice", "permission", f"{record.name} has deleted the answer")
-            case r.PermissionsRevoked():
-                yield Row("notice", "permission", f"revoked by {record.name}")
-            case r.RouteRejected():
-                yield Row("refused", "routing refused", record.sentence)
-            case r.RunEnded() if record.outcome != "finished":
-                yield Row("error", run_agent(record.run), f"{record.outcome.replace('_', ' ')}: {record.error}")
-            case r.RetryScheduled(limit=""):
-                yield Row("dim", "model", f"{worker_of(record.run)} is tried again: {record.message}")
-            case r.ProcessRestarted():
-                yield Row("dim", "restart", "the daemon goes on with this conversation")
-            case r.ClockAdjusted():
-                yield Row(
-                    "dim", "clock", f"it was set {'on' if record.by > 0 else 'back'} by {abs(record.by) // 1000} s"
-                )
-            case StateSnapshot():
-                self.follow(record.state)
-            case RolledBack():
-                self.follow(record.state)
-                yield Row("turn", f"back to record {record.to}", record.reason or f"{record.by} asked for it")
-            case ConversationForked():
-                self.follow(record.state)
-                yield Row("turn", f"fork of {record.origin[:12]}", f"as of its record {record.at_seq}")
-            case r.JournalRebuilt():
-                lost = "; ".join(record.missing) or "nothing known"
-                yield Row("notice", f"recovered from {record.source}", f"Lost: {lost}")
-            case r.ConversationImported():
-                yield Row(
-                    "notice", "imported", "what is above was not written here: it can be read, and decides nothing"
-                )
-            case r.Waiting():
-                yield Row("dim", "waiting", {"user": "for you"}.get(record.reason, f"for you ({record.reason})"))
-            case r.Ended():
-                yield Row("end", "END", record.reason)
             case _:
                 pass
+        for fact in facts_of(record):
+            if fact.tone is not None:
+                yield self._row(fact, fact.tone)
 
-    def _called(self, run: RunId, call: str, tool: str, content: str, *, ok: bool) -> Row:
-        arguments = shorten(self._calls.pop((run, call), ""), 2 * ARGUMENT_CHARACTERS)
-        head = f"{run_agent(run)} · {tool}({arguments})"
-        return Row("tool" if ok else "refused", head, shorten(content))
+    def _row(self, fact: Fact, tone: Tone) -> Row:
+        """The line of a fact, with what only a reader knows who has read the records before."""
+        match fact.kind:
+            case "turn":
+                return Row(tone, f"{fact.head} · {self._place.get(PARTNER) or fact.phase}", fact.text)
+            case "tool" if fact.run is not None and fact.call is not None:
+                arguments = shorten(self._calls.pop((fact.run, fact.call), ""), 2 * ARGUMENT_CHARACTERS)
+                return Row(tone, f"{fact.head}({arguments})", shorten(fact.text))
+            case _:
+                return Row(tone, fact.head, fact.text, fact.event)
 
 
 def _thought(agent: str, step: ModelStep) -> Iterator[Row]:

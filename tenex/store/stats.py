@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, new_conversation
+from tenex.core.history.facts import Fact, facts_of
 from tenex.core.ids import ConversationId
 from tenex.core.kind import all_kinds
 from tenex.core.messages import NO_USAGE, Usage
@@ -19,7 +20,6 @@ from tenex.core.phases import Phase
 from tenex.core.projection import partner
 from tenex.core.rollback.whole import ConversationForked, RolledBack
 from tenex.core.snapshot import StateSnapshot
-from tenex.core.totals.costs import cost_of, model_of, spender_of
 from tenex.core.totals.reducers import is_work, passed
 from tenex.core.work.run import CallState
 
@@ -108,8 +108,11 @@ class Stats:
             if isinstance(record, r.Ended):
                 stats.ended += c.cycle.number != over
             over = 0 if isinstance(record, RolledBack) else c.cycle.number if isinstance(record, r.Ended) else over
-            stats._count(c, record)
-            stats._spend(c.cycle.phase, record)
+            if isinstance(record, ConversationForked | StateSnapshot):  # it goes on in one that began elsewhere
+                stats.cycles += record.state.cycle.status != "ended"
+            for fact in facts_of(record):
+                stats._count(c, fact)
+            stats._count_of_kinds(record)
             before = c.cycle.phase
             c.apply(record)
             # by a transition, because a new cycle begins in chat, or because the conversation was rolled back
@@ -141,35 +144,30 @@ class Stats:
     def _phase(self, phase: Phase) -> PhaseStats:
         return self.phases.setdefault(phase, PhaseStats())
 
-    def _count(self, c: Conversation, record: r.Record) -> None:  # noqa: C901 - one case for each kind
-        match record:
-            case r.TurnOpened(phase=phase):
+    def _count(self, c: Conversation, fact: Fact) -> None:
+        match fact.kind, fact.outcome:
+            case "turn", "began":
                 self.turns += 1
-                self._phase(phase).turns += 1
-            case r.ToolCallStarted():
+                self._phase(fact.phase or c.cycle.phase).turns += 1
+            case ("tool", "began") | ("run", "called"):  # a sub-agent is called like a tool
                 self.tool_calls += 1
-            case r.RunStarted(parent=parent) if parent is not None:  # a sub-agent is called like a tool
-                self.tool_calls += 1
-            case r.ToolCallCompleted(ok=False) if _has_run(c, record):
+            case "tool", "failed" if _has_run(c, fact):
                 self.tool_failures += 1
-            case r.ToolCallRejected():
+            case "tool", "refused":
                 self.tool_refusals += 1
-            case r.RouteRejected():
+            case "route", "rejected" | "stale":
                 self.rejections += 1
-            case r.RetryScheduled(limit=""):
+            case "route" | "model", "unavailable":
                 self.failures += 1
-            case r.ModelReprompted(usage=usage) | r.RunEnded(usage=usage) if usage.calls:
+            case "model", "refused" if fact.usage.calls:
                 self.useless += 1
-            case r.MessageRecorded():
+            case "message", "received":
                 self.messages += 1
-            case r.CycleStarted():
+            case "cycle", "began":
                 self.cycles += 1
-            case ConversationForked() | StateSnapshot():  # it goes on in one that began elsewhere
-                self.cycles += record.state.cycle.status != "ended"
-            case r.ProcessRestarted():
+            case "restart", _:
                 self.restarts += 1
-            case _:
-                self._count_of_kinds(record)
+        self._spend(c.cycle.phase, fact)
 
     def _count_of_kinds(self, record: r.Record) -> None:
         for kind in all_kinds():
@@ -177,22 +175,21 @@ class Stats:
             if counts:
                 self.kinds.setdefault(kind.name, Counter()).update(counts)
 
-    def _spend(self, phase: Phase, record: r.Record) -> None:
-        usage = cost_of(record)
-        if usage.calls:
+    def _spend(self, phase: Phase, fact: Fact) -> None:
+        if fact.usage.calls:
             for spending in (
                 self.spending,
                 self._phase(phase).spending,
-                self.models.setdefault(model_of(record) or UNNAMED, Spending()),
-                self.agents.setdefault(spender_of(record), Spending()),
+                self.models.setdefault(fact.model or UNNAMED, Spending()),
+                self.agents.setdefault(fact.spender, Spending()),
             ):
-                spending.add(usage)
+                spending.add(fact.usage)
 
 
-def _has_run(c: Conversation, record: r.ToolCallCompleted) -> bool:
+def _has_run(c: Conversation, fact: Fact) -> bool:
     """Whether the call was let through; one that was closed with its run may never have begun."""
-    run = c.work.runs.get(record.run)
-    call = run.find(record.call) if run is not None else None
+    run = c.work.runs.get(fact.run) if fact.run is not None else None
+    call = run.find(fact.call) if run is not None and fact.call is not None else None
     return call is not None and call.state in (CallState.PERMITTED, CallState.LINKED)
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
+from tenex.core.history.facts import Fact, facts_of
 from tenex.core.ids import ConversationId, Millis, RunId, Slug
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
@@ -193,43 +194,40 @@ def _ended(one: Interval, c: Conversation, records: Sequence[r.Record]) -> Inter
     call = one.call and one.call.request.id
     own = [rec for rec in records if getattr(rec, "run", None) == run and getattr(rec, "call", call) == call]
     for record in own:
-        if (outcome := _outcome(one.stage, record, c)) is not None:
-            usage = cost_of(record)
-            if one.stage == "run":
-                paid = (cost_of(each) for each in own if not isinstance(each, r.ModelCallCancelled))
-                usage = sum(paid, one.usage)
-            return one._replace(ended=max(one.began, record.at), outcome=outcome, usage=usage, ending=record)
+        outcome = next(filter(None, (_outcome(one.stage, fact, c) for fact in facts_of(record))), None)
+        if outcome is None:
+            continue
+        usage = cost_of(record)
+        if one.stage == "run":
+            paid = (cost_of(each) for each in own if not isinstance(each, r.ModelCallCancelled))
+            usage = sum(paid, one.usage)
+        return one._replace(ended=max(one.began, record.at), outcome=outcome, usage=usage, ending=record)
     return None
 
 
-def _outcome(stage: Stage, record: r.Record, c: Conversation) -> str | None:  # noqa: C901 a table
-    """How a record ended work of this stage that it names; None if it did not."""
-    match stage, record:
-        case "route", r.Routed():
-            # a user who mentions an agent decides without the router, which may be in a call at that moment
-            return "accepted" if record.usage.calls or record.model else "superseded"
-        case "route", r.RouteRejected():
+def _outcome(stage: Stage, fact: Fact, c: Conversation) -> str | None:
+    """How a fact ended work of this stage that its record names; None if it did not."""
+    match stage, fact.kind, fact.outcome:
+        case "route", "route", "stale":
             return "rejected"
-        case "route", r.Stopped():
+        case ("route", "route", outcome) | ("model", "model", outcome) if outcome not in ("postponed", "cancelled"):
+            return outcome
+        case "route", "stop", _:
             return "stopped"
-        case "route" | "model", r.RetryScheduled(limit=""):
-            return "unavailable"
-        case "model", r.ModelResponded():
-            return "answered"
-        case "model", r.ModelReprompted() | r.RunEnded(outcome="failed"):
-            return "refused"
-        case "tool", r.ToolCallCompleted(ok=True):
-            return "ok"
-        case "tool", r.ToolCallCompleted() | r.ToolCallRejected():
+        case "tool", "tool", "refused":
             return "failed"
-        case "ask", r.ToolCallCompleted() | r.ToolCallRejected():
+        case "tool", "tool", ("ok" | "failed") as outcome:
+            return outcome
+        case "ask", "tool", "ok" | "failed" | "refused":
             return "closed"
-        case "ask", r.QuestionAnswered() | r.ApprovalAnswered():
+        case ("ask", "ask", "answered") | ("ask", "permission", "yes" | "no" | "expired" | "unattended"):
             return "answered"
-        case "model" | "run", r.RunEnded():
-            return record.outcome
-        case "turn", r.TurnClosed():
-            turn = next((turn for turn in reversed(c.cycle.turns) if turn.turn_id == record.turn_id), None)
+        case "model", "run", "failed":
+            return "refused"
+        case "model" | "run", "run", outcome if outcome not in ("began", "called"):
+            return outcome
+        case "turn", "turn", "ended":
+            turn = next((turn for turn in reversed(c.cycle.turns) if turn.turn_id == fact.head), None)
             outcomes = {done.outcome for done in turn.completions} if turn is not None else ()
             return next((outcome for outcome in WORST if outcome in outcomes), "finished")
     return None

@@ -4,7 +4,7 @@ Tokens and cost are counted from records too, each record once. Gauges are colle
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, get_args
+from typing import Final, NamedTuple, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
+from tenex.core.history.facts import Fact, FactKind, facts_of
 from tenex.core.ids import RunId
-from tenex.core.totals.costs import cost_of, model_of, spender_of
 from tenex.log import get_logger
 
 from .durations import Interval, Intervals, Stage
@@ -38,29 +38,43 @@ _DISK_SECONDS: Final = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3
 _TAKEOVER_SECONDS: Final = (1, 5, 10, 15, 20, 25, 30, 45, 60, 120, 300)
 """Around the 20 s after which a lease is taken over."""
 
-_COUNTED: Final[dict[type[r.Record], tuple[str, str, tuple[str, ...]]]] = {
-    r.CycleStarted: ("cycles_started", "Cycles started.", ()),
-    r.Ended: ("cycles_ended", "Cycles that ended.", ()),
-    r.TurnOpened: ("turns_opened", "Turns opened.", ("phase",)),
-    r.ToolCallRejected: ("tool_refusals", "Tool calls the gate refused.", ()),
-    r.RouteRejected: ("router_rejections", "Answers of the router that were rejected.", ("counted",)),
-    r.Waiting: ("waits", "Times a conversation started to wait for a user.", ("reason",)),
-    r.ApprovalRequested: ("approvals_requested", "Times a person was asked to allow calls.", ()),
-    r.ApprovalAnswered: ("approvals_answered", "Answers to that, or that none came.", ("outcome",)),
-    r.LimitReached: ("limits_hit", "Limits that stopped a conversation until a user continues it.", ("limit",)),
-}
-"""Records of which only the number counts: name, description, and fields of the record as labels."""
+_ANSWERS: Final = frozenset({"yes", "no", "expired", "unattended"})
 
-_OUTCOMES: Final[dict[type[r.Record], str]] = {
-    r.ModelResponded: "answered",
-    r.ModelReprompted: "refused",
-    r.RunEnded: "refused",
-    r.Routed: "accepted",
-    r.RouteRejected: "rejected",
-    r.RetryScheduled: "unavailable",
-    r.ModelCallCancelled: "cancelled",
-}
-"""Records of the end of a model call."""
+
+class _Count(NamedTuple):
+    """Facts of which only the number counts."""
+
+    name: str
+    about: str
+    kind: FactKind
+    outcomes: frozenset[str] | None = None
+    """Those that count; None for every one."""
+    label: str = ""
+    """The name of the metric's label; "" for none."""
+    value: Callable[[Fact], object] = lambda fact: fact.outcome
+    """What the label says."""
+
+
+_COUNTED: Final = (
+    _Count("messages", "Messages and commands admitted.", "message", None, "kind", lambda fact: fact.kind),
+    _Count("messages", "Messages and commands admitted.", "command", None, "kind", lambda fact: fact.kind),
+    _Count("cycles_started", "Cycles started.", "cycle", frozenset({"began"})),
+    _Count("cycles_ended", "Cycles that ended.", "cycle", frozenset({"ended"})),
+    _Count("turns_opened", "Turns opened.", "turn", frozenset({"began"}), "phase", lambda fact: fact.phase),
+    _Count("tool_refusals", "Tool calls the gate refused.", "tool", frozenset({"refused"})),
+    _Count(
+        "router_rejections",
+        "Answers of the router that were rejected.",
+        "route",
+        frozenset({"rejected", "stale"}),
+        "counted",
+        lambda fact: fact.outcome == "rejected",
+    ),
+    _Count("waits", "Times a conversation started to wait for a user.", "wait", None, "reason"),
+    _Count("approvals_requested", "Times a person was asked to allow calls.", "permission", frozenset({"asked"})),
+    _Count("approvals_answered", "Answers to that, or that none came.", "permission", _ANSWERS, "outcome"),
+    _Count("limits_hit", "Limits that stopped a conversation until a user continues it.", "limit", None, "limit"),
+)
 
 _END_OF_HOLD: Final = (r.ModelResponded, r.ModelReprompted, r.RunEnded, r.Routed, r.RouteRejected, r.Stopped)
 """Records that end a hold: an answer of any kind, or a stop."""
@@ -85,9 +99,12 @@ class Meter:
             return Histogram(f"tenex_{name}", about, (label,), registry=registry, buckets=buckets)
 
         spender = ("model", "agent")
-        self._counted = {kind: counter(name, about, *labels) for kind, (name, about, labels) in _COUNTED.items()}
-        messages = counter("messages", "Messages and commands admitted.", "kind")
-        self._messages = {r.MessageRecorded: messages.labels("message"), r.CommandGiven: messages.labels("command")}
+        self._counters: dict[str, Counter] = {}
+        self._counted: dict[FactKind, list[_Count]] = {}
+        for count in _COUNTED:
+            if count.name not in self._counters:
+                self._counters[count.name] = counter(count.name, count.about, *filter(None, [count.label]))
+            self._counted.setdefault(count.kind, []).append(count)
         self._closed = counter("turns_closed", "Turns closed; the outcome is its agents' worst.", "phase", "outcome")
         self._runs = counter("runs_ended", "Runs of agents that ended.", "agent", "outcome")
         self._calls = counter("model_calls", "Model calls that ended.", *spender, "outcome")
@@ -159,12 +176,12 @@ class Meter:
                 self._tool_calls.labels(self._tools[interval.tool], _label(interval.outcome == "ok")).inc()
 
     def _count(self, c: Conversation, record: r.Record) -> None:
-        kind = type(record)
-        if (counter := self._counted.get(kind)) is not None:
-            labels = [_label(getattr(record, name)) for name in _COUNTED[kind][2]]
-            (counter.labels(*labels) if labels else counter).inc()
-        elif (counter := self._messages.get(kind)) is not None:
-            counter.inc()
+        for fact in facts_of(record):
+            for count in self._counted.get(fact.kind, ()):
+                if count.outcomes is None or fact.outcome in count.outcomes:
+                    counter = self._counters[count.name]
+                    (counter.labels(_label(count.value(fact))) if count.label else counter).inc()
+            self._spend(fact)
         if isinstance(record, r.RetryScheduled):
             if record.limit:  # no model was called
                 return
@@ -174,17 +191,16 @@ class Meter:
                 self._holds.inc()
         elif self._held and isinstance(record, _END_OF_HOLD):
             self._held.discard((c.id, getattr(record, "run", None)))
-        if kind in _OUTCOMES:
-            self._spend(record)
 
-    def _spend(self, record: r.Record) -> None:
-        usage = cost_of(record)
+    def _spend(self, fact: Fact) -> None:
+        usage = fact.usage
         # a call that failed in transport has ended, charged or not
-        calls = max(1, usage.calls) if isinstance(record, r.RetryScheduled) else usage.calls
+        calls = max(1, usage.calls) if fact.outcome == "unavailable" else usage.calls
         if not calls:
             return
-        who = (self._models[model_of(record) or "unknown"], self._agents[spender_of(record)])
-        self._calls.labels(*who, _OUTCOMES[type(record)]).inc(calls)
+        who = (self._models[fact.model or "unknown"], self._agents[fact.spender])
+        outcome = "rejected" if fact.outcome == "stale" else fact.outcome
+        self._calls.labels(*who, outcome).inc(calls)
         self._tokens.labels(*who, "input").inc(max(0, usage.input_tokens))
         self._tokens.labels(*who, "output").inc(max(0, usage.output_tokens))
         for work, tokens in (("read", usage.cache_read_tokens), ("write", usage.cache_write_tokens)):

@@ -16,6 +16,7 @@ from tenex.core.amounts import count, dollars, duration
 from tenex.core.conversation import new_conversation
 from tenex.core.decider import Decider
 from tenex.core.graph import END
+from tenex.core.history.facts import facts_of
 from tenex.core.history.state import History
 from tenex.core.ids import ConversationId, Millis, RunId
 from tenex.core.lines import Tone
@@ -132,20 +133,19 @@ class Story:
             case r.Routed() if record.usage.calls:
                 return _Details(head=f"orchestrator · {record.model or 'model'}", facts=amounts(record.usage))
             case r.RouteRejected():
-                facts = (*_by(record.decided_by), *amounts(record.usage))
-                return _Details(facts=facts, parts=_parts({"The answer that was refused": record.answer}))
+                return _Details(facts=_causes(record), parts=_parts({"The answer that was refused": record.answer}))
             case r.ToolCallCompleted() | r.ToolCallRejected():
                 return _of_call(record, call)
             case r.PhaseTransition():
                 texts = {"What was done before": record.summary, "Message": record.message}
-                return _Details(facts=_by(record.decided_by), parts=_parts(texts))
+                return _Details(facts=_causes(record), parts=_parts(texts))
             case r.TurnOpened() | r.CycleStarted() | r.Ended():
-                return _Details(facts=_by(record.decided_by))
+                return _Details(facts=_causes(record))
             case r.TurnClosed():
                 return _of_turn(self._turn(record))
             case r.RunEnded():
                 verdict = (f"verdict: {record.verdict}",) if record.verdict else ()
-                return _Details(head=f"{run_agent(record.run)} is done", facts=(*verdict, *amounts(record.usage)))
+                return _Details(head=f"{run_agent(record.run)} is done", facts=(*verdict, *_causes(record)))
             case _:
                 return _NOTHING
 
@@ -155,7 +155,7 @@ class Story:
         if step.calls and self._is_private:
             texts["What it wrote beside its calls"] = step.text
         head = f"{run_agent(record.run)} · {step.model or 'model'}"
-        return _Details(head=head, facts=amounts(step.usage), parts=_parts(texts))
+        return _Details(head=head, facts=_causes(record), parts=_parts(texts))
 
     def _turn(self, record: r.TurnClosed) -> OrchestratorTurn | None:
         turns = (self.state.history or History()).turns
@@ -237,6 +237,11 @@ def _of_turn(turn: OrchestratorTurn | None) -> _Details:
     work = (f"{duration(turn.working / 1000)} at work",) if turn.working else ()
     parts = _parts({"Changed files": "\n".join(turn.changed)})
     return _Details(head=f"{turn.turn_id} is over", facts=(*work, *amounts(usage)), parts=parts)
+
+
+def _causes(record: r.Record) -> tuple[str, ...]:
+    """Who decided what a record says, and what that took."""
+    return tuple(words for fact in facts_of(record) for words in (*_by(fact.decider), *amounts(fact.usage)))
 
 
 def _by(decider: Decider | None) -> tuple[str, ...]:

@@ -5,39 +5,22 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tenex.app.mcp_tools import McpTools
-from tenex.app.mcp_views import McpViews
-from tenex.configuration.mcp_launch import Launcher
-from tenex.core.config import Agent, AgentKind
-from tenex.core.ids import PublicKey, Slug
 from tenex.core.phases import Phase
 from tenex.core.port_values import QuestionReply
-from tenex.core.ports import ExecutionContext, ToolResult
-from tenex.mcp.config import Configured, ServerConfig
-from tenex.mcp.servers import McpServers
-from tenex.tools.checkpoints import Checkpoints
-from tenex.tools.dependencies import ToolDependencies
-from tenex.tools.registry import ToolRegistry
-from tenex.tools.serialized_calls import Transactions
-from tenex.tools.standard import standard_tools
 from tenex.tools.turn_views import TurnViews
-from tenex.tools.workspace import Workspace, is_bare_repository
+from tenex.tools.workspace import is_bare_repository
 from tenex.tools.workspace_view import Way
 from tests.fakes import mcp_server
-from tests.mcp.conftest import config
+from tests.kits.mcp_sandbox import opened, server
 from tests.programs import needs_bubblewrap, needs_git
 from tests.tools.conftest import (
     CHORES,
-    SANDBOXED,
     VERIFICATION,
-    KeptLessons,
     contents,
     fill,
     git,
@@ -48,71 +31,6 @@ from tests.tools.conftest import (
 )
 
 pytestmark = [needs_git, needs_bubblewrap]
-
-WORKER = Agent(
-    slug=Slug("executor"),
-    name="executor",
-    pubkey=PublicKey("0" * 64),
-    kind=AgentKind.WORKER,
-    tools=frozenset({"shell", "read_file", "write_file", "faulty__*", "second__*"}),
-)
-
-
-def server(name: str = "faulty", **more: object) -> ServerConfig:
-    """The faulty server in the sandbox; it runs commands."""
-    words = ("-I", "-S", mcp_server.__file__, "--runs")
-    return config(name, **{"command": sys.executable, "args": words, "sandbox": True, **more})
-
-
-class Bench:
-    """A workspace, the tools of a worker, and servers."""
-
-    def __init__(self, data: Path) -> None:
-        self.root = data / "workspace"
-        self.root.mkdir(parents=True, exist_ok=True)
-        workspace = Workspace(self.root)
-        launcher = Launcher(workspace.root, data, has_sandbox=True)
-        self.servers = McpServers(launcher)
-        self.views = TurnViews(data / "views", workspace)
-        turns = Transactions(workspace, Checkpoints(data / "checkpoints", workspace.root), views=self.views)
-        ours = ToolDependencies(
-            workspace=workspace,
-            lessons=KeptLessons(),
-            shell=SANDBOXED,
-            has_sandbox=True,
-            transactions=turns,
-            views=self.views,
-        )
-        self.tools = McpTools(self.servers, McpViews(self.servers, self.views, launcher.in_view), self._keep, self.root)
-        self.registry = ToolRegistry(standard_tools(ours), lambda _: WORKER, turns, source=self.tools)
-
-    async def _keep(self, _: ExecutionContext, name: str, data: bytes) -> Path:
-        raise AssertionError(f"{name}: {data!r}")
-
-    async def do(self, tool: str, context: ExecutionContext | None = None, /, **arguments: object) -> ToolResult:
-        return await self.registry.call(tool, arguments, context or make_context())
-
-    async def run(self, command: str, context: ExecutionContext | None = None, name: str = "faulty") -> ToolResult:
-        """Have a server run a command."""
-        return await self.do(f"{name}__run", context, text=command)
-
-    async def pid(self, context: ExecutionContext) -> str:
-        """What tells the process that answers from another one: the start of it, as its number is 2 in each sandbox."""
-        return (await self.run("cut -d' ' -f22 /proc/$PPID/stat", context)).content
-
-
-@asynccontextmanager
-async def opened(data: Path, *servers: ServerConfig) -> AsyncIterator[Bench]:
-    bench = Bench(data.resolve())
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(bench.servers.close)
-        stack.push_async_callback(bench.views.close)
-        bench.servers.apply(Configured(servers=servers or (server(),)))
-        await bench.servers.settle(30)
-        assert [state["state"] for state in bench.servers.status()] == ["ready"] * len(bench.servers.connections)
-        yield bench
-    assert not processes_in(bench.root)
-    assert not [link for link in Path("/proc/self/fd").iterdir() if "tenex-witness" in str(link.resolve())]
 
 
 # ---- phases that permit no changes ----
@@ -355,7 +273,8 @@ async def test_a_server_with_too_many_processes_is_ended_and_the_reason_says_so(
 DAEMON = """
 import asyncio, sys
 from pathlib import Path
-from tests.app.test_mcp_sandbox import VERIFICATION, opened, server
+from tests.kits.mcp_sandbox import opened, server
+from tests.tools.conftest import VERIFICATION
 
 async def main():
     async with opened(Path(sys.argv[1]), server(sandbox=sys.argv[2] == "True")) as bench:

@@ -12,8 +12,7 @@ from tenex.nostr import addresses
 from tenex.store import pictures as folder
 from tenex.store.pictures import PictureFolder, media_type
 from tests.fakes.certificates import certificate
-from tests.nostr.test_addresses import resolving_to
-from tests.nostr.test_identifiers import Server
+from tests.kits.addresses import Server, resolving_to
 
 DOMAIN = "media.example"
 PNG = b"\x89PNG\r\n\x1a\n and more"

@@ -40,6 +40,8 @@ from tenex.settings import load
 from tests.fakes.scenario import Scenario, policy, reply
 from tests.fakes.virtual import VirtualClock, virtual_time
 
+pytestmark = pytest.mark.altered  # scenes give their conversations an address
+
 NEAR, FAR = "ws://127.0.0.1:7447", "wss://relay.example"
 ROOT = "e" * 64
 STARTS, STOPS, TEXT, OPERATIONS, STATUS = 24111, 24112, 24135, 24133, 24010

@@ -16,8 +16,8 @@ from tests.fakes.faultrelay import FaultRelay
 from tests.fakes.runtime import World, converse, worker
 from tests.fakes.scenario import ALICE, WAITS, longest_way, one_turn, reply
 from tests.fakes.virtual import virtual_time
+from tests.kits.drafts import ADDRESS, draft
 from tests.nostr.kit import BOB, FAST, NOW, Received, note, running
-from tests.nostr.test_compose import ADDRESS, draft
 
 STRANGER = PublicKey("9" * 64)
 

@@ -14,8 +14,8 @@ from tenex.store.disk import Disk
 from tenex.store.journal_reader import JOURNAL
 from tenex.store.repository import ConversationFolder
 from tenex.store.view import Views
+from tests.kits.lived import lived
 from tests.store.kit import StillClock
-from tests.store.test_stats import lived
 
 ONE, TWO, THREE = (ConversationId(digit * 64) for digit in "123")
 Decisions = Sequence[tuple[Record, ...]]

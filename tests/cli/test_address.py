@@ -11,10 +11,9 @@ import segno
 
 from tenex.cli.shared.qr_code import code_lines, project_uri, reachable_relays
 from tenex.nostr.keys import KeyRing, SecretKey
+from tests.kits.commands import Tenex, command
+from tests.kits.terminal import Terminal
 from tests.programs import needs_tmux
-from tests.service.test_terminal import Terminal
-
-from .conftest import Tenex, command
 
 RELAYS = ["wss://relay.one.example", "wss://relay.two.example"]
 PROJECT = SecretKey(bytes([31]) * 32)

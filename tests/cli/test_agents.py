@@ -9,8 +9,7 @@ import pytest
 
 from tenex.nostr.keys import KeyRing
 from tenex.prompting import builtin_prompts
-
-from .conftest import Tenex
+from tests.kits.commands import Tenex
 
 BUILT_IN = ["executor", "orchestrator", "planner", "project-manager", "security-expert"]
 

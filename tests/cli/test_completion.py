@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from tenex.cli.root_command import ALIASES, COMMANDS
+from tests.kits.commands import Tenex
 from tests.service.kit import ROOT, environment
-
-from .conftest import Tenex
 
 HOME_FILES = {
     "bash": {".bashrc", ".local/share/bash-completion/completions/tenex", ".local/share/man/man1/tenex.1"},

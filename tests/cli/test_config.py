@@ -8,8 +8,7 @@ import pytest
 
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import Settings, load
-
-from .conftest import Tenex
+from tests.kits.commands import Tenex
 
 OWNER = SecretKey.generate().npub
 

@@ -16,12 +16,12 @@ from tenex.core.ids import ConversationId, EventId
 from tenex.core.rollback.whole import RolledBack
 from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
-from tests.core.test_approvals import planned
-from tests.core.test_call_approvals import asked
-from tests.core.test_gates import asked_now
-from tests.core.test_tool_questions import parked
 from tests.fakes.scenario import ID, Scenario, longest_way, model_by_phase
 from tests.fakes.virtual import virtual_time
+from tests.kits.approvals import planned
+from tests.kits.call_approvals import asked
+from tests.kits.gates import asked_now
+from tests.kits.tool_questions import parked
 from tests.store.kit import StillClock
 
 Opened = Callable[[Scenario], Any]

@@ -10,9 +10,8 @@ import pytest
 
 from tenex.nostr.keys import KeyRing
 from tests.fakes.forkserver import run
+from tests.kits.commands import Done
 from tests.service.kit import environment
-
-from .conftest import Done
 
 Tenex = Callable[..., Done]
 COMMANDS = (

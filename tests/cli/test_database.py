@@ -18,9 +18,9 @@ from tenex.store.disk import Disk
 from tenex.store.lock import FolderLock
 from tenex.store.postgres.conversations import PostgresConversations
 from tests.fakes import postgres
+from tests.kits.commands import Tenex
 from tests.store.kit import StillClock
 
-from .conftest import Tenex
 from .journals import ONE, TWO, worked, write_conversations
 
 

@@ -9,10 +9,9 @@ import pytest
 from tenex.operations.evaluation.scenario import SHIPPED, find, read_scenarios
 from tests.fakes.modelscripts import Team, swift
 from tests.fakes.modelserver import model_server
+from tests.kits.commands import Tenex
 from tests.programs import BUBBLEWRAP_WORKS, needs_bubblewrap, needs_git
 from tests.service.kit import tenex as run_tenex
-
-from .conftest import Tenex
 
 FIELDS = "scenario model passed skipped failures calls sequentialCalls promptTokens cached notes costUsd seconds"
 

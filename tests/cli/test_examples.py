@@ -6,8 +6,7 @@ import pytest
 
 from tenex.cli.shared import examples
 from tenex.settings import example_folder
-
-from .conftest import Tenex
+from tests.kits.commands import Tenex
 
 FILES = {
     "researcher": ["researcher.md"],

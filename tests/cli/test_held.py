@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tenex.cli.init import prepare
-from tests.core.test_retries import broken, fire
+from tests.kits.commands import Tenex
+from tests.kits.retries import broken, fire
 from tests.web.kit import served
 
-from .conftest import Tenex
 from .journals import ONE, TWO, renamed, worked, write_conversations
 
 

@@ -11,8 +11,7 @@ import pytest
 
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import load
-
-from .conftest import Tenex
+from tests.kits.commands import Tenex
 
 NAMES = {"project", "executor", "planner", "project-manager", "security-expert", "owner"}
 

@@ -14,11 +14,10 @@ from tenex.core.ids import PublicKey
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import load
 from tests.fakes.faultrelay import FaultRelay
+from tests.kits.commands import Tenex
+from tests.kits.init_questions import answer, init_command
+from tests.kits.terminal import Terminal
 from tests.programs import needs_tmux
-from tests.service.test_terminal import Terminal
-
-from .conftest import Tenex
-from .test_provider import answer, command
 
 ALICE = SecretKey(bytes([41]) * 32)
 RELAYS_ASKED = "Relays [ws://127.0.0.1:7447]:"
@@ -49,7 +48,7 @@ async def no_relay() -> AsyncIterator[str]:
 async def test_a_relay_that_is_none_is_reported_and_others_are_asked_for(terminal: Terminal, tmp_path: Path) -> None:
     data = tmp_path / "new"
     async with no_relay() as wrong, FaultRelay() as right:
-        terminal.start(*command(data), "--model offline --commit auto --owner", ALICE.npub)
+        terminal.start(*init_command(data), "--model offline --commit auto --owner", ALICE.npub)
         await terminal.shows(RELAYS_ASKED)
         await answer(terminal, (wrong, "(c)hange the relays, or (k)eep them as they are [c]:"))
         screen = terminal.screen()
@@ -68,7 +67,7 @@ async def test_a_relay_that_is_none_is_reported_and_others_are_asked_for(termina
 async def test_relays_of_options_are_asked_too_and_may_be_kept(terminal: Terminal, tmp_path: Path) -> None:
     data = tmp_path / "new"
     async with no_relay() as wrong:
-        terminal.start(*command(data), "--model offline --owner", ALICE.npub, "--relay", wrong)
+        terminal.start(*init_command(data), "--model offline --owner", ALICE.npub, "--relay", wrong)
         await terminal.shows("(k)eep them as they are [c]:")
         await answer(terminal, ("k", "Commits [ask]:"))
         terminal.type("")
@@ -98,7 +97,7 @@ async def test_a_second_run_shows_what_is_set_and_changes_one_thing(terminal: Te
     before = made.config.read_text()
     keys = {name: KeyRing(data / "keys").get(name) for name in KeyRing(data / "keys").names()}
     owner = keys["owner"].npub
-    again = " ".join(command(data))
+    again = " ".join(init_command(data))
     async with FaultRelay() as relay:
         terminal.start("; ".join([again] * 5))
         menu = "Change which [none]:"

@@ -9,8 +9,8 @@ import pytest
 
 from tenex.cli.init import prepare
 from tenex.cli.root_command import COMMANDS, load_command
+from tests.kits.commands import Tenex
 
-from .conftest import Tenex
 from .journals import ONE, worked, write_conversations
 
 TALKING = {"demo", "run", "chat", "relay", "web", "graph run", "workflows run", "mcp serve"}

@@ -10,10 +10,9 @@ import pytest
 
 from tenex.cli import keys as module
 from tenex.nostr.keys import KeyRing, SecretKey
+from tests.kits.commands import Tenex, command
+from tests.kits.terminal import Terminal
 from tests.programs import needs_tmux
-from tests.service.test_terminal import Terminal
-
-from .conftest import Tenex, command
 
 PASSWORD = "correct horse battery staple"
 OTHER = SecretKey(bytes([21]) * 32)

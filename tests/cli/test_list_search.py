@@ -21,9 +21,9 @@ from tenex.store.repository import ConversationFolder
 from tenex.workflows.speakers import TransitionGraph
 from tests.fakes.scenario import Scenario, diligent, longest_way, policy
 from tests.fakes.workflows import NAME, TRIO, started
+from tests.kits.commands import Tenex
 from tests.store.kit import StillClock
 
-from .conftest import Tenex
 from .journals import ONE, THREE, TWO, Decisions, changed, damage, renamed, worked, write_conversations
 
 KEY = SecretKey.generate().public

@@ -25,9 +25,8 @@ from tenex.cli.shared.options import Globals
 from tenex.core.errors import ConfigurationError, RelayUnavailable, StoreLocked
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import load
+from tests.kits.commands import command
 from tests.service.kit import environment
-
-from .conftest import command
 
 Captured = pytest.CaptureFixture[str]
 LIBRARIES = {"pydantic_settings", "structlog", "rich", "coincurve", "pynostr", "websockets", "jinja2", "cryptography"}

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import mcp_server
-
-from .conftest import Tenex
+from tests.kits.commands import Tenex
 
 SERVER = f"""
 [mcp.servers.faulty]

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tenex.cli.init import prepare
-
-from .conftest import Tenex
+from tests.kits.commands import Tenex
 
 
 @pytest.mark.parametrize("version", ["", "1.30.0"], ids=["missing", "old"])

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from tenex.cli.main import main
+from tests.kits.commands import Tenex
 from tests.service.kit import environment
-
-from .conftest import Tenex
 
 COMMANDS = "agents list, config check, config show, conversations list, doctor, init, run, status, trust"
 DELETED = "the current folder cannot be used: it was deleted. Run `cd`, or give full paths, also with --data."

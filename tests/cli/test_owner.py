@@ -9,8 +9,7 @@ import pytest
 from tenex.cli.shared import public_keys
 from tenex.core.ids import PublicKey
 from tenex.nostr.keys import KeyRing, SecretKey, nprofile
-
-from .conftest import Tenex
+from tests.kits.commands import Tenex
 
 FIRST, SECOND, THIRD = (SecretKey(bytes([number]) * 32) for number in (11, 12, 13))
 

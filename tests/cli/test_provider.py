@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import stat
-import sys
 import tomllib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -21,11 +20,11 @@ from tenex.settings import load
 from tests.fakes.forkserver import run
 from tests.fakes.modelprotocol import Answer
 from tests.fakes.modelserver import ModelServer, model_server
+from tests.kits.commands import Tenex
+from tests.kits.init_questions import answer, init_command
+from tests.kits.terminal import Terminal
 from tests.programs import needs_tmux
 from tests.service.kit import environment
-from tests.service.test_terminal import Terminal
-
-from .conftest import Tenex
 
 KEY = "sk-loopback"
 
@@ -229,24 +228,12 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         it.close()
 
 
-def command(data: Path) -> list[str]:
-    return [sys.executable, "-m", "tenex.cli.main", "init", "--dir", str(data)]
-
-
-async def answer(terminal: Terminal, *steps: tuple[str, str]) -> None:
-    """Type each answer, and wait for the question after it, which may have been asked before."""
-    for text, then in steps:
-        count = terminal.screen().count(then)
-        terminal.type(text)
-        await terminal.until(lambda screen, then=then, count=count: screen.count(then) > count)  # type: ignore[misc]
-
-
 @needs_tmux
 async def test_a_person_chooses_mistypes_the_key_and_tries_again(
     server: ModelServer, terminal: Terminal, tmp_path: Path
 ) -> None:
     data = tmp_path / "new"
-    terminal.start(*command(data))
+    terminal.start(*init_command(data))
     await terminal.shows("Your npub [a new key]:")
     await answer(terminal, ("", "Relays [ws://127.0.0.1:7447]:"), ("", "Commits [ask]:"), ("", "[1]:"))
     await terminal.shows("1  offline", "Choose", "[1]:")
@@ -270,7 +257,7 @@ async def test_a_person_chooses_mistypes_the_key_and_tries_again(
 @needs_tmux
 async def test_a_person_is_asked_for_npub_and_relays_and_a_key_is_not_shown(terminal: Terminal, tmp_path: Path) -> None:
     data, mine = tmp_path / "new", SecretKey.generate()
-    terminal.start(*command(data), "--model offline")
+    terminal.start(*init_command(data), "--model offline")
     await terminal.shows("Your npub [a new key]:")
     for secret in (mine.nsec, "07" * 32):
         await answer(terminal, (secret, "looks like a secret key"))
@@ -303,7 +290,7 @@ async def test_ctrl_c_at_a_question_leaves_nothing_and_a_failed_check_may_go_on_
     server: ModelServer, terminal: Terminal, tmp_path: Path
 ) -> None:
     await server.down()
-    named = [*command(tmp_path / "new"), "--owner", SecretKey.generate().npub, "--relay", "ws://127.0.0.1:7447"]
+    named = [*init_command(tmp_path / "new"), "--owner", SecretKey.generate().npub, "--relay", "ws://127.0.0.1:7447"]
     terminal.start("trap : INT;", *named, "--commit ask;", *named, "--commit ask")
     await terminal.shows("[1]:")
     steps = [("6", "Its address"), (server.url, "A name for it"), ("", "Its key")]

@@ -13,10 +13,9 @@ from websockets.asyncio.client import connect
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing
 from tests.fakes.faultrelay import FaultRelay
+from tests.kits.commands import Printed, Tenex, command
+from tests.kits.terminal import Terminal
 from tests.programs import needs_tmux
-from tests.service.test_terminal import Terminal
-
-from .conftest import Printed, Tenex, command
 
 AUTHOR = nostr_sdk.Keys.parse("07" * 32)
 STRANGER = nostr_sdk.Keys.parse("08" * 32)

@@ -25,9 +25,8 @@ from tenex.store.view_json import render
 from tenex.workflows.missions.state import mission_of
 from tests.fakes.scenario import policy
 from tests.histories.record import ROOT, whole
+from tests.kits.commands import Tenex
 from tests.telemetry.kit import gauges
-
-from .conftest import Tenex
 
 HISTORIES: Final = sorted(path.parent for path in ROOT.glob(f"*/{JOURNAL}"))
 each = pytest.mark.parametrize("history", HISTORIES, ids=lambda path: path.name)

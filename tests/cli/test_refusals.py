@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tenex.nostr.keys import SecretKey
+from tests.kits.commands import Tenex
 
-from .conftest import Tenex
 from .journals import ONE, worked, write_conversations
 
 SECRET = SecretKey(bytes([7]) * 32).nsec

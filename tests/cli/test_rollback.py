@@ -11,8 +11,8 @@ from tenex.core.identity.records import ConversationStarted
 from tenex.core.rollback.whole import RolledBack
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import JOURNAL, peek
+from tests.kits.commands import Tenex
 
-from .conftest import Tenex
 from .journals import ONE, changed, worked, write_conversations
 
 THREAD = {"form": "threads", "root": ONE, "root_kind": 11, "root_author": "", "root_relay": ""}

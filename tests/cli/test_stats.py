@@ -16,8 +16,8 @@ from tenex.core.phases import Phase
 from tenex.store.journal_reader import JOURNAL, MARK
 from tenex.store.repository import ConversationFolder
 from tenex.store.stats import PhaseStats, Spending, Stats
+from tests.kits.commands import Tenex
 
-from .conftest import Tenex
 from .journals import ONE, THREE, TWO, damage, worked, write_conversations
 
 GONE = ConversationId("4" * 64)

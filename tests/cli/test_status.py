@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from tenex.cli.status import lines
-
-from .conftest import Tenex
+from tests.kits.commands import Tenex
 
 NOW = "2026-01-02T12:00:00Z"
 ID = "ab12cd34" * 8

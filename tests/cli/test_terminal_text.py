@@ -14,8 +14,8 @@ from tenex.cli.shared.input_line import LONG_PASTE, _Pastes
 from tenex.core.identity.records import ConversationStarted
 from tenex.core.inbox.records import MessageRecorded
 from tenex.operations.transcript import Line
+from tests.kits.commands import Tenex
 
-from .conftest import Tenex
 from .journals import ONE, changed, worked, write_conversations
 
 STEERING = "\x1b]0;title\x07\x1b[31m\x9b2J\x7f\x08\u202egnp.exe\u2066\u200f\u2028\r"

@@ -29,9 +29,8 @@ from tenex.settings import (
     write_trusted,
 )
 from tests.fakes.forkserver import run
+from tests.kits.commands import Done
 from tests.service.kit import ROOT, environment
-
-from .conftest import Done
 
 Tenex = Callable[..., Done]
 SECRET = "sk-of-the-person-alone"

@@ -15,8 +15,8 @@ from tenex.core.pending import pending
 from tenex.store.journal_reader import JOURNAL
 from tenex.store.lock import FolderLock
 from tenex.store.view import Views
+from tests.kits.commands import Tenex
 
-from .conftest import Tenex
 from .journals import ONE, THREE, TWO, damage, worked, write_conversations
 
 

@@ -11,8 +11,7 @@ from tenex.configuration.workflows import load_workflows
 from tenex.core.ids import Slug
 from tenex.core.phases import PHASE_TRANSITIONS
 from tenex.settings import load, resolve_paths
-
-from .conftest import Tenex
+from tests.kits.commands import Tenex
 
 WORKFLOW = """
 initial_speaker = "planner"

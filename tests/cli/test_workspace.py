@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kits.commands import Tenex
 from tests.programs import needs_bubblewrap
-
-from .conftest import Tenex
 
 MADE = '[["python3", "-m", "venv", "--without-pip", ".venv"], ["python", "-c", "import sys; print(sys.prefix)"]]'
 

@@ -1,8 +1,5 @@
 """The approval of a plan by a user: who may give it, what counts, and what anything else leads to."""
 
-import dataclasses
-from typing import Any
-
 import pytest
 
 from tenex.core import records as r
@@ -13,8 +10,6 @@ from tenex.core.signals import RollBack
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import phases_of
 from tests.fakes.scenario import (
-    ALICE,
-    ALWAYS,
     ENDS,
     WAITS,
     Router,
@@ -25,35 +20,12 @@ from tests.fakes.scenario import (
     refusals,
     reply,
     route,
-    routed_by_rule,
     step_until,
     wish,
 )
+from tests.kits.approvals import HOUR, PERSON, planned, plans
 
 BOB = PublicKey("b" * 64)
-PERSON = dataclasses.replace(ALWAYS, plan_approval="person")
-HOUR = 3_600
-
-
-def plans(question: dict[str, Any]) -> dict[str, Any]:
-    """A router that has a plan made, and goes on as soon as it may."""
-    if question["phase"] == "chat":
-        return route("plan", "planner")
-    if question["phase"] == "plan":
-        return route("execute", "executor") if "execute" in question["permitted"] else WAITS
-    return WAITS
-
-
-def planned(
-    *, role: Role = Role.OWNER, author: PublicKey = ALICE, by_rule: bool = False, router: Any = plans
-) -> Scenario:
-    """A scenario in which a plan has been presented, and its approval is awaited."""
-    config = policy(gates=PERSON)
-    scenario = Scenario(router, model_by_phase(), config=routed_by_rule(config) if by_rule else config)
-    scenario.now = type(scenario.now)(10_000 * HOUR)
-    scenario.converse("design it", role=role, author=author)
-    assert (scenario.conversation.cycle.phase, scenario.conversation.cycle.status) == (Phase.PLAN, "waiting")
-    return scenario
 
 
 def is_approved(scenario: Scenario) -> bool:

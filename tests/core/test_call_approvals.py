@@ -11,7 +11,7 @@ from tenex.core import records as r
 from tenex.core.approvals.decide import AGAIN, digest_of
 from tenex.core.approvals.message import SHOWN, call_text
 from tenex.core.approvals.rules import ApprovalRule, Verdict
-from tenex.core.config import ApprovalPolicy, Policy, Replay, Role, ToolRule
+from tenex.core.config import Policy, Replay, Role, ToolRule
 from tenex.core.effects import Timer
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
 from tenex.core.pending import pending
@@ -28,56 +28,25 @@ from tests.fakes.scenario import (
     Scenario,
     check_invariants,
     model_by_phase,
-    policy,
     remove_agent,
     reply,
     route,
     scenario_at,
     step_until,
 )
+from tests.kits.call_approvals import (
+    BOB,
+    PUBLISH,
+    PUSH,
+    SHELL,
+    TURNED_ROUND,
+    asked,
+    asked_two,
+    policy_of,
+    request_event,
+)
 
-BOB = PublicKey("b" * 64)
-SHELL = ToolRule(name="shell", access=Access.RUN, replay=Replay.ONCE, asks=True)
-PUSH: tuple[str, dict[str, Any]] = ("shell", {"command": "git push origin main"})
 HOUR = 3_600_000
-TURNED_ROUND = [
-    "no problem",
-    "no worries, go ahead",
-    "No objections",
-    "No issue, run it",
-    "нет проблем",
-    "no hay problema",
-    "kein Problem",
-    "pas de problème",
-    "non c'è problema",
-    "sem problema",
-    "no, no problem",
-    "No, ok",
-    "nope not at all",
-]
-"""Words that begin as a no, and may say the contrary."""
-
-
-def policy_of(**approvals: Any) -> Policy:
-    known = policy()
-    roster = {slug: dataclasses.replace(one, tools=one.tools | {"shell"}) for slug, one in known.roster.items()}
-    return dataclasses.replace(
-        known,
-        roster=roster,
-        tools={**TOOLS, "shell": SHELL},
-        approvals=ApprovalPolicy(owners=frozenset({ALICE, BOB}), **approvals),
-    )
-
-
-def asked(*steps: Any, agents: tuple[str, ...] = ("executor",), config: Policy | None = None) -> Scenario:
-    """A scenario whose agent has asked for what its first step calls."""
-    script = [*(steps or [reply("I publish it.", PUSH)]), reply("done")]
-    router, models = Router(route("execute", *agents), WAITS), model_by_phase(execute=script)
-    scenario = scenario_at(Phase.CHAT, router, models, config=config or policy_of())
-    step_until(scenario, lambda it: bool(it.records(r.ApprovalRequested)) or not it.running)
-    while scenario.step():
-        pass
-    return scenario
 
 
 def react(scenario: Scenario, content: str, to: str = "", **more: Any) -> list[r.Record]:
@@ -97,11 +66,6 @@ def react(scenario: Scenario, content: str, to: str = "", **more: Any) -> list[r
         origin={"relays": ["ws://relay"]},
     )
     return scenario.handle(MessageReceived(message=message, role=given["role"], name=given["name"]))
-
-
-def request_event(scenario: Scenario) -> str:
-    sent = [record for record in scenario.records(r.MessageSent) if record.text.startswith("Allow ")]
-    return str(sent[-1].events[0].id)
 
 
 def started(scenario: Scenario) -> list[str]:
@@ -343,14 +307,8 @@ def test_a_command_in_a_reply_to_a_request_is_a_command() -> None:
 
 # ---- single calls ----------------------------------------------------------------------------------------------------
 
-PUBLISH: tuple[str, dict[str, Any]] = ("shell", {"command": "npm publish"})
 STATUS: tuple[str, dict[str, Any]] = ("shell", {"command": "git status -s"})
 AGAIN_STATUS: tuple[str, dict[str, Any]] = ("shell", {"command": "git status --branch"})
-
-
-def asked_two() -> Scenario:
-    """A step with two calls, about which one message asks."""
-    return asked(reply("", PUSH, PUBLISH))
 
 
 def test_the_message_numbers_the_calls_and_says_how_each_is_answered() -> None:

@@ -22,7 +22,6 @@ from tenex.workflows.phases import gates
 from tenex.workflows.phases.ceremony import needs_chores, needs_reflection, reflecting
 from tenex.workflows.phases.state import NAME, Phases, phases_of
 from tests.core.kit import message, turn
-from tests.core.test_only_choice import BUILDS, FINDS, TIDIES, team
 from tests.fakes.scenario import (
     ENDS,
     ID,
@@ -36,6 +35,7 @@ from tests.fakes.scenario import (
     scenario_at,
     thanked,
 )
+from tests.kits.team import BUILDS, FINDS, TIDIES, team
 
 NOTHING_TO_TIDY = "nothing to tidy: no file was made and no document names what was changed"
 NOTHING_LEARNT = "nothing to reflect on: no call failed, no fault was found and nobody was corrected"

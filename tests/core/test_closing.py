@@ -15,9 +15,6 @@ from tenex.core.phases import Phase
 from tenex.core.port_values import UndoOutcome
 from tenex.core.signals import ModelFailed, Signal, ToolReturned
 from tenex.workflows.phases import records as p
-from tests.core.test_gates import BREAKS
-from tests.core.test_only_choice import BUILDS, FINDS, TIDIES, WORK, hand_over, team
-from tests.core.test_verdicts import DONE
 from tests.fakes.scenario import (
     ID,
     VERIFIES,
@@ -30,6 +27,9 @@ from tests.fakes.scenario import (
     step_until,
     thanked,
 )
+from tests.kits.gates import BREAKS
+from tests.kits.team import BUILDS, FINDS, TIDIES, WORK, hand_over, team
+from tests.kits.verdicts import DONE
 
 
 def notes(scenario: Scenario) -> list[str]:

@@ -12,7 +12,6 @@ from tenex.core.inbox.message import DELETED
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.signals import Evaluated, InboundMessage, MessageDeleted, MessageReceived
-from tests.core.test_missions import MissionScenario
 from tests.fakes.scenario import (
     ALICE,
     ID,
@@ -27,6 +26,7 @@ from tests.fakes.scenario import (
     scenario_at,
     step_until,
 )
+from tests.kits.missions import MissionScenario
 
 MALLORY = PublicKey("e" * 64)
 

@@ -14,7 +14,6 @@ from tenex.core.projection import Fate, Fates, fates_of_cycle
 from tenex.operations.transcript import TranscriptRenderer
 from tenex.store.view import render
 from tenex.workflows.phases import records as p
-from tests.core.test_requests import BUILDS, LEARNS, REQUEST, TIDIES, Interrupted, interrupted, onward
 from tests.fakes.scenario import (
     ENDS,
     VERIFIES,
@@ -30,6 +29,7 @@ from tests.fakes.scenario import (
     thanked,
     wish,
 )
+from tests.kits.interruptions import BUILDS, LEARNS, REQUEST, TIDIES, Interrupted, interrupted, onward
 
 RENAME = "now rename a.py to b.py and change every import"
 SORRY = "sorry, no. without the Oxford comma after all, put it back"

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tenex.core import records as r
 from tenex.core.config import GateRules, Policy, Role
 from tenex.core.conversation import fold
-from tenex.core.effects import Key, Work
+from tenex.core.effects import Work
 from tenex.core.ids import PublicKey
 from tenex.core.permissions import Decision, may_decide
 from tenex.core.phases import QUALITY_PHASES, Phase
-from tenex.core.signals import ClockJumped, ModelFailed
+from tenex.core.signals import ClockJumped
 from tenex.core.snapshot import StateSnapshot
 from tenex.core.yes_no import is_clear_yes
 from tenex.store.format import CONVERSATION
@@ -37,8 +37,7 @@ from tests.fakes.scenario import (
     scenario_at,
     wish,
 )
-
-BREAKS = ModelFailed(key=Key(Work.MODEL, 0), message="the model refused", retryable=False)
+from tests.kits.gates import BREAKS, HOUR, asked_now, wishing
 
 
 def verdict(word: str, **more: str) -> Any:
@@ -162,15 +161,6 @@ def test_a_plan_a_user_must_approve_waits_for_them_and_an_answer_given_before_ap
 MEMBERS_MAY = policy(gates=replace(ALWAYS, members_may_waive=True))
 BOB = PublicKey("b" * 64)
 CAROL = PublicKey("c" * 64)
-
-
-def wishing(scenario: Scenario, *gates: str) -> Scenario:
-    """Let the router wish to skip these gates, and then wait."""
-    (first, *_) = scenario.records(r.MessageRecorded)
-    scenario.router = Router(wish(route("chores", "executor"), *gates, words=first.text), WAITS)
-    scenario.settle()
-    scenario.router = Router(WAITS)
-    return scenario
 
 
 def asked(phase: Phase = Phase.EXECUTE, gate: str = "verification", config: Policy | None = None) -> Scenario:
@@ -351,15 +341,7 @@ def test_what_is_no_gate_is_refused_and_what_is_waived_or_met_is_not_asked_for()
     assert scenario.conversation.cycle.phase is Phase.CHORES
 
 
-HOUR = 3_600
 MONTH = 30 * 24 * HOUR
-
-
-def asked_now(gate: str = "verification") -> Scenario:
-    """The same, at a time late enough for messages of an earlier day."""
-    scenario = scenario_at(Phase.EXECUTE)
-    scenario.now = type(scenario.now)(10_000 * HOUR)
-    return wishing(scenario, gate)
 
 
 def question_of(scenario: Scenario) -> str:

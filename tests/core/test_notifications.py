@@ -11,7 +11,6 @@ from tenex.core.ids import EventId, Millis, PublicKey
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.signals import ClockJumped, InboundMessage, MessageReceived, Signal
-from tests.core.test_only_choice import WORK, team
 from tests.fakes.scenario import (
     ALICE,
     ENDS,
@@ -28,6 +27,7 @@ from tests.fakes.scenario import (
     scenario_at,
     step_until,
 )
+from tests.kits.team import WORK, team
 
 BOB = PublicKey("b" * 64)
 HOUR = 3_600_000

@@ -10,8 +10,8 @@ from tenex.core.messages import Note
 from tenex.core.phases import Phase
 from tenex.core.port_values import ToolResult
 from tenex.core.signals import Signal, ToolReturned
-from tests.core.test_only_choice import TIDIES, team
 from tests.fakes.scenario import ID, Router, Scenario, model_by_phase, reply, route
+from tests.kits.team import TIDIES, team
 
 
 class Failing(Scenario):

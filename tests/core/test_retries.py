@@ -30,38 +30,15 @@ from tests.fakes.scenario import (
     step_until,
 )
 from tests.fakes.workflows import started
+from tests.kits.retries import broken, down, fire
 
 DELAYS = Limits().retry_delays
 HOLD = Limits().hold_for
 
 
-def down(retry_after: int | None = None) -> ModelFailed:
-    """A model's server that cannot be reached."""
-    return ModelFailed(key=Key(Work.MODEL, 0), message="connection refused", retryable=True, retry_after=retry_after)
-
-
 def retries(scenario: Scenario) -> list[tuple[int, int, bool]]:
     """(attempt, delay, held) of every retry."""
     return [(record.attempt, record.due - record.at, record.on_hold) for record in scenario.records(r.RetryScheduled)]
-
-
-def broken(part: str, *, times: int) -> Scenario:
-    """A scenario whose agent (`retry`) or router (`route`) cannot be reached that often."""
-    left = iter([down()] * times)
-    if part == "route":
-        return scenario_at(Phase.CHAT, lambda _: next(left, WAITS)).settle()
-    router = Router(route("execute", "executor"), WAITS)
-    worker = model_by_phase(execute=lambda *_: next(left, reply("done")))
-    return scenario_at(Phase.CHAT, router, worker).settle()
-
-
-def fire(scenario: Scenario, part: str, *, times: int = 1) -> Scenario:
-    """The next tries are due."""
-    for _ in range(times):
-        assert in_flight(scenario) == [], "while it waits nothing is asked"
-        scenario.fire(part)
-        scenario.settle()
-    return scenario
 
 
 def unreachable(scenario: Scenario) -> list[str]:

@@ -25,6 +25,7 @@ from tenex.core.snapshot import StateSnapshot
 from tenex.core.state import State
 from tenex.workflows.phases.state import phases_of
 from tests.fakes.scenario import ID, Scenario, diligent, in_flight, longest_way, one_turn
+from tests.kits.rollbacks import back
 
 EXPIRY = {(Work.TIMER, "expire"), (Work.TIMER, "lost")}
 OTHER = ConversationId("f" * 64)
@@ -76,12 +77,6 @@ def twin_of(scenario: Scenario) -> Scenario:
     twin.conversation = twin.refold()
     twin.reconcile()
     return twin
-
-
-def back(scenario: Scenario, to: int, **more: Any) -> list[r.Record]:
-    """The operator goes back."""
-    then = state_at(ID, scenario.records(), to)
-    return scenario.handle(RollBack(to=then.next_seq - 1, then=then, by="the operator", **more))
 
 
 WHOLE = whole()

@@ -30,6 +30,7 @@ from tests.fakes.scenario import (
     scenario_at,
     step_until,
 )
+from tests.kits.call_results import results
 
 
 def at_work(
@@ -45,15 +46,6 @@ def at_work(
 def ended(scenario: Scenario) -> list[r.RunEnded]:
     """Every completion of the turn in execute."""
     return [record for record in scenario.records(r.RunEnded) if record.run.startswith("turn-2.")]
-
-
-def results(scenario: Scenario) -> list[tuple[str, bool, str]]:
-    """What the calls gave back, refusals included, in order."""
-    back = (record for record in scenario.records() if isinstance(record, (r.ToolCallCompleted, r.ToolCallRejected)))
-    return [
-        (one.call, False, one.sentence) if isinstance(one, r.ToolCallRejected) else (one.call, one.ok, one.content)
-        for one in back
-    ]
 
 
 def finish(scenario: Scenario, key: Key) -> list[r.Record]:

@@ -4,9 +4,8 @@ import pytest
 
 from tenex.core import records as r
 from tests.fakes.scenario import VERIFIES, WAITS, Router, Scenario, model_by_phase, reply, route
-
-from .test_only_choice import WORK, team
-from .test_rollback import back
+from tests.kits.rollbacks import back
+from tests.kits.team import WORK, team
 
 PASSES = reply("", ("complete", {"response": "it works", "verdict": "verified"}))
 READS = reply("looks fine")

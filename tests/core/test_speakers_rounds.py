@@ -41,24 +41,9 @@ from tests.fakes.workflows import (
     workflow_policy,
     workflow_scenario,
 )
+from tests.kits.speakers import closed, speakers
 
 LINE = TransitionGraph.sequence(TRIO)
-
-
-def speakers(one: Scenario) -> list[str]:
-    return [record.speaker for record in one.records(w.RoundClosed)]
-
-
-def closed(one: Scenario) -> str:
-    """The reason of the one end there was."""
-    (record,) = one.records(w.WorkflowClosed)
-    (message,) = [
-        record for record in one.records(r.MessageSent) if "close-reason" in dict(tag[:2] for tag in record.tags)
-    ]
-    assert dict(tag[:2] for tag in message.tags)["close-reason"] == record.reason
-    assert one.records(r.MessageSent)[-1] is message, "the reason is in the last message"
-    assert one.conversation.cycle.status == "ended"
-    return str(record.reason)
 
 
 def test_a_mention_opens_it_everybody_acknowledges_and_the_first_round_begins_in_one_append() -> None:

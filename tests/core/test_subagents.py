@@ -42,8 +42,7 @@ from tests.fakes.scenario import (
 from tests.fakes.subagents import calls_to, link, model_by_agent, with_subagents
 from tests.fakes.workflows import NAME, TRIO
 from tests.fakes.workflows import workflow_scenario as of_rounds
-
-from .test_runs import results
+from tests.kits.call_results import results
 
 LEAD = reply("I ask around", *calls_to("helper"))
 CALM = Limits(default_expectation=Expectation(warn_after=20_000, close_after=60_000))

@@ -6,51 +6,15 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.config import Policy, Replay, Role, ToolRule
-from tenex.core.effects import ToolCall
+from tenex.core.config import Role
 from tenex.core.forms import Form
 from tenex.core.ids import CallId, Millis, PublicKey
 from tenex.core.messages import CallRequest, CallResult, Entry, ModelStep
-from tenex.core.phases import Access
 from tenex.core.port_values import QuestionReply, ToolResult
 from tenex.core.signals import ClockJumped, ToolReturned
 from tenex.core.tool_questions import answered, answers_to
-from tests.fakes.scenario import ID, Scenario, check_invariants, policy, reply
-
-TOOL = "shop__order"
-ARGUMENTS = {"what": "tea"}
-
-
-def policy_with_a_server(*, asks: bool = False) -> Policy:
-    """The roster of the tests, in which everybody has a tool of a server."""
-    usual = policy()
-    rule = ToolRule(name=TOOL, access=Access.RUN, replay=Replay.ONCE, asks=asks)
-    roster = {
-        slug: dataclasses.replace(member, tools=member.tools | {f"{TOOL}", "shop__*"})
-        for slug, member in usual.roster.items()
-    }
-    return dataclasses.replace(usual, tools={**usual.tools, TOOL: rule}, roster=roster)
-
-
-def asking(answers: list[ModelStep], *, asks: bool = False) -> Scenario:
-    """A conversation in which the executor gives these answers."""
-
-    def router(question: dict[str, Any]) -> dict[str, Any]:
-        if question["turns"]:
-            return {"agents": ["USER"], "reason": "x"}
-        return {"phase": "execute", "agents": ["executor"], "reason": "x"}
-
-    scenario = Scenario(router, lambda *_: answers.pop(0), config=policy_with_a_server(asks=asks))
-    scenario.user_writes("order tea")
-    return scenario
-
-
-def until_called(scenario: Scenario) -> ToolCall:
-    while True:
-        call = next((effect for effect in scenario.running.values() if isinstance(effect, ToolCall)), None)
-        if call is not None:
-            return call
-        assert scenario.step()
+from tests.fakes.scenario import ID, Scenario, check_invariants, reply
+from tests.kits.tool_questions import ARGUMENTS, TOOL, asking, event_of, parked, until_called
 
 
 def test_the_call_waits_over_a_restart_and_the_next_one_has_the_answer() -> None:
@@ -127,26 +91,6 @@ def test_answers_are_those_of_the_same_call_since_it_had_a_result() -> None:
 
 
 # ---- which message answers -------------------------------------------------------------------------------------------
-
-
-def parked(*questions: str) -> Scenario:
-    """A conversation in which a server asks these questions, one in each call; those but the last have an answer."""
-    calls = [reply("", (TOOL, ARGUMENTS)) for _ in range(len(questions) + 1)]
-    scenario = asking([*calls, reply("I ordered it.")])
-    for number, question in enumerate(questions):
-        call = until_called(scenario)
-        scenario.handle(ToolReturned(key=call.key, result=ToolResult(ok=False, content="", question=question)))
-        while scenario.step():
-            pass
-        if number < len(questions) - 1:
-            scenario.user_writes("yes", reply_to=event_of(scenario, question))
-    return scenario
-
-
-def event_of(scenario: Scenario, words: str) -> str:
-    """The newest message that ends with these words."""
-    sent = [record for record in scenario.records(r.MessageSent) if record.text.endswith(words)]
-    return str(sent[-1].events[0].id)
 
 
 def replies(scenario: Scenario) -> list[str]:

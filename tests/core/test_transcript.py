@@ -47,9 +47,9 @@ from tests.fakes.scenario import (
     scenario_at,
     step_until,
 )
+from tests.kits.team import team
 
 from .kit import message, turn
-from .test_only_choice import team
 
 
 def shown(scenario: Scenario) -> tuple[Entry, ...]:

@@ -24,9 +24,8 @@ from tests.fakes.scenario import (
     scenario_at,
     step_until,
 )
-
-from .test_only_choice import WORK, team
-from .test_verdicts import Workplace, builds, run, work
+from tests.kits.team import WORK, team
+from tests.kits.verdicts import Workplace, builds, run, work
 
 BUILT = ("complete", {"response": "built", "summary": "it is new"})
 

@@ -33,8 +33,7 @@ from tenex.workflows.speakers.state import session_of
 from tenex.workflows.speakers.view import session_view
 from tests.fakes.scenario import ID, Scenario, remove_agent
 from tests.fakes.workflows import NAME, TRIO, calls, session, started, workflow, workflow_policy, workflow_scenario
-
-from .test_speakers_rounds import closed, speakers
+from tests.kits.speakers import closed, speakers
 
 ROUND = TransitionGraph.round_robin(TRIO, max_turns=9)
 TALK = TransitionGraph.round_robin(["person", "writer"], max_turns=20)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenex.core.yes_no import Answer, Unclear, is_clear_no, is_clear_yes, read_answer, read_answers, read_picture
-from tests.core.test_call_approvals import TURNED_ROUND
+from tests.kits.call_approvals import TURNED_ROUND
 
 BUT = Unclear.MORE_THAN_YES
 TURNS = Unclear.NO_AND_WORDS

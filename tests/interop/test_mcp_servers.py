@@ -16,7 +16,7 @@ from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.ports import OnText, ignore_text
 from tenex.mcp.connection import ServerConnection
 from tenex.mcp.results import File, read_result
-from tests.app.test_mcp_conversation import Scripted, make_repository, talking
+from tests.kits.mcp_conversations import Scripted, make_repository, talking
 from tests.mcp.conftest import config, running, text_of
 from tests.programs import needs_bubblewrap, needs_git
 from tests.service import person

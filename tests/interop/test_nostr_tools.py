@@ -7,11 +7,11 @@ import pytest
 
 from tenex.core import records as r
 from tests.fakes.modelscripts import Team
+from tests.kits.daemon_approvals import COMMAND, UNCONFINED, runs
+from tests.kits.direct_messages import listening
 from tests.service.kit import of_kind
 from tests.service.loopback import at_work
 from tests.service.person import until
-from tests.service.test_approvals import COMMAND, UNCONFINED, runs
-from tests.service.test_direct_messages import listening
 
 from .answers import CYCLE, check_order, check_transitions, closed, is_confirmation, notified, phases, value
 from .daemons import Opening, in_process

@@ -13,9 +13,9 @@ from tenex.llm.markup import rewritten
 from tenex.llm.response import step_of
 from tenex.llm.written_calls import written_calls
 from tests.fakes.modelprotocol import Answer, Call, Fails
+from tests.kits.written_calls import CALL, MARKED, TOOLS
 
 from .clients import WRITE, asked, talking, work
-from .test_written_calls import CALL, MARKED, TOOLS
 
 ARGS = '{"path": "a.txt"}'
 HARMONY_CALL = f"<|channel|>commentary to=functions.write_file <|constrain|>json<|message|>{ARGS}<|call|>"

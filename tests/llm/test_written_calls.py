@@ -5,62 +5,12 @@ import time
 
 import pytest
 
-from tenex.core.messages import ToolSpec
 from tenex.llm.written_calls import UNREADABLE, offered_name, written_calls
 from tests.fakes.modelprotocol import Answer, Call, nonsense
+from tests.kits.written_calls import CALL, MARKED, TOOLS
 
 from .clients import WRITE, asked, talking, work
 
-PARAMETERS = {"type": "object", "properties": {"response": {"type": "string"}, "steps": {"type": "integer"}}}
-TOOLS = (WRITE, ToolSpec(name="complete", description="End.", parameters=PARAMETERS))
-CALL = '{"name": "write_file", "arguments": {"path": "a.txt"}}'
-MARKED = (
-    f"<tool_call>\n{CALL}\n</tool_call>",
-    f"<tool_call>{CALL}",
-    f"<tool_calls>[{CALL}]</tool_calls>",
-    "<tool_call>\n<function=write_file>\n<parameter=path>\na.txt\n</parameter>\n</function>\n</tool_call>",
-    '<function=write_file>{"path": "a.txt"}</function>',
-    '<invoke name="write_file"><parameter name="path">a.txt</parameter></invoke>',
-    f"[TOOL_CALLS] [{CALL}]",
-    '[TOOL_CALLS]write_file[ARGS]{"path": "a.txt"}',
-    '[TOOL_CALLS]write_file{"path": "a.txt"}',
-    '<|python_tag|>{"type": "function", "name": "write_file", "parameters": {"path": "a.txt"}}',
-    '<|tool_call_begin|>functions.write_file:0<|tool_call_argument_begin|>{"path": "a.txt"}<|tool_call_end|>',
-    '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>write_file\n```json\n{"path": "a.txt"}\n```',
-    f"```tool_call\n{CALL}\n```",
-    "<tool_call>write_file\n<arg_key>path</arg_key>\n<arg_value>a.txt</arg_value>\n</tool_call>",
-    '```tool_code\nprint(default_api.write_file(path="a.txt"))\n```',
-    '<|python_tag|>write_file.call(path="a.txt")',
-    '<|python_tag|>[write_file(path="a.txt")]<|eom_id|>',
-    '<minimax:tool_call>\n<invoke name="write_file">\n<parameter name="path">a.txt</parameter>\n</invoke>',
-    '<function_calls><invoke name="write_file"><parameter name="path">a.txt</parameter></invoke></function_calls>',
-    "<seed:tool_call><function=write_file><parameter=path>a.txt</parameter></function></seed:tool_call>",
-    f"<TOOLCALL>[{CALL}]</TOOLCALL>",
-    f"<|tool_call|>[{CALL}]",
-    '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "write_file", "parameters": {"path": "a.txt"}}]<|END_ACTION|>',
-    f"functools[{CALL}]",
-    "<start_function_call>call:write_file{path:<escape>a.txt<escape>}<end_function_call>",
-    '<function=write_file{"path": "a.txt"}</function>',
-    '<|tool_calls_section_begin|><|tool_call_begin|>functions.write_file:0<|tool_call_argument_begin|>{"path":"a.txt"}',
-    f"```json\n{CALL}\n```",
-    f"```\n{CALL}\n```",
-    '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>write_file<｜tool▁sep｜>{"path": "a.txt"}<｜tool▁call▁end｜>',
-    '<|tool_call>call:write_file{path:<|"|>a.txt<|"|>}<tool_call|>',
-    '<|tool_call>call:write_file{"path": "a.txt"}<tool_call|>',
-    '<|tool_call_start|>[write_file(path="a.txt")]<|tool_call_end|>',
-    '<|python_start|>[write_file(path="a.txt")]<|python_end|>',
-    '<function_calls>\nwrite_file(path="a.txt")\n</function_calls>',
-    f"<function_call> {CALL}",
-    f"<longcat_tool_call>{CALL}</longcat_tool_call>",
-    f"<|action_start|><|plugin|>\n{CALL}<|action_end|>",
-    '<tool_call name="write_file">{"path": "a.txt"}</tool_call>',
-    '<xai:function_call name="write_file">\n<parameter name="path">a.txt</parameter>\n</xai:function_call>',
-    "write_file\n<arg_key>path</arg_key>\n<arg_value>a.txt</arg_value>\n</tool_call>",
-    "<tool_call>functions.write_file<arg_key>path</arg_key><arg_value>a.txt</arg_value></tool_call>",
-    'write_file[ARGS]{"path": "a.txt"}',
-    f"functools [{CALL}]",
-    f"<tools>\n{CALL}\n</tools>",
-)
 WHOLE = (
     f"```xml\n<tool_call>{CALL}</tool_call>\n```",
     CALL,

@@ -1,7 +1,6 @@
 """Relays that others name are connected to only at public addresses, however these are written."""
 
 import asyncio
-import socket
 from typing import Any
 
 import pytest
@@ -10,66 +9,15 @@ from tenex.nostr import addresses as module
 from tenex.nostr.addresses import PrivateAddress, is_private, public_address
 from tenex.nostr.urls import normalise_url
 from tests.fakes.faultrelay import FaultRelay
+from tests.kits.addresses import PRIVATE, resolving_to
 
 from .kit import ALICE, FAST, note, pool, read, running, written
 
-PRIVATE = [
-    "127.0.0.1",
-    "127.1",
-    "127.8.8.8:7447",
-    "2130706433",
-    "0x7f000001",
-    "0177.0.0.1",
-    "017700000001",
-    "0x7f.1",
-    "0",
-    "0.0.0.0",
-    "10.1.2.3",
-    "172.16.0.1",
-    "172.31.255.255",
-    "192.168.1.1",
-    "169.254.169.254",
-    "100.64.0.1",
-    "224.0.0.1",
-    "255.255.255.255",
-    "[::1]",
-    "[::]",
-    "[fc00::1]",
-    "[fd12:3456::1]",
-    "[fe80::1]",
-    "[fec0::1]",
-    "[ff02::1]",
-    "[::ffff:127.0.0.1]",
-    "[::ffff:a00:1]",
-    "[::127.0.0.1]",
-    "[64:ff9b::10.0.0.1]",
-    "[2002:7f00:1::]",
-    "localhost",
-    "LOCALHOST.",
-    "relay.localhost",
-    "printer.local",
-    "metadata.google.internal",
-    "router.lan",
-    "nas.home.arpa",
-    "intranet",
-    "expyuzz4wqqyqhjn.onion",
-    "１２７.0.0.1",
-    "127。0。0。1",
-]
 PUBLIC = ["relay.example", "local.example", "8.8.8.8", "172.32.0.1", "[2606:4700::1111]", "134744072", "onion.example"]
 
 
 def url_of(host: str) -> str:
     return normalise_url(f"ws://{host}")
-
-
-def resolving_to(*found: str) -> Any:
-    """A resolver that finds these addresses for every name."""
-
-    async def getaddrinfo(host: str, port: int, **_: object) -> list[Any]:
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in found]
-
-    return getaddrinfo
 
 
 @pytest.mark.parametrize("host", PRIVATE)

@@ -19,20 +19,12 @@ from tenex.nostr.events import event_id, parse_event, sign, to_wire, unsigned_ev
 from tenex.nostr.keys import RemoteKey, SecretKey
 from tenex.nostr.threading import KINDS
 from tenex.nostr.threading.split import clean_text, clip, split_text
+from tests.kits.drafts import ADDRESS, draft
 
 from .kit import ALICE, BOB, NOW, PERSON, PROJECT, RELAY, answer, answer_tags, pool, read, written
 
-ADDRESS = f"31933:{PERSON.public}:demo"
 RELAYS = ("wss://one.example", "WSS://One.Example:443/", "ws://127.0.0.1:7447")
 MARKS = (("L", "agent"), ("l", "ai", "agent"))
-
-
-def draft(
-    text: str = "hello", *tags: tuple[str, ...], kind: int = 1, relay: str = "wss://seen.example", group: str = ""
-) -> OutgoingMessage:
-    """Answer a person's message of a kind, as the journal gives it back."""
-    asked = read(written(["p", PROJECT.public], *([["h", group]] if group else []), kind=kind), relay)
-    return answer(asked, asked, text, *tags)
 
 
 def wire_bytes(event: UnsignedEvent) -> int:

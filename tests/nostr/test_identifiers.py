@@ -11,33 +11,11 @@ import pytest
 from tenex.nostr import addresses, identifiers
 from tenex.nostr.identifiers import is_identifier, look_up
 from tests.fakes.certificates import certificate
+from tests.kits.addresses import PRIVATE, Server, resolving_to
 
 from .kit import ALICE
-from .test_addresses import PRIVATE, resolving_to
 
 DOMAIN = "people.example"
-NAMES = {"names": {"alice": ALICE.public, "_": ALICE.public, "broken": "npub1x", "listed": [ALICE.public]}}
-
-
-class Server:
-    """A web server for one domain, on loopback, that gives one answer to everything."""
-
-    def __init__(self) -> None:
-        self.status = "200 OK"
-        self.head = ""
-        self.body = json.dumps(NAMES).encode()
-        self.asked: list[str] = []
-        self.answers = True
-
-    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        self.asked.append(head)
-        if self.answers:
-            size = f"Content-Length: {len(self.body)}\r\n"
-            writer.write(f"HTTP/1.1 {self.status}\r\n{self.head}{size}Connection: close\r\n\r\n".encode() + self.body)
-        else:
-            await reader.read()
-        writer.close()
 
 
 @pytest.fixture

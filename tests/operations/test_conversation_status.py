@@ -13,10 +13,10 @@ from tenex.operations.conversation_status import conversation_status, status_wit
 from tenex.store.view_json import render
 from tenex.workflows.speakers import TransitionGraph
 from tenex.workflows.speakers import records as w
-from tests.core.test_missions import MissionScenario
 from tests.fakes.scenario import ID, Scenario, diligent, longest_way, policy, reply
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 from tests.fakes.workflows import session, started
+from tests.kits.missions import MissionScenario
 
 
 def test_a_waiting_caller_and_its_sub_agent_are_shown() -> None:

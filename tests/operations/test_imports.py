@@ -79,6 +79,7 @@ def in_execute() -> Scenario:
     return scenario_at(Phase.EXECUTE, Router(WAITS), diligent).settle()
 
 
+@pytest.mark.altered
 def test_a_forged_waiver_of_an_import_waives_no_gate() -> None:
     waiver = {
         "phases": QUALITY_PHASES,
@@ -104,6 +105,7 @@ def test_a_gate_that_an_import_says_is_met_is_open() -> None:
     assert imported([snapshot]).conversation.unmet_gates == QUALITY_PHASES
 
 
+@pytest.mark.altered
 def test_what_was_written_before_an_import_approves_no_plan() -> None:
     scenario = scenario_at(Phase.PLAN, Router(WAITS), diligent).settle()
     scenario.converse("yes, do it")
@@ -175,6 +177,7 @@ def test_an_import_brings_no_system_prompt_no_cost_and_no_starter() -> None:
     )
 
 
+@pytest.mark.altered
 def test_an_import_is_worked_on_for_who_writes_now_with_the_rights_of_a_guest() -> None:
     """Who began it is what the file says; and any text in it may be a stranger's."""
     scenario = imported(in_execute().records())
@@ -222,6 +225,7 @@ def test_an_import_answers_as_one_agent_only_where_the_settings_say_so() -> None
     assert (agent_of(made), made.has_phases, made.unmet_gates) == ("planner", False, ())
 
 
+@pytest.mark.altered
 def test_after_a_rebuild_the_own_waiver_counts_and_a_message_of_the_source_approves_no_plan() -> None:
     scenario = scenario_at(Phase.PLAN, Router(WAITS), diligent).settle()
     scenario.user_writes("yes, do it")

@@ -296,6 +296,7 @@ def past_of(state: Conversation) -> dict[str, list[Any]]:
     }
 
 
+@pytest.mark.altered
 @pytest.mark.parametrize("seed", range(3))
 def test_from_damage_anywhere_the_conversation_comes_back_and_continues(seed: int) -> None:
     """Good records up to a cut, and the readable file: the messages, the phase, nothing in flight, a legal way on."""

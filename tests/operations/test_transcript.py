@@ -8,10 +8,10 @@ from tenex.core.records import ModelResponded
 from tenex.operations.transcript import TranscriptRenderer
 from tenex.workflows.phases.records import PlanApproved
 from tenex.workflows.speakers import TransitionGraph
-from tests.core.test_missions import MissionScenario
 from tests.fakes.scenario import ALICE, ID, Scenario, policy, reply
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
 from tests.fakes.workflows import started
+from tests.kits.missions import MissionScenario
 
 
 def test_calls_of_sub_agents_are_shown_with_their_results() -> None:

@@ -107,6 +107,7 @@ def test_what_is_known_now_is_in_a_prompt_which_is_rendered_once_for_equal_knowl
     assert "`complete` ends" not in prompt
 
 
+@pytest.mark.altered
 def test_a_prompt_names_messages_by_their_record_and_ends_with_the_part() -> None:
     prompts, (made, run) = prompter(), at_work()
     window = Window()  # as before its run began
@@ -154,6 +155,7 @@ def test_the_note_names_what_the_phase_permits_and_the_prompt_is_that_of_every_p
     }
 
 
+@pytest.mark.altered
 def test_the_router_is_asked_with_its_corrections_in_other_conversations_and_its_own_once() -> None:
     corrections = [f"A refused decision: There is no agent '{n}'." for n in range(30)]
     made = scenario()
@@ -185,6 +187,7 @@ def test_a_small_budget_leaves_room_for_the_work(budget: int) -> None:
     assert "nnn" in prompt.system
 
 
+@pytest.mark.altered
 def test_the_task_of_an_agent_may_have_a_template(own: Path) -> None:
     front = "phases: [[a, b, n]]\nstate: {n: 0}\ninput: 'In {{ phase }} of {{ conversation.phase }}: {{ message }}'\n"
     library = library_with(own, "executor", front, "You work in {{ phase }}.")

@@ -16,7 +16,7 @@ from .tree import ROOT, docstring_of, name_of, named, text_of
 
 LINTER = Path(sys.executable).with_name("lint-imports")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-SPECIAL = "benchmarks bugs fakes histories repository interop mutation properties service simulation"
+SPECIAL = "benchmarks bugs fakes histories interop kits mutation properties repository service simulation"
 """Folders of tests that belong to no package alone."""
 
 
@@ -82,6 +82,14 @@ def test_tests_lie_where_the_package_has_a_folder_or_are_of_a_special_kind() -> 
     folders = {path.parts[0] for path in paths if len(path.parts) > 1}
     packages = {path.parent.name for path in named(".py", "tenex") if path.name == "__init__.py"}
     assert folders <= packages.union(SPECIAL.split())
+
+
+def test_no_file_imports_from_a_module_of_tests() -> None:
+    """What several modules need is in `tests/kits`, or in a kit of their folder."""
+    pattern = re.compile(r"^\s*(?:from|import)\s.*\btest_\w+", re.MULTILINE)
+    paths = [path for path in named(".py", "tests") if "\nfrom " in text_of(path)]
+    assert len(paths) > 400
+    assert not [f"{name_of(path)}: {line}" for path in paths for line in pattern.findall(text_of(path))]
 
 
 def test_decisions_are_short_enough_to_be_read_in_one_go() -> None:

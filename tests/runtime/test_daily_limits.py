@@ -14,8 +14,7 @@ from tenex.core.totals.costs import cost_of
 from tests.fakes.runtime import Daemon, World
 from tests.fakes.scenario import ALICE, one_turn, policy, reply
 from tests.fakes.virtual import virtual_time
-
-from .test_missions import Stage
+from tests.kits.counting_missions import Stage
 
 MEL = PublicKey("e" * 64)
 ANN = PublicKey("f" * 64)

@@ -6,101 +6,27 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
 from structlog.testing import capture_logs
 
 from tenex.core.dispatch import decide, unwanted_cost
 from tenex.core.effects import Key
 from tenex.core.effects import Work as Kind
-from tenex.core.ids import ConversationId, PublicKey, Slug
+from tenex.core.ids import ConversationId, Slug
 from tenex.core.messages import Usage
 from tenex.core.pending import pending
 from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tenex.workflows.missions import records as m
 from tenex.workflows.missions.config import with_missions
 from tenex.workflows.missions.definitions import MissionWorkflow
-from tenex.workflows.missions.nodes import ReplayName
 from tenex.workflows.missions.records import MissionUsageRecorded
 from tenex.workflows.missions.runner import NodeRunner
 from tenex.workflows.missions.signals import NodeFailed, NodeInterrupted, NodeReturned, StepFinished
-from tenex.workflows.missions.state import Mission, mission_of
-from tests.fakes.runtime import Daemon, World
-from tests.fakes.scenario import ID, longest_way
+from tenex.workflows.missions.state import mission_of
+from tests.fakes.scenario import ID
 from tests.fakes.virtual import run, virtual_time
+from tests.kits.counting_missions import GRAPH, KEY, Count, Stage, Work
 
-
-class Count(BaseModel):
-    """A state."""
-
-    n: int = 0
-
-
-@dataclass
-class Work(BaseNode[Count, Any, int]):
-    """Six steps of some seconds each."""
-
-    replay: ReplayName = "once"
-
-    async def run(self, ctx: GraphRunContext[Count, Any]) -> "Rest":
-        for number in range(6):
-            ctx.state.n += 1
-            await ctx.step("tick", ctx.deps, number, replay=self.replay)
-        return Rest()
-
-
-@dataclass
-class Rest(BaseNode[Count, Any, int]):
-    async def run(self, ctx: GraphRunContext[Count, Any]) -> End[int]:
-        return End(ctx.state.n)
-
-
-GRAPH: Graph[Count, Any, int] = Graph(nodes=(Work, Rest), state_type=Count, name="count")
-
-
-KEY = PublicKey("e" * 64)
 BEGUN_BY_TAG = MissionWorkflow(graph=GRAPH, begin=lambda _: (Work(), Count())).rule(Slug("count"), KEY)
-
-
-class Stage:
-    """A world with a mission whose effects are counted outside."""
-
-    def __init__(self, seconds: float = 6) -> None:
-        self.seconds = seconds
-        self.world = World(longest_way, lambda request: "done")
-        self.world.policy = with_missions(self.world.policy, {"count": GRAPH.rule()})
-        self.done: list[int] = []
-        self.cut: list[int] = []
-        self.world.missions = NodeRunner({"count": (GRAPH, lambda: self.tick)})
-
-    async def tick(self, number: int) -> int:
-        """An effect: begun, and some seconds later had."""
-        try:
-            await asyncio.sleep(self.seconds)
-        except asyncio.CancelledError:
-            self.cut.append(number)
-            raise
-        self.done.append(number)
-        return number
-
-    def begin(self, daemon: Daemon, replay: ReplayName = "once") -> None:
-        daemon.runtime.coordinator.deliver(ConversationId(ID), GRAPH.asked(Work(replay), Count(), "alice"))
-
-    def mission(self, daemon: Daemon) -> Mission:
-        found = mission_of(daemon.state())
-        assert found is not None
-        return found
-
-    async def play_mention(self) -> None:
-        """A mention begins it, and it ends."""
-        async with self.world.daemon() as daemon:
-            daemon.write("count for me", tagged=(KEY,))
-            await daemon.until("ended")
-            assert self.mission(daemon).result == 6
-
-    async def until(self, daemon: Daemon, steps: int) -> None:
-        async with asyncio.timeout(10_000):
-            while len(self.done) < steps:
-                await asyncio.sleep(0.1)
 
 
 @virtual_time

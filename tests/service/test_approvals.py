@@ -2,10 +2,9 @@
 
 import json
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import nostr_sdk as sdk
 import pytest
@@ -17,27 +16,12 @@ from tests.fakes.faultrelay import FaultRelay, Peer
 from tests.fakes.modelprotocol import Reply
 from tests.fakes.modelscripts import Asked, Team, brisk, calls, complete
 from tests.fakes.modelserver import ModelServer, model_server
+from tests.kits.daemon_approvals import COMMAND, UNCONFINED, answer, answers, ended, react, request, runs, times
 
 from . import person
 from .kit import Folder, of_kind, ordered, tenex_here
 from .loopback import at_work, folder_with_model, serving
 from .moments import Moment
-
-COMMAND = "echo ran >> ran.txt"
-UNCONFINED = '\n[tools.shell]\nsandbox = "none"\n'
-
-
-def runs(*commands: str, **more: str) -> Callable[[Asked], Reply]:
-    """An executor that runs commands in one step, with these further arguments, and reports what came of it."""
-
-    def worker(asked: Asked) -> Reply:
-        if asked.phase != "execute":
-            return brisk(asked)
-        if "shell" not in asked.results:
-            return calls(*(("shell", {"command": command, **more}) for command in commands or (COMMAND,)))
-        return complete(response="It is done.", summary="done")
-
-    return worker
 
 
 @asynccontextmanager
@@ -49,39 +33,6 @@ async def asked(
         name = await folder.write("Publish it")
         await request(folder, name)
         yield folder, name
-
-
-async def request(folder: Folder, name: str) -> person.Wire:
-    """The message that asks, once a relay has it."""
-    await person.until(lambda: of_kind(folder.records(name), r.ApprovalRequested))
-    await folder.delivered(name)
-    return [event for event in await folder.sent(_e=[name]) if event["content"].startswith("Allow ")][-1]
-
-
-async def react(folder: Folder, to: person.Wire, picture: str, by: SecretKey | None = None) -> None:
-    tags = [["e", to["id"], folder.url], ["p", to["pubkey"]], ["k", "1"]]
-    await person.publish(folder.url, person.note(by or folder.owner, picture, *tags, kind=7))
-
-
-async def answer(folder: Folder, to: person.Wire, text: str, root: str, by: SecretKey | None = None) -> None:
-    tags = [["e", root, folder.url, "root"], ["e", to["id"], folder.url, "reply"], ["p", to["pubkey"]]]
-    await person.publish(folder.url, person.note(by or folder.owner, text, *tags))
-
-
-def answers(folder: Folder, name: str) -> list[Any]:
-    return of_kind(folder.records(name), r.ApprovalAnswered)
-
-
-async def ended(folder: Folder, name: str) -> str:
-    """What came of the agent's run in execute."""
-    runs = await person.until(lambda: of_kind(folder.records(name), r.RunEnded))
-    return str(runs[0].outcome)
-
-
-def times(folder: Folder) -> int:
-    """How often the command has run."""
-    ran = folder.workspace / "ran.txt"
-    return len(ran.read_text().splitlines()) if ran.exists() else 0
 
 
 async def test_a_thumb_from_another_library_lets_it_run(tmp_path: Path, relay: str) -> None:

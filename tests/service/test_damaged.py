@@ -1,6 +1,5 @@
 """The real daemon on damaged files: what is whole goes on, users of the rest are notified, and no byte is changed."""
 
-import hashlib
 import os
 import re
 import shutil
@@ -12,20 +11,13 @@ from zlib import crc32
 import pytest
 
 from tenex.core import records as r
+from tests.kits.damage import flip, sums
+from tests.kits.full_disk import complaints, notices, until_notified, whole
 
 from . import person
 from .kit import Folder, daemon, of_kind, tenex, tenex_here
-from .test_disk import complaints, notices, until_notified, whole
 
 Spoil = Callable[[Path], object]
-
-
-def flip(path: Path) -> bytes:
-    """Flip a bit in a file; returns what it holds now."""
-    raw = bytearray(path.read_bytes())
-    raw[len(raw) // 3] ^= 1
-    path.write_bytes(raw)
-    return bytes(raw)
 
 
 def as_folder(path: Path) -> None:
@@ -72,14 +64,6 @@ REFUSED: dict[str, tuple[Spoil, int, str]] = {
     "an empty key": (lambda data: (data / "keys/project.nsec").write_bytes(b""), 3, "keys/project.nsec"),
 }
 """Without these there is nothing to serve: one sentence, and nothing is changed."""
-
-
-def sums(data: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(data)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in data.rglob("*")
-        if path.is_file() and path.name not in (".lock", "index.sqlite")  # the holder's number, and a cache
-    }
 
 
 async def goes_on(folder: Folder, spoils: list[Spoil]) -> None:

@@ -6,12 +6,12 @@ from tenex.core import records as r
 from tenex.nostr.threading.direct import CHAT
 from tests.fakes.modelprotocol import Hangs
 from tests.fakes.modelscripts import Team
+from tests.kits.direct_messages import began
 
 from . import person
 from .chats import Chat
 from .kit import of_kind
 from .loopback import QUICK, at_work
-from .test_direct_messages import began
 
 STOPPED = "You deleted what this was for. Stopped: Executor. Write to go on, or `/retry`."
 

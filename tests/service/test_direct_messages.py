@@ -4,7 +4,6 @@ import asyncio
 import json
 import signal
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,53 +20,23 @@ from tenex.nostr.keys import KeyRing, SecretKey, nevent, npub
 from tenex.nostr.threading.direct import CHAT, ENCRYPTED
 from tests.fakes.faultrelay import FaultRelay
 from tests.fakes.modelscripts import Team
+from tests.kits.daemon_approvals import COMMAND, UNCONFINED, runs, times
+from tests.kits.direct_messages import began, encrypted, listening, sdk, theirs
 
 from . import person
 from .chats import Chat, overheard
 from .kit import Folder, Process, daemon, of_kind, ordered
 from .loopback import at_work
-from .test_approvals import COMMAND, UNCONFINED, runs, times
-
-sdk = pytest.importorskip("nostr_sdk")
 
 BEN, STRANGER = SecretKey.generate(), SecretKey.generate()
 HELLO = "Create hello.py that prints hello"
 DEBUG = {"TENEX_LOG__LEVEL": "debug"}
 
 
-def theirs(key: SecretKey) -> Any:
-    return sdk.Keys.parse(key.nsec)
-
-
 def of_another_library(by: SecretKey, to: str, text: str) -> person.Wire:
     """A gift wrap as rust-nostr makes it."""
     made: person.Wire = json.loads(sdk.nip17_make_private_msg(theirs(by), sdk.PublicKey.parse(to), text).as_json())
     return made
-
-
-def encrypted(by: SecretKey, to: str, text: str, *tags: Sequence[str]) -> person.Wire:
-    """A kind 4."""
-    content = sdk.nip04_encrypt(theirs(by).secret_key(), sdk.PublicKey.parse(to), text)
-    return person.note(by, content, ["p", to], *tags, kind=4)
-
-
-async def began(folder: Folder, count: int = 1) -> str:
-    """Wait for so many conversations; the one that began last."""
-
-    def newest() -> str | None:
-        started = {name: of_kind(folder.records(name), r.ConversationStarted) for name in folder.names}
-        known = {name: records[0].at for name, records in started.items() if records}
-        return max(known, key=lambda name: known[name]) if len(known) == count else None
-
-    name: str = await person.until(newest)
-    return name
-
-
-async def listening(folder: Folder) -> str:
-    """Wait until the daemon receives what is new: a wrap is dated days back, where a first start does not look."""
-    name = await folder.write("/status")
-    await person.until(lambda: of_kind(folder.records(name), r.CommandGiven))
-    return name
 
 
 async def taken(process: Process, *events: person.Wire) -> None:

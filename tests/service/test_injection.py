@@ -21,11 +21,11 @@ from tests.fakes import mcp_server
 from tests.fakes.modelprotocol import Reply
 from tests.fakes.modelscripts import Asked, Team, brisk, calls, complete, straight
 from tests.fakes.modelserver import ModelServer, model_server
+from tests.kits.daemon_approvals import answer, answers, request
 
 from . import person
 from .kit import FULL_CYCLE, ROOT, Folder, of_kind, phases
 from .loopback import folder_with_model, serving, settled
-from .test_approvals import answer, answers, request
 
 SECRET = "the-private-key-of-somebody"
 RULE = '[[approve]]\ntool = "*"\ndecision = "allow"\n'

@@ -19,10 +19,10 @@ from tenex.store.archive import packed
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import phases_of
 from tests.fakes.faultrelay import FaultRelay, Peer
+from tests.kits.damage import flip
 
 from . import person
 from .kit import FULL_CYCLE, Folder, daemon, of_kind, ordered, phases, tenex_here
-from .test_damaged import flip
 
 
 async def verified(folder: Folder, code: int = 0) -> Any:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.kits.own_tools import tenex_with
 from tests.plugins.conftest import package
 
 from . import person
 from .kit import ROOT, TENEX, Folder, running
-from .test_own_tools import tenex_with
 
 MODULE = '''
 from dataclasses import dataclass, replace

@@ -18,10 +18,10 @@ from tests.benchmarks.rig import ms_since, processor_ms, resident_mb
 from tests.fakes.modelprotocol import Answer, Json, Reply
 from tests.fakes.modelscripts import Asked, Team, calls
 from tests.fakes.modelserver import model_server
+from tests.kits.direct_messages import listening
 
 from .chats import Chat
 from .loopback import folder_with_model, serving
-from .test_direct_messages import listening
 
 FACT = "The code of the gate is heliotrope."
 QUESTION = "Which code has the gate?"

@@ -10,11 +10,11 @@ from tenex.nostr.keys import npub
 from tests.fakes.modelprotocol import Answer, Json
 from tests.fakes.modelscripts import Asked
 from tests.fakes.modelserver import ModelScript, model_server
+from tests.kits.single_agent import ALONE
 
 from . import person
 from .kit import Folder, of_kind
 from .loopback import folder_with_model, serving
-from .test_single_agent import ALONE
 
 SAID = "Agents have written here"
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from tenex.core import records as r
 from tenex.nostr.keys import SecretKey, npub
+from tests.kits.direct_messages import began, listening
 
 from . import person
 from .chats import Chat
 from .kit import Folder, daemon, of_kind
-from .test_direct_messages import began, listening
 
 BEN = SecretKey.generate()
 

@@ -15,39 +15,14 @@ from tenex.service.client import ask
 from tests.fakes.modelprotocol import Answer, Json
 from tests.fakes.modelscripts import Asked, decision
 from tests.fakes.modelserver import model_server, text_of
+from tests.kits.output_states import SECRET, call, critique, put
 from tests.output_states.kit import Engine
 from tests.programs import needs_bubblewrap
 
 from . import person
-from .kit import ROOT, Folder, of_kind, tenex_here
+from .kit import Folder, of_kind, tenex_here
 from .loopback import folder_with_model, serving, settled
 
-SECRET = "not-to-be-read-4711"
-STATES = '''"""A state of an operator, as people of Proxy Base Agent write one."""
-from tenex.output_states import AgentState, FencedFreeformStateMachine, StateMachine
-
-
-class Critique(AgentState):
-    def __init__(self):
-        super().__init__(
-            identifier="critique",
-            readable_name="Critique",
-            delimiters=("<critique>", "</critique>"),
-            color="dim red",
-            emoji="🔍",
-        )
-
-    @property
-    def state_machine(self) -> StateMachine:
-        sm = FencedFreeformStateMachine(delimiters=self.delimiters, char_min=10, char_max=200)
-        sm.identifier = self.identifier
-        return sm
-
-    @property
-    def state_prompt(self) -> str:
-        return f"Name what may go wrong, between {self.delimiters[0]} and {self.delimiters[1]}."
-'''
-OUTPUT = "output: {plan: ['states.py:Critique'], act: [tool_call, python], min: 1, max: 2}"
 PROGRAM = """import os, time
 with open("started", "a") as file:
     file.write("once ")
@@ -55,14 +30,6 @@ print(os.environ["HOME"])
 time.sleep(60)
 """
 QUICK = 'import os\nprint("home", os.environ["HOME"], 6 * 7)'
-
-
-def critique(words: str) -> str:
-    return f"<critique>{SECRET}: {words}</critique>\n"
-
-
-def call(tool: str, **arguments: str) -> str:
-    return f"```tool\n{json.dumps({'name': tool, 'arguments': arguments})}\n```"
 
 
 FIRST = f"{critique('it may take long')}```python\n{PROGRAM}```"
@@ -88,14 +55,6 @@ def by_states(request: Json) -> Answer:
     planned = critique("planned") + call("complete", response="A plan.", summary="planned")
     answers = [planned if refused else FIRST] if asked.phase == "plan" else [FIRST, SECOND, LAST if refused else SPOILT]
     return Answer(text=answers[min(sent, len(answers) - 1)])
-
-
-def put(folder: Folder, output: str = OUTPUT) -> None:
-    """Give the executor states, one of them from a file beside it."""
-    agents = folder.data / "agents"
-    shipped = (ROOT / "prompts" / "agents" / "executor.md").read_text()
-    (agents / "executor.md").write_text(shipped.replace("---\n", f"---\n{output}\n", 1))
-    (agents / "states.py").write_text(STATES)
 
 
 @asynccontextmanager

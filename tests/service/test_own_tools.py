@@ -1,16 +1,16 @@
 """A daemon with packages and files that bring tools, some faulty: it starts, names them, and serves the rest."""
 
-import asyncio
 import json
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from .kit import ROOT, TENEX, Folder, environment, running, tenex_here
+from tests.kits.own_tools import tenex_with
+
+from .kit import ROOT, TENEX, Folder, running, tenex_here
 
 MODULE = '''
 from tenex.plugins import tool
@@ -56,16 +56,6 @@ def site(tmp_path: Path) -> Path:
     done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return tmp_path / "site"
-
-
-async def tenex_with(site: Path, *words: str | Path) -> tuple[int, Any]:
-    """What a command prints with `--json`, in a process that finds the package."""
-    line = [*TENEX, *map(str, words), "--json"]
-    env = environment(PYTHONPATH=f"{ROOT}:{site}")
-    done = await asyncio.to_thread(
-        lambda: subprocess.run(line, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120, check=False)
-    )
-    return done.returncode, json.loads(done.stdout)
 
 
 async def test_a_package_and_faulty_files_beside_it(folder: Folder, site: Path) -> None:

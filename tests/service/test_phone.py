@@ -16,13 +16,13 @@ from tenex.nostr.direct import GIFT_WRAP
 from tenex.nostr.keys import npub
 from tests.fakes.modelprotocol import Answer, Json, Reply
 from tests.fakes.modelscripts import Asked, Team, brisk, calls, complete, straight
+from tests.kits.daemon_approvals import UNCONFINED, react, runs
+from tests.kits.direct_messages import encrypted, listening
 
 from . import person
 from .chats import Chat
 from .kit import Folder
 from .loopback import at_work
-from .test_approvals import UNCONFINED, react, runs
-from .test_direct_messages import encrypted, listening
 
 URL = "https://example.com/herons"
 CHANGES = {"a note that wants a file", "a reply that wants another", "a thumb for that"}

@@ -8,24 +8,11 @@ from tenex.workflows.single.state import agent_of
 from tests.fakes.modelprotocol import Answer, Json, Reply
 from tests.fakes.modelscripts import Asked, calls
 from tests.fakes.modelserver import model_server
+from tests.kits.single_agent import ALONE, writes
 
 from . import person
 from .kit import Folder, of_kind, tenex_here
 from .loopback import QUICK, agree, at_work, folder_with_model, serving, settled, spent
-
-ALONE = '\n[conversations]\nagent = "executor"\n'
-
-
-def writes(request: Json) -> Reply:
-    """An agent that writes a file where a message asks for one, and otherwise answers at once."""
-    asked = Asked(request)
-    assert asked.question is None, "the router is never asked"
-    last = asked.words.rsplit("<message", 1)[-1]
-    if "slowly" in last and not asked.steps:
-        return Answer(text="slowly done", delay=1.0)
-    if "write" in last and not asked.steps:
-        return calls(("write_file", {"path": asked.file, "content": "written\n"}))
-    return Answer(text=f"{asked.agent} has answered")
 
 
 async def test_each_message_costs_one_call_and_a_restart_changes_nothing(tmp_path: Path, relay: str) -> None:

@@ -11,10 +11,10 @@ import pytest
 
 from tenex.core.rollback.whole import RolledBack
 from tenex.nostr.keys import KeyRing
+from tests.kits.damage import sums
 
 from . import person
 from .kit import TENEX, Folder, Process, daemon, environment, of_kind, ordered, running, tenex, tenex_here
-from .test_damaged import sums
 
 HELPER = """---
 name: Helper

@@ -6,11 +6,11 @@ from pathlib import Path
 from tenex.nostr.keys import SecretKey
 from tests.fakes.modelprotocol import Answer, Json
 from tests.fakes.modelserver import model_server
+from tests.kits.single_agent import ALONE
 
 from . import person
 from .kit import Folder
 from .loopback import folder_with_model, serving, settled
-from .test_single_agent import ALONE
 
 STRANGERS = 600
 

@@ -19,11 +19,11 @@ from tenex.store.postgres.database import Unavailable
 from tenex.tools.sandbox import clean_environment, wrapped
 from tenex.tools.witness import witness_of
 from tenex.tools.workspace_view import Way, WorkspaceView
+from tests.kits.service_manager import Manager
 from tests.programs import needs_bubblewrap, needs_strace, needs_systemd
 
 from . import person
 from .kit import ROOT, TENEX, Folder, Process, daemon, environment, running
-from .test_life import Manager
 
 UNIT = ROOT / "config" / "tenex.service"
 RELAY = ROOT / "config" / "tenex-relay.service"

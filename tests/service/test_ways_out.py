@@ -11,13 +11,13 @@ from tenex.core import records as r
 from tests.fakes.modelprotocol import Reply
 from tests.fakes.modelscripts import Asked, Team, brisk, calls, complete
 from tests.fakes.registries import NAME, PackageRegistry, package_registry
+from tests.kits.daemon_approvals import answers, ended, react, request
 from tests.programs import needs_bubblewrap, needs_git
 from tests.tools.conftest import git
 
 from . import person
 from .kit import Folder, of_kind
 from .loopback import at_work
-from .test_approvals import answers, ended, react, request
 
 pytestmark = [needs_bubblewrap]
 

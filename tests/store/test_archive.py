@@ -13,10 +13,10 @@ from tenex.core.phases import Phase
 from tenex.core.snapshot import StateSnapshot
 from tenex.store.archive import is_packed, packed, plain, unpacked
 from tests.fakes.scenario import ID
+from tests.kits.journal_forms import FORMS
+from tests.kits.lived import lived
 
 from .kit import CONVERSATION_ID, going_on
-from .test_journal_reader import FORMS
-from .test_stats import lived
 
 NOW = Millis(1_700_000_000_000)
 RECORDS = lived(0).records()

@@ -31,6 +31,7 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.salvage import Salvaged, salvage
 from tenex.store.view import render
 from tests.fakes.scenario import ID, Scenario
+from tests.kits.journal_forms import FORMS
 
 from .kit import (
     CONVERSATION_ID,
@@ -46,7 +47,6 @@ from .kit import (
     write_rotated,
     wrote,
 )
-from .test_journal_reader import FORMS
 
 NAMES = [ConversationId(digit * 64) for digit in "abc"]
 

@@ -36,6 +36,7 @@ from tenex.store.index_row import Known, News, news_of, summarise
 from tenex.store.repository import ConversationFolder
 from tenex.store.schema import UNKNOWN_LENGTH
 from tests.fakes.scenario import Scenario
+from tests.kits.damage import harm
 
 from .kit import CONVERSATION_ID, Seen, asked, fails, kind_of_conversation, row, started, stored, waits, wrote
 
@@ -276,18 +277,6 @@ async def test_what_a_disk_does_not_take_is_written_when_it_does(index: Index, h
     await written(index)
     assert all(index.has_event(event) for event in ("before", "e2", "e39", "after"))
     assert len(indexed_texts(index)) == 38
-
-
-def harm(path: Path, how: int | bytes | str) -> None:
-    """Cut the index at a byte, write something else, or have a statement change it."""
-    match how:
-        case int():
-            os.truncate(path, how)
-        case bytes():
-            path.write_bytes(how)
-        case str():
-            with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-                connection.execute(how)
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from tenex.store.index_reader import open_catalogue
 from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 from tenex.store.search_words import match_of
+from tests.kits.damage import harm
 
 from .kit import Seen, StillClock, encoded, started, stored, waits, wrote
-from .test_index import harm
 
 ONE, TWO = (ConversationId(digit * 64) for digit in "12")
 

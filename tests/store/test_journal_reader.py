@@ -2,7 +2,6 @@
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 from zlib import crc32
 
@@ -13,6 +12,7 @@ from tenex.store import atomic
 from tenex.store.disk import FsyncTracker
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import MARK, UPGRADE, VIEW, Loaded, load, mark_of, peek
+from tests.kits.journal_forms import FORMS
 
 from .kit import asked, closed, decisions_of, encoded, fails, kind_of_conversation, names
 
@@ -42,20 +42,6 @@ def test_what_is_read_to_be_acted_on_is_durable_first(path: Path, monkeypatch: p
     assert synced[1:] == [path.parent, path.parent.parent]
     assert path.stat().st_ino != before.st_ino
     assert (path.read_bytes(), path.stat().st_mtime_ns) == (ONE, 123_000)
-
-
-FORMS: dict[str, Callable[[bytes], bytes]] = {
-    "CRLF": lambda data: data.replace(b"\n", b"\r\n"),
-    "CRLF twice": lambda data: data.replace(b"\n", b"\r\r\n"),
-    "CR": lambda data: data.replace(b"\n", b"\r"),
-    "mark": lambda data: b"\xef\xbb\xbf" + data,
-    "mark and CRLF": lambda data: b"\xef\xbb\xbf" + data.replace(b"\n", b"\r\n"),
-    "blank line": lambda data: data + b"\n",
-    "blank first line": lambda data: b"\n" + data,
-    "blank lines": lambda data: b"\n" + data.replace(b"\n", b"\n\n") + b"\r\n\n",
-    "UTF-16": lambda data: data.decode().replace("\n", "\r\n").encode("utf-16"),
-}
-"""What copies in text mode and editors do to a file."""
 
 
 @pytest.mark.parametrize("form", FORMS)

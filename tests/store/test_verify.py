@@ -26,9 +26,9 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.verify import VerifyResult, contradictions, verify
 from tenex.store.view import SEGMENT, write_view
 from tests.fakes.scenario import ID
+from tests.kits.lived import lived
 
 from .kit import decisions_of, fails, going_on, stored, write_rotated
-from .test_stats import lived
 
 RECORDS = lived(0).records()
 LONG = ConversationId("d" * 64)

@@ -25,18 +25,6 @@ from tenex.core.signals import Signal, ToolReturned
 from tenex.core.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tenex.store.view_json import LISTS, everything, render
-from tests.core.test_verdicts import (
-    SAYS,
-    at_check,
-    checking,
-    ends,
-    failed,
-    repairs_with,
-    run,
-    with_shell,
-    work,
-    writes,
-)
 from tests.fakes.scenario import (
     ALICE,
     ENDS,
@@ -51,6 +39,7 @@ from tests.fakes.scenario import (
     routed_by_rule,
     step_until,
 )
+from tests.kits.verdicts import SAYS, at_check, checking, ends, failed, repairs_with, run, with_shell, work, writes
 
 PROJECT = policy().project
 
@@ -263,6 +252,7 @@ def test_the_lists_are_bounded_and_their_files_hold_the_rest(scenario: Scenario)
     }
 
 
+@pytest.mark.altered
 def test_an_end_that_no_router_decided_names_none() -> None:
     """The router's last decision was to wait; what came then was not its doing."""
     waits = Scenario(Router(route(None, "project-manager"), WAITS), diligent).converse("hello")

@@ -14,7 +14,6 @@ from tenex.core.phases import Phase
 from tenex.core.signals import ModelFailed
 from tenex.core.work.runs import UNKNOWN
 from tenex.telemetry.durations import Interval, Intervals
-from tests.core.test_only_choice import WORK, team
 from tests.fakes.scenario import (
     WAITS,
     Router,
@@ -28,6 +27,7 @@ from tests.fakes.scenario import (
     step_until,
 )
 from tests.fakes.subagents import calls_to, model_by_agent, with_subagents
+from tests.kits.team import WORK, team
 
 from .kit import REFUSED, answering, decisions, restarted, whole_conversation
 

@@ -19,6 +19,7 @@ from tenex.core.messages import ModelStep, Usage
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.signals import ModelFailed
 from tenex.telemetry.metrics import Meter
+from tenex.workflows.missions.records import MissionUsageRecorded
 from tests.fakes.scenario import ID, Scenario, diligent, longest_way, policy, reply
 
 from .kit import REFUSED, answering, feed, gauges, go_through
@@ -90,6 +91,16 @@ def test_a_whole_cycle_is_counted_and_its_tokens_and_money_are_those_of_the_conv
     assert total("cycles_ended_total") == 1
     for stage in ("routed", "reply", "route", "turn", "run", "model", "tool", "ask"):
         assert total("stage_seconds_count", stage=stage) >= 1, stage
+
+
+def test_models_that_a_mission_asked_are_counted_as_its_own() -> None:
+    meter = Meter()
+    usage = Usage(calls=2, input_tokens=70, output_tokens=5, cost_usd=0.5)
+    record = MissionUsageRecorded(seq=1, at=Millis(1), workflow="triage", model="m:1", usage=usage)
+    meter.on_records(Conversation(identity=Identity(id=ID, next_seq=2)), [record])
+    total = Numbers(meter).total
+    assert total("model_calls_total", agent="triage", model="m:1", outcome="answered") == 2
+    assert total("model_cost_usd_total", agent="triage") == 0.5
 
 
 def test_times_are_in_seconds() -> None:

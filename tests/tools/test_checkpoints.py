@@ -21,16 +21,10 @@ from tenex.tools.workspace import Workspace
 from tests.programs import needs_git
 
 from .conftest import Bench, every_tool, git, put, subjects
-from .undo_kit import CONVERSATION, Work
+from .undo_kit import CONVERSATION, REF, Work
+from .undo_kit import work as work  # a fixture
 
 pytestmark = needs_git
-
-REF = f"refs/tenex/{CONVERSATION}"
-
-
-@pytest.fixture
-def work(folder: Path, root: Path) -> Work:
-    return Work(Checkpoints(folder, root), root)
 
 
 @pytest.fixture

@@ -15,9 +15,8 @@ from tests.programs import needs_git
 
 from . import conftest as kit
 from .conftest import contents, every_tool, git, put
-from .test_checkpoints import REF
-from .test_checkpoints import work as work  # a fixture
-from .undo_kit import Work
+from .undo_kit import REF, Work
+from .undo_kit import work as work  # a fixture
 
 pytestmark = needs_git
 

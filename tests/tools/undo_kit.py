@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tenex.core.config import Replay
 from tenex.core.identity.state import Identity
 from tenex.core.ids import CallId, ConversationId, Millis, RunId, Slug, TurnId
@@ -29,6 +31,7 @@ from tenex.tools.workspace import Workspace
 from .conftest import every_tool, having_read, put
 
 CONVERSATION = ConversationId("c" * 64)
+REF = f"refs/tenex/{CONVERSATION}"
 
 
 class Work:
@@ -193,6 +196,11 @@ class Work:
     def _keep(self, moment: str, seq: int, lines: str = "") -> None:
         message = f"{moment} t\n\nconversation: {CONVERSATION}\nkey: {CONVERSATION}:{seq}\nagent: x\n{lines}"
         self.checkpoints.keep(self.checkpoints.take(), CONVERSATION, message)
+
+
+@pytest.fixture
+def work(folder: Path, root: Path) -> Work:
+    return Work(Checkpoints(folder, root), root)
 
 
 def said(done: UndoOutcome) -> str:

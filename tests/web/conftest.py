@@ -7,6 +7,8 @@ import pytest
 
 from tenex.cli.init import prepare
 from tests.cli.journals import ONE, TWO, renamed, worked, write_conversations
+from tests.kits.commands import cwd as cwd
+from tests.kits.commands import tenex as tenex
 
 from .kit import Served, asking, served
 

@@ -23,9 +23,9 @@ from tenex.store.repository import ConversationFolder
 from tenex.web.app import routes_of
 from tenex.web.server import at_port, server_of, site_of
 from tenex.web.site import Site
-from tests.cli.conftest import Tenex
 from tests.cli.journals import ONE, Decisions, write_conversations
 from tests.fakes.scenario import Scenario, diligent, longest_way
+from tests.kits.commands import Tenex
 from tests.store.kit import StillClock
 
 VOID = frozenset({"meta", "link", "input", "br", "hr", "img"})

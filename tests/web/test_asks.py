@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tenex.web.asks import asks_of
-from tests.core.test_call_approvals import asked
+from tests.kits.call_approvals import asked
 
 
 def test_a_call_that_waits_for_a_permission_is_listed_with_the_message_that_asks() -> None:

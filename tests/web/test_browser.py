@@ -23,16 +23,16 @@ from tenex.nostr.events import is_genuine, sign, to_wire, unsigned_event
 from tenex.nostr.keys import KeyRing
 from tenex.web.reply import Writer
 from tests.cli.journals import ONE, THREE, TWO, changed, renamed, worked
-from tests.core.test_call_approvals import asked
 from tests.fakes.scenario import reply
 from tests.interop.scripts import HERE, install
+from tests.kits.call_approvals import asked
+from tests.kits.hostile_pages import harmless, poisoned_all
+from tests.kits.live_pages import split
+from tests.kits.web_answers import ADDRESSES
 from tests.service.person import until
 
 from .hostile import CORPUS
 from .kit import Served, append, asking, rewrite, served
-from .test_answers import ADDRESSES
-from .test_hostile import harmless, poisoned_all
-from .test_live import split
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 SIZES = {"phone": (390, 844), "wide": (1280, 900)}

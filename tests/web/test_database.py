@@ -10,10 +10,10 @@ from tenex.store.postgres.conversations import PostgresConversations
 from tenex.store.repository import ConversationFolder
 from tests.cli.journals import ONE, TWO
 from tests.fakes import postgres
+from tests.kits.live_pages import opened, split
 from tests.store.kit import StillClock
 
 from .kit import served
-from .test_live import opened, split
 
 
 async def test_pages_show_and_follow_what_any_daemon_of_the_database_writes(data: Path, tmp_path: Path) -> None:

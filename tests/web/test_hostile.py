@@ -1,8 +1,5 @@
 """No text of others becomes a part of a page: not a message, a name of a file, a result, a model or an agent."""
 
-import dataclasses
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +7,9 @@ import pytest
 
 from tenex.core.conversation import fold
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
-from tenex.core.messages import ModelStep
 from tenex.core.port_values import UnsignedEvent
 from tenex.core.projection import project
-from tenex.core.records import Record
 from tenex.core.text import well_formed
-from tenex.core.values import replace
 from tenex.web import maps
 from tenex.web.asks import Ask, Replied, ShownCall
 from tenex.web.export import as_html
@@ -23,8 +17,9 @@ from tenex.web.maps import map_of
 from tenex.web.rendering import markdown, matched, page
 from tenex.web.story import Story
 from tenex.web.timeline import timeline_of
-from tests.cli.journals import ONE, TWO, renamed
-from tests.store.test_stats import lived
+from tests.cli.journals import ONE, TWO
+from tests.kits.hostile_pages import harmless, poisoned, poisoned_all
+from tests.kits.lived import lived
 
 from .hostile import CORPUS
 from .kit import Page, Served, asking, rewrite, served
@@ -41,11 +36,6 @@ ATTRIBUTES = """
     data-seq hidden d
     text-anchor scope width height x y rx viewbox points title autocomplete spellcheck http-equiv start
 """
-FOREIGN = """
-    text title name agent_name reason summary message sentence content answer error question by argument detail
-    model
-"""
-"""Fields of records that others fill, or models."""
 
 
 def test_the_corpus_is_as_large_as_it_claims() -> None:
@@ -66,32 +56,6 @@ def check(html: str, base: str) -> Page:
             assert element.attributes["src"].startswith(f"{base}/static/")
             assert not element.text
     return made
-
-
-def poisoned(record: Record, text: str) -> Record:
-    """A record in which every text of others is this one."""
-    fields: dict[str, Any] = {name: text for name in FOREIGN.split() if isinstance(getattr(record, name, None), str)}
-    if hasattr(record, "model"):
-        fields["model"] = text
-    if getattr(record, "touched", None):
-        fields["touched"] = (text,)
-    step = getattr(record, "step", None)
-    if isinstance(step, ModelStep):
-        calls = tuple(replace(call, arguments=dict.fromkeys((*call.arguments, text), text)) for call in step.calls)
-        fields["step"] = replace(step, text=text, thinking=text, model=text, calls=calls)
-    return dataclasses.replace(record, **{name: value for name, value in fields.items() if hasattr(record, name)})
-
-
-@cache
-def harmless() -> tuple[tuple[Record, ...], ...]:
-    """Some of the longest conversation: all kinds of records, as few of each as there are."""
-    counts: dict[type, int] = {}
-    decisions = [*lived(0).journal]
-    for decision in decisions:
-        for record in decision:
-            counts[type(record)] = counts.get(type(record), 0) + 1
-    assert len(counts) > 15
-    return tuple(decisions)
 
 
 def story_html(name: ConversationId, text: str) -> str:
@@ -142,11 +106,6 @@ def test_an_exported_page_has_no_script_and_forbids_all_but_its_style() -> None:
             assert element.name in KNOWN, element
             assert not [name for name in element.attributes if name.startswith("on")], element
             assert element.attributes.get("href", "#").startswith(("#", "http://", "https://", "nostr:")), element
-
-
-def poisoned_all(name: ConversationId, decisions: Any, texts: Iterator[str]) -> Any:
-    """Each record with the next text."""
-    return renamed(name, [tuple(poisoned(record, next(texts)) for record in decision) for decision in decisions])
 
 
 async def test_whole_pages_with_hostile_texts_everywhere(data: Path, tmp_path: Path) -> None:

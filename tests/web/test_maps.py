@@ -21,7 +21,7 @@ from tenex.workflows.missions import records as m
 from tenex.workflows.speakers import records as w
 from tests.cli.journals import ONE
 from tests.histories.record import ROOT
-from tests.store.test_stats import lived
+from tests.kits.lived import lived
 
 from .kit import Served
 

@@ -11,11 +11,11 @@ from tenex.core.signals import ApprovalDecided
 from tenex.nostr.embedded import embedded_relay
 from tenex.web.asks import Kind
 from tenex.web.outcome import outcome_of
-from tests.core.test_call_approvals import asked, request_event
 from tests.fakes.modelscripts import Team
 from tests.fakes.scenario import Scenario
+from tests.kits.call_approvals import asked, request_event
+from tests.kits.daemon_approvals import COMMAND, UNCONFINED, answers, ended, request, runs, times
 from tests.service.loopback import at_work
-from tests.service.test_approvals import COMMAND, UNCONFINED, answers, ended, request, runs, times
 
 from .kit import Page, Served, asking, served
 

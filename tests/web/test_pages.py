@@ -20,15 +20,13 @@ from tenex.store.repository import ConversationFolder
 from tenex.web import source
 from tenex.web.story import Story
 from tenex.web.timeline import LEFT, timeline_of
-from tests.cli.conftest import Tenex
-from tests.cli.conftest import cwd as cwd  # a fixture of `tenex`
-from tests.cli.conftest import tenex as tenex
 from tests.cli.journals import ONE, THREE, TWO, damage
 from tests.histories.record import ROOT
+from tests.kits.commands import Tenex
+from tests.kits.live_pages import split
 from tests.store.kit import StillClock, longest_scenario, write_rotated
 
 from .kit import Page, Served, append, printed, served
-from .test_live import split
 
 
 def titles(page: Page) -> list[str]:

@@ -18,10 +18,8 @@ import pytest
 from tenex.cli.init import prepare
 from tenex.cli.shared.mcp_server import listening_socket
 from tenex.web.server import at_port
-from tests.cli.conftest import Tenex
-from tests.cli.conftest import cwd as cwd  # a fixture of `tenex`
-from tests.cli.conftest import tenex as tenex
 from tests.cli.journals import ONE
+from tests.kits.commands import Tenex
 from tests.service.kit import TENEX, environment
 
 from .kit import Page, printed

@@ -15,10 +15,10 @@ from tenex.web import signer_login
 from tenex.web.server import at_port
 from tests.fakes import bunker as fake
 from tests.fakes.bunker import Bunker, bunker
+from tests.kits.web_answers import answer, written
 from tests.service.person import stored
 
 from .kit import Page, Served, served
-from .test_answers import answer, written
 
 
 @pytest.fixture

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from tenex.core.rollback.whole import RolledBack
-from tests.cli.conftest import Tenex
-from tests.cli.conftest import cwd as cwd  # a fixture of `tenex`
-from tests.cli.conftest import tenex as tenex
 from tests.cli.journals import ONE
+from tests.kits.commands import Tenex
 
 from .kit import Served, printed
 

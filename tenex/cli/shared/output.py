@@ -49,7 +49,7 @@ def with_options(text: str) -> str:
 def _program() -> str:
     """How this program was called, where `tenex` alone would call none or another one."""
     called = Path(sys.argv[0])
-    if called.name == "__main__.py":
+    if called.parts[-2:] == ("tenex", "__main__.py"):
         return f"{shlex.quote(sys.executable)} -m tenex"
     found = shutil.which("tenex")
     is_script = called.name == "tenex" and called.exists()

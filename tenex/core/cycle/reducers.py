@@ -8,7 +8,7 @@ from tenex.core.messages import NO_USAGE
 from tenex.core.phases import Phase
 from tenex.core.reducers import Reducers
 from tenex.core.state import State
-from tenex.core.totals.spending import COSTS, cost_of
+from tenex.core.totals.costs import COSTS, cost_of
 from tenex.core.values import replace
 from tenex.core.work.turn import OrchestratorTurn
 

@@ -16,6 +16,7 @@ from tenex.core.state import State
 from tenex.core.values import replace
 from tenex.core.work.run import ASK, paid_by_model
 
+from .facts import decider_of
 from .state import (
     CYCLE_CHECKS,
     CYCLE_PATHS,
@@ -34,17 +35,6 @@ from .state import (
 )
 
 HISTORY: Final = Reducers[History | None]("history")
-
-
-def decider_of(record: r.Routed) -> Decider:
-    """Who decided; older journals say only whether it was the rule, and otherwise a name."""
-    if record.decided_by is not None:
-        return record.decided_by
-    if record.by == "rule":
-        return Decider(kind="rule")
-    if record.model or record.usage.calls:
-        return Decider(kind="router", name=record.by, model=record.model)
-    return person(record.by)
 
 
 # ---- decisions -------------------------------------------------------------------------------------------------------

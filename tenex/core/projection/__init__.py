@@ -33,7 +33,6 @@ from .activity import (
     status_of,
     tools_of,
     undelivered,
-    worker_of,
 )
 from .fates import Fate, FateKind, Fates, fates_of_cycle
 from .glance import Glance, glance_of, partner, shown_status
@@ -70,5 +69,4 @@ __all__ = [
     "status_of",
     "tools_of",
     "undelivered",
-    "worker_of",
 ]

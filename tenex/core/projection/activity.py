@@ -29,7 +29,7 @@ from tenex.core.messages import CallRequest, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.state import State
-from tenex.core.totals.costs import ROUTER, run_agent
+from tenex.core.totals.costs import run_agent
 from tenex.core.work.run import Call, CallState, Retry, Run
 from tenex.core.work.turn import OrchestratorTurn
 
@@ -196,11 +196,6 @@ def is_idle(state: State) -> bool:
 def is_settled(conversation: Conversation) -> bool:
     """Whether nothing is in flight, no turn waits for an answer, and every message was delivered."""
     return conversation.cycle.status in ("waiting", "ended") and not pending(conversation)
-
-
-def worker_of(run: RunId | None) -> str:
-    """Who works in a run, for a sentence; the router where there is no run."""
-    return f"the {ROUTER}" if run is None else run_agent(run)
 
 
 def _run(state: State, run: Run) -> RunActivity:

@@ -12,8 +12,7 @@ from tenex.core.reducers import Reducers
 from tenex.core.state import State
 from tenex.core.values import replace
 
-from .costs import DAY
-from .spending import COSTS, cost_of
+from .costs import COSTS, DAY, cost_of
 from .state import SPENDING_DAYS, PhaseMetrics, Totals
 
 TOTALS: Final = Reducers[Totals]("totals")

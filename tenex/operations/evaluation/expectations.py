@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tenex.core import records as r
+from tenex.core.history.facts import Fact, facts_of
 from tenex.core.ids import CallId, RunId
 from tenex.core.lines import shorten
 from tenex.core.work.evidence import line_of
@@ -39,29 +40,33 @@ class Run:
 
     def add(self, record: r.Record) -> None:
         """Take a record."""
-        match record:
-            case r.TurnOpened(phase=phase, agents=agents, reason=reason):
-                self.reason = reason
-                if self.phases[-1:] != [str(phase)]:
-                    self.phases.append(str(phase))
-                self.agents.setdefault(str(phase), set()).update(map(str, agents))
-            case r.TurnClosed():
+        if isinstance(record, r.ModelResponded):
+            self._commands.update({(record.run, call.id): line_of(call) for call in record.step.calls})
+        if isinstance(record, r.ToolCallCompleted) and record.exit_status is not None:
+            command = self._commands.get((record.run, record.call), record.tool)
+            self.ran.setdefault(self.phases[-1], []).append((command, record.exit_status))
+        if isinstance(record, r.RunEnded) and record.verdict:
+            self.verdicts.append(record.verdict)
+        for fact in facts_of(record):
+            self._take(fact)
+
+    def _take(self, fact: Fact) -> None:
+        match fact.kind, fact.outcome:
+            case "turn", "began":
+                self.reason = fact.reason
+                if self.phases[-1:] != [str(fact.phase)]:
+                    self.phases.append(str(fact.phase))
+                self.agents.setdefault(str(fact.phase), set()).update(map(str, fact.agents))
+            case "turn", "ended":
                 self.turns += 1
-            case r.ModelResponded(run=run, step=step):
-                self._commands.update({(run, call.id): line_of(call) for call in step.calls})
-            case r.ToolCallCompleted(tool=tool, ok=ok, content=content):
-                self.results[tool] = content
-                self.succeeded.update([tool] if ok else [])
-                if record.exit_status is not None:
-                    command = self._commands.get((record.run, record.call), tool)
-                    self.ran.setdefault(self.phases[-1], []).append((command, record.exit_status))
-            case r.RunEnded(verdict=verdict) if verdict:
-                self.verdicts.append(verdict)
-            case r.ToolCallRejected(tool=tool, sentence=sentence):
-                self.results[tool] = sentence
-            case r.MessageSent(text=text, is_published=True):
-                self.replies.append(text)
+            case "tool", "ok" | "failed" | "refused":
+                self.results[fact.tool] = fact.text
+                self.succeeded.update([fact.tool] if fact.outcome == "ok" else [])
+            case "said", _ if fact.is_published:
+                self.replies.append(fact.text)
                 self.notes += 1
+            case _:
+                pass
 
 
 def failures(expect: Expectations, run: Run, figures: Figures, workspace: Path) -> list[str]:

@@ -7,13 +7,14 @@ from tenex.core import records as r
 from tenex.core.cycle import reducers as cycle
 from tenex.core.cycle.reducers import CYCLE, goes_on
 from tenex.core.cycle.state import Cycle
+from tenex.core.history.facts import add_facts, paid
 from tenex.core.phases import Phase
 from tenex.core.reducers import Reducers
 from tenex.core.router.reducers import ROUTER, not_asked
 from tenex.core.state import State
 from tenex.core.totals import reducers as totals
+from tenex.core.totals.costs import counts_usage
 from tenex.core.totals.reducers import TOTALS
-from tenex.core.totals.spending import counts_usage
 from tenex.core.values import replace
 
 from . import records as m
@@ -85,5 +86,6 @@ def _goes_on_with_node(before: Cycle, record: m.NodeRetryDue, state: State) -> C
 
 ROUTER.add(m.MissionOpened, not_asked)
 counts_usage(m.MissionUsageRecorded)
+add_facts(m.MissionUsageRecorded, lambda record: (paid("model", "answered", record),))
 CYCLE.add(m.MissionUsageRecorded, cycle.spent)
 TOTALS.add(m.MissionUsageRecorded, totals.spent)

@@ -1,0 +1,1 @@
+"""Parts that tests of several modules share: one module for each subject, none of which has tests."""
