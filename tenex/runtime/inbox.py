@@ -285,7 +285,7 @@ class Inbox:
         if message.room:
             return self._place_in_room(message)
         existing = self._existing(message)
-        if self._room_of(existing) or self._room_of(ConversationId(message.conversation)):
+        if any(map(self._room_of, {existing, message.conversation})):
             return _Place(message=replace(message, starts=False))
         return _Place(message=message, existing=existing)
 

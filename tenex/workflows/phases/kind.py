@@ -144,10 +144,11 @@ class PhasesKind(Kind):
 
     def what_is_missing(self, state: State, run: Run) -> str:
         """That an agent in execute does what it only announces or claims, or says that it did not."""
-        is_alone = run.parent is None and run.phase is Phase.EXECUTE
+        if run.parent is not None or run.phase is not Phase.EXECUTE:
+            return ""
         has_called = any(isinstance(entry, CallResult) for entry in run.entries)
         has_called = has_called or any(call.result is not None for call in run.calls if call.request.tool != "complete")
-        return ONLY_WORDS if is_alone and not has_called and closing.facts_of_turn(state) else ""
+        return ONLY_WORDS if not has_called and closing.facts_of_turn(state) else ""
 
     def what_follows(self, transaction: Transaction, run: Run, verdict: r.WorkVerdict) -> str:
         """That a repair follows, after a verification's issues; what speaks against a claim in execute."""
