@@ -14,20 +14,20 @@ from tenex.configuration.agents import former_keys
 from tenex.configuration.build import StaticContext, check_people, configure, reconfigure, shadow_of
 from tenex.configuration.mcp import read_mcp
 from tenex.configuration.mcp_launch import Launcher
-from tenex.core.amounts import count
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Undo
 from tenex.core.errors import ConfigurationError, StoreDamaged
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.kind import all_kinds
+from tenex.core.people.trust import room_of
 from tenex.core.port_values import UndoOutcome
 from tenex.core.ports import ExecutionContext, Journal, Model, Observer
 from tenex.core.records import Record
 from tenex.core.signals import MessageReceived
+from tenex.core.text.amounts import count
 from tenex.core.totals.costs import DAY
 from tenex.core.totals.state import SPENDING_DAYS
-from tenex.core.trust import room_of
 from tenex.llm.scripted import Pace
 from tenex.log import get_logger
 from tenex.mcp.servers import McpServers

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Final
 
 from tenex.core.config import Agent, Policy
 from tenex.core.conversation import Conversation, register_reducers
-from tenex.core.decider import Decider
 from tenex.core.effects import Effect, Key
 from tenex.core.errors import InternalError
 from tenex.core.ids import ConversationId, Slug
@@ -18,14 +17,15 @@ from tenex.core.inbox.claim import Claim
 from tenex.core.inbox.command import SlashCommand
 from tenex.core.inbox.message import Message
 from tenex.core.kind_format import KindShare, register_format
-from tenex.core.lines import Place, Row
 from tenex.core.messages import Note, ToolSpec
+from tenex.core.people.decider import Decider
 from tenex.core.phases import Phase
 from tenex.core.port_values import ToolResult
 from tenex.core.record import Record
 from tenex.core.reducers import Reducers
 from tenex.core.signals import MessageReceived, Signal
 from tenex.core.state import KindState, State
+from tenex.core.text.lines import Place, Row
 from tenex.core.transaction import Transaction
 from tenex.core.work.records import Outcome, WorkVerdict
 from tenex.core.work.run import Call, Run, Wait

@@ -6,12 +6,12 @@ from tenex.core.approvals.state import Request
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Effect, Evaluate, Key, ModelCall, Publish, Route, Timer, ToolCall, Undo, Work
 from tenex.core.kind import all_kinds
+from tenex.core.people.trust import least_trusted
 from tenex.core.port_values import ExecutionContext
 from tenex.core.signals import ClockJumped, Opened
-from tenex.core.tool_names import server_of
-from tenex.core.tool_questions import answers_to
-from tenex.core.trust import least_trusted
 from tenex.core.work.run import Call, CallState, Run
+from tenex.core.work.tool_names import server_of
+from tenex.core.work.tool_questions import answers_to
 
 
 def pending(conversation: Conversation) -> dict[Key, Effect]:

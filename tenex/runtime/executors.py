@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any, Final, assert_never
 
 from tenex.core.agent_phases.decide import offered
-from tenex.core.checks import CheckResult, Inspection
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
+from tenex.core.cycle.checks import CheckResult, Inspection
 from tenex.core.effects import (
     Check,
     Effect,

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tenex.core.checks import NAMES_KEPT
+from tenex.core.cycle.checks import NAMES_KEPT
 
 LARGEST_REPORT: Final = 8 * 1024**2
 """Bytes: a report of 20,000 tests that pass has 3 MB."""

@@ -2,23 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 
-from tenex.core import permissions
 from tenex.core import records as r
+from tenex.core.answers.forms import Form, NoAnswer
+from tenex.core.answers.yes_no import why_misdated
 from tenex.core.conversation import Conversation
-from tenex.core.decider import person
 from tenex.core.delivery.outgoing import notify, send_as_agent
-from tenex.core.forms import Form, NoAnswer
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug
 from tenex.core.memory.window import in_a_line
-from tenex.core.names import is_placeholder, with_names
-from tenex.core.permissions import Decision
+from tenex.core.people import permissions
+from tenex.core.people.decider import person
+from tenex.core.people.permissions import Decision
+from tenex.core.people.trust import is_outside
 from tenex.core.port_values import Quotation
 from tenex.core.signals import ConversationLeft, InboundMessage, MessageReceived
+from tenex.core.text.names import is_placeholder, with_names
 from tenex.core.transaction import Transaction
-from tenex.core.trust import is_outside
 from tenex.core.work.run import ASK, Call, CallState, Run
 from tenex.core.work.runs import after_result
-from tenex.core.yes_no import why_misdated
 
 from .commands import stop
 from .message import Message

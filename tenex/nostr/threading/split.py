@@ -10,7 +10,7 @@ from typing import Final
 
 from tenex.core.errors import InternalError
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
-from tenex.core.text import well_formed
+from tenex.core.text.foreign import well_formed
 from tenex.nostr.events import unsigned_event
 
 from .base import Tag

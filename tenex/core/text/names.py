@@ -6,8 +6,8 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Final, Protocol, TypeVar
 
-from tenex.core import text as foreign
 from tenex.core.ids import PublicKey
+from tenex.core.text import foreign
 
 MENTION: Final = re.compile(
     r"(?<![a-z0-9])(?:nostr:|@)?(?P<key>npub1[02-9ac-hj-np-z]{58}|nprofile1[02-9ac-hj-np-z]{6,1000})(?![a-z0-9])",
