@@ -20,6 +20,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.effects import Undo
 from tenex.core.errors import ConfigurationError, StoreDamaged
 from tenex.core.ids import ConversationId, Millis, PublicKey
+from tenex.core.kind import all_kinds
 from tenex.core.port_values import UndoOutcome
 from tenex.core.ports import ExecutionContext, Journal, Model, Observer
 from tenex.core.records import Record
@@ -459,11 +460,10 @@ class Application:
         self.observers: list[Observer] = [RecordLog(), self.daily, self.indicators, self.watch_stream, *observers]
         self.observers += [self.static.background, self.views, self.mcp_tools]
         self.observers += [observer for extension in self.extensions for observer in extension.observers]
+        self.readable = Views(self.folder, self.disk)
         self.coordinator = ConversationCoordinator(
             ActorDependencies(
-                journals=_Journals(
-                    self.folder, Views(self.folder, self.disk), self.index, self.disk, self.keys, current, clock
-                ),
+                journals=_Journals(self.folder, self.readable, self.index, self.disk, self.keys, current, clock),
                 executors=executors,
                 sealer=self.sealer,
                 notices=self.daemon_journal,
@@ -475,6 +475,7 @@ class Application:
                 take_message=self._take_message if self.shared is not None else None,
                 is_for_another=self.workspace_share.is_for_another if self.workspace_share is not None else None,
                 left=self._leave,
+                released=self._release,
                 quotations=QuotationFinder(
                     PastMessages(self.index, self.folder), self.index, self.pool, self.keys, self.profiles.names, clock
                 ),
@@ -526,6 +527,12 @@ class Application:
         self.static.background.end(conversation)
         self.views.end(conversation)
         self.indicators.forget(conversation)
+
+    def _release(self, conversation: ConversationId) -> None:
+        """Drop what is kept of a conversation that has left memory."""
+        self.readable.forget(conversation)
+        for kind in all_kinds():
+            kind.forget(conversation)
 
     def _watch_workers(self, shared: "PostgresConversations") -> WorkerWatch:
         def on_row(row: Row) -> None:

@@ -4,7 +4,7 @@ The commands here only read files, so they work with and without a running daemo
 """
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -12,9 +12,10 @@ from tenex.core.conversation import fold
 from tenex.core.errors import UsageError
 from tenex.core.projection import glance_of, status_of
 from tenex.nostr.keys import parse_public_key
-from tenex.operations.transcript import TranscriptRenderer
+from tenex.operations.transcript import read_transcript
 from tenex.store.conversations import Conversations
 from tenex.store.disk import Disk
+from tenex.store.repository import NEWEST
 from tenex.store.search import Filter
 from tenex.store.view import render
 
@@ -23,7 +24,7 @@ from .rollback import fork, rollback
 from .shared import list_search, output, times
 from .shared.agent_files import full_name
 from .shared.console import Screen
-from .shared.lookup import AllIdArgument, NewestIdArgument, find, on_folder, read_records
+from .shared.lookup import AllIdArgument, NewestIdArgument, find, on_folder
 from .shared.options import Globals, parse_phase
 from .shared.register import group, register
 from .stats import stats
@@ -42,6 +43,11 @@ SinceOption = Annotated[
     str, typer.Option(metavar="WHEN", help="Not before: 2026-11-21, '2026-11-21 14:30', yesterday, '2 days ago'.")
 ]
 UntilOption = Annotated[str, typer.Option(metavar="WHEN", help="Not after; a day counts to its end.")]
+LAST: Final = 200
+"""Entries that `show` prints unless it is asked for more: some screens, whatever was said before them."""
+
+LastOption = Annotated[int, typer.Option("--last", metavar="N", min=1, help="Print at most the last N entries.")]
+AllOption = Annotated[bool, typer.Option("--all", help="Print every entry from the beginning.")]
 ThoughtsOption = Annotated[bool, typer.Option("--thoughts", help="Also what agents wrote for themselves.")]
 
 
@@ -98,24 +104,29 @@ async def search(
 async def show(
     given: Globals,
     folder: Conversations,
+    *,
     id: NewestIdArgument = "",  # noqa: A002
+    last: LastOption = LAST,
+    all_: AllOption = False,
     thoughts: ThoughtsOption = False,
 ) -> None:
-    """Print a conversation from its journal: messages, phases and tool calls."""
+    """Print the end of a conversation from its journal: messages, phases and tool calls."""
     name = await find(folder, id)
-    records = await read_records(folder, name)
-    conversation = fold(name, records)
+    conversation = fold(name, await folder.read(name, NEWEST))
     if given.as_json:
         output.result(output.escape_json(render(conversation).rstrip("\n")))
         return
+    transcript = await read_transcript(folder, name, None if all_ else last, thoughts=thoughts)
+    if transcript.missing:
+        output.message(f"tenex: incomplete: {transcript.missing}")
     screen = Screen()
-    renderer = TranscriptRenderer(thoughts=thoughts)
     glance = glance_of(conversation)
     imported = " (imported)" if glance.imported else ""
     screen.message(f"{glance.title}{imported}\n{name}", "bold")
-    for record in records:
-        for line in renderer.render(record):
-            screen.show(line)
+    if transcript.has_earlier:
+        screen.message(f"The last {last} entries. `tenex conversations show {name[:12]} --all` prints all.")
+    for line in transcript.lines:
+        screen.show(line)
     screen.message(f"{status_of(conversation)} {glance.position} · {folder.path(name)}")
 
 

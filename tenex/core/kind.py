@@ -13,7 +13,7 @@ from tenex.core.conversation import Conversation, register_reducers
 from tenex.core.decider import Decider
 from tenex.core.effects import Effect, Key
 from tenex.core.errors import InternalError
-from tenex.core.ids import Slug
+from tenex.core.ids import ConversationId, Slug
 from tenex.core.inbox.claim import Claim
 from tenex.core.inbox.command import SlashCommand
 from tenex.core.inbox.message import Message
@@ -93,6 +93,9 @@ class Kind:
     def router_question(self, conversation: Conversation, policy: Policy, budget: int, lessons: Sequence[str]) -> Note:
         """The question that the kind's router is asked, in `budget` estimated tokens, with its lessons of elsewhere."""
         raise NotImplementedError
+
+    def forget(self, conversation: ConversationId) -> None:
+        """Drop what is kept of a conversation to save work: it has left memory."""
 
     def router_choices(self, conversation: Conversation, policy: Policy) -> tuple[Sequence[str], Sequence[str]]:
         """The agents and the phases that the kind's router may choose now."""

@@ -34,7 +34,8 @@ async def list_rows(
     """
     marks = await folder.quarantined()
     wants_unreadable = wanted.status in (QUARANTINED, UNREAD)
-    async with open_catalogue(folder, shown) as catalogue:
+    needs_past = bool(wanted.agent or wanted.was_in)
+    async with open_catalogue(folder, shown, needs_past=needs_past) as catalogue:
         found = [] if wants_unreadable else await catalogue.rows(wanted)
         _report_index_fault(catalogue, notice)
         faults = {name: (UNREAD, why) for name, why in catalogue.unread.items()}
@@ -47,7 +48,7 @@ async def list_rows(
         elif wanted.status == status or not wants_unreadable:
             skipped += 1
     if skipped:
-        notice(f"skipped {skipped} unreadable conversations; `tenex conversations list` shows them")
+        notice(f"skipped {skipped} unreadable conversations; `tenex conversations verify` names them")
     if faults:
         listed.sort(key=lambda row: str(row["updated"]), reverse=True)
     return listed if limit < 0 else listed[:limit]

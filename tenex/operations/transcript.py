@@ -1,6 +1,6 @@
 """Renders a conversation: records in, lines for a terminal out; live in the demo, afterwards in `show`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -8,6 +8,7 @@ from itertools import chain
 import tenex.workflows  # noqa: F401 - registers the kinds of conversation, each with what it shows
 from tenex.core import records as r
 from tenex.core.history.facts import Fact, facts_of
+from tenex.core.ids import ConversationId
 from tenex.core.kind import all_kinds
 from tenex.core.lines import ARGUMENT_CHARACTERS, PARTNER, Place, Row, Tone, fields, shorten
 from tenex.core.messages import ModelStep
@@ -16,6 +17,8 @@ from tenex.core.rollback.whole import ConversationForked, RolledBack
 from tenex.core.snapshot import StateSnapshot
 from tenex.core.state import State
 from tenex.core.totals.costs import run_agent
+from tenex.store.conversations import Conversations
+from tenex.store.repository import NEWEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,42 @@ class Line:
             return datetime.fromtimestamp(self.at / 1000).astimezone().strftime("%H:%M:%S")
         except (OverflowError, ValueError, OSError):
             return str(self.at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """The lines of a conversation, all or the newest."""
+
+    lines: Sequence[Line]
+    has_earlier: bool
+    """Whether lines before them were left out."""
+    missing: str
+    """What of its past is lost, as a sentence; empty where nothing is, or where it was not read so far."""
+
+
+async def read_transcript(
+    folder: Conversations, name: ConversationId, last: int | None, *, thoughts: bool = False
+) -> Transcript:
+    """Read the last lines of a conversation, or all where `last` is None.
+
+    As many of the newest files are read as hold those lines, so the end of a long conversation costs as much as that
+    of a short one.
+
+    Raises:
+        StoreDamaged: the journal holds what we did not write.
+        UsageError: there is no such conversation.
+    """
+    since = 0 if last is None else NEWEST
+    while True:
+        records, missing = await folder.read_left(name, since)
+        renderer = TranscriptRenderer(thoughts=thoughts)
+        lines = [line for record in records for line in renderer.render(record)]
+        if last is not None and len(lines) > last:
+            return Transcript(lines=lines[-last:], has_earlier=True, missing=missing)
+        first = next(iter(records), None)
+        if missing or not isinstance(first, StateSnapshot):
+            return Transcript(lines=lines, has_earlier=False, missing=missing)
+        since = first.seq - 1
 
 
 class TranscriptRenderer:

@@ -96,6 +96,8 @@ class ActorDependencies:
     """Whether another worker has to go on, where several share a store: it has what the conversation needs."""
     left: Callable[[ConversationId], None] = lambda _: None
     """Called when another worker goes on with a conversation: what follows its records here is to end."""
+    released: Callable[[ConversationId], None] = lambda _: None
+    """Called when a conversation has left memory: what is kept of it to save work is to be dropped."""
     views_due: set[ConversationId] = field(default_factory=set)
     """Conversations whose readable view is scheduled."""
 
@@ -340,7 +342,7 @@ class ConversationActor:
             self._notify_observers(state, missed)
 
     async def _close(self) -> None:
-        await self._reconciler.cancel()
+        await self._reconciler.close()
         await self._view.close()
         if self._journal is not None:
             await self._journal.close()

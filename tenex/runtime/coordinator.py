@@ -172,6 +172,8 @@ class ConversationCoordinator:
         finally:
             self._retire(actor)
             self._tasks.pop(actor, None)
+            if actor.id not in self._actors:
+                self._deps.released(actor.id)
 
     def _retire(self, actor: ConversationActor) -> None:
         if self._actors.get(actor.id) is actor:

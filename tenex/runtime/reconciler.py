@@ -23,6 +23,7 @@ disk that is full would cost a model call. (ADR 33.)
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from tenex.core.effects import Effect, Key, KindEffect, ModelCall, Publish, Route, Timer, Work, may_start_early
@@ -129,7 +130,7 @@ class Reconciler:
         task = self._prepare(effect)
         if isinstance(effect, KindEffect) and isinstance(task, KindTask):
             self._nodes[key] = task
-        step = self._steps[key] = Step(key.work, lambda: self._begin(key, step))
+        step = self._steps[key] = Step(key.work, partial(self._begin, key))
         self._running[key] = self._spawn(name, self._run(key, task, step))
 
     async def _run(self, key: Key, task: Task, step: Step) -> None:
@@ -143,15 +144,15 @@ class Reconciler:
             self._finished.add(key)
         self._post(signal)
 
-    def _begin(self, key: Key, step: Step) -> None:
-        """Let a step begin whose turn has come; one that may not now is started again when it may.
+    def _begin(self, key: Key) -> None:
+        """Let the current step begin, whose turn has come; one that may not now is started again when it may.
 
         Raises:
             asyncio.CancelledError: it may not.
         """
         if self._may_start():
             return
-        if self._steps.get(key) is step:
+        if self._steps.get(key) is STEP.get():
             self._discard(key)
         raise asyncio.CancelledError
 
@@ -187,12 +188,15 @@ class Reconciler:
         )
 
     def abandon(self) -> None:
-        """Cancel every task without waiting for it; `cancel` waits."""
+        """Cancel every task without waiting for it; `close` waits."""
         for task in self._running.values():
             task.cancel()
 
-    async def cancel(self) -> None:
-        """Cancel every task and wait until all have ended."""
+    async def close(self) -> None:
+        """Cancel every task and wait until all have ended; nothing starts any more, and no one is called back.
+
+        What a step has started may keep its context for long, and with it this object: it must not keep the actor.
+        """
         tasks = list(self._running.values())
         self._running.clear()
         self._timers.clear()
@@ -201,6 +205,17 @@ class Reconciler:
         self._early.clear()
         self._steps.clear()
         await _cancel(tasks)
+        self._may_start = _never
+        self._post = _ignore
+        del self._prepare
+
+
+def _never() -> bool:
+    return False
+
+
+def _ignore(_: Signal) -> None:
+    """A task that was cancelled before may still end."""
 
 
 async def _cancel(tasks: Collection["asyncio.Task[None]"]) -> None:

@@ -100,10 +100,11 @@ class ViewWriter:
         return state.next_seq <= 1 or await self._write(state)
 
     async def close(self) -> None:
-        """Cancel the scheduled view and wait until its task has ended."""
+        """Cancel the scheduled view, wait until its task has ended, and keep no state."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+        self.mark_not_durable()
 
     async def _write_later(self) -> None:
         wait = SHOW_DELAY + SHOW_PACE * len(self._due)

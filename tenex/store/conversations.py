@@ -28,7 +28,7 @@ from .disk import Disk
 from .format import CONVERSATION
 from .journal import FILE_BYTES, StoredJournal
 from .journal_reader import NEWEST, VIEW
-from .reading import records_of
+from .reading import is_past_sound, records_of
 from .record_log import RecordLog, Tail
 
 WORKING: Final = 4
@@ -188,6 +188,15 @@ class Conversations:
         """
         records, _ = await self._read(conversation, holding - 1, holding)
         return records
+
+    async def is_past_sound(self, conversation: ConversationId) -> bool:
+        """Whether what is before the newest snapshot is all there, by checksums and numbers; no record is decoded.
+
+        Raises:
+            StoreError: the store cannot be used now.
+        """
+        files = await self._files(conversation, 0, NEWEST)
+        return await self._disk.run(is_past_sound, files)
 
     def tail(self, conversation: ConversationId, seq: int) -> Tail:
         """Follows a journal after the record `seq`."""

@@ -41,6 +41,7 @@ _LINE: Final = re.compile(
     rb'"type":"([\w.]+)","data":(.*),"crc":"[0-9a-f]{8}"\}',
     re.DOTALL,
 )
+_SEQ: Final = re.compile(rb'\{"v":\d+,"seq":(\d{1,18}),')
 _LINE_ENDS: Final = re.compile(rb"[\r\n]+")
 _TAIL: Final = len(',"crc":"01234567"}')
 
@@ -251,6 +252,17 @@ def as_written(data: bytes) -> bytes:
     if b"\r" not in data and b"\n\n" not in data and not data.startswith(b"\n"):
         return data
     return _LINE_ENDS.sub(b"\n", data).removeprefix(b"\n")
+
+
+def are_sound(lines: Sequence[bytes], first: int) -> bool:
+    """Whether the crc of each line is right and its seq the next, from `first` on; no record is decoded."""
+    return all(seq_of(line) == seq and is_sound(line) for seq, line in enumerate(lines, start=first))
+
+
+def seq_of(line: bytes) -> int | None:
+    """The seq of the record of a line, by its beginning; None where it is no line of ours."""
+    match = _SEQ.match(line)
+    return int(match[1]) if match is not None else None
 
 
 def is_sound(line: bytes) -> bool:

@@ -477,8 +477,9 @@ async def gather(
     length: int,
     known: Known | None = None,
     is_foreign: Foreign = lambda _: False,
+    since: int = 0,
 ) -> Gathered:
-    """Read what the index has to add of a journal: only what is new where it knows the rest, else all of it.
+    """Read what the index has to add of a journal: only what is new where it knows the rest, else all after `since`.
 
     A journal it knows holds the record it knows last, of the same ms; one that does not has replaced the other.
 
@@ -502,5 +503,5 @@ async def gather(
         records = await folder.read(conversation, known.seq)
         if any(record.seq == known.seq and record.at == known.updated for record in records):
             return await asyncio.to_thread(gathered, records, known.seq)
-    records, gone = await folder.read_left(conversation)
+    records, gone = await folder.read_left(conversation, since)
     return await asyncio.to_thread(gathered, records, 0, replaces=not gone)

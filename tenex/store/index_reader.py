@@ -2,6 +2,7 @@
 
 It is compared with the journals first. Where it is behind, which a daemon is for some ms and a killed one for good, the
 journals in question are read into a copy in memory; where it is missing, damaged or of another version, all of them.
+Rows alone take the newest file of a journal, however long it is.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from . import schema
 from .conversations import Conversations
 from .index import Shown, gather
 from .index_row import Known, Row
+from .journal_reader import NEWEST
 from .schema import Batch
 from .search import Filter, Found, listed, messages_before, search
 
@@ -35,9 +37,11 @@ T = TypeVar("T")
 class Catalogue:
     """What is known of a folder's conversations."""
 
-    def __init__(self, folder: Conversations, shown: Shown) -> None:
+    def __init__(self, folder: Conversations, shown: Shown, *, needs_past: bool = True) -> None:
+        """See `open_catalogue`."""
         self._folder = folder
         self._shown = shown
+        self._since = 0 if needs_past else NEWEST
         self._connection: sqlite3.Connection | None = None
         self.unread: dict[ConversationId, str] = {}
         """Conversations whose journal cannot be read, each with the sentence why."""
@@ -138,7 +142,7 @@ class Catalogue:
         for name in self._shown(list(wanted)):
             batch = Batch()
             try:
-                found = await gather(self._folder, name, lengths[name], wanted[name])
+                found = await gather(self._folder, name, lengths[name], wanted[name], since=self._since)
             except (StoreError, UsageError, ValueError, LookupError) as fault:
                 self.unread[name] = str(fault)
                 continue
@@ -147,9 +151,15 @@ class Catalogue:
 
 
 @asynccontextmanager
-async def open_catalogue(folder: Conversations, shown: Shown = iter) -> AsyncIterator[Catalogue]:
-    """A folder's catalogue, for as long as the block lasts; needs no lock."""
-    catalogue = Catalogue(folder, shown)
+async def open_catalogue(
+    folder: Conversations, shown: Shown = iter, *, needs_past: bool = True
+) -> AsyncIterator[Catalogue]:
+    """A folder's catalogue, for as long as the block lasts; needs no lock.
+
+    Without `needs_past` only rows are asked for, and what they show: of journals that the index does not know, the
+    messages, events, agents and phases before the newest file are not read.
+    """
+    catalogue = Catalogue(folder, shown, needs_past=needs_past)
     try:
         await catalogue.open()
         yield catalogue

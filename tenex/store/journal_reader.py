@@ -26,7 +26,7 @@ from tenex.log import get_logger
 from . import atomic, segments
 from .contents import Remains
 from .disk import FsyncTracker
-from .format import Codec, Fault, as_written
+from .format import Codec, Fault, as_written, seq_of
 from .reading import UPGRADE, misplaced, records_of
 
 JOURNAL: Final = segments.FIRST
@@ -38,7 +38,6 @@ MARK: Final = "QUARANTINED"
 
 TAIL: Final = 2**18
 """Bytes at the end of a file in which its last line is looked for; longer ones are few, and then nothing is known."""
-_SEQ: Final = re.compile(rb'\{"v":\d+,"seq":(\d{1,18}),')
 
 HEAD: Final = 4_096
 """Bytes at the beginning of a view in which its seq is, behind the title and some dates."""
@@ -197,8 +196,8 @@ def read_files(folder: Path, since: int = 0, until: int = NEWEST) -> Remains:
             continue
         content = _content_of(path)
         files[number] = content
-        first = _SEQ.match(content) if isinstance(content, bytes) else None
-        if first is not None and number > 1 and int(first[1]) <= since:
+        first = seq_of(content) if isinstance(content, bytes) else None
+        if first is not None and number > 1 and first <= since:
             break
     return dict(sorted(files.items()))
 
@@ -394,15 +393,13 @@ def _last_seq(path: Path) -> int | None:
         end = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, end - TAIL))
         lines = stream.read().rstrip().splitlines()
-    match = _SEQ.match(lines[-1]) if lines else None
-    return int(match[1]) if match else None
+    return seq_of(lines[-1]) if lines else None
 
 
 def _first_seq(path: Path) -> int:
     """The seq of the first line of a file; 0 where a copy has changed how it begins."""
     with path.open("rb") as stream:
-        match = _SEQ.match(stream.read(HEAD))
-    return int(match[1]) if match else 0
+        return seq_of(stream.read(HEAD)) or 0
 
 
 def views_ahead(folder: Path) -> list[Path]:

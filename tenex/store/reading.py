@@ -8,7 +8,7 @@ from tenex.core.records import Record
 from tenex.core.snapshot import SnapshotRecord
 
 from .contents import Remains
-from .format import Codec
+from .format import Codec, are_sound, seq_of
 from .segments import name_of
 
 UPGRADE: Final = "Upgrade tenex, or run the version that wrote it; it reads the whole conversation."
@@ -87,6 +87,27 @@ def decode_file(content: bytes | str, codec: Codec, place: str, first: int = 1, 
     if fault is not None and not (may_be_torn and fault.is_torn):
         raise StoreDamaged(f"{place}: {fault.place}. Nothing was changed.")
     return records
+
+
+def is_past_sound(files: Remains) -> bool:
+    """Whether the files before the newest are all there, each line with the right crc and the next seq.
+
+    No record is decoded: that takes about 2 ms for each MB, a tenth of reading it.
+    """
+    if sorted(files) != list(range(1, len(files) + 1)):
+        return False
+    last = 0
+    for number in range(1, len(files)):
+        content = files[number]
+        if isinstance(content, str):
+            return False
+        *lines, unfinished = content.split(b"\n")
+        first = max(last, 1)  # a snapshot has the seq of the last record before it
+        if unfinished or not are_sound(lines, first):
+            return False
+        last = first + len(lines) - 1
+    newest = files.get(len(files), b"")
+    return len(files) < 2 or (isinstance(newest, bytes) and seq_of(newest) == last)
 
 
 def misplaced(records: Sequence[Record], number: int) -> str:

@@ -22,7 +22,7 @@ from tenex.core.rollback.whole import ConversationForked, RolledBack
 from tenex.core.snapshot import StateSnapshot
 
 from .conversations import Conversations
-from .journal_reader import VIEW, views_ahead
+from .journal_reader import NEWEST, VIEW, views_ahead
 from .repository import REBUILD
 from .view_json import LISTS, SEGMENT, everything, file_name, render
 from .view_reader import read_view
@@ -48,6 +48,7 @@ class VerifyResult:
 
     id: ConversationId
     records: int = 0
+    """Those that were decoded."""
     seq: int = 0
     """Of the last record."""
     faults: tuple[str, ...] = ()
@@ -58,8 +59,12 @@ class VerifyResult:
     """Another version of the program wrote it: the fault is no damage."""
 
 
-async def verify(folder: Conversations, conversation: ConversationId) -> VerifyResult:
+async def verify(folder: Conversations, conversation: ConversationId, *, is_quick: bool = False) -> VerifyResult:
     """Read all of a conversation; what is wrong with it is in the verdict, and is never raised.
+
+    Where `is_quick`, what is before the newest snapshot is read by checksums and numbers alone, unless they are wrong:
+    a long past costs little. Records that contradict each other, and readable files of older entries that were
+    changed, are found there only without it.
 
     Raises:
         UsageError: there is no such conversation.
@@ -67,7 +72,8 @@ async def verify(folder: Conversations, conversation: ConversationId) -> VerifyR
     path = folder.path(conversation)
     view, parts = _view_of(path), _parts_of(path)  # before the journal, which then holds at least as much
     try:
-        records, gone = await folder.read_left(conversation)
+        since = NEWEST if is_quick and await folder.is_past_sound(conversation) else 0
+        records, gone = await folder.read_left(conversation, since)
     except StoreDamaged as fault:
         is_foreign = isinstance(fault, StoreOtherVersion)
         return VerifyResult(id=conversation, faults=(str(fault),), is_foreign=is_foreign)

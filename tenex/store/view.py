@@ -67,6 +67,10 @@ class Views:
             self._rendered.popitem(last=False)
         return _page(self._folder.path(conversation.id), conversation, rendered)
 
+    def forget(self, conversation: ConversationId) -> None:
+        """Drop what was rendered of a conversation."""
+        self._rendered.pop(conversation, None)
+
     async def write(self, page: Page) -> None:
         """Put a page in the place of the view.
 

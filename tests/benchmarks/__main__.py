@@ -15,10 +15,23 @@ from pathlib import Path
 
 import structlog
 
-from . import appends, calls, crowd, events, pages, postgres, readers, scale, start, tools, turns, views
+from . import appends, calls, commands, crowd, events, pages, postgres, readers, scale, start, tools, turns, views
 from .rig import Row, floor, table
 
-ROWS = ("calls", "turns", "appends", "events", "crowd", "start", "tools", "views", "pages", "help", "readers")
+ROWS = (
+    "calls",
+    "turns",
+    "appends",
+    "events",
+    "crowd",
+    "start",
+    "tools",
+    "views",
+    "pages",
+    "commands",
+    "help",
+    "readers",
+)
 OPTIONAL = ("postgres", "scale")
 """Measured only where it is named: it takes minutes, or needs programs that are not everywhere."""
 
@@ -35,6 +48,7 @@ async def measure(place: Path, chosen: Sequence[str], counts: Sequence[int]) -> 
         "tools": lambda: tools.measure(place / "tools"),
         "views": lambda: views.measure(place / "views"),
         "pages": lambda: pages.measure(place / "pages"),
+        "commands": lambda: commands.measure(place / "commands"),
         "help": start.measure_help,
         "readers": readers.measure,
         "postgres": lambda: postgres.measure(place / "postgres"),

@@ -463,7 +463,7 @@ def test_what_was_written_before_changes_no_question() -> None:
     scenario = long_cycle(turns=4)
     first = question_for(scenario.conversation, scenario.policy, 9_000).text
     for written in (_whole_messages, _whole_turns):
-        written.forget()
+        written.clear()
     assert question_for(scenario.refold(), scenario.policy, 9_000).text == first
     later = scenario.conversation.fork()
     turns = (*later.cycle.turns[:-1], replace(later.cycle.turns[-1], reason="another"))
@@ -491,7 +491,7 @@ def test_what_is_remembered_as_json_is_the_last_question_of_those_who_asked_last
     assert len(written.of(other, values[:12])) == 12, "who has more than there is room for gets it"
     assert (len(wrote), len(written)) == (69, 0)
     written.of(one, values[:3])
-    written.forget()
+    written.clear()
     assert len(written) == 0
 
 

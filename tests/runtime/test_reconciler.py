@@ -77,7 +77,7 @@ async def test_what_may_start_no_more_when_its_turn_comes_begins_when_it_may_aga
     assert harness.counts == (1, 1)
     await asyncio.sleep(0)
     assert await harness.end(ROUTE.key) == TimerFired(key=ROUTE.key)
-    await harness.reconciler.cancel()
+    await harness.reconciler.close()
 
 
 async def test_it_counts_what_is_in_flight_without_timers_and_steps_without_words() -> None:
@@ -92,7 +92,7 @@ async def test_it_counts_what_is_in_flight_without_timers_and_steps_without_word
     assert harness.counts == (1, 0)
     await asyncio.wait(harness.tasks[:1])
     assert TIMER.key in harness.cancelled
-    await harness.reconciler.cancel()
+    await harness.reconciler.close()
 
 
 async def test_work_begins_once_and_again_only_when_its_end_was_decided_and_it_is_still_wanted() -> None:
@@ -110,7 +110,7 @@ async def test_work_begins_once_and_again_only_when_its_end_was_decided_and_it_i
     harness.reconciler.acknowledge(await harness.end(TIMER.key))
     harness.wants(ROUTE)
     assert harness.counts == (1, 1), "a timer that has fired is counted no more, in either way"
-    await harness.reconciler.cancel()
+    await harness.reconciler.close()
 
 
 async def test_while_it_drains_only_words_are_begun() -> None:
@@ -119,7 +119,7 @@ async def test_while_it_drains_only_words_are_begun() -> None:
     harness.reconciler.drain()
     harness.wants(ROUTE, TIMER, PUBLISH)
     assert harness.begun == [ROUTE.key, PUBLISH.key]
-    await harness.reconciler.cancel()
+    await harness.reconciler.close()
 
 
 async def test_a_step_that_waits_for_its_turn_is_given_up_at_a_stop_and_one_that_has_begun_is_not() -> None:
@@ -152,19 +152,18 @@ async def test_a_step_that_waits_for_its_turn_is_given_up_at_a_stop_and_one_that
     turn.set()
     await asyncio.wait(harness.tasks)
     assert [task.cancelled() for task in harness.tasks] == [True, True, False]
-    await harness.reconciler.cancel()
+    await harness.reconciler.close()
 
 
-async def test_after_a_cancel_everything_is_released_and_may_begin_again() -> None:
+async def test_once_it_is_closed_everything_is_released_and_nothing_begins() -> None:
     harness = Harness()
     harness.wants(ROUTE, TIMER, PUBLISH)
     await harness.end(PUBLISH.key)
-    await harness.reconciler.cancel()
+    await harness.reconciler.close()
     assert harness.counts == (0, 0)
     assert all(task.done() for task in harness.tasks)
     harness.wants(ROUTE, PUBLISH)
-    assert (harness.counts, harness.begun[3:]) == ((2, 1), [ROUTE.key, PUBLISH.key])
-    await harness.reconciler.cancel()
+    assert (harness.counts, harness.begun[3:]) == ((0, 0), [])
 
 
 async def test_a_step_whose_turn_comes_when_nothing_may_start_is_started_again_later() -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tenex.core.conversation import fold, new_conversation
+from tenex.core.conversation import Conversation, fold, new_conversation
 from tenex.core.delivery.records import MessageSent
 from tenex.core.errors import AppendFailed, InternalError, StoreDamaged, StoreError, UsageError
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
 from tenex.core.phases import Phase
 from tenex.core.port_values import UnsignedEvent, Wrap
+from tenex.core.ports import Journal
 from tenex.core.records import Record
 from tenex.core.router.records import RouteRequested
 from tenex.core.snapshot import StateSnapshot
@@ -186,7 +187,8 @@ async def test_any_text_comes_back_as_it_was(store: Store, here: Conversations) 
     assert not verdict.faults
 
 
-async def test_a_long_journal_goes_on_after_a_snapshot(store: Store, here: Conversations, scenario: Scenario) -> None:
+async def write_long(here: Conversations, scenario: Scenario) -> tuple[Journal, Conversation]:
+    """A conversation that goes on after several snapshots, and its state."""
     journal, _ = await here.open(ID)
     state, snapshots, written = new_conversation(ID), 0, b""
     for decision in scenario.journal:
@@ -199,6 +201,28 @@ async def test_a_long_journal_goes_on_after_a_snapshot(store: Store, here: Conve
             assert await journal.rotate(StateSnapshot.of(state))
             snapshots += 1
     assert snapshots > 1
+    return journal, state
+
+
+async def test_a_quick_verification_decodes_the_past_only_where_it_is_damaged(
+    store: Store, here: Conversations, scenario: Scenario
+) -> None:
+    journal, state = await write_long(here, scenario)
+    await journal.close()
+    await Views(here, store.disk).show(state)
+    quick = await verify(here, ID, is_quick=True)
+    whole = await verify(here, ID)
+    assert (quick.faults, quick.seq) == (whole.faults, whole.seq) == ((), scenario.records()[-1].seq)
+    assert quick.records < whole.records == len(scenario.records())
+    early = scenario.records(RouteRequested)[0].seq
+    store.damage(ID, early)
+    quick = await verify(here, ID, is_quick=True)
+    assert f"line {early} cannot be right" in "".join(quick.faults)
+    assert quick == await verify(here, ID)
+
+
+async def test_a_long_journal_goes_on_after_a_snapshot(store: Store, here: Conversations, scenario: Scenario) -> None:
+    journal, state = await write_long(here, scenario)
     flat = [record for decision in scenario.journal for record in decision]
     assert await here.read(ID) == flat
     assert (await here.lengths())[ID] == here.length(ID) == sum(map(len, await here.contents(ID)))

@@ -392,7 +392,8 @@ def test_every_command_that_only_reads_works_and_reports_what_is_missing(
 
     (row,) = json.loads(run("list", "--json")[0])
     assert (row["id"], row["status"]) == (ID, scenario.conversation.cycle.status)
-    for words in (("show", ID), ("show", ID, "--json"), ("stats", ID), ("stats",), ("replay", ID)):
+    assert json.loads(run("show", ID, "--json")[0])["seq"] == scenario.records()[-1].seq
+    for words in (("show", ID), ("stats", ID), ("stats",), ("replay", ID)):
         out, errors = run(*words)
         assert out
         assert "incomplete: " in errors, words

@@ -9,23 +9,26 @@ from pathlib import Path
 from typing import Final
 
 from tenex.core.errors import ConfigurationError, StoreError
-from tenex.core.ids import ConversationId
 from tenex.core.records import ApprovalAnswered, Record
 from tenex.operations.approvals import proposals
 from tenex.runtime.clock import SystemClock
+from tenex.store import segments
 from tenex.store.disk import Disk
+from tenex.store.format import CONVERSATION, as_written
 from tenex.store.opening import open_shared
-from tenex.store.repository import ConversationFolder
 
 from .findings import Case, Finding, warning
 
 _ID: Final = re.compile(r"[0-9a-f]{64}")
-_ANSWERED: Final = b'"type":"ApprovalAnswered"'
+_WANTED: Final = re.compile(
+    rb'\{"v":\d+,"seq":\d+,"remaining":\d+,"at":-?\d+,"type":"(ApprovalRequested|ApprovalAnswered|ConversationImported)"'
+)
+"""How the lines begin of the records that `proposals` reads."""
 
 
 def approvals(case: Case) -> Iterator[Finding]:
     """Propose a rule for each kind of call that was asked about often and never refused."""
-    journals = asyncio.run(_from_database(case) if case.settings.store else _from_files(case))
+    journals = asyncio.run(_from_database(case)) if case.settings.store else _from_files(case)
     rules = [rule for rule in case.settings.approve if rule.decision == "allow"]
     allowed = {(rule.tool, tuple(rule.match), frozenset(rule.needs)) for rule in rules}
     for proposal in proposals(journals):
@@ -41,11 +44,10 @@ def approvals(case: Case) -> Iterator[Finding]:
         )
 
 
-async def _from_files(case: Case) -> list[list[Record]]:
+def _from_files(case: Case) -> list[list[Record]]:
     root = case.paths.conversations
-    names = [path.name for path in sorted(root.iterdir()) if _has_answers(path)] if root.is_dir() else []
-    folder = ConversationFolder(root, Disk(), SystemClock())  # its threads end with the process
-    return [(await folder.read_left(ConversationId(name)))[0] for name in names]
+    folders = [path for path in sorted(root.iterdir()) if _ID.fullmatch(path.name)] if root.is_dir() else []
+    return [records for records in map(_approvals_in, folders) if records]
 
 
 async def _from_database(case: Case) -> list[list[Record]]:
@@ -59,8 +61,9 @@ async def _from_database(case: Case) -> list[list[Record]]:
     return journals
 
 
-def _has_answers(path: Path) -> bool:
-    """Whether persons have answered in a conversation; most journals need not be read for that."""
-    if not _ID.fullmatch(path.name):
-        return False
-    return any(_ANSWERED in file.read_bytes() for file in path.glob("journal*.jsonl"))
+def _approvals_in(folder: Path) -> list[Record]:
+    """The records of a conversation that proposals are made of; no other one is decoded."""
+    numbers = segments.numbers(folder)
+    files = (as_written((folder / segments.name_of(number)).read_bytes()) for number in numbers)
+    lines = [line for data in files for line in data.split(b"\n") if _WANTED.match(line)]
+    return list(CONVERSATION.decode_intact(b"\n".join(lines)))

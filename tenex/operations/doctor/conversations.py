@@ -137,7 +137,7 @@ def _in_database(case: Case) -> Iterator[Finding]:
     """Verify every conversation of a database."""
 
     async def read(store: Conversations) -> list[VerifyResult]:
-        return [await verify(store, name) for name in await store.lengths()]
+        return [await verify(store, name, is_quick=True) for name in await store.lengths()]
 
     try:
         results = _with_store(case, read)
@@ -165,7 +165,7 @@ def _conversation(store: ConversationFolder, folder: Path, *, is_running: bool) 
     if VIEW not in names and not any(map(segments.number_of, names)):
         yield warning("this holds no conversation", folder, "remove it if it is empty")
         return
-    verdict = asyncio.run(verify(store, ConversationId(folder.name)))
+    verdict = asyncio.run(verify(store, ConversationId(folder.name), is_quick=True))
     for sentence in verdict.faults:
         location, message, fix = _parts(folder, sentence)
         fix = fix.replace("rebuild ID", f"rebuild {folder.name[:12]}")

@@ -48,7 +48,7 @@ CHECKS: Final = (
     Check("keys", files.keys, 10),
     Check("disk", machine.disk, 20),
     Check("database", database.database, 30),
-    Check("conversations", conversations.conversations, 120),  # 2 to 10 s for each 100 MB
+    Check("conversations", conversations.conversations, 120),  # 0.1 s each, and 0.2 s for each 100 MB
     Check("claims", conversations.claims, 120),  # without an index all journals are read
     Check("approvals", approvals.approvals, 60),
     Check("journal", conversations.daemon_journal, 30),

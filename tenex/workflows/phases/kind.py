@@ -8,7 +8,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.decider import Decider, person
 from tenex.core.delivery.outgoing import notify
 from tenex.core.effects import Effect, Key, Work
-from tenex.core.ids import PublicKey, Slug
+from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.inbox.claims import is_answer
 from tenex.core.inbox.command import SlashCommand
 from tenex.core.inbox.commands import activity
@@ -35,7 +35,7 @@ from . import approvals, checks, closing, decide, gates, hand_over, verdicts, wa
 from .claims import DECISION
 from .only_choice import will_repair
 from .reflection_note import reflection_notes
-from .router_prompt import permitted, question_for
+from .router_prompt import forget, permitted, question_for
 from .routing import Rejected
 from .view import rows_of, share_of
 
@@ -168,6 +168,10 @@ class PhasesKind(Kind):
     def router_question(self, conversation: Conversation, policy: Policy, budget: int, lessons: Sequence[str]) -> Note:
         """The question the router is asked, in `budget` estimated tokens."""
         return question_for(conversation, policy, budget, lessons)
+
+    def forget(self, conversation: ConversationId) -> None:
+        """Drop what was written of its router's questions."""
+        forget(conversation)
 
     def router_choices(self, conversation: Conversation, policy: Policy) -> tuple[Sequence[str], Sequence[str]]:
         """All agents, and the phases of the permitted transitions, the present one among them."""

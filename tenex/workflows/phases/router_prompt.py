@@ -280,10 +280,14 @@ class Written(Generic[T]):
             self._left += _room(self._known.popitem(last=False)[1])
         return [now[id(value)][1] for value in values]
 
-    def forget(self) -> None:
+    def forget(self, conversation: ConversationId) -> None:
+        """Remember nothing of a conversation."""
+        self._left += _room(self._known.pop(conversation, {}))
+
+    def clear(self) -> None:
         """Remember nothing."""
-        while self._known:
-            self._left += _room(self._known.popitem()[1])
+        for conversation in list(self._known):
+            self.forget(conversation)
 
 
 def _room(known: Mapping[int, tuple[object, str]]) -> int:
@@ -292,3 +296,9 @@ def _room(known: Mapping[int, tuple[object, str]]) -> int:
 
 _whole_messages: Final = Written[Message](lambda message: _message(message, MESSAGES[0]))
 _whole_turns: Final = Written[OrchestratorTurn](lambda turn: _turn(turn, COMPLETIONS[0], REASON_CHARACTERS))
+
+
+def forget(conversation: ConversationId) -> None:
+    """Drop what was written of the questions of a conversation."""
+    _whole_messages.forget(conversation)
+    _whole_turns.forget(conversation)
