@@ -20,9 +20,10 @@ from hypothesis.stateful import (
 
 from tenex.core import records as r
 from tenex.core.agent_phases.program import Scope
-from tenex.core.checks import CheckOutcome, CheckResult, Inspection
+from tenex.core.answers.yes_no import is_clear_yes
 from tenex.core.config import Limits, Policy, Replay, Role, ToolRule
 from tenex.core.conversation import Conversation, fold, new_conversation
+from tenex.core.cycle.checks import CheckOutcome, CheckResult, Inspection
 from tenex.core.dispatch import decide
 from tenex.core.effects import Check, Effect, Inspect, ModelCall, Publish, Route, Timer, ToolCall, Undo, Work
 from tenex.core.ids import CallId, PublicKey, Slug
@@ -45,7 +46,6 @@ from tenex.core.signals import (
 )
 from tenex.core.snapshot import StateSnapshot
 from tenex.core.work.run import CallState
-from tenex.core.yes_no import is_clear_yes
 from tenex.store.format import CONVERSATION
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import phases_of

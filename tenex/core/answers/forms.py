@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tenex.core.text import plain
-from tenex.core.yes_no import Answer, is_courtesy, read_answer
+from tenex.core.answers.yes_no import Answer, is_courtesy, read_answer
+from tenex.core.text.foreign import plain
 
 MOST_CHOICES: Final = 30
 """Choices of a field that are listed."""

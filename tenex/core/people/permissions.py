@@ -7,7 +7,7 @@ from tenex.core.config import Agent, AgentKind, GateRules, Policy, Role, ToolRul
 from tenex.core.ids import PublicKey
 from tenex.core.phases import PHASES, Access, Phase
 from tenex.core.state import State
-from tenex.core.tool_names import server_of
+from tenex.core.work.tool_names import server_of
 
 _IN_WORKSPACE: Final = frozenset({Access.READ, Access.CHANGE, Access.RUN})
 

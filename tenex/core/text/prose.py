@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-from tenex.core.text import plain
+from tenex.core.text.foreign import plain
 
 _CODE_INDENT: Final = 4
 _FENCE: Final = re.compile(r"(`{3,}(?=[^`]*$)|~{3,})")

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from tenex.core.text import plain
+from tenex.core.text.foreign import plain
 from tenex.log import get_logger
 from tenex.nostr.addresses import PrivateAddress
 from tenex.nostr.public_web import asked, body_of

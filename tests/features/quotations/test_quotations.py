@@ -2,9 +2,9 @@
 
 import pytest
 
-from tenex.app.quotations import named_in_public
 from tenex.core.ids import EventId
 from tenex.core.signals import InboundMessage
+from tenex.features.quotations.finder import named_in_public
 from tenex.nostr.keys import nevent
 from tenex.nostr.threading.direct import CHAT, DIRECT
 from tests.nostr.kit import FRIEND, OURS, PERSON, PROJECT, RELAY, note

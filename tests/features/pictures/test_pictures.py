@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tenex.app import pictures
-from tenex.app.pictures import PictureLoader
+from tenex.features.pictures import loader as pictures
+from tenex.features.pictures.loader import PictureLoader
 from tenex.nostr import addresses
 from tenex.store import pictures as folder
 from tenex.store.pictures import PictureFolder, media_type

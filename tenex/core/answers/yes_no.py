@@ -17,9 +17,11 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final
 
-from tenex.core.cycle.reducers import ANSWER_WORDS
-from tenex.core.pictures import NO, YES, plain_picture, without_skin_tone
-from tenex.core.text import plain
+from tenex.core.answers.pictures import NO, YES, plain_picture, without_skin_tone
+from tenex.core.text.foreign import plain
+
+ANSWER_WORDS = 3
+"""`yes`, `ja bitte`, `oui merci beaucoup`: a longer message is more than a yes."""
 
 CLOCKS_DIFFER: Final = 60
 """Seconds by which a person's clock may differ from ours: as far as our own messages are dated ahead."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from tenex.core.memory.window import BYTES_PER_TOKEN, weight
 from tenex.core.messages import CallResult, Entry, ToolSpec
-from tenex.core.tool_names import FIND_TOOLS, server_of
+from tenex.core.work.tool_names import FIND_TOOLS, server_of
 
 MOST_TOOLS: Final = 20
 """Tools of servers that are shown in whole: vendors report that choice suffers above 30 to 50."""

@@ -6,8 +6,10 @@ Persian is spelt with one. `plain` is for recognising only: commands, names, key
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from itertools import chain
 from typing import Any, Final, Literal, TypeVar
 
 CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -152,18 +154,28 @@ def _is_well_formed(value: Any) -> bool:
     """Whether no text in a value holds a surrogate. Without recursion, so that no depth of JSON matters."""
     left = [value]
     while left:
-        match left.pop():
-            case str() as text:
-                if not text.isascii() and _SURROGATE.search(text):
-                    return False
-            case Mapping() as mapping:
-                left += mapping
-                left += mapping.values()
-            case list() | tuple() as items:
-                left += items
-            case item if _is_frozen(item):
-                left += (getattr(item, field.name) for field in fields(item))
+        item = left.pop()
+        if isinstance(item, str):
+            if not item.isascii() and _SURROGATE.search(item):
+                return False
+            continue
+        values_of = _container(item.__class__)
+        if values_of is not None:
+            left += values_of(item)
     return True
+
+
+@cache
+def _container(kind: type) -> Callable[[Any], Iterable[Any]] | None:
+    """What gives the values in a value of this class; None where it holds none."""
+    if issubclass(kind, Mapping):
+        return lambda mapping: chain(mapping, mapping.values())
+    if issubclass(kind, list | tuple):
+        return iter
+    if is_dataclass(kind) and _is_frozen(kind):
+        names = [field.name for field in fields(kind)]
+        return lambda item: [getattr(item, name) for name in names]
+    return None
 
 
 def _replaced(value: Any) -> Any:
@@ -178,12 +190,12 @@ def _replaced(value: Any) -> Any:
         case tuple():
             items = [_replaced(item) for item in value]
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-        case _ if _is_frozen(value):
+        case _ if is_dataclass(value) and not isinstance(value, type) and _is_frozen(type(value)):
             changed = {field.name: _replaced(getattr(value, field.name)) for field in fields(value) if field.init}
             return replace(value, **changed)
     return value
 
 
-def _is_frozen(value: Any) -> bool:
-    """Whether a value is an object of a frozen dataclass; others, as a whole state, are made of what has come in."""
-    return is_dataclass(value) and not isinstance(value, type) and bool(value.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+def _is_frozen(kind: type) -> bool:
+    """Whether values of a dataclass do not change; others, as a whole state, are made of what has come in."""
+    return bool(kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]

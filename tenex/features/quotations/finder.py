@@ -5,10 +5,10 @@ from typing import Final
 
 from tenex.core.errors import StoreError
 from tenex.core.ids import ConversationId, EventId, PublicKey
-from tenex.core.names import placeholder
 from tenex.core.port_values import Quotation
 from tenex.core.ports import Clock
 from tenex.core.signals import InboundMessage
+from tenex.core.text.names import placeholder
 from tenex.log import get_logger
 from tenex.nostr.events import Event
 from tenex.nostr.filters import DIRECT_KINDS

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Final, Protocol, TypeVar
 
-from tenex.core import text as foreign
 from tenex.core.ids import PublicKey
+from tenex.core.text import foreign
 
 MENTION: Final = re.compile(
     r"(?<![a-z0-9])(?:nostr:|@)?(?P<key>npub1[02-9ac-hj-np-z]{58}|nprofile1[02-9ac-hj-np-z]{6,1000})(?![a-z0-9])",
@@ -155,6 +156,7 @@ def is_placeholder(name: str) -> bool:
     return _PLACEHOLDER.fullmatch(name) is not None
 
 
+@lru_cache(maxsize=1024)
 def short_key(pubkey: PublicKey) -> str:
     """The beginning of a public key as npub; "" for what is no key."""
     return _npub(pubkey)[:_SHORT] if _HEX.fullmatch(pubkey) else ""
