@@ -8,7 +8,7 @@ from .kit import Folder, running
 RUN = """
 import atexit, sys
 from pathlib import Path
-from tenex.cli.main import main
+from tenex.main import main
 atexit.register(lambda: Path(sys.argv.pop()).write_text("\\n".join(sys.modules)))
 sys.exit(main(sys.argv[1:4]))
 """
