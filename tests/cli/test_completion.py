@@ -117,7 +117,7 @@ def asked(shell: str, line: str) -> list[str]:
         _TYPER_COMPLETE_ARGS=line,
         _TYPER_COMPLETE_FISH_ACTION="get-args",
     )
-    done = run(["tenex.cli.main"], env, ROOT)
+    done = run(["tenex.main"], env, ROOT)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
 
