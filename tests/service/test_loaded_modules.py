@@ -32,7 +32,7 @@ UNUSED = {
     "prometheus_client": "no metrics are wanted",
     "tenex.web": "no page is served",
     "tenex.store.postgres": "conversations are files",
-    "tenex.operations.evaluation": "`tenex eval` has it",
+    "tenex.features.evaluation.scenario": "`tenex eval` has it",
     "tenex.operations.doctor.runner": "`tenex doctor` has it",
     "tenex.cli.chat": "`tenex chat` has it",
 }
