@@ -75,7 +75,7 @@ def tool(
         timeout: seconds a call may take.
 
     Raises:
-        UsageError: `access` is left out, or something else is given: a function, or a description as for a method of an agent.
+        UsageError: `access` is left out, or a function or a description is given.
     """
     given: object = function  # user code may not check types
     if isinstance(given, str):
