@@ -52,8 +52,8 @@ format: $(DEV)  ## put the code into shape
 eval: $(BASE)  ## run the shipped scenarios with scripted models; ARGS=--json for programs
 	$(BIN)/tenex eval $(ARGS)
 
-bench: $(DEV)  ## measure against the budgets of the design; ARGS=--quick for fewer turns
-	$(BIN)/python -m tests.benchmarks $(ARGS)
+bench: $(DEV)  ## measure against the budgets of the design; ARGS=--quick for fewer turns, AGAINST=COMMIT to compare
+	$(BIN)/python -m tests.benchmarks $(if $(AGAINST),--against $(AGAINST)) $(ARGS)
 
 interop-table: $(DEV)  ## compare our relay client with three libraries under faults; ARGS=--only=CLOSED for some rows
 	$(BIN)/python -m tests.interop.table $(ARGS)

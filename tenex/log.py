@@ -14,7 +14,7 @@ from typing import Any, Final
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from tenex.core.text import HIDDEN, redact
+from tenex.core.text.foreign import HIDDEN, redact
 
 TEXT_LIMIT: Final = 200
 """Characters of a user's text, enough to recognise a message by."""

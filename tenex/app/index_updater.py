@@ -8,9 +8,9 @@ from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import Millis, Slug
+from tenex.core.people.trust import least_trusted, room_of
 from tenex.core.rollback.whole import ConversationForked
 from tenex.core.signals import InboundMessage
-from tenex.core.trust import least_trusted, room_of
 from tenex.log import get_logger
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.subscriptions import OVERLAP, Listener

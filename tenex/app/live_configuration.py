@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 from tenex.configuration.build import Configuration
-from tenex.core.checks import CheckResult, Inspection
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation, Run
+from tenex.core.cycle.checks import CheckResult, Inspection
 from tenex.core.effects import Check, Inspect, KindEffect
 from tenex.core.errors import ConfigurationError, TenexError
 from tenex.core.ids import Slug

@@ -21,17 +21,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenex.configuration.mcp_launch import SandboxedProgram
+from tenex.core.answers.forms import Form, NoAnswer
 from tenex.core.config import Replay
 from tenex.core.conversation import Conversation
-from tenex.core.forms import Form, NoAnswer
 from tenex.core.messages import cut
 from tenex.core.phases import Access
 from tenex.core.port_values import QuestionReply
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.core.records import Record, RunEnded
 from tenex.core.rollback.whole import RolledBack
-from tenex.core.text import well_formed
-from tenex.core.tool_names import server_of
+from tenex.core.text.foreign import well_formed
+from tenex.core.work.tool_names import server_of
 from tenex.mcp.config import ServerConfig
 from tenex.mcp.connection import (
     READY,

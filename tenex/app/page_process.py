@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import tenex
 from tenex.core.backoff import Backoff
-from tenex.core.text import printable, redact
+from tenex.core.text.foreign import printable, redact
 from tenex.log import get_logger
 from tenex.settings import ProjectPaths
 from tenex.tools import process

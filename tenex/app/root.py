@@ -14,20 +14,20 @@ from tenex.configuration.agents import former_keys
 from tenex.configuration.build import StaticContext, check_people, configure, reconfigure, shadow_of
 from tenex.configuration.mcp import read_mcp
 from tenex.configuration.mcp_launch import Launcher
-from tenex.core.amounts import count
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Undo
 from tenex.core.errors import ConfigurationError, StoreDamaged
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.kind import all_kinds
+from tenex.core.people.trust import room_of
 from tenex.core.port_values import UndoOutcome
 from tenex.core.ports import ExecutionContext, Journal, Model, Observer
 from tenex.core.records import Record
 from tenex.core.signals import MessageReceived
+from tenex.core.text.amounts import count
 from tenex.core.totals.costs import DAY
 from tenex.core.totals.state import SPENDING_DAYS
-from tenex.core.trust import room_of
 from tenex.llm.scripted import Pace
 from tenex.log import get_logger
 from tenex.mcp.servers import McpServers
@@ -72,7 +72,6 @@ from tenex.store.journal_reader import VIEW
 from tenex.store.lock import FolderLock
 from tenex.store.opening import open_shared
 from tenex.store.past_messages import PastMessages
-from tenex.store.pictures import PICTURES, PictureFolder
 from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 from tenex.store.view import Views
@@ -93,9 +92,7 @@ from .live_configuration import LiveChecks, LiveConfiguration, Reloading
 from .mcp_tools import McpTools
 from .mcp_views import McpViews
 from .page_process import PageProcess, command_of
-from .pictures import PictureLoader
 from .profile_publisher import ProfileAnnouncer
-from .quotations import QuotationFinder
 from .typing_indicators import TypingIndicators, project_status
 from .unread_kinds import UnreadKinds
 from .watch_stream import WatchStream
@@ -476,10 +473,8 @@ class Application:
                 is_for_another=self.workspace_share.is_for_another if self.workspace_share is not None else None,
                 left=self._leave,
                 released=self._release,
-                quotations=QuotationFinder(
-                    PastMessages(self.index, self.folder), self.index, self.pool, self.keys, self.profiles.names, clock
-                ),
-                pictures=PictureLoader(PictureFolder(self.places.data / PICTURES)),
+                quotations=next((one.quotations() for one in self.extensions if one.quotations is not None), None),
+                pictures=next((one.pictures() for one in self.extensions if one.pictures is not None), None),
             )
         )
         self.inbox = Inbox(

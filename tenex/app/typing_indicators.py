@@ -19,7 +19,7 @@ from tenex.core.effects import ModelCall
 from tenex.core.ids import ConversationId, PublicKey, RunId, Slug
 from tenex.core.phases import Phase
 from tenex.core.ports import Clock, OnText, OutgoingMessage, Sealer, UnsignedEvent, ignore_text
-from tenex.core.projection import glance_of, router_of, run_state, tools_of
+from tenex.core.projection import router_of, run_state, shown_status, tools_of
 from tenex.core.records import Record
 from tenex.log import get_logger
 from tenex.nostr.ephemeral import (
@@ -243,7 +243,7 @@ class _ConversationIndicators:
                 who = replace(self._who, speaker=speaker, address=address, origin=origin, phase=phase.value)
                 indicator = self.runs[id_] = RunIndicator(who, self._channel)
             indicator.set_activity(activity, is_writing=is_writing)
-        self._status = glance_of(conversation).status
+        self._status = shown_status(conversation)
         author = PublicKey(str(conversation.delivery.origin.get("author", "")))
         self._users = tuple(dict.fromkeys(key for key in (conversation.identity.starter, author) if key))
         self._active.set(tuple(dict.fromkeys([each[0] for each in doing.values()])))

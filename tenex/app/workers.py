@@ -15,7 +15,7 @@ from tenex.core.effects import KindEffect
 from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import ConversationId
 from tenex.core.kind import all_kinds
-from tenex.core.permissions import uses_workspace
+from tenex.core.people.permissions import uses_workspace
 from tenex.log import get_logger
 from tenex.runtime.coordinator import ConversationCoordinator
 from tenex.store.conversations import Change

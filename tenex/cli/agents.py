@@ -12,7 +12,7 @@ from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.ids import Slug
 from tenex.core.messages import AgentText, Note, UserText
 from tenex.core.phases import Phase
-from tenex.core.text import decode
+from tenex.core.text.foreign import decode
 from tenex.operations.short_ids import matching
 from tenex.settings import Settings, resolve_paths
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tenex.core.amounts import duration
 from tenex.core.errors import TenexError, UsageError
+from tenex.core.text.amounts import duration
 
 from .shared import output
 from .shared.options import Globals, parse_phase

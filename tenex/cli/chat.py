@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tenex.core.amounts import count, dollars
 from tenex.core.errors import ConfigurationError, TenexError, TransientError, UsageError
 from tenex.core.phases import PHASES
+from tenex.core.text.amounts import count, dollars
 from tenex.operations.short_ids import conversation_of
 from tenex.operations.transcript import Line
 from tenex.service.client import ask

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tenex.core.errors import ConfigurationError
-from tenex.core.tool_names import SERVER_MARK
+from tenex.core.work.tool_names import SERVER_MARK
 from tenex.nostr.keys import KeyRing
 from tenex.settings import example_config, resolve_paths
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tenex.core.amounts import count
 from tenex.core.errors import StoreError, UsageError
+from tenex.core.text.amounts import count
 
 from .shared import output
 from .shared.options import Globals

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from tenex.core.errors import ConfigurationError, TenexError, UsageError
-from tenex.core.text import decode, trimmed
+from tenex.core.text.foreign import decode, trimmed
 from tenex.llm.config import OFFLINE, read_key
 from tenex.nostr.keys import KeyRing, npub, parse_public_key
 from tenex.settings import (

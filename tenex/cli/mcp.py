@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tenex.core.amounts import count
+from tenex.core.text.amounts import count
 
 from .shared import output
 from .shared.options import Globals

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tenex.core.amounts import count
 from tenex.core.errors import UsageError
+from tenex.core.text.amounts import count
 
 from .shared import output
 from .shared.lookup import IdArgument, find_named, on_folder

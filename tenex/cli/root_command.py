@@ -1,5 +1,6 @@
 """The program `tenex`: its commands by name, each of which is loaded when it is run."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -71,6 +72,7 @@ def command_table(features: Sequence[Feature]) -> Mapping[str, Command]:
 
 def load_command(name: str, features: Sequence[Feature]) -> Any:
     """Import a command's module, and those of the commands that features offer in its group."""
+    _import_log()
     command = _imported(command_table(features)[name], name)
     for offered in (command for feature in features for command in feature.commands):
         group, _, word = offered.name.partition(" ")
@@ -111,6 +113,17 @@ def _imported(offered: Command, name: str) -> Any:
     command = typer.main.get_command(target)
     command.name = name
     return command
+
+
+def _import_log() -> None:
+    """Import structlog without rich: it would load that, and pygments, for tracebacks that we print without them."""
+    if "rich" in sys.modules:
+        return
+    sys.modules["rich"] = None  # type: ignore[assignment]
+    try:
+        import_module("tenex.log")
+    finally:
+        del sys.modules["rich"]
 
 
 def _version(is_wanted: bool) -> None:

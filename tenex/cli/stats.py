@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from tenex.core.amounts import count, duration
 from tenex.core.errors import StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.kind import all_kinds
 from tenex.core.phases import Phase
+from tenex.core.text.amounts import count, duration
 from tenex.store.conversations import Conversations
 from tenex.store.stats import Spending, Stats, as_json, dearest_first, total
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tenex.core.amounts import count, duration
 from tenex.core.errors import ConfigurationError
-from tenex.core.state_words import by_state_word, state_word, waits_for
+from tenex.core.text.amounts import count, duration
+from tenex.core.text.state_words import by_state_word, state_word, waits_for
 from tenex.feature import StatusPart
 
 from .shared import output

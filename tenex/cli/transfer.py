@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
-from tenex.core.amounts import count
 from tenex.core.conversation import fold
 from tenex.core.errors import StoreDamaged, StoreError, UsageError
 from tenex.core.ids import ConversationId, Slug
 from tenex.core.records import ConversationImported, Record
+from tenex.core.text.amounts import count
 from tenex.runtime.clock import SystemClock
 from tenex.settings import Settings, resolve_paths
 from tenex.store.archive import Carried, is_packed, packed, plain, unpacked

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from tenex.core.amounts import count
 from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.errors import StoreDamaged, StoreOtherVersion, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.pending import pending
 from tenex.core.projection import glance_of, partner, phase_of, project
 from tenex.core.records import ConversationImported, Record
+from tenex.core.text.amounts import count
 from tenex.operations.conversation_status import conversation_status
 from tenex.store.archive import plain
 from tenex.store.conversations import Conversations

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tenex.core.amounts import count, duration
 from tenex.core.errors import TenexError, UsageError
+from tenex.core.text.amounts import count, duration
 from tenex.operations.status import worker_json
 from tenex.runtime.clock import SystemClock
 from tenex.settings import Settings, resolve_paths

@@ -12,8 +12,8 @@ from tenex.core.config import Agent, AgentKind, ApprovalPolicy, PeerGroup, Polic
 from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug
+from tenex.core.people.trust import may_reach
 from tenex.core.ports import Checks, KindRunner, Model
-from tenex.core.trust import may_reach
 from tenex.llm.scripted import Pace
 from tenex.nostr.keys import Key, KeyRing, RemoteKey, npub, parse_project_address, parse_public_key
 from tenex.nostr.profiles import Identity

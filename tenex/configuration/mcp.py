@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from tenex.core.tool_names import SERVER_MARK, all_of_server, server_of
+from tenex.core.work.tool_names import SERVER_MARK, all_of_server, server_of
 from tenex.mcp.config import Configured, prefix_of, read_servers
 from tenex.prompting.agents import AgentDefinition
 from tenex.settings import Settings, resolve_paths

@@ -15,7 +15,7 @@ from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
 from tenex.core.ports import Model
-from tenex.core.text import decode
+from tenex.core.text.foreign import decode
 from tenex.llm.client import ModelClient
 from tenex.llm.config import (
     KEY_VARIABLES,

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, Final
 
 from tenex.core.ids import Slug
-from tenex.core.tool_names import server_of
+from tenex.core.work.tool_names import server_of
 from tenex.log import get_logger
 from tenex.mcp.config import Configured
 from tenex.plugins.kinds import register_kinds

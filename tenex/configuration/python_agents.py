@@ -13,7 +13,7 @@ from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext, ToolResult
-from tenex.core.tool_names import server_of
+from tenex.core.work.tool_names import server_of
 from tenex.plugins.packages import AgentSource
 from tenex.prompting.agents import AgentDefinition, OutputDefinition
 from tenex.prompting.frontmatter import OutputTable

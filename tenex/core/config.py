@@ -10,12 +10,12 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Annotated, Any, Final, Literal, Protocol
 
-from tenex.core import names
 from tenex.core.agent_phases.program import Program
 from tenex.core.approvals.rules import ApprovalRule, Verdict
 from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.phases import PHASES, Access, Phase
-from tenex.core.tool_names import FIND_TOOLS, all_of_server, server_of
+from tenex.core.text import names
+from tenex.core.work.tool_names import FIND_TOOLS, all_of_server, server_of
 
 
 class LessonSubject(StrEnum):

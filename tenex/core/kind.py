@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Final
 
 from tenex.core.config import Agent, Policy
 from tenex.core.conversation import Conversation, register_reducers
-from tenex.core.decider import Decider
 from tenex.core.effects import Effect, Key
 from tenex.core.errors import InternalError
 from tenex.core.ids import ConversationId, Slug
@@ -18,14 +17,15 @@ from tenex.core.inbox.claim import Claim
 from tenex.core.inbox.command import SlashCommand
 from tenex.core.inbox.message import Message
 from tenex.core.kind_format import KindShare, register_format
-from tenex.core.lines import Place, Row
 from tenex.core.messages import Note, ToolSpec
+from tenex.core.people.decider import Decider
 from tenex.core.phases import Phase
 from tenex.core.port_values import ToolResult
 from tenex.core.record import Record
 from tenex.core.reducers import Reducers
 from tenex.core.signals import MessageReceived, Signal
 from tenex.core.state import KindState, State
+from tenex.core.text.lines import Place, Row
 from tenex.core.transaction import Transaction
 from tenex.core.work.records import Outcome, WorkVerdict
 from tenex.core.work.run import Call, Run, Wait
@@ -219,7 +219,7 @@ class Kind:
     # ---- commands and messages ----
 
     def command(self, transaction: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
-        """Execute a user's command in the kind's way; False leaves it to the kernel."""
+        """Execute one of its own commands, or `/new`, `/retry` and `/continue` in its way; whether it did."""
         return False
 
     def on_stop(self, transaction: Transaction, name: str) -> str:
@@ -279,7 +279,10 @@ def all_kinds() -> Sequence[Kind]:
 
 def kind_of_conversation(state: State) -> Kind:
     """The kind that a conversation is of now."""
-    return next(kind for kind in all_kinds() if kind.owns(state))
+    for kind in all_kinds():  # a loop: it is asked a dozen times in a turn
+        if kind.owns(state):
+            return kind
+    raise InternalError("no kind of conversation owns this one")
 
 
 def has_own_work(state: State) -> bool:

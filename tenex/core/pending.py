@@ -1,14 +1,17 @@
 """What should be in flight now: derived from state alone, in a stable order, O(what is in flight)."""
 
+from collections.abc import Iterator
+
+from tenex.core.approvals.state import Request
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Effect, Evaluate, Key, ModelCall, Publish, Route, Timer, ToolCall, Undo, Work
 from tenex.core.kind import all_kinds
+from tenex.core.people.trust import least_trusted
 from tenex.core.port_values import ExecutionContext
 from tenex.core.signals import ClockJumped, Opened
-from tenex.core.tool_names import server_of
-from tenex.core.tool_questions import answers_to
-from tenex.core.trust import least_trusted
 from tenex.core.work.run import Call, CallState, Run
+from tenex.core.work.tool_names import server_of
+from tenex.core.work.tool_questions import answers_to
 
 
 def pending(conversation: Conversation) -> dict[Key, Effect]:
@@ -37,15 +40,7 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
             effects.append(Timer(key=Key(Work.TIMER, question.seq, "route-warn"), due=question.warn_at))
     for run in conversation.work.runs.values():
         effects.extend(_of_run(conversation, run))
-    effects.extend(
-        Timer(key=Key(Work.TIMER, request.seq, "approval"), due=request.expires_at)
-        for request in conversation.approvals.open.values()
-    )
-    effects.extend(
-        Timer(key=Key(Work.TIMER, request.seq, "approval-reminder"), due=request.remind_at)
-        for request in conversation.approvals.open.values()
-        if request.remind_at and not request.answers
-    )
+    effects.extend(timer for request in conversation.approvals.open.values() for timer in _of_request(request))
     for kind in all_kinds():
         effects.extend(kind.effects(conversation))
     undo = conversation.work.undo
@@ -77,6 +72,12 @@ def _beside_undecided(conversation: Conversation, effects: list[Effect]) -> list
     ended = conversation.work.undecided_keys
     functions = Evaluate(key=Key(Work.FUNCTIONS, undecided[0].seq))
     return [functions, *(effect for effect in effects if effect.key not in ended)]
+
+
+def _of_request(request: Request) -> Iterator[Timer]:
+    yield Timer(key=Key(Work.TIMER, request.seq, "approval"), due=request.expires_at)
+    if request.remind_at and not request.answers:
+        yield Timer(key=Key(Work.TIMER, request.seq, "approval-reminder"), due=request.remind_at)
 
 
 def _of_run(conversation: Conversation, run: Run) -> list[Effect]:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from tenex.core.graph import Edge, TransitionGraph
-from tenex.core.text import plain
+from tenex.core.text.foreign import plain
 
 
 class Phase(StrEnum):

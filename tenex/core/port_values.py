@@ -8,7 +8,7 @@ from tenex.core.agent_phases.program import AgentPhaseState
 from tenex.core.config import Role
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug
 from tenex.core.phases import Phase
-from tenex.core.routes import Route
+from tenex.core.work.routes import Route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

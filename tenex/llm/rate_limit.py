@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from tenex.core.effects import Work
 from tenex.core.errors import ModelUnavailable
-from tenex.core.turns import GUESTS, FairQueue, waiting_for_turn
+from tenex.core.work.fair_queue import GUESTS, FairQueue, waiting_for_turn
 
 MINUTE = 60.0
 

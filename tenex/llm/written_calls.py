@@ -20,7 +20,7 @@ from referencing import Registry
 
 from tenex.core.ids import CallId
 from tenex.core.messages import CallRequest, ToolSpec, is_too_deep
-from tenex.core.tool_names import server_of
+from tenex.core.work.tool_names import server_of
 
 from .code_spans import CodeSpans
 from .markup import CALL, SPECIAL, is_at_line

@@ -39,7 +39,7 @@ from tenex.core.backoff import Backoff
 from tenex.core.errors import RemoteError, TenexError, TransientError
 from tenex.core.installation import DISTRIBUTION
 from tenex.core.messages import cut
-from tenex.core.text import printable
+from tenex.core.text.foreign import printable
 from tenex.log import get_logger
 
 from .config import ServerConfig

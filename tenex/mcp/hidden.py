@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from tenex.core.text import HIDDEN, redact
+from tenex.core.text.foreign import HIDDEN, redact
 
 SHORTEST: Final = 8
 """Characters of a value that is hidden: a shorter one is in too many other words, and protects nothing."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Final
 
-from tenex.core.tool_names import SERVER_MARK
+from tenex.core.work.tool_names import SERVER_MARK
 
 LONGEST: Final = 64
 _HASH: Final = 8

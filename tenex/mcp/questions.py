@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tenex.core.forms import Form
+from tenex.core.answers.forms import Form
 from tenex.core.messages import is_too_deep
-from tenex.core.text import CONTROL
+from tenex.core.text.foreign import CONTROL
 
 from .schemas import finite
 

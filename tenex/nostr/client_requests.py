@@ -10,8 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
+from tenex.core.answers.pictures import STOP_SIGN
 from tenex.core.ids import ConversationId, EventId, PublicKey
-from tenex.core.pictures import STOP_SIGN
 from tenex.core.signals import InboundMessage
 
 from .events import Event

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from tenex.core.errors import ConfigurationError, InternalError
 from tenex.core.ids import PublicKey
+from tenex.core.people.trust import room_of
 from tenex.core.port_values import Wrap
 from tenex.core.ports import OutgoingMessage, PublishOutcome, Sealer, UnsignedEvent
-from tenex.core.trust import room_of
 
 from .direct import encrypted, finished, wrapped
 from .events import Event, Sign, sign_here

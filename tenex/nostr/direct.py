@@ -15,9 +15,6 @@ from dataclasses import dataclass
 from random import SystemRandom
 from typing import Any, Final
 
-from cryptography.hazmat.primitives import padding
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
 from tenex.core.errors import InvalidEvent
 from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
@@ -224,6 +221,9 @@ def _sealed(
 
 def nip04_encrypt(text: str, shared: bytes) -> str:
     """Encrypt as NIP-04 has it: AES-256-CBC under the shared point itself."""
+    from cryptography.hazmat.primitives import padding
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
     start = os.urandom(16)
     padder = padding.PKCS7(128).padder()
     encryptor = Cipher(algorithms.AES(shared), modes.CBC(start)).encryptor()
@@ -237,6 +237,9 @@ def nip04_decrypt(payload: str, shared: bytes) -> str:
     Raises:
         ValueError: it has another form, or is not for this key.
     """
+    from cryptography.hazmat.primitives import padding
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
     content, _, start = payload.partition("?iv=")
     octets = base64.b64decode(content, validate=True)
     decryptor = Cipher(algorithms.AES(shared), modes.CBC(base64.b64decode(start, validate=True))).decryptor()
@@ -300,6 +303,8 @@ def _message_keys(conversation: bytes, nonce: bytes) -> tuple[bytes, bytes, byte
 
 
 def _chacha(octets: bytes, key: bytes, nonce: bytes) -> bytes:
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+
     cipher = Cipher(algorithms.ChaCha20(key, bytes(4) + nonce), mode=None).encryptor()
     return cipher.update(octets) + cipher.finalize()
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx2
 
 from tenex.core.ids import PublicKey
-from tenex.core.text import plain
+from tenex.core.text.foreign import plain
 
 from .addresses import PrivateAddress
 from .keys import parse_public_key

@@ -23,9 +23,9 @@ from pynostr import bech32
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import EventId, PublicKey
-from tenex.core.names import MENTION
-from tenex.core.prose import folded, readings
-from tenex.core.text import decode, plain
+from tenex.core.text.foreign import decode, plain
+from tenex.core.text.names import MENTION
+from tenex.core.text.prose import folded, readings
 
 from .urls import normalise_url
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
-from tenex.core.text import INVISIBLE
+from tenex.core.text.foreign import INVISIBLE
 from tenex.nostr.threading.base import is_hex64, tags_named
 from tenex.nostr.threading.split import clean_text, clip
 

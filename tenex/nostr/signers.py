@@ -30,7 +30,7 @@ from tenex.core.backoff import Backoff
 from tenex.core.errors import InvalidEvent, RelayUnavailable, RemoteError
 from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
-from tenex.core.text import plain
+from tenex.core.text.foreign import plain
 from tenex.log import get_logger
 
 from .direct import nip44_decrypt, nip44_encrypt

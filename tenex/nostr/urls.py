@@ -6,7 +6,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from tenex.core.text import trimmed
+from tenex.core.text.foreign import trimmed
 
 LONGEST = 2_048
 """Characters; real ones have fewer than 100, and the spelling of a long name takes long."""

@@ -6,8 +6,8 @@ from typing import Any, Final
 import tenex.workflows  # noqa: F401 - registers the kinds of conversation, each with what it shows
 from tenex.core.conversation import Conversation
 from tenex.core.ids import Millis
-from tenex.core.lines import shorten
 from tenex.core.projection import Activity, RouterActivity, RunActivity, activity_of, glance_of, phase_of
+from tenex.core.text.lines import shorten
 from tenex.core.work.run import Retry
 from tenex.store.view_json import iso, usage_json
 

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from tenex.core.amounts import duration
+from tenex.core.text.amounts import duration
 from tenex.service.client import PATIENCE, ask
 from tenex.store.lock import find_holder, locked_at
 

@@ -10,7 +10,7 @@ from tenex.core.approvals.rules import Judgement, Verdict, judge
 from tenex.core.config import Policy
 from tenex.core.errors import UsageError
 from tenex.core.phases import Phase
-from tenex.core.tool_names import SERVER_MARK, server_of
+from tenex.core.work.tool_names import SERVER_MARK, server_of
 from tenex.settings import Settings, resolve_paths, suggestion
 
 from .listed_tools import listed_tools

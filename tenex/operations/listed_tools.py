@@ -12,7 +12,7 @@ from tenex.core.config import Replay
 from tenex.core.errors import InternalError, TenexError
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
-from tenex.core.tool_names import FIND_TOOLS, SERVER_MARK, server_of
+from tenex.core.work.tool_names import FIND_TOOLS, SERVER_MARK, server_of
 from tenex.mcp.config import Configured, prefix_of
 from tenex.mcp.names import tool_name
 from tenex.plugins.names import RESERVED

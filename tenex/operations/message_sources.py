@@ -17,11 +17,11 @@ from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
 from tenex.core.inbox.commands import parse
 from tenex.core.inbox.records import CommandGiven, MessageRecorded
 from tenex.core.memory.state import LEAST_RECENT
-from tenex.core.names import placeholder, without_mentions
+from tenex.core.people.trust import is_outside
 from tenex.core.phases import AFTER_WORK, QUALITY_PHASES, Phase
 from tenex.core.ports import UnsignedEvent
 from tenex.core.signals import InboundMessage, MessageReceived
-from tenex.core.trust import is_outside
+from tenex.core.text.names import placeholder, without_mentions
 from tenex.nostr.events import Event, event_id, parse_event
 from tenex.nostr.keys import KeyRing, parse_public_key
 from tenex.nostr.threading import read_event

@@ -18,7 +18,6 @@ from tenex.core import records as r
 from tenex.core.agent_phases.decide import ask_what_is_offered
 from tenex.core.config import AgentKind, Policy, Role
 from tenex.core.conversation import Conversation, fold, new_conversation
-from tenex.core.decider import BY_RULE
 from tenex.core.effects import ModelCall, Route
 from tenex.core.errors import ConfigurationError, InternalError, UsageError
 from tenex.core.functions.verdicts import Unanswered, Verdict
@@ -26,10 +25,11 @@ from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
 from tenex.core.memory.window import request_tokens
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.pending import pending
+from tenex.core.people.decider import BY_RULE
 from tenex.core.phases import Phase, way
 from tenex.core.ports import OnText, PublishOutcome, UnsignedEvent, ignore_text
-from tenex.core.tool_names import server_of
 from tenex.core.transaction import Transaction
+from tenex.core.work.tool_names import server_of
 from tenex.core.work.turns import open_turn
 from tenex.llm.config import split_name
 from tenex.nostr.keys import Key, KeyRing, SecretKey

@@ -23,11 +23,11 @@ from tenex.core.history.state import HistoryRecovered, MessagePlace
 from tenex.core.identity.records import ConversationStarted
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.inbox.records import CommandGiven, MessageRecorded
+from tenex.core.people.trust import room_of
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.ports import Clock
 from tenex.core.records import ConversationImported, JournalRebuilt, Record
 from tenex.core.state import State
-from tenex.core.trust import room_of
 from tenex.log import get_logger
 from tenex.nostr.events import Event
 from tenex.nostr.filters import Filter

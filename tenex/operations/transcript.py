@@ -10,12 +10,12 @@ from tenex.core import records as r
 from tenex.core.history.facts import Fact, facts_of
 from tenex.core.ids import ConversationId
 from tenex.core.kind import all_kinds
-from tenex.core.lines import ARGUMENT_CHARACTERS, PARTNER, Place, Row, Tone, fields, shorten
 from tenex.core.messages import ModelStep
 from tenex.core.projection import activity_of, glance_of, partner
 from tenex.core.rollback.whole import ConversationForked, RolledBack
 from tenex.core.snapshot import StateSnapshot
 from tenex.core.state import State
+from tenex.core.text.lines import ARGUMENT_CHARACTERS, PARTNER, Place, Row, Tone, fields, shorten
 from tenex.core.totals.costs import run_agent
 from tenex.store.conversations import Conversations
 from tenex.store.repository import NEWEST

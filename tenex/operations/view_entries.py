@@ -15,12 +15,12 @@ from pydantic import TypeAdapter
 
 from tenex.core.config import Role
 from tenex.core.cycle.records import PhaseTransition
-from tenex.core.decider import Decider
 from tenex.core.delivery.records import MessageSent
 from tenex.core.history.state import BLOCK, History, HistoryRecovered, MessagePlace
 from tenex.core.ids import EventId, Millis, PublicKey, TurnId
 from tenex.core.inbox.records import MessageRecorded
 from tenex.core.messages import cut
+from tenex.core.people.decider import Decider
 from tenex.core.phases import Phase
 from tenex.core.records import Record
 from tenex.core.state import State

@@ -17,7 +17,7 @@ from tenex.core.agent_phases.program import AgentPhaseState, Link, Program, Scop
 from tenex.core.graph import Edge, TransitionGraph
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
-from tenex.core.tool_names import server_of
+from tenex.core.work.tool_names import server_of
 from tenex.log import get_logger
 
 from .frontmatter import FrontMatter, FrontMatterReader, Location, ToolTable, choices

@@ -25,7 +25,7 @@ from tenex.core.agent_phases.program import Program
 from tenex.core.config import Agent, AgentKind, ToolRule
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.phases import Phase
-from tenex.core.text import trimmed
+from tenex.core.text.foreign import trimmed
 
 from .agent_phases import is_template, read_program, shows_state, template_faults
 from .frontmatter import WORKER_KEYS, FrontMatterReader, OutputTable, choices

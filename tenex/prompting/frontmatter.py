@@ -40,9 +40,9 @@ from yaml.reader import ReaderError
 
 from tenex.core.agent_phases.program import fits
 from tenex.core.config import AgentKind
-from tenex.core.json_values import faults_of_value
 from tenex.core.phases import Phase
-from tenex.core.text import character, plain, trimmed
+from tenex.core.text.foreign import character, plain, trimmed
+from tenex.core.text.json_values import faults_of_value
 
 WORKER_KEYS: Final = ("phases", "state", "tools", "agents", "triggers", "input", "output")
 """Keys that an orchestrator does not have."""

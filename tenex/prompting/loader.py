@@ -18,7 +18,7 @@ from tenex.core.ids import Slug
 from tenex.core.messages import Note
 from tenex.core.phases import Phase
 from tenex.core.router.answer import USER
-from tenex.core.text import decode
+from tenex.core.text.foreign import decode
 
 from . import render
 from .agent_phases import is_template, rendered

@@ -44,7 +44,7 @@ from tenex.core.signals import (
     Signal,
     without_result,
 )
-from tenex.core.text import well_formed_value
+from tenex.core.text.foreign import well_formed_value
 from tenex.log import get_logger
 
 from .clock import ClockWatch

@@ -23,7 +23,7 @@ from tenex.core.ports import Clock
 from tenex.core.records import Record
 from tenex.core.signals import DayLimitReached
 from tenex.core.totals.costs import DAY, cost_of
-from tenex.core.turns import waiting_for_turn
+from tenex.core.work.fair_queue import waiting_for_turn
 
 PRIORITY: Final = {Role.OWNER: 0, Role.MEMBER: 1}
 """Of a waiting call; everyone else's is 2."""

@@ -4,14 +4,14 @@ Broad `except` on purpose: an internal error in an executor becomes a failure si
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, assert_never
 
 from tenex.core.agent_phases.decide import offered
-from tenex.core.checks import CheckResult, Inspection
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
+from tenex.core.cycle.checks import CheckResult, Inspection
 from tenex.core.effects import (
     Check,
     Effect,
@@ -47,6 +47,7 @@ from tenex.core.signals import (
     ToolReturned,
     UndoReturned,
 )
+from tenex.core.values import replace
 from tenex.core.work.runs import possible_completion
 from tenex.log import get_logger
 

@@ -20,8 +20,8 @@ from tenex.core.effects import Evaluate
 from tenex.core.errors import UsageError
 from tenex.core.functions.verdicts import FunctionQuestion, Verdict
 from tenex.core.ids import Millis
-from tenex.core.json_values import faults_of_value
 from tenex.core.signals import Evaluated
+from tenex.core.text.json_values import faults_of_value
 from tenex.log import get_logger
 
 TIMEOUT: Final = 1.0

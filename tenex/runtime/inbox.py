@@ -20,11 +20,11 @@ from tenex.core.config import PeerGroup, Role
 from tenex.core.identity.state import title_of
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.inbox.commands import parse
-from tenex.core.names import placeholder
+from tenex.core.people.trust import chat_of
 from tenex.core.ports import Clock, Directory
 from tenex.core.signals import ConversationLeft, InboundMessage, MessageDeleted, MessageReceived
-from tenex.core.text import trimmed
-from tenex.core.trust import chat_of
+from tenex.core.text.foreign import trimmed
+from tenex.core.text.names import placeholder
 from tenex.log import get_logger
 
 from .coordinator import ConversationCoordinator
@@ -285,7 +285,7 @@ class Inbox:
         if message.room:
             return self._place_in_room(message)
         existing = self._existing(message)
-        if self._room_of(existing) or self._room_of(ConversationId(message.conversation)):
+        if any(map(self._room_of, {existing, message.conversation})):
             return _Place(message=replace(message, starts=False))
         return _Place(message=message, existing=existing)
 

@@ -11,8 +11,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tenacity import AsyncRetrying, RetryCallState, wait_exponential
-
+from tenex.core.backoff import Backoff
 from tenex.core.ids import ConversationId, PublicKey
 from tenex.core.ports import Publisher, PublishOutcome, UnsignedEvent
 from tenex.log import get_logger
@@ -41,14 +40,14 @@ class Outbox:
 
     async def publish(self, conversation: ConversationId, event: UnsignedEvent, relay: str) -> PublishOutcome:
         """Wait for earlier events of the lane, then send until the relay has accepted or refused. Never raises."""
-
-        def note(state: RetryCallState) -> None:
-            fault = state.outcome.exception() if state.outcome is not None else None
-            log.error("publish.failed", event_id=event.id, relay=relay, again_in=state.upcoming_sleep, exc_info=fault)
-
-        first, most = AGAIN
-        retrying = AsyncRetrying(wait=wait_exponential(multiplier=first, max=most), before_sleep=note)
-        return await retrying(self._send, conversation, event, relay)
+        backoff = Backoff(*AGAIN)
+        while True:
+            try:
+                return await self._send(conversation, event, relay)
+            except Exception:
+                pause = backoff.next()
+                log.exception("publish.failed", event_id=event.id, relay=relay, again_in=pause)
+            await asyncio.sleep(pause)
 
     async def _send(self, conversation: ConversationId, event: UnsignedEvent, relay: str) -> PublishOutcome:
         name = (conversation, relay, event.pubkey if self._signs_slowly(event.pubkey) else None)

@@ -29,7 +29,7 @@ from typing import Any
 from tenex.core.effects import Effect, Key, KindEffect, ModelCall, Publish, Route, Timer, Work, may_start_early
 from tenex.core.ports import KindTask, ToolResult
 from tenex.core.signals import Signal, ToolReturned
-from tenex.core.turns import STEP, Step
+from tenex.core.work.fair_queue import STEP, Step
 
 Task = Callable[[], Coroutine[Any, Any, Signal]] | KindTask
 """Carries one effect out and ends in its signal; never raises."""

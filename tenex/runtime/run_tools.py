@@ -16,8 +16,8 @@ from tenex.core.config import Policy
 from tenex.core.ids import ConversationId, Slug
 from tenex.core.messages import ToolSpec
 from tenex.core.phases import Phase
-from tenex.core.tool_names import FIND_TOOLS, server_of
 from tenex.core.work.run import Run
+from tenex.core.work.tool_names import FIND_TOOLS, server_of
 
 KEPT: Final = 512
 """Runs whose tools are kept: more than work at the same time."""

@@ -2,13 +2,16 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
+from functools import lru_cache
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.ports import OutgoingMessage, Prompt, Prompter, Sealer
+from tenex.core.values import replace
 from tenex.core.work.run import Run
 
+PROMPTS = 64
+"""System prompts whose digests are kept: those of the agents at work, a few MB at most."""
 LEAD = 60
 """Seconds our events may be dated ahead: some relays refuse more than 15 minutes (NIP-22)."""
 
@@ -67,10 +70,17 @@ def prompted(
     ahead = state.fork()
     ahead.apply(record)
     prompt = render(ahead, ahead.work.runs[record.run])
-    digest = hashlib.sha256(prompt.system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    digest = _digest(prompt.system)
     system = None if digest in state.memory.systems else prompt.system
-    record = replace(record, digest=digest, system=system, forgets=state.memory.spare_systems(digest))
-    return replace(record, entries=prompt.entries) if isinstance(record, r.RunStarted) else record
+    forgets = state.memory.spare_systems(digest)
+    if isinstance(record, r.RunStarted):
+        return replace(record, digest=digest, system=system, forgets=forgets, entries=prompt.entries)
+    return replace(record, digest=digest, system=system, forgets=forgets)
+
+
+@lru_cache(maxsize=PROMPTS)
+def _digest(system: str) -> str:
+    return hashlib.sha256(system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def dated(state: Conversation, record: r.MessageSent) -> int:

@@ -14,7 +14,7 @@ from pydantic_settings.exceptions import SettingsError
 from tenex.core.errors import ConfigurationError
 from tenex.core.file_guard import guard
 from tenex.core.ids import PublicKey
-from tenex.core.text import INVISIBLE, character, decode, plain, well_formed_value
+from tenex.core.text.foreign import INVISIBLE, character, decode, plain, well_formed_value
 
 from .paths import CONFIG_NAMES, code_paths, find_config, places_outside, resolve_paths
 from .sections import FEATURES_OF, Settings, parse_people

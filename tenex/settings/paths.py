@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from tenex.core.errors import ConfigurationError, UsageError, kind_of
-from tenex.core.text import decode
+from tenex.core.text.foreign import decode
 
 from .sections import Settings
 from .trust import Trust, home_folder, trust_file

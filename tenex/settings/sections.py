@@ -43,7 +43,7 @@ from tenex.core.config import (
 from tenex.core.errors import ConfigurationError, TenexError
 from tenex.core.ids import Millis, PublicKey
 from tenex.core.phases import Phase
-from tenex.core.text import INVISIBLE, plain, trimmed
+from tenex.core.text.foreign import INVISIBLE, plain, trimmed
 
 from .trust import Trust
 

@@ -30,6 +30,7 @@ def camel(name: str) -> str:
 _CONFIG: Final = ConfigDict(alias_generator=camel, strict=True, ser_json_inf_nan="constants")
 _NESTED: Final = ("schema", "items_schema", "keys_schema", "values_schema", "choices", "fields", "definitions")
 # Neither Python nor pydantic reads an integer of more than 4,300 digits.
+_LONGEST_NUMBER: Final = 4_300
 _LONG_NUMBER: Final = re.compile(rb"(?<!\d)\d{4301}")
 # What pydantic writes, without an error, for a lone surrogate in the key of a mapping.
 _REPLACED: Final = "\ufffd\ufffd\ufffd".encode()
@@ -65,7 +66,7 @@ class FieldsCodec:
             if wrong := _UNEXPECTED.search(str(error)):
                 raise ValueError(f"`{camel(wrong[2])}` must be {wrong[1]}") from None
         else:
-            if _LONG_NUMBER.search(data):
+            if len(data) > _LONGEST_NUMBER and _LONG_NUMBER.search(data):
                 self.decode(data)  # what cannot be read again is not written
             if _REPLACED not in data:
                 return data

@@ -80,6 +80,8 @@ class Index:
         self._is_lost = False
         self._rebuilding: asyncio.Task[None] | None = None
         self._recent: OrderedDict[str, ConversationId] = OrderedDict()
+        self._cursors: dict[str, Millis] = {}
+        """Those that were found or set, by relay: none but this index changes them."""
         self._waiting = Batch()
         self._going = Batch()
         self._flush: asyncio.Task[None] | None = None
@@ -175,11 +177,13 @@ class Index:
 
     def cursor(self, relay: str) -> Millis | None:
         """Up to when a relay's events have been received; None if that is not known."""
-        for batch in (self._waiting, self._going):
-            if relay in batch.cursors:
-                return batch.cursors[relay]
-        row = self._tables.ask("select at from cursors where relay = ?", relay)
-        return Millis(row) if isinstance(row, int) else None
+        at = self._cursors.get(relay)
+        if at is None:
+            row = self._tables.ask("select at from cursors where relay = ?", relay)
+            if not isinstance(row, int):
+                return None
+            at = self._cursors[relay] = Millis(row)
+        return at
 
     async def rows(self, filter_: Filter = Filter(), limit: int = -1) -> list[Row]:  # noqa: B008 - it is frozen
         """The conversations of a filter, last updated first; all of them if `limit` is negative."""
@@ -275,6 +279,7 @@ class Index:
 
     def set_cursor(self, relay: str, at: Millis) -> None:
         """Record up to when a relay's events have been received; written soon."""
+        self._cursors[relay] = at
         self._waiting.cursors[relay] = at
         self._start_flush()
 

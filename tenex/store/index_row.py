@@ -12,12 +12,12 @@ from tenex.core.identity.records import ConversationStarted
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.inbox.records import CommandGiven, MessageRecorded, MessageWithdrawn
 from tenex.core.messages import Usage
+from tenex.core.people.trust import chat_of, room_of
 from tenex.core.phases import Phase
 from tenex.core.port_values import Passage
 from tenex.core.projection import glance_of, is_settled, status_of
 from tenex.core.records import ConversationImported, JournalRebuilt, Record, RunStarted
 from tenex.core.rollback.whole import ConversationForked, RolledBack
-from tenex.core.trust import chat_of, room_of
 from tenex.core.work.records import TurnOpened
 
 FIRST: Final = 1

@@ -12,7 +12,7 @@ import unicodedata
 from typing import Final
 
 from tenex.core.errors import UsageError
-from tenex.core.text import composed
+from tenex.core.text.foreign import composed
 
 TOKENIZER: Final = "unicode61 remove_diacritics 2 categories ''L* N* Co Mn Mc''"
 """Letters without case and accents. Mn and Mc are the vowels of Devanagari and others, which would cut words in two."""

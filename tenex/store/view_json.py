@@ -12,11 +12,11 @@ from pydantic_core import PydanticSerializationError, to_json
 from tenex.core.agent_phases.program import AgentPhaseState
 from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.cycle.records import PhaseTransition
-from tenex.core.decider import Decider
 from tenex.core.delivery.state import RelayRefusal
 from tenex.core.history.state import BLOCK, CallSummary, CycleSummary, DecisionSummary, History, Rollback, RunSummary
 from tenex.core.ids import ConversationId, Millis, PublicKey, RunId
 from tenex.core.messages import NO_USAGE, Usage
+from tenex.core.people.decider import Decider
 from tenex.core.projection import Fate, PlacedMessage, Projection, RunActivity, project
 from tenex.core.records import Record
 from tenex.core.state import Waiver

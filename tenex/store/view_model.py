@@ -14,8 +14,8 @@ from pydantic.json_schema import GenerateJsonSchema
 from typing_extensions import TypedDict
 
 from tenex.core.cycle.state import Status
-from tenex.core.decider import DeciderKind
 from tenex.core.history.state import CallOutcome, DecisionKind
+from tenex.core.people.decider import DeciderKind
 from tenex.core.projection.fates import FateKind
 from tenex.core.records import Outcome, WorkVerdict
 

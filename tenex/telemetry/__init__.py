@@ -1,6 +1,6 @@
 """Observability of a running daemon: logs, and durations and spans for the features that report them."""
 
-from tenex.core.text import redact
+from tenex.core.text.foreign import redact
 
 from .logs import Format, Level, Telemetry, configure
 

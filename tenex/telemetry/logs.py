@@ -14,7 +14,7 @@ from typing import Final, Literal, TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from tenex.core.text import printable
+from tenex.core.text.foreign import printable
 from tenex.log import redact_secrets, shorten_text
 
 Level = Literal["debug", "info", "warning", "error"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
-from tenex.core.decider import Decider
+from tenex.core.people.decider import Decider
 from tenex.core.record import Record
 from tenex.log import get_logger
 

@@ -12,9 +12,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
-from xml.parsers import expat
 
-from tenex.core.checks import NAMES_KEPT
+from tenex.core.cycle.checks import NAMES_KEPT
 
 LARGEST_REPORT: Final = 8 * 1024**2
 """Bytes: a report of 20,000 tests that pass has 3 MB."""
@@ -123,6 +122,8 @@ def from_junit(report: bytes) -> TestCounts | None:
         text = report.decode("utf-8")
     except UnicodeDecodeError:
         return None
+    from xml.parsers import expat
+
     runs = []
     beginning, *documents = text.split(_DOCUMENT)
     if beginning.strip() or not documents:

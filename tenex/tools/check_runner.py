@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from tenex.core.checks import ChangedFile, CheckOutcome, CheckResult, Inspection
+from tenex.core.cycle.checks import ChangedFile, CheckOutcome, CheckResult, Inspection
 from tenex.core.effects import Check, Inspect
 from tenex.core.ids import ConversationId
 from tenex.log import get_logger

@@ -8,8 +8,6 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-import regex
-
 from tenex.core.config import Replay
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
@@ -318,6 +316,8 @@ def _matcher(pattern: str, options: Mapping[str, Any], deadline: float) -> Calla
             wanted = pattern.casefold()
             return lambda line: wanted in line.casefold()
         return lambda line: pattern in line
+    import regex  # 1 MB: most searches have none
+
     try:
         compiled = regex.compile(pattern, regex.IGNORECASE if options.get("ignore_case") else 0)
     except (regex.error, OverflowError, RecursionError) as error:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tenex.core.config import Replay
-from tenex.core.found_tools import line_of
 from tenex.core.ids import Slug
 from tenex.core.messages import ToolSpec
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
-from tenex.core.tool_names import FIND_TOOLS
+from tenex.core.work.found_tools import line_of
+from tenex.core.work.tool_names import FIND_TOOLS
 
 from .tool import Refusal, Tool, object_schema, string
 

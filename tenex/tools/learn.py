@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from tenex.core.config import LessonSubject, Replay, Role
+from tenex.core.people.trust import may_replace
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
-from tenex.core.trust import may_replace
 
 from .dependencies import ToolTable
 from .stores import Lesson, Lessons

@@ -10,7 +10,7 @@ from tenex.core.config import Replay
 from tenex.core.file_guard import guarded
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
-from tenex.core.prose import fenced
+from tenex.core.text.prose import fenced
 
 from .dependencies import ToolTable
 from .files_read import as_text

@@ -16,13 +16,13 @@ from typing import Any, Final
 
 from tenex.core.config import Agent, ToolRule
 from tenex.core.errors import InternalError, words_of
-from tenex.core.found_tools import are_too_many
 from tenex.core.ids import Slug
 from tenex.core.messages import ToolSpec
-from tenex.core.permissions import may_use
+from tenex.core.people.permissions import may_use
 from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext, ToolResult
-from tenex.core.tool_names import FIND_TOOLS, server_of
+from tenex.core.work.found_tools import are_too_many
+from tenex.core.work.tool_names import FIND_TOOLS, server_of
 from tenex.log import get_logger
 
 from .arguments import Arguments

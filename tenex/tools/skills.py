@@ -15,7 +15,7 @@ import yaml
 
 from tenex.core.errors import ConfigurationError, UntrustedFolder
 from tenex.core.file_guard import guarded
-from tenex.core.text import decode, printable
+from tenex.core.text.foreign import decode, printable
 
 from .bounded_read import opened_file
 from .tool import Refusal

@@ -12,7 +12,7 @@ from typing import Final
 
 from tenex.core.effects import Work
 from tenex.core.ports import ExecutionContext, ToolResult
-from tenex.core.turns import GUESTS, PRIORITY, FairQueue, waiting_for_turn
+from tenex.core.work.fair_queue import GUESTS, PRIORITY, FairQueue, waiting_for_turn
 from tenex.log import get_logger
 
 from .tool import log_fields

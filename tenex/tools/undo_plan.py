@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from tenex.core.amounts import count
+from tenex.core.text.amounts import count
 from tenex.core.undo.sentences import CHANGED_BY_OTHERS, UNCLEAR
 
 from .attribution import Pair, as_recorded

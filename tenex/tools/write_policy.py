@@ -1,6 +1,6 @@
 """Which files a phase lets a call change.
 
-The core decides in which phases tools that change or run may be called (`core/permissions.py`). Verification
+The core decides in which phases tools that change or run may be called (`core/people/permissions.py`). Verification
 runs programs and changes nothing; chores change documentation and what this cycle has changed already.
 """
 

@@ -15,9 +15,9 @@ from tenex.core.approvals.state import Request
 from tenex.core.conversation import Conversation
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, RunId
 from tenex.core.messages import ModelStep
+from tenex.core.people.trust import room_of
 from tenex.core.port_values import UnsignedEvent
 from tenex.core.projection import glance_of
-from tenex.core.trust import room_of
 from tenex.core.work.run import ASK
 
 Kind = Literal["question", "approval", "plan", "waiver", "turn"]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tenex.core.amounts import dollars, duration
+from tenex.core.text.amounts import dollars, duration
 
 WIDTH: Final = 160
 """Of the longest bar."""

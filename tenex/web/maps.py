@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from tenex.core.amounts import count
 from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError
 from tenex.core.graph import END
 from tenex.core.history.state import History
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
+from tenex.core.text.amounts import count
 from tenex.workflows.missions.state import Mission, mission_of
 from tenex.workflows.speakers.rules import SpeakerRules
 from tenex.workflows.speakers.state import WorkflowSession, session_of

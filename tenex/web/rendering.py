@@ -17,10 +17,10 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
-from tenex.core.amounts import count, dollars, duration
 from tenex.core.messages import NO_USAGE, Usage
-from tenex.core.state_words import by_state_word, state_word
-from tenex.core.text import printable, redact, well_formed
+from tenex.core.text.amounts import count, dollars, duration
+from tenex.core.text.foreign import printable, redact, well_formed
+from tenex.core.text.state_words import by_state_word, state_word
 from tenex.core.work.turn import OrchestratorTurn
 from tenex.store.search_words import CLOSE, OPEN
 

@@ -15,7 +15,7 @@ from tenex.configuration.agents import OWNER, PROJECT
 from tenex.core.errors import ConfigurationError, TransientError, UsageError
 from tenex.core.ids import PublicKey
 from tenex.core.ports import OutgoingMessage, PublishOutcome, UnsignedEvent
-from tenex.core.text import well_formed
+from tenex.core.text.foreign import well_formed
 from tenex.nostr.compose import NostrSealer
 from tenex.nostr.events import Event, is_genuine, sign
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key

@@ -16,10 +16,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from tenex.core.answers.yes_no import read_answers
 from tenex.core.errors import InvalidEvent, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.ports import UnsignedEvent
-from tenex.core.yes_no import read_answers
 from tenex.nostr.events import Event, parse_event
 
 from .asks import Ask, Kind, Replied

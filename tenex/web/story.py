@@ -12,15 +12,15 @@ from typing import Any, Final, Literal
 
 import tenex.workflows  # noqa: F401 registers the kinds of conversation
 from tenex.core import records as r
-from tenex.core.amounts import count, dollars, duration
 from tenex.core.conversation import new_conversation
-from tenex.core.decider import Decider
 from tenex.core.graph import END
 from tenex.core.history.facts import facts_of
 from tenex.core.history.state import History
 from tenex.core.ids import ConversationId, Millis, RunId
-from tenex.core.lines import Tone
 from tenex.core.messages import NO_USAGE, Usage
+from tenex.core.people.decider import Decider
+from tenex.core.text.amounts import count, dollars, duration
+from tenex.core.text.lines import Tone
 from tenex.core.totals.costs import run_agent
 from tenex.core.work.run import Call
 from tenex.core.work.turn import OrchestratorTurn

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tenex.core.amounts import dollars, duration
 from tenex.core.ids import Millis
 from tenex.core.messages import NO_USAGE
 from tenex.core.projection import Projection
-from tenex.core.state_words import state_word
+from tenex.core.text.amounts import dollars, duration
+from tenex.core.text.state_words import state_word
 from tenex.core.totals.costs import run_agent
 
 LEAST_WIDTH: Final = 900

@@ -14,13 +14,13 @@ import pytest
 
 from tenex.app.mcp_tools import MOST_TEXT, McpTools
 from tenex.app.mcp_views import McpViews
-from tenex.core import found_tools
 from tenex.core.config import Agent, AgentKind, Replay
 from tenex.core.ids import CallId, PublicKey, Slug
 from tenex.core.messages import CallResult, ToolSpec
 from tenex.core.phases import Access, Phase
 from tenex.core.port_values import QuestionReply
 from tenex.core.ports import ExecutionContext, ToolResult
+from tenex.core.work import found_tools
 from tenex.mcp.config import Configured, ServerConfig
 from tenex.mcp.hidden import Hidden
 from tenex.mcp.results import read_result

@@ -15,7 +15,22 @@ from pathlib import Path
 
 import structlog
 
-from . import appends, calls, commands, crowd, events, pages, postgres, readers, scale, start, tools, turns, views
+from . import (
+    against,
+    appends,
+    calls,
+    commands,
+    crowd,
+    events,
+    pages,
+    postgres,
+    readers,
+    scale,
+    start,
+    tools,
+    turns,
+    views,
+)
 from .rig import Row, floor, table
 
 ROWS = (
@@ -65,12 +80,17 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a conversation of 1,000 turns instead of 10,000")
     parser.add_argument("--turns", help="where in a conversation to measure, in turns: 10,1000,10000")
     parser.add_argument("--only", action="append", choices=ROWS + OPTIONAL, help="measure this; may be repeated")
+    parser.add_argument("--against", metavar="COMMIT", help="compare with a recorded commit, and measure no budget")
+    parser.add_argument("--rounds", type=int, default=3, help="of a comparison; each is about ten seconds")
     chosen = parser.parse_args()
     turns_at = chosen.turns or ("10,1000" if chosen.quick else "10,1000,10000")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     with tempfile.TemporaryDirectory(prefix="tenex-bench-") as place:
-        counts = [int(part) for part in turns_at.split(",")]
-        rows = asyncio.run(measure(Path(place), chosen.only or ROWS, counts))
+        if chosen.against:
+            rows = asyncio.run(against.measure(chosen.against, Path(place), chosen.rounds))
+        else:
+            counts = [int(part) for part in turns_at.split(",")]
+            rows = asyncio.run(measure(Path(place), chosen.only or ROWS, counts))
     print(f"{os.cpu_count()} cores; the load before and now: {', '.join(f'{load:.1f}' for load in os.getloadavg())}")
     print(table(rows))
     grown = [row.work for row in rows if row.grows and not row.is_kept]

@@ -27,6 +27,8 @@ from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.ports import Model, OnText, PublishOutcome, ignore_text
 from tenex.core.signals import InboundMessage
+from tenex.feature import extensions_of
+from tenex.main import FEATURES
 from tenex.nostr.events import Event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
@@ -121,7 +123,10 @@ async def among_people(data: Path, scripted: Model, **more: Any) -> AsyncIterato
     crowd = Crowd(owner.public)
     with patch.object(RelayPool, "publish", _accept):
         async with open_application(
-            prepared(data, NOWHERE, owner.npub, **more), model=scripted, observers=[crowd]
+            prepared(data, NOWHERE, owner.npub, **more),
+            model=scripted,
+            observers=[crowd],
+            extensions=extensions_of(FEATURES),
         ) as app:
             serving = asyncio.create_task(app.serve())
             bringing = asyncio.create_task(crowd.bring(app))

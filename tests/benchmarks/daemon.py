@@ -16,6 +16,8 @@ from tenex.app import open_application
 from tenex.cli.run import tune_gc
 from tenex.core.messages import ModelRequest, ModelStep, Note, Usage
 from tenex.core.ports import OnText, ignore_text
+from tenex.feature import extensions_of
+from tenex.main import FEATURES
 from tenex.nostr.keys import KeyRing, parse_public_key
 from tenex.settings import Settings, load, resolve_paths
 
@@ -56,7 +58,7 @@ def prepared(data: Path, url: str, owner: str, *, store: str = "", keys: Path | 
 async def serve(data: Path, url: str, owner: str) -> None:
     """Serve until SIGTERM."""
     settings = prepared(data, url, owner)
-    async with open_application(settings, model=Instant()) as app:
+    async with open_application(settings, model=Instant(), extensions=extensions_of(FEATURES)) as app:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, app.runtime.stop)
 
         async def ready() -> None:

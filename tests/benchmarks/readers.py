@@ -18,18 +18,20 @@ from pydantic_ai import exceptions as library
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from tenex.cli.shared import output
-from tenex.core import images, lines, names, prose, text, yes_no
+from tenex.core.answers import yes_no
+from tenex.core.answers.yes_no import read_answers
 from tenex.core.approvals import message, shell_text
 from tenex.core.errors import TenexError
 from tenex.core.ids import CallId, Millis, PublicKey, Slug
-from tenex.core.inbox import commands
+from tenex.core.inbox import commands, images
 from tenex.core.memory import window
 from tenex.core.messages import CallResult, ModelStep, ToolSpec, Usage, UserText, cut, with_context, without_context
 from tenex.core.router import answer as routing
-from tenex.core.text import redact
+from tenex.core.text import foreign as text
+from tenex.core.text import lines, names, prose
+from tenex.core.text.foreign import redact
 from tenex.core.work.loop_detection import _reason
 from tenex.core.work.turn import Completion
-from tenex.core.yes_no import read_answers
 from tenex.features.published_agents.definitions import AGENT_DEFINITION, read_definition
 from tenex.features.published_agents.files import agent_file, slug_for
 from tenex.llm import compatible, cut_input, errors, markup, thoughts, written_calls

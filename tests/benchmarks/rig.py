@@ -16,6 +16,7 @@ from tenex.nostr.keys import SecretKey
 
 NOWHERE: Final = "ws://127.0.0.1:9"
 """No relay is there, and nothing waits for one."""
+REPOSITORY: Final = Path(__file__).parents[2]
 PATIENCE: Final = 600.0
 """Seconds for a process of a row."""
 
@@ -113,10 +114,16 @@ def resident_mb(pid: int | Literal["self"] = "self") -> float:
     return float(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
 
 
-async def in_process(module: str, *arguments: str) -> dict[str, Any]:
-    """Run `python -m tests.benchmarks.<module>` and read the JSON object on its last line."""
+def environment_of(tree: Path) -> dict[str, str]:
+    """Variables with which Python imports the code in `tree` before the installed one."""
+    return {**os.environ, "PYTHONPATH": str(tree)}
+
+
+async def in_process(module: str, *arguments: str, tree: Path = REPOSITORY) -> dict[str, Any]:
+    """Run `python -m tests.benchmarks.<module>` of the code in `tree`; read the JSON object on its last line."""
+    words = [sys.executable, "-m", f"tests.benchmarks.{module}", *arguments]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", f"tests.benchmarks.{module}", *arguments, stdout=asyncio.subprocess.PIPE
+        *words, cwd=tree, env=environment_of(tree), stdout=asyncio.subprocess.PIPE
     )
     try:
         message, _ = await asyncio.wait_for(process.communicate(), PATIENCE)

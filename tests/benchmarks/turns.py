@@ -23,7 +23,7 @@ from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import SecretKey, parse_public_key
 from tenex.store import segments
 
-from .rig import Floor, Row, ms_since, percentile, processor_ms, resident_mb
+from .rig import REPOSITORY, Floor, Row, environment_of, ms_since, percentile, processor_ms, resident_mb
 
 WINDOW = 100
 """Turns of a window: at one frame a turn, what a connection may send in a second."""
@@ -114,54 +114,56 @@ class Party:
 
 
 @asynccontextmanager
-async def _party(data: Path) -> AsyncIterator[Party]:
+async def party(data: Path, tree: Path = REPOSITORY) -> AsyncIterator[Party]:
+    """A relay, a daemon of the code in `tree`, and somebody who writes to it."""
     owner = SecretKey.generate()
     async with embedded_relay() as url:
+        words = [sys.executable, "-m", "tests.benchmarks.daemon", str(data), url, owner.npub]
         daemon = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tests.benchmarks.daemon", str(data), url, owner.npub, stdout=asyncio.subprocess.PIPE
+            *words, cwd=tree, env=environment_of(tree), stdout=asyncio.subprocess.PIPE
         )
-        party = None
+        members = None
         try:
             assert daemon.stdout is not None
             message = (await asyncio.wait_for(daemon.stdout.readline(), 30)).split()
             async with connected_client(url, owner, parse_public_key(message[1].decode())) as talk:
-                party = Party(Person(talk), daemon.pid, lambda: data / "conversations" / str(talk.root))
-                yield party
+                members = Party(Person(talk), daemon.pid, lambda: data / "conversations" / str(talk.root))
+                yield members
         finally:
             daemon.terminate()
             last, _ = await daemon.communicate()
-            if party is not None:
-                party.sessions = int(last or 1)
+            if members is not None:
+                members.sessions = int(last or 1)
 
 
 async def measure(data: Path, counts: Sequence[int], floor: Callable[[], Floor]) -> list[Row]:
-    async with _party(data / "long") as party:
-        windows = await _take(party, counts, data)
-        folder = party.folder()
-    return [*_rows(windows, floor()), *_disk(folder, max(counts) + WINDOW, party.sessions)]
+    async with party(data / "long") as members:
+        windows = await _take(members, counts, data)
+        folder = members.folder()
+    return [*_rows(windows, floor()), *_disk(folder, max(counts) + WINDOW, members.sessions)]
 
 
-async def _take(party: Party, counts: Sequence[int], data: Path) -> dict[int, Window]:
+async def _take(members: Party, counts: Sequence[int], data: Path) -> dict[int, Window]:
     """Take all turns; each window by the turn it begins at."""
     windows = {count: Window() for count in counts}
     number = 0
     for count, window in windows.items():
-        await party.hold(count - number - PART)
+        await members.hold(count - number - PART)
         if number:
             window.beside = Window()
-            async with _party(data / f"young-{count}") as young:
+            async with party(data / f"young-{count}") as young:
                 await young.hold(counts[0])
-                await party.hold(PART)  # it was idle, and its first turns would cost more
+                await members.hold(PART)  # it was idle, and its first turns would cost more
                 for _ in range(WINDOW // PART):
                     await young.take(window.beside)
-                    await party.take(window)
+                    await members.take(window)
         else:
-            await party.hold(min(count, PART))
+            await members.hold(min(count, PART))
             for _ in range(WINDOW // PART):
-                await party.take(window)
+                await members.take(window)
         number = count + WINDOW
-        window.memory = resident_mb(party.pid)
-        window.newest = segments.current(party.folder()).stat().st_size / 1024
+        window.memory = resident_mb(members.pid)
+        window.newest = segments.current(members.folder()).stat().st_size / 1024
     return windows
 
 

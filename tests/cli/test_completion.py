@@ -11,8 +11,9 @@ import pytest
 
 from tenex.cli.root_command import command_table
 from tenex.main import FEATURES
+from tests.fakes.forkserver import run
 from tests.kits.commands import Tenex
-from tests.service.kit import ROOT, environment
+from tests.service.kit import ROOT, TENEX, environment
 
 HOME_FILES = {
     "bash": {".bashrc", ".local/share/bash-completion/completions/tenex", ".local/share/man/man1/tenex.1"},
@@ -116,10 +117,8 @@ def asked(shell: str, line: str) -> list[str]:
         _TYPER_COMPLETE_ARGS=line,
         _TYPER_COMPLETE_FISH_ACTION="get-args",
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "tenex"], env=env, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stderr == ""
+    done = run([TENEX[-1]], env, ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
 
 

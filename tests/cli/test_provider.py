@@ -12,7 +12,7 @@ import pytest
 
 from tenex.cli.shared.provider import CALLS, READ, WRITTEN, Chosen, Options, cost, from_options
 from tenex.core.errors import UsageError
-from tenex.core.text import is_like_key
+from tenex.core.text.foreign import is_like_key
 from tenex.llm.config import Price
 from tenex.main import main
 from tenex.nostr.keys import KeyRing, SecretKey, nprofile

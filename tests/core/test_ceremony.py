@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.checks import ChangedFile, CheckResult, Inspection
 from tenex.core.config import GateRules, Limits, Policy
 from tenex.core.conversation import Conversation, new_conversation
+from tenex.core.cycle.checks import ChangedFile, CheckResult, Inspection
 from tenex.core.cycle.state import Cycle
 from tenex.core.effects import Effect, ModelCall, ToolCall, Work
 from tenex.core.ids import Millis, Slug

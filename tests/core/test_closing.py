@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.checks import ChangedFile, Inspection
 from tenex.core.conversation import fold
+from tenex.core.cycle.checks import ChangedFile, Inspection
 from tenex.core.effects import Effect, Inspect, ToolCall
 from tenex.core.ids import PublicKey
 from tenex.core.messages import ModelStep

@@ -10,9 +10,9 @@ from tenex.core.config import Expectation, Limits, PeerGroup, Role
 from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.ids import ConversationId, Millis, PublicKey, RunId, Slug
 from tenex.core.messages import NO_USAGE, ModelStep, Usage
+from tenex.core.people.trust import least_trusted, may_reach
 from tenex.core.phases import Phase
 from tenex.core.totals.costs import ROUTER, cost_of, model_of, spender_of
-from tenex.core.trust import least_trusted, may_reach
 from tests.fakes.scenario import agent, policy
 
 from .kit import message

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tenex.core.forms import Form, NoAnswer
+from tenex.core.answers.forms import Form, NoAnswer
 
 FIELDS: dict[str, dict[str, Any]] = {
     "count": {"type": "integer", "description": "how many", "minimum": 1, "maximum": 9},

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenex.core import records as r
+from tenex.core.answers.yes_no import is_clear_yes
 from tenex.core.config import GateRules, Policy, Role
 from tenex.core.conversation import fold
 from tenex.core.effects import Work
 from tenex.core.ids import PublicKey
-from tenex.core.permissions import Decision, may_decide
+from tenex.core.people.permissions import Decision, may_decide
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.signals import ClockJumped
 from tenex.core.snapshot import StateSnapshot
-from tenex.core.yes_no import is_clear_yes
 from tenex.store.format import CONVERSATION
 from tenex.workflows.phases import records as p
 from tests.fakes.scenario import (

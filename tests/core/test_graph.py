@@ -10,7 +10,7 @@ import pytest
 
 from tenex.core.config import Agent, AgentKind
 from tenex.core.graph import END, Choice, Edge, Predicate, TransitionGraph
-from tenex.core.permissions import may_use
+from tenex.core.people.permissions import may_use
 from tenex.core.phases import PHASE_TRANSITIONS, PHASES, Phase, way
 from tests.fakes.scenario import TOOLS, agent
 from tests.properties.model import WAYS

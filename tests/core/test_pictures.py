@@ -7,7 +7,7 @@ import pytest
 from tenex.core import records as r
 from tenex.core.config import Role
 from tenex.core.ids import EventId
-from tenex.core.images import MOST, addresses_in, pictures_in
+from tenex.core.inbox.images import MOST, addresses_in, pictures_in
 from tenex.core.signals import InboundMessage, MessageReceived
 from tests.fakes.scenario import ALICE, ID, WAITS, Router, Scenario, plain_model, policy, route
 

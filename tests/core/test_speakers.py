@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.graph import TransitionGraph
-from tenex.core.json_values import faults_of_value, plain
-from tenex.core.routes import Finish, Handoff
+from tenex.core.text.json_values import faults_of_value, plain
+from tenex.core.work.routes import Finish, Handoff
 from tenex.workflows.speakers.conditions import (
     AgentTarget,
     AllOf,

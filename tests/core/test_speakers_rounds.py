@@ -11,8 +11,8 @@ from tenex.core.config import Limits, Role
 from tenex.core.effects import ModelCall, ToolCall
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.ports import ToolResult
-from tenex.core.routes import Finish, Handoff
 from tenex.core.signals import ToolReturned
+from tenex.core.work.routes import Finish, Handoff
 from tenex.workflows.speakers import (
     AgentTarget,
     AllOf,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenex.core.prose import fenced, prose, readings
-from tenex.core.text import character, composed, decode, plain, trimmed, well_formed, well_formed_value
+from tenex.core.text.foreign import character, composed, decode, plain, trimmed, well_formed, well_formed_value
+from tenex.core.text.prose import fenced, prose, readings
 
 ANY = st.text(st.characters(exclude_categories=()), max_size=60)
 """Any text a Python string can hold, lone surrogates too."""

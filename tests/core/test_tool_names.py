@@ -6,9 +6,9 @@ import pytest
 
 from tenex.core.agent_phases.program import AgentPhaseState, Program, Scope
 from tenex.core.config import Agent, Replay, ToolRule
-from tenex.core.permissions import may_use
+from tenex.core.people.permissions import may_use
 from tenex.core.phases import Access, Phase
-from tenex.core.tool_names import all_of_server, server_of
+from tenex.core.work.tool_names import all_of_server, server_of
 from tests.fakes.scenario import agent
 
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
+from tenex.core.answers.forms import Form
 from tenex.core.config import Role
-from tenex.core.forms import Form
 from tenex.core.ids import CallId, Millis, PublicKey
 from tenex.core.messages import CallRequest, CallResult, Entry, ModelStep
 from tenex.core.port_values import QuestionReply, ToolResult
 from tenex.core.signals import ClockJumped, ToolReturned
-from tenex.core.tool_questions import answered, answers_to
+from tenex.core.work.tool_questions import answered, answers_to
 from tests.fakes.scenario import ID, Scenario, check_invariants, reply
 from tests.kits.tool_questions import ARGUMENTS, TOOL, asking, event_of, parked, until_called
 

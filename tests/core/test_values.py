@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenex.core.cycle.state import Cycle
+from tenex.core.router.answer import USER, RoutingDecision
 from tenex.core.values import replace
 
 CHANGES = st.fixed_dictionaries(
@@ -25,3 +26,8 @@ def test_it_gives_an_equal_value_and_leaves_the_one_before(before: dict[str, Any
 def test_a_field_that_is_none_is_refused() -> None:
     with pytest.raises(TypeError, match="Cycle has no field phse"):
         replace(Cycle(), phse=1)  # type: ignore[call-arg]
+
+
+def test_a_class_that_looks_at_its_values_is_refused() -> None:
+    with pytest.raises(TypeError, match="RoutingDecision has a __post_init__"):
+        replace(RoutingDecision(agents=(USER,), reason="it is done"), reason="another")

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.checks import CheckResult, Inspection
 from tenex.core.config import Role
 from tenex.core.conversation import Conversation, fold
+from tenex.core.cycle.checks import CheckResult, Inspection
 from tenex.core.effects import Check, Effect, Route, ToolCall
 from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
 from tenex.core.messages import Note

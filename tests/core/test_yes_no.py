@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenex.core.yes_no import Answer, Unclear, is_clear_no, is_clear_yes, read_answer, read_answers, read_picture
+from tenex.core.answers.yes_no import (
+    Answer,
+    Unclear,
+    is_clear_no,
+    is_clear_yes,
+    read_answer,
+    read_answers,
+    read_picture,
+)
 from tests.kits.call_approvals import TURNED_ROUND
 
 BUT = Unclear.MORE_THAN_YES

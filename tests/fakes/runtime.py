@@ -22,6 +22,7 @@ from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.memory.transcript import entries_for
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Note, Quote, ToolSpec, Usage
 from tenex.core.pending import pending
+from tenex.core.people.trust import chat_of
 from tenex.core.phases import Phase
 from tenex.core.ports import (
     Checks,
@@ -39,7 +40,6 @@ from tenex.core.ports import (
 )
 from tenex.core.records import Record
 from tenex.core.signals import Evaluated, InboundMessage, MessageReceived
-from tenex.core.trust import chat_of
 from tenex.runtime.actor import ActorDependencies
 from tenex.runtime.coordinator import ConversationCoordinator
 from tenex.runtime.daily_limits import DailyLimits, quote_tokens

@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from tenex.core import records as r
-from tenex.core.checks import ChangedFile, CheckResult, Inspection
 from tenex.core.config import Agent, AgentKind, GateRules, Limits, Policy, Replay, Role, ToolRule
 from tenex.core.conversation import Conversation, fold, new_conversation
+from tenex.core.cycle.checks import ChangedFile, CheckResult, Inspection
 from tenex.core.dispatch import decide, next_question
 from tenex.core.effects import (
     Check,

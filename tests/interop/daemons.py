@@ -10,6 +10,8 @@ from typing import Any
 
 from tenex.app import Application, open_application
 from tenex.cli.init import prepare
+from tenex.feature import extensions_of
+from tenex.main import FEATURES
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import load
 from tests.service.kit import PATIENCE, TENEX, running
@@ -68,7 +70,7 @@ async def in_process(data: Path, url: str, owner: str) -> AsyncIterator[Daemon]:
 async def reopened(daemon: Daemon) -> AsyncIterator[Daemon]:
     """Put a daemon together in this process on the folder of an earlier one."""
     settings = load(None, daemon.data, env={}, parse_key=parse_public_key)
-    async with open_application(settings) as app:
+    async with open_application(settings, extensions=extensions_of(FEATURES)) as app:
         serving = asyncio.create_task(app.serve())
         try:
             yield replace(daemon, app=app)

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tenex.core.checks import ChangedFile, CheckResult, Inspection
 from tenex.core.config import Agent, Policy, Replay, ToolRule
 from tenex.core.conversation import Conversation
+from tenex.core.cycle.checks import ChangedFile, CheckResult, Inspection
 from tenex.core.effects import Check, Effect, Inspect, ToolCall
 from tenex.core.ids import Slug
 from tenex.core.phases import Access, Phase

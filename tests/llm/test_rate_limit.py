@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tenex.core.errors import ModelUnavailable
-from tenex.core.turns import FairQueue
+from tenex.core.work.fair_queue import FairQueue
 from tenex.llm.rate_limit import LONGEST_PAUSE, MINUTE, PATIENCE, ProviderQueue
 from tests.fakes.virtual import run, virtual_time
 

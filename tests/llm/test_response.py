@@ -8,7 +8,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCall
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.memory.window import entry_weight
 from tenex.core.messages import CallRequest, ModelStep, ToolSpec, Usage
-from tenex.core.text import well_formed_value
+from tenex.core.text.foreign import well_formed_value
 from tenex.llm.response import step_of
 
 USAGE = Usage(input_tokens=7, output_tokens=3)

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from tenex.core.forms import Form
+from tenex.core.answers.forms import Form
 from tenex.mcp.questions import MOST_CHARACTERS, ServerQuestion, needs_input, question_in
 
 FIELDS: dict[str, dict[str, Any]] = {

@@ -11,7 +11,7 @@ from pynostr.utils import nprofile_encode
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey
-from tenex.core.names import without_mentions
+from tenex.core.text.names import without_mentions
 from tenex.nostr.keys import (
     MAX_PROFILES,
     KeyRing,

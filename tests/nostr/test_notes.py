@@ -9,8 +9,8 @@ from pynostr import bech32
 
 from tenex.core.ids import PublicKey
 from tenex.core.inbox.commands import parse
-from tenex.core.names import without_mentions
 from tenex.core.ports import OutgoingMessage
+from tenex.core.text.names import without_mentions
 from tenex.nostr.keys import npub
 from tenex.nostr.threading import read_event, scheme_named
 from tenex.nostr.threading.base import MAX_PEOPLE, MAX_REFERENCES

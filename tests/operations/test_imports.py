@@ -15,6 +15,7 @@ from tenex.core.identity.state import Identity
 from tenex.core.ids import EventId, Millis, PublicKey, Slug
 from tenex.core.messages import NO_USAGE
 from tenex.core.pending import pending
+from tenex.core.people.trust import least_trusted
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.rebuild.reducers import IMPORTED
 from tenex.core.records import Record
@@ -22,7 +23,6 @@ from tenex.core.rollback.decide import state_at
 from tenex.core.rollback.whole import ConversationForked, of_fork
 from tenex.core.snapshot import StateSnapshot
 from tenex.core.state import State
-from tenex.core.trust import least_trusted
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import NAME as PHASES
 from tenex.workflows.phases.state import Phases, phases_of

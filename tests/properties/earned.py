@@ -1,8 +1,8 @@
 """What a journal has to show of gates and of a person's words, from the records alone."""
 
 from tenex.core import records as r
-from tenex.core.checks import CheckResult, Inspection
 from tenex.core.conversation import Conversation
+from tenex.core.cycle.checks import CheckResult, Inspection
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.projection import Fates
 from tenex.workflows.phases import records as p

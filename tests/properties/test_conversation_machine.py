@@ -20,9 +20,10 @@ from hypothesis.stateful import (
 
 from tenex.core import records as r
 from tenex.core.agent_phases.program import Scope
-from tenex.core.checks import CheckOutcome, CheckResult, Inspection
+from tenex.core.answers.yes_no import is_clear_yes
 from tenex.core.config import Limits, Policy, Replay, Role, ToolRule
 from tenex.core.conversation import Conversation, fold, new_conversation
+from tenex.core.cycle.checks import CheckOutcome, CheckResult, Inspection
 from tenex.core.dispatch import decide
 from tenex.core.effects import Check, Effect, Inspect, ModelCall, Publish, Route, Timer, ToolCall, Undo, Work
 from tenex.core.ids import CallId, PublicKey, Slug
@@ -45,7 +46,6 @@ from tenex.core.signals import (
 )
 from tenex.core.snapshot import StateSnapshot
 from tenex.core.work.run import CallState
-from tenex.core.yes_no import is_clear_yes
 from tenex.store.format import CONVERSATION
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import phases_of
@@ -224,6 +224,8 @@ class FollowedPlay(Scenario):
         super().__init__(*args, **keywords)
         self.follower, self.followed = new_conversation(ID), 0
         self.earned = Earned()
+        self.answered_by_notice: set[str] = set()
+        """Texts to which a notice was the answer, because the only agent was not there."""
         self.requests: dict[int, r.MessageRecorded] = {}
         """What people wrote that no turn could work on so far, that was no answer, and that no one has stopped."""
         self.without_open_work = 0
@@ -598,10 +600,12 @@ class ConversationMachine(RuleBasedStateMachine):
             assert not pending
         is_gone = self.only_agent and self.only_agent not in self.scenario.policy.routable
         if self.scenario.conversation.cycle.waiting_for == "user" and is_gone:
-            self.scenario.requests.clear()  # they were answered by the notice, and stay so when the agent comes back
+            self.scenario.requests.clear()
+            self.scenario.answered_by_notice.update(pending)  # and they stay so when the agent comes back
         elif self.scenario.conversation.cycle.waiting_for == "user":
             # a yes that does not count is answered with the reason
-            assert not [text for text in (*left, *pending) if not is_clear_yes(text)]
+            unanswered = {*left, *pending} - self.scenario.answered_by_notice
+            assert not [text for text in unanswered if not is_clear_yes(text)]
 
     @invariant()
     def plans_are_approved_by_who_may(self) -> None:

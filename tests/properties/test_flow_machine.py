@@ -25,8 +25,8 @@ from hypothesis.stateful import (
 )
 
 from tenex.core import records as r
-from tenex.core.checks import ChangedFile, CheckOutcome, CheckResult, Inspection
 from tenex.core.config import Expectation, GateRules, Limits
+from tenex.core.cycle.checks import ChangedFile, CheckOutcome, CheckResult, Inspection
 from tenex.core.effects import Check, Inspect
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenex.core.checks import CheckResult, Inspection
 from tenex.core.config import GateRules
 from tenex.core.conversation import Conversation
+from tenex.core.cycle.checks import CheckResult, Inspection
 from tenex.core.effects import Check, Effect, Inspect, ModelCall, ToolCall
 from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase

@@ -7,7 +7,7 @@ import re
 
 import tenex.workflows  # noqa: F401 - registers the kinds of conversation, which have commands of their own
 from tenex.core.inbox.commands import slash_commands
-from tenex.core.permissions import Decision
+from tenex.core.people.permissions import Decision
 
 from .tree import ROOT, text_of
 

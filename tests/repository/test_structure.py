@@ -36,6 +36,20 @@ def test_the_contract_of_kinds_names_every_kind() -> None:
     assert set(kinds) == {f"tenex.workflows.{folder}" for folder in folders}
 
 
+def test_every_module_of_the_core_is_in_one_of_its_layers() -> None:
+    """The contract of the core's layers holds only what it names."""
+    contracts = PROJECT["tool"]["importlinter"]["contracts"]
+    (layers,) = [contract["layers"] for contract in contracts if contract.get("containers") == ["tenex.core"]]
+    listed = [module.strip() for layer in layers for module in layer.split(":")]
+    core = ROOT / "tenex" / "core"
+    paths = [
+        path.relative_to(core).with_suffix("") for path in named(".py", "tenex", "core") if path.stem != "__init__"
+    ]
+    whole = {module for module in listed if (core / module).is_dir()}
+    modules = {".".join(path.parts) for path in paths if path.parts[0] not in whole} | whole
+    assert sorted(listed) == sorted(modules), "add a new module to its layer in pyproject.toml"
+
+
 def test_no_modules_import_each_other_in_a_ring() -> None:
     """A ring is read as one file, whatever its files are called; an import for types alone is part of it too."""
     assert rings(import_graph()) == []

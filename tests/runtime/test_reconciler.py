@@ -9,7 +9,7 @@ from tenex.core.effects import Effect, Key, Publish, Route, Timer, Work
 from tenex.core.ids import EventId, Millis
 from tenex.core.ports import UnsignedEvent
 from tenex.core.signals import Signal, TimerFired, ToolReturned
-from tenex.core.turns import waiting_for_turn
+from tenex.core.work.fair_queue import waiting_for_turn
 from tenex.runtime.reconciler import Reconciler
 from tests.fakes.scenario import ALICE, RELAY
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tenex.cli.run import FORCED, serve
-from tenex.core.checks import CheckResult, Inspection
+from tenex.core.cycle.checks import CheckResult, Inspection
 from tenex.core.effects import Check, Inspect
 from tenex.core.ids import Millis
 from tenex.core.messages import ModelRequest, ModelStep

@@ -6,7 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from tenex.core import records as r
-from tenex.core.checks import ChangedFile, CheckOutcome, CheckResult, Inspection
+from tenex.core.cycle.checks import ChangedFile, CheckOutcome, CheckResult, Inspection
 from tenex.core.effects import Check, Inspect
 from tenex.core.ids import ConversationId
 from tenex.workflows.phases import records as p

@@ -22,13 +22,13 @@ from tenex.core.cycle.records import PhaseTransition
 from tenex.core.delivery.records import MessageSent
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.inbox.records import CommandGiven
+from tenex.core.people.trust import chat_of
 from tenex.core.phases import Phase
 from tenex.core.port_values import Passage
 from tenex.core.ports import UnsignedEvent
 from tenex.core.records import ConversationImported, JournalRebuilt, Record, RunStarted
 from tenex.core.rollback.whole import ConversationForked, RolledBack
 from tenex.core.snapshot import StateSnapshot
-from tenex.core.trust import chat_of
 from tenex.core.work.records import TurnOpened
 from tenex.store import index as index_module
 from tenex.store import schema

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenex.core.checks import NAMES_KEPT
+from tenex.core.cycle.checks import NAMES_KEPT
 from tenex.tools.check_reports import (
     LARGEST_REPORT,
     LONGEST_NAME,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tenex.core.checks import ChangedFile, CheckResult, Inspection
+from tenex.core.cycle.checks import ChangedFile, CheckResult, Inspection
 from tenex.core.effects import Check, Inspect, Key, Work
 from tenex.core.ids import ConversationId
 from tenex.tools import turn_views

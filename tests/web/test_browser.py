@@ -18,7 +18,7 @@ from playwright.async_api import Browser, Page, async_playwright
 from tenex.core.delivery.records import MessageSent
 from tenex.core.identity.records import ConversationStarted
 from tenex.core.records import ApprovalRequested
-from tenex.core.text import well_formed
+from tenex.core.text.foreign import well_formed
 from tenex.nostr.events import is_genuine, sign, to_wire, unsigned_event
 from tenex.nostr.keys import KeyRing
 from tenex.web.reply import Writer

@@ -92,6 +92,9 @@ async def test_a_name_that_was_given_our_address_is_refused(pages: Served, host:
     ):
         answer = await pages.client.get(f"{pages.url}{path}", headers={"host": host})
         assert answer.status_code in (400, 421), path
+
+
+async def test_the_names_of_this_machine_are_answered(pages: Served) -> None:
     port = pages.url.rpartition(":")[2]
     for own in ("localhost", f"localhost:{port}", f"LOCALHOST:{port}", f"127.0.0.1:{port}", f"[::1]:{port}"):
         assert (await pages.client.get(f"{pages.base}/", headers={"host": own})).status_code == 200, own

@@ -10,7 +10,7 @@ from tenex.core.conversation import fold
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
 from tenex.core.port_values import UnsignedEvent
 from tenex.core.projection import project
-from tenex.core.text import well_formed
+from tenex.core.text.foreign import well_formed
 from tenex.web import maps
 from tenex.web.asks import Ask, Replied, ShownCall
 from tenex.web.export import as_html

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tenex.core.amounts import count
 from tenex.core.graph import END
 from tenex.core.ids import ConversationId
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.records import PhaseTransition
+from tenex.core.text.amounts import count
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import peek
 from tenex.web import maps

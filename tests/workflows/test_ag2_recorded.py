@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tenex.core.errors import ConfigurationError
-from tenex.core.routes import Finish, Handoff
+from tenex.core.work.routes import Finish, Handoff
 from tenex.workflows.speakers import TransitionGraph, Workflow
 from tenex.workflows.speakers.fold import Folded, change_context, fold, may_speak
 from tenex.workflows.speakers.rounds import Called, Envelope, Refused

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenex.core.errors import ConfigurationError
-from tenex.core.routes import Handoff
+from tenex.core.work.routes import Handoff
 from tenex.workflows.speakers import (
     AgentTarget,
     Always,

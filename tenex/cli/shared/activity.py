@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from rich.cells import cell_len
 
-from tenex.core.amounts import dollars, duration
 from tenex.core.errors import TenexError
 from tenex.core.ids import PublicKey
-from tenex.core.text import printable
+from tenex.core.text.amounts import dollars, duration
+from tenex.core.text.foreign import printable
 from tenex.operations.transcript import Line
 from tenex.service.client import ask
 

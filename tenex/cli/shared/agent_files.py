@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tenex.core.errors import ConfigurationError, StoreError, UsageError
 from tenex.core.graph import END
 from tenex.core.ids import Slug
-from tenex.core.text import is_like_key
+from tenex.core.text.foreign import is_like_key
 from tenex.nostr.keys import KeyRing
 from tenex.operations.short_ids import matching
 from tenex.settings import Settings, resolve_paths

@@ -11,7 +11,7 @@ import tenex.workflows  # noqa: F401 - registers the kinds of conversation, whos
 from tenex.core.errors import UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.inbox.commands import slash_commands
-from tenex.core.text import printable
+from tenex.core.text.foreign import printable
 from tenex.operations.listing import list_rows, row_json, search_conversations
 from tenex.operations.short_ids import conversation_of
 from tenex.runtime.clock import SystemClock

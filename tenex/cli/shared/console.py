@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
-from tenex.core.text import printable
+from tenex.core.text.foreign import printable
 from tenex.operations.transcript import Line
 
 QUIT: Final = frozenset({"/quit", "/exit", "/q"})

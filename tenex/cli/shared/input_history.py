@@ -10,7 +10,7 @@ from typing import Final
 
 from prompt_toolkit.history import History
 
-from tenex.core.text import redact
+from tenex.core.text.foreign import redact
 
 KEPT: Final = 500
 """Entries that are kept when the file has grown to twice as many."""

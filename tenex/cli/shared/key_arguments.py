@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from tenex.core.errors import UsageError
-from tenex.core.text import decode
+from tenex.core.text.foreign import decode
 from tenex.nostr.keys import Key, KeyRing, npub, parse_public_key
 from tenex.settings import Settings, resolve_paths
 

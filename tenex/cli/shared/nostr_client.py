@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tenex.core.ids import PublicKey
 from tenex.core.ports import PublishOutcome
-from tenex.core.text import well_formed
+from tenex.core.text.foreign import well_formed
 from tenex.nostr import ephemeral as kinds
 from tenex.nostr.events import Event, sign, unsigned_event
 from tenex.nostr.keys import SecretKey, npub

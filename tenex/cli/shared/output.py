@@ -16,7 +16,7 @@ from typing import Any, Final, TextIO, TypeVar
 from unicodedata import east_asian_width
 
 from tenex.core.errors import ConfigurationError, TenexError
-from tenex.core.text import CONTROL, printable, redact
+from tenex.core.text.foreign import CONTROL, printable, redact
 
 T = TypeVar("T")
 

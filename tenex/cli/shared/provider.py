@@ -18,7 +18,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from tenex.core.errors import ConfigurationError, TenexError, UsageError
-from tenex.core.text import decode, is_like_key
+from tenex.core.text.foreign import decode, is_like_key
 from tenex.llm.config import KEY_VARIABLES, OFFLINE, ModelClientConfig, Price, ProviderConfig, read_key
 from tenex.settings import KEY_SUFFIX
 from tenex.settings.sections import Models

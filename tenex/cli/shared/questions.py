@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from tenex.core.text import is_like_key
+from tenex.core.text.foreign import is_like_key
 
 from . import output
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tenex.core.errors import ConfigurationError
-from tenex.core.text import decode
+from tenex.core.text.foreign import decode
 from tenex.settings import Settings
 
 from .files import add_trusted

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Final
 
-from tenex.core.amounts import duration
+from tenex.core.text.amounts import duration
 
 _LOUD: Final = frozenset(
     {"unresponsive", "away", "suspended", "quarantined", "held", "limited", "reached", "refused", "silent", "asks"}

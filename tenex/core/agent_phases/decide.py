@@ -9,19 +9,19 @@ Evaluated after each answer of its model, each result of a call and each sub-age
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tenex.core import found_tools
 from tenex.core import records as r
 from tenex.core.config import Agent, Policy
 from tenex.core.functions.verdicts import Unanswered
 from tenex.core.ids import RunId, Slug
 from tenex.core.kind import kind_of_conversation
 from tenex.core.messages import ToolSpec
-from tenex.core.permissions import may_use
+from tenex.core.people.permissions import may_use
 from tenex.core.phases import Phase
 from tenex.core.port_values import ToolResult
 from tenex.core.state import State
 from tenex.core.subagents.links import agent_state_of, asker, link_specs
 from tenex.core.transaction import Transaction
+from tenex.core.work import found_tools
 from tenex.core.work.run import Call, Run
 
 from .program import AgentPhaseState, Program

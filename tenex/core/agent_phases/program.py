@@ -15,8 +15,8 @@ from tenex.core.functions.verdicts import Verdict, digest
 from tenex.core.graph import Condition, Edge, Predicate, TransitionGraph
 from tenex.core.ids import Millis, Slug
 from tenex.core.phases import Phase
-from tenex.core.tool_names import all_of_server
 from tenex.core.values import replace
+from tenex.core.work.tool_names import all_of_server
 
 HISTORY: Final = 50
 """Moves of an agent that are remembered, the newest; the journal has them all."""

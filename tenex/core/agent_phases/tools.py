@@ -10,9 +10,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tenex.core.json_values import faults_of_value
 from tenex.core.messages import ToolSpec
 from tenex.core.phases import Phase
+from tenex.core.text.json_values import faults_of_value
 
 from .program import AgentPhaseState, Ask, Program, fits
 

@@ -17,20 +17,20 @@ Who deletes their yes takes it back for the calls that have not begun. Which wor
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tenex.core import permissions
 from tenex.core import records as r
+from tenex.core.answers.yes_no import REASON, Answer, Unclear, read_answer, read_answers, read_picture, why_misdated
 from tenex.core.delivery.outgoing import notify, send_as_agent
 from tenex.core.ids import EventId, Millis, PublicKey
 from tenex.core.memory.window import in_a_line
-from tenex.core.names import is_key, is_mention
+from tenex.core.people import permissions
 from tenex.core.signals import ApprovalDecided, InboundMessage, MessageDeleted, MessageReceived
 from tenex.core.state import State
-from tenex.core.text import plain
-from tenex.core.tool_names import server_of
+from tenex.core.text.foreign import plain
+from tenex.core.text.names import is_key, is_mention
 from tenex.core.transaction import Transaction
 from tenex.core.work import runs
 from tenex.core.work.run import Call, CallState
-from tenex.core.yes_no import REASON, Answer, Unclear, read_answer, read_answers, read_picture, why_misdated
+from tenex.core.work.tool_names import server_of
 
 from . import message
 from .decide import has_refused_too_often, is_approved, settle

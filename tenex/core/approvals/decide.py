@@ -19,11 +19,11 @@ from tenex.core.config import Agent, Policy, ToolRule
 from tenex.core.delivery.outgoing import send_as_agent
 from tenex.core.ids import EventId, Millis, PublicKey, RunId
 from tenex.core.messages import ModelStep
-from tenex.core.tool_names import server_of
-from tenex.core.tool_questions import answers_to
 from tenex.core.transaction import Transaction
 from tenex.core.values import replace
 from tenex.core.work.run import Call, CallState, Run
+from tenex.core.work.tool_names import server_of
+from tenex.core.work.tool_questions import answers_to
 
 from . import message
 from .harmless_options import harmless_options, has_known_verb

@@ -9,10 +9,10 @@ first line or below it, is said to be cut; then a picture is no answer, since it
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from tenex.core.amounts import duration
 from tenex.core.config import ToolRule
 from tenex.core.ids import ConversationId, Millis
-from tenex.core.tool_names import SERVER_MARK, server_of
+from tenex.core.text.amounts import duration
+from tenex.core.work.tool_names import SERVER_MARK, server_of
 
 from .rules import COMMAND, SHELLS, Judgement
 from .shown_values import shown_line, shown_name, shown_value, visible

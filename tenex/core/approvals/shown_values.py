@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any, Final
 
-from tenex.core.text import CONTROL, INVISIBLE
+from tenex.core.text.foreign import CONTROL, INVISIBLE
 
 RUN: Final = 4
 """Blanks in a row within a line that are shown as escapes: padding moves what follows out of sight."""

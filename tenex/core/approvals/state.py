@@ -6,8 +6,8 @@ from typing import Any, Final, Literal
 
 from tenex.core.config import Replay
 from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug
-from tenex.core.tool_names import all_of_server
 from tenex.core.values import replace
+from tenex.core.work.tool_names import all_of_server
 
 from .rules import ApprovalRule, Verdict
 

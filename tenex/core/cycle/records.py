@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from tenex.core.decider import Decider
 from tenex.core.ids import EventId, Millis, PublicKey
+from tenex.core.people.decider import Decider
 from tenex.core.phases import Phase
 from tenex.core.record import Record
 

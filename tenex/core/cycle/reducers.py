@@ -16,9 +16,6 @@ from .state import LINES_KEPT, READ_FILES, Cycle, of_cycle
 
 CYCLE: Final = Reducers[Cycle]("cycle")
 
-ANSWER_WORDS = 3
-"""`yes`, `ja bitte`, `oui merci beaucoup`: a longer message is more than a yes."""
-
 
 def carried(state: State, record: r.CycleStarted) -> tuple[Message, ...]:
     """The messages of the last cycle with which a new one begins."""

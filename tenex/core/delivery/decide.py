@@ -1,13 +1,13 @@
 """What follows from the answer of a relay, from none, and from the end of quiet hours."""
 
 from tenex.core import records as r
-from tenex.core.amounts import count
 from tenex.core.effects import Key
 from tenex.core.ids import Millis, PublicKey
 from tenex.core.memory.window import in_a_line
+from tenex.core.people.trust import room_of
 from tenex.core.port_values import PublishOutcome
+from tenex.core.text.amounts import count
 from tenex.core.transaction import Transaction
-from tenex.core.trust import room_of
 
 from .outgoing import notify
 from .state import Missed

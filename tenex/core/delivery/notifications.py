@@ -24,10 +24,10 @@ from tenex.core import records as r
 from tenex.core.config import QuietHours, Verbosity
 from tenex.core.ids import Millis, PublicKey
 from tenex.core.inbox.message import Message
+from tenex.core.people.trust import room_of
 from tenex.core.signals import MessageReceived
 from tenex.core.state import State
 from tenex.core.transaction import Transaction
-from tenex.core.trust import room_of
 
 from .records import UNDER_WAY, UNNOTIFIED, Purpose
 

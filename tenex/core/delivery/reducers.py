@@ -5,10 +5,10 @@ from typing import Final, TypeVar
 
 from tenex.core import records as r
 from tenex.core.ids import EventId, Millis, PublicKey
+from tenex.core.people.trust import room_of
 from tenex.core.port_values import UnsignedEvent, outgoing_events
 from tenex.core.reducers import Reducers
 from tenex.core.state import State
-from tenex.core.trust import room_of
 from tenex.core.values import replace
 
 from .state import OUTBOX_LONGEST, Delivery, Missed, OutboxRow, RelayRefusal

@@ -13,13 +13,13 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from tenex.core import records as r
 from tenex.core.approvals.message import ENDINGS
-from tenex.core.decider import Decider, person
 from tenex.core.ids import CallId, RunId
-from tenex.core.lines import Tone
 from tenex.core.messages import NO_USAGE, Usage
+from tenex.core.people.decider import Decider, person
 from tenex.core.phases import PHASES, Phase
 from tenex.core.rollback.whole import ConversationForked, RolledBack
-from tenex.core.state_words import waits_for
+from tenex.core.text.lines import Tone
+from tenex.core.text.state_words import waits_for
 from tenex.core.totals.costs import cost_of, model_of, run_agent, spender_of, worker_of
 
 FactKind = Literal[

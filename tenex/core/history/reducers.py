@@ -6,10 +6,10 @@ from typing import Any, Final
 from tenex.core import records as r
 from tenex.core.approvals.state import line_of
 from tenex.core.cycle.reducers import closed_turn
-from tenex.core.decider import Decider, person
 from tenex.core.ids import CallId, RunId
 from tenex.core.memory.window import in_a_line
 from tenex.core.messages import Usage, cut
+from tenex.core.people.decider import Decider, person
 from tenex.core.reducers import Reducers
 from tenex.core.rollback.whole import RolledBack
 from tenex.core.state import State

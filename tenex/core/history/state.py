@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
 from tenex.core import records as r
-from tenex.core.decider import Decider
 from tenex.core.ids import CallId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage, cut
+from tenex.core.people.decider import Decider
 from tenex.core.phases import Phase
 from tenex.core.values import replace
 from tenex.core.work.turn import OrchestratorTurn

@@ -21,21 +21,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from tenex.core import permissions
 from tenex.core import records as r
-from tenex.core.amounts import count
 from tenex.core.approvals import answers as approvals
 from tenex.core.config import Role
-from tenex.core.decider import person
 from tenex.core.delivery.notifications import note_awake
 from tenex.core.delivery.outgoing import notify
 from tenex.core.identity.state import title_of
 from tenex.core.ids import Slug
 from tenex.core.kind import all_kinds, can_begin, has_own_work, kind_of_conversation, refused_name
-from tenex.core.names import with_names, without_mentions
-from tenex.core.permissions import Decision
+from tenex.core.people import permissions
+from tenex.core.people.decider import person
+from tenex.core.people.permissions import Decision
 from tenex.core.signals import MessageDeleted, MessageReceived
 from tenex.core.state import State
+from tenex.core.text.amounts import count
+from tenex.core.text.names import with_names, without_mentions
 from tenex.core.transaction import Transaction
 from tenex.core.work.run import CallState
 

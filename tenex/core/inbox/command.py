@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tenex.core.permissions import Decision
+from tenex.core.people.permissions import Decision
 from tenex.core.signals import MessageReceived
 from tenex.core.transaction import Transaction
 

@@ -9,25 +9,26 @@ import re
 from dataclasses import fields, replace
 from typing import Final
 
-from tenex.core import names, permissions
 from tenex.core import records as r
-from tenex.core.amounts import count, dollars, duration
 from tenex.core.approvals import answers as approvals
 from tenex.core.config import Verbosity
-from tenex.core.decider import Decider, person
 from tenex.core.delivery.outgoing import as_sentence, notify
 from tenex.core.ids import Millis, RunId
 from tenex.core.kind import all_kinds, kind_of_conversation, refused_name, what_is_refused
 from tenex.core.memory.window import in_a_line
 from tenex.core.messages import cut
-from tenex.core.permissions import Decision
+from tenex.core.people import permissions
+from tenex.core.people.decider import Decider, person
+from tenex.core.people.permissions import Decision
+from tenex.core.people.trust import room_of
 from tenex.core.port_values import UndoOutcome
 from tenex.core.projection import Activity, RouterActivity, RunActivity, activity_of
-from tenex.core.prose import prose
 from tenex.core.signals import MessageReceived
-from tenex.core.text import plain, trimmed
+from tenex.core.text import names
+from tenex.core.text.amounts import count, dollars, duration
+from tenex.core.text.foreign import plain, trimmed
+from tenex.core.text.prose import prose
 from tenex.core.transaction import Transaction
-from tenex.core.trust import room_of
 from tenex.core.undo import sentences
 from tenex.core.work import holds
 from tenex.core.work.turns import advance, stop_turn

@@ -2,23 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 
-from tenex.core import permissions
 from tenex.core import records as r
+from tenex.core.answers.forms import Form, NoAnswer
+from tenex.core.answers.yes_no import why_misdated
 from tenex.core.conversation import Conversation
-from tenex.core.decider import person
 from tenex.core.delivery.outgoing import notify, send_as_agent
-from tenex.core.forms import Form, NoAnswer
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug
 from tenex.core.memory.window import in_a_line
-from tenex.core.names import is_placeholder, with_names
-from tenex.core.permissions import Decision
+from tenex.core.people import permissions
+from tenex.core.people.decider import person
+from tenex.core.people.permissions import Decision
+from tenex.core.people.trust import is_outside
 from tenex.core.port_values import Quotation
 from tenex.core.signals import ConversationLeft, InboundMessage, MessageReceived
+from tenex.core.text.names import is_placeholder, with_names
 from tenex.core.transaction import Transaction
-from tenex.core.trust import is_outside
 from tenex.core.work.run import ASK, Call, CallState, Run
 from tenex.core.work.runs import after_result
-from tenex.core.yes_no import why_misdated
 
 from .commands import stop
 from .message import Message
@@ -73,13 +73,13 @@ def quotations_wanted(state: Conversation, message: InboundMessage) -> tuple[Eve
     """
     if message.is_reaction:
         return ()
-    newest = _newest(state)
+    is_first = not any(map(_event_of, state.memory.recent))
     wanted = [*message.quotes[:QUOTES]]
-    if message.reply_to and (not newest or str(message.reply_to) != str(state.id)):
+    if message.reply_to and (is_first or str(message.reply_to) != str(state.id)):
         wanted.insert(0, message.reply_to)
-    if not newest and str(message.event_id) != str(state.id):
+    if is_first and str(message.event_id) != str(state.id):
         wanted.append(EventId(state.id))
-    return tuple(event for event in dict.fromkeys(wanted) if event not in newest)
+    return tuple(event for event in dict.fromkeys(wanted) if _newest_of(state, event) is None)
 
 
 def begins_within_a_thread(state: Conversation, message: InboundMessage) -> bool:
@@ -95,10 +95,9 @@ def _context(transaction: Transaction, signal: MessageReceived) -> str:
     """What a message replies to or quotes, where agents would not know it: neither the newest message nor the root."""
     state = transaction.state
     message = signal.message
-    newest = _newest(state)
     quoted = {quotation.event_id: quotation for quotation in signal.quotations or ()}
     sentences = [f"It comments on {_quotation(message.about)}"] if message.about else []
-    answered = newest.get(message.reply_to or "")
+    answered = _newest_of(state, message.reply_to)
     if answered is not None and answered is not state.memory.recent[-1] and str(message.reply_to) != str(state.id):
         sentences.append(f"It replies to {answered.name}: {_quotation(answered.text)}")
     elif message.reply_to in quoted:
@@ -111,8 +110,9 @@ def _context(transaction: Transaction, signal: MessageReceived) -> str:
         notes = "; ".join(f"{note.name}: {_quotation(note.text)}" for note in others)
         sentences.append(f"Before it in the thread, the oldest first: {notes}")
     for event in message.quotes[:QUOTES]:
-        if event in newest:
-            sentences.append(f"It quotes {newest[event].name}: {_quotation(newest[event].text)}")
+        known = _newest_of(state, event)
+        if known is not None:
+            sentences.append(f"It quotes {known.name}: {_quotation(known.text)}")
         elif event in quoted:
             sentences.append(f"It quotes {_described(quoted[event], state.id)}")
         else:
@@ -128,11 +128,15 @@ def _slugs(transaction: Transaction) -> dict[PublicKey, Slug]:
     return {agent.pubkey: agent.slug for agent in transaction.policy.roster.values()}
 
 
-def _newest(state: Conversation) -> dict[str, Message]:
-    """The newest messages by their events."""
-    by_event = {message.event_id or message.sent_as: message for message in state.memory.recent}
-    by_event.pop("", None)
-    return by_event
+def _event_of(message: Message) -> str:
+    return message.event_id or message.sent_as
+
+
+def _newest_of(state: Conversation, event: str | None) -> Message | None:
+    """The newest message that this event holds, of the newest ones; most are a reply to the last."""
+    if not event:
+        return None
+    return next((message for message in reversed(state.memory.recent) if _event_of(message) == event), None)
 
 
 def _described(quotation: Quotation, here: ConversationId) -> str:

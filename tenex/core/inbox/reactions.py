@@ -11,14 +11,14 @@ somebody who may not is ignored: a picture is often only thanks.
 import re
 from typing import Final
 
+from tenex.core.answers.pictures import NO, STOP, YES, number_in, plain_picture
+from tenex.core.answers.yes_no import is_clear_no, is_clear_yes
 from tenex.core.ids import PublicKey
-from tenex.core.permissions import Decision, may_decide
-from tenex.core.pictures import NO, STOP, YES, number_in, plain_picture
+from tenex.core.people.permissions import Decision, may_decide
 from tenex.core.signals import MessageReceived
 from tenex.core.state import State
 from tenex.core.transaction import Transaction
 from tenex.core.work.run import ASK, Call, CallState, choices_of
-from tenex.core.yes_no import is_clear_no, is_clear_yes
 
 CLOCKS_DIFFER: Final = 60
 """Seconds by which a person's clock may differ from ours."""

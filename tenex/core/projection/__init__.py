@@ -35,7 +35,7 @@ from .activity import (
     undelivered,
 )
 from .fates import Fate, FateKind, Fates, fates_of_cycle
-from .glance import Glance, glance_of, partner
+from .glance import Glance, glance_of, partner, shown_status
 from .kinds import PhasesShare, phase_of
 from .whole import PlacedMessage, Projection, project
 
@@ -65,6 +65,7 @@ __all__ = [
     "router_of",
     "run_began",
     "run_state",
+    "shown_status",
     "status_of",
     "tools_of",
     "undelivered",

@@ -33,7 +33,7 @@ from tenex.core.totals.costs import run_agent
 from tenex.core.work.run import Call, CallState, Retry, Run
 from tenex.core.work.turn import OrchestratorTurn
 
-from .glance import glance_of
+from .glance import shown_status
 from .kinds import kind_conditions, kind_shares
 
 RetryState = Literal["retrying", "held", "limited"]
@@ -141,7 +141,7 @@ def condition_of(state: State) -> Condition:
 def status_of(state: State) -> str:
     """The status for a list: `held` and `limited` come before it, since nothing goes on by itself."""
     condition = condition_of(state)
-    return condition if condition in STUCK else glance_of(state).status
+    return condition if condition in STUCK else shown_status(state)
 
 
 def undelivered(state: State) -> Mapping[str, int]:

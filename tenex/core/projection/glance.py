@@ -45,7 +45,7 @@ def glance_of(state: State) -> Glance:
     return Glance(
         id=state.id,
         title=state.identity.title,
-        status="waiting" if is_parked else state.cycle.status,
+        status=shown_status(state),
         waiting_for="answer" if is_parked else state.cycle.waiting_for,
         place=state.location_label,
         cycle=state.cycle.number,
@@ -54,6 +54,11 @@ def glance_of(state: State) -> Glance:
         seq=state.next_seq - 1,
         imported=state.identity.imported,
     )
+
+
+def shown_status(state: State) -> Status:
+    """As `Glance.status`."""
+    return "waiting" if state.work.is_parked else state.cycle.status
 
 
 def partner(place: str) -> str:

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from tenex.core.decider import Decider
 from tenex.core.ids import Millis
 from tenex.core.inbox.message import Settlement
 from tenex.core.messages import NO_USAGE, Usage
+from tenex.core.people.decider import Decider
 from tenex.core.phases import Phase
 from tenex.core.record import Record
 

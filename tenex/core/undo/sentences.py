@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from tenex.core.amounts import count
 from tenex.core.port_values import UndoOutcome
+from tenex.core.text.amounts import count
 
 CHANGED_BY_OTHERS: Final = "changed by somebody else too"
 UNCLEAR: Final = "changed while a command ran, by it or by somebody else"

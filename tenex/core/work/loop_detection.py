@@ -45,6 +45,8 @@ def repeated_call(run: Run) -> CallWithResult | None:
     Steps before the newest change (`Run.changed`) do not count: a test that still fails after an edit is no loop. Nor
     does a question that a user answered.
     """
+    if run.steps < SAME_CALLS:
+        return None
     made = list(_made(run, run.changed))
     for last in made:
         is_asked = last.request.tool == "ask" and last.result.ok

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tenex.core.config import Replay
-from tenex.core.decider import Decider
 from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, ModelStep, StartEntry, Usage
+from tenex.core.people.decider import Decider
 from tenex.core.phases import Phase
 from tenex.core.port_values import Handoff
 from tenex.core.record import Record
 from tenex.core.router.answer import RoutingDecision
-from tenex.core.routes import Route
+from tenex.core.work.routes import Route
 
 Outcome = Literal["finished", "failed", "timed_out", "stopped", "over_limit"]
 Fulfilment = Literal["met", "not met", "cannot be met here"]

@@ -12,8 +12,8 @@ from tenex.core.memory.window import MESSAGE_CHARACTERS
 from tenex.core.messages import CallResult, UserText, cut, with_context
 from tenex.core.reducers import Reducers
 from tenex.core.state import State
-from tenex.core.tool_questions import answered
 from tenex.core.values import replace
+from tenex.core.work.tool_questions import answered
 
 from .evidence import called
 from .loop_detection import is_new

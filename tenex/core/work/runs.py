@@ -29,10 +29,9 @@ from enum import Enum
 from itertools import takewhile
 from typing import Any, Final, cast, get_args
 
-from tenex.core import permissions
 from tenex.core import records as r
 from tenex.core.agent_phases import decide as agent_phases
-from tenex.core.amounts import duration
+from tenex.core.answers.pictures import NUMBERS
 from tenex.core.approvals import decide as approvals
 from tenex.core.config import Agent, Replay
 from tenex.core.delivery.outgoing import as_sentence, notify, send_as_agent
@@ -40,12 +39,13 @@ from tenex.core.ids import CallId, Millis, RunId
 from tenex.core.kind import kind_of_conversation
 from tenex.core.memory.window import in_a_line
 from tenex.core.messages import NO_USAGE, CallRequest, CallResult, ModelStep
+from tenex.core.people import permissions
 from tenex.core.phases import PHASES
-from tenex.core.pictures import NUMBERS
 from tenex.core.port_values import ToolResult
 from tenex.core.signals import DayLimitReached, ModelFailed
 from tenex.core.subagents import decide as subagents
 from tenex.core.subagents.links import link_of
+from tenex.core.text.amounts import duration
 from tenex.core.transaction import Transaction
 
 from . import holds, loop_detection

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tenex.core.decider import Decider
 from tenex.core.ids import Millis, Slug, TurnId
 from tenex.core.messages import Usage
+from tenex.core.people.decider import Decider
 from tenex.core.phases import Phase
 from tenex.core.port_values import Handoff
 from tenex.core.router.answer import RoutingDecision

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from tenex.core import records as r
 from tenex.core.agent_phases.decide import sync_agent_state
 from tenex.core.config import Agent, Expectation, Replay
-from tenex.core.decider import Decider
 from tenex.core.delivery.outgoing import as_sentence, notify, send_as_agent
 from tenex.core.effects import Key, Work
 from tenex.core.ids import CallId, Millis, RunId, Slug, TurnId
 from tenex.core.kind import kind_of_conversation
 from tenex.core.memory.window import MESSAGE_CHARACTERS, in_a_line
 from tenex.core.messages import NO_USAGE, Usage, cut
+from tenex.core.people.decider import Decider
 from tenex.core.phases import PHASES, Phase
 from tenex.core.port_values import Handoff
 from tenex.core.router.answer import RoutingDecision

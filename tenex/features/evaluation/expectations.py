@@ -8,7 +8,7 @@ from pathlib import Path
 from tenex.core import records as r
 from tenex.core.history.facts import Fact, facts_of
 from tenex.core.ids import CallId, RunId
-from tenex.core.lines import shorten
+from tenex.core.text.lines import shorten
 from tenex.core.work.evidence import line_of
 
 from .figures import Figures

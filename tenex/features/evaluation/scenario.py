@@ -22,7 +22,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.phases import Phase
-from tenex.core.text import decode
+from tenex.core.text.foreign import decode
 from tenex.prompting.frontmatter import choices
 from tenex.settings.sections import CheckSettings
 

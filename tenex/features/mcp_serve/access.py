@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tenex.cli.shared import list_search
 from tenex.cli.shared.lookup import find_named
+from tenex.core.answers.yes_no import is_clear_yes
 from tenex.core.conversation import Conversation, fold
 from tenex.core.delivery.records import MessageSent
 from tenex.core.errors import StoreError, UsageError
@@ -23,7 +24,6 @@ from tenex.core.projection import activity_of, glance_of, phase_of
 from tenex.core.records import Record
 from tenex.core.rollback.whole import RolledBack
 from tenex.core.work.run import CallState, Run
-from tenex.core.yes_no import is_clear_yes
 from tenex.operations.doctor.daemon import lock_holder
 from tenex.store.conversations import Conversations
 from tenex.store.index_reader import open_catalogue

@@ -13,8 +13,8 @@ from typing import Final
 from tenex.core.conversation import Conversation
 from tenex.core.errors import RelayUnavailable, TransientError, UsageError
 from tenex.core.ids import PublicKey
-from tenex.core.text import well_formed
-from tenex.core.trust import room_of
+from tenex.core.people.trust import room_of
+from tenex.core.text.foreign import well_formed
 from tenex.nostr.events import Event, sign, unsigned_event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool

@@ -16,11 +16,13 @@ import errno
 import json
 import re
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Final
+
+import h11
 
 from tenex.core.errors import ConfigurationError
 from tenex.log import get_logger
@@ -158,21 +160,19 @@ class StatusPort:
 
     async def _answer(self, reader: asyncio.StreamReader, task: asyncio.Task[None]) -> bytes:
         try:
-            head = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.LimitOverrunError:
-            return _response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, b"the request is too long\n")
+            request = await _request(reader)
+        except h11.RemoteProtocolError as error:
+            if error.error_status_hint == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+                return _response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, b"the request is too long\n")
+            return _response(HTTPStatus.BAD_REQUEST, b"this is not HTTP/1.1 with one Host\n")
         self._clients[task] = True
-        line, *headers = head[:-4].split(b"\r\n")
-        words = line.split(b" ")
-        if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
-            return _response(HTTPStatus.BAD_REQUEST, b"this is not HTTP\n")
-        if words[0] not in (b"GET", b"HEAD"):
+        if request.method not in (b"GET", b"HEAD"):
             return _response(HTTPStatus.METHOD_NOT_ALLOWED, b"GET only\n", more="Allow: GET, HEAD\r\n")
-        target = _target(words[1])
-        hosts = [*_hosts(headers)]
-        if target is None or len(hosts) > 1 or (not hosts and words[2] != b"HTTP/1.0"):
-            return _response(HTTPStatus.BAD_REQUEST, b"a request has one Host\n")
+        target = _target(request.target)
+        if target is None or not request.http_version.startswith(b"1."):
+            return _response(HTTPStatus.BAD_REQUEST, b"this is not HTTP/1.1\n")
         authority, path = target
+        hosts = [value.decode("latin-1") for name, value in request.headers if name == b"host"]
         if not all(self._is_here(host) for host in (*hosts, *authority)):
             return _response(HTTPStatus.MISDIRECTED_REQUEST, b"this name is not in metrics.hosts; use an address\n")
         try:
@@ -180,7 +180,7 @@ class StatusPort:
         except Exception:  # an internal error in a reading is not a dead daemon
             log.exception("status_port.failed")
             answer = _response(HTTPStatus.INTERNAL_SERVER_ERROR, b"an internal error; see the log\n")
-        return answer if words[0] == b"GET" else b"".join(answer.partition(b"\r\n\r\n")[:2])
+        return answer if request.method == b"GET" else b"".join(answer.partition(b"\r\n\r\n")[:2])
 
     def _is_here(self, authority: str) -> bool:
         """Whether a host, perhaps with a port, is an address or a name of this machine."""
@@ -216,12 +216,21 @@ def _plain(name: str) -> str:
     return name.lower().removesuffix(".")
 
 
-def _hosts(headers: list[bytes]) -> Iterator[str]:
-    """The values of `Host`."""
-    for line in headers:
-        name, _, value = line.partition(b":")
-        if name.strip().lower() == b"host":
-            yield value.strip().decode("latin-1")
+async def _request(reader: asyncio.StreamReader) -> h11.Request:
+    """Read the head of a request; h11 refuses one without a Host, or with two.
+
+    Raises:
+        RemoteProtocolError: it is not HTTP, or longer than `HEAD`.
+        EOFError: the client is gone.
+    """
+    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD)
+    while True:
+        event = connection.next_event()
+        if isinstance(event, h11.Request):
+            return event
+        if event is not h11.NEED_DATA:
+            raise EOFError("the client sent no request")
+        connection.receive_data(await reader.read(HEAD))
 
 
 def _target(target: bytes) -> tuple[list[str], bytes] | None:

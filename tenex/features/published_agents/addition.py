@@ -19,7 +19,7 @@ from tenex.configuration.own_tools import find_own_tools
 from tenex.core.approvals.shown_values import visible
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.ids import EventId, Slug
-from tenex.core.text import decode
+from tenex.core.text.foreign import decode
 from tenex.nostr.keys import EventAddress, KeyRing, npub, parse_event_address
 from tenex.nostr.threading.base import is_hex64
 from tenex.nostr.urls import normalise_url

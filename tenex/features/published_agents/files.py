@@ -21,7 +21,7 @@ from typing import Final, Literal
 from tenex.core.errors import OperatorError, UsageError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
-from tenex.core.text import CONTROL, INVISIBLE, plain
+from tenex.core.text.foreign import CONTROL, INVISIBLE, plain
 from tenex.nostr.keys import npub
 from tenex.prompting.agents import AgentDefinition, read_agent
 

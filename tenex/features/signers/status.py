@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from tenex.cli.shared.status_lines import ago, mark
-from tenex.core.amounts import count
 from tenex.core.errors import RelayUnavailable
+from tenex.core.text.amounts import count
 from tenex.operations.doctor.findings import Finding, count_text, fault, warning
 
 

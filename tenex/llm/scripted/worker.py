@@ -7,7 +7,7 @@ from typing import Any
 from tenex.core.agent_phases.tools import APPEND, SET
 from tenex.core.ids import CallId
 from tenex.core.messages import CallRequest, CallResult, ModelRequest, ModelStep
-from tenex.core.prose import fenced
+from tenex.core.text.prose import fenced
 
 from .agent_run import LEARNED, AgentRun, NextStep, text_of, without_numbers
 from .requests import SELF, CannotApply, Task, intent_of, short, small_talk

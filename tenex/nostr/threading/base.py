@@ -19,10 +19,10 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from tenex.core.ids import ConversationId, EventId, PublicKey
-from tenex.core.images import pictures_in
+from tenex.core.inbox.images import pictures_in
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
-from tenex.core.prose import folded, readings
 from tenex.core.signals import InboundMessage
+from tenex.core.text.prose import folded, readings
 from tenex.nostr.addresses import is_private
 from tenex.nostr.events import Event
 from tenex.nostr.keys import find_events, find_mentions, npub

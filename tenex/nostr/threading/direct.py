@@ -21,9 +21,9 @@ from hashlib import sha256
 from typing import Any, Final
 
 from tenex.core.ids import PublicKey
+from tenex.core.people.trust import room_of
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
 from tenex.core.signals import InboundMessage
-from tenex.core.trust import room_of
 from tenex.nostr.events import Event
 from tenex.nostr.urls import normalise_url
 

@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-import regex
-
 from tenex.core.errors import InternalError
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
-from tenex.core.text import well_formed
+from tenex.core.text.foreign import well_formed
 from tenex.nostr.events import unsigned_event
 
 from .base import Tag
@@ -42,7 +40,6 @@ _MARKERS: Final = re.compile(r"[^ \t>]")
 _QUOTATION: Final = re.compile(r"[ \t]{0,3}(?:>[ \t]?){1,20}")
 _DELIMITERS: Final = re.compile(r"[ \t>]{0,40}\|?(?: *:?-+:? *\|)+ *(?::?-+:?)? *\r?|[ \t>]{0,40}\|? *:?-+:? *\|")
 """The second line of a table."""
-_GRAPHEME: Final = regex.compile(r"\X")
 _LONGEST_GRAPHEME: Final = 64
 """Characters: a family of emoji has eleven."""
 _LEAST_SHARE: Final = 4
@@ -242,8 +239,10 @@ def _before_head(text: str, cut: int) -> int:
 
 def _whole_graphemes(text: str, cut: int) -> int:
     """The last place up to `cut` that is between two characters as people see them; `cut` where there is none near."""
+    import regex  # 1 MB: few texts are cut
+
     start = max(0, cut - _LONGEST_GRAPHEME)
-    ends = (match.end() for match in _GRAPHEME.finditer(text, start, min(len(text), cut + _LONGEST_GRAPHEME)))
+    ends = (match.end() for match in regex.finditer(r"\X", text, pos=start, endpos=cut + _LONGEST_GRAPHEME))
     return max((end for end in ends if end <= cut), default=cut)
 
 
@@ -257,6 +256,8 @@ def clean_text(text: str) -> str:
 
 def clip(value: str, limit: int = MAX_TAG_BYTES) -> str:
     """Clean an element of a tag and shorten it to `limit` bytes of UTF-8, ending in an ellipsis."""
+    if len(value) <= limit and value.isascii() and "\0" not in value:
+        return value
     value = clean_text(value)
     raw = value.encode()
     if len(raw) <= limit:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tenex.core.errors import InternalError, TenexError, TransientError
-from tenex.core.text import printable
+from tenex.core.text.foreign import printable
 from tenex.runtime.functions import in_thread
 from tenex.store.lock import FolderLock
 from tenex.telemetry import redact

@@ -15,8 +15,8 @@ from tenex.core.agent_phases.program import Link as LinkRule
 from tenex.core.errors import ConfigurationError, UsageError, WorkflowError
 from tenex.core.functions.verdicts import FunctionQuestion, Verdict, call_now
 from tenex.core.ids import Slug
-from tenex.core.json_values import plain
 from tenex.core.phases import Phase
+from tenex.core.text.json_values import plain
 
 from .blueprint import Blueprint, check_types, read_class
 from .instance_state import ConversationView, InstanceState, StateView

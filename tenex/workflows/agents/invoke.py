@@ -17,7 +17,7 @@ from tenex.core.config import Replay
 from tenex.core.errors import SerializationError, UsageError, words_of
 from tenex.core.phases import Access, Phase
 from tenex.core.ports import ToolResult
-from tenex.core.routes import Finish, Handoff
+from tenex.core.work.routes import Finish, Handoff
 from tenex.log import get_logger
 from tenex.runtime.functions import in_thread
 from tenex.workflows.speakers.context import CHANGES, ContextChanges

@@ -14,7 +14,7 @@ from types import CodeType, ModuleType
 
 from tenex.core.errors import ConfigurationError, UntrustedFolder
 from tenex.core.file_guard import guarded
-from tenex.core.text import decode
+from tenex.core.text.foreign import decode
 
 Stamp = tuple[int, int] | None
 """Of a file: when it was changed, in ns, and its bytes; None where there is none."""

@@ -3,9 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from tenex.core import records as r
-from tenex.core.amounts import count
 from tenex.core.config import Agent, Policy
-from tenex.core.decider import Decider, person
 from tenex.core.delivery.outgoing import notify
 from tenex.core.effects import Effect, Key, Timer, Work
 from tenex.core.ids import Slug
@@ -14,12 +12,14 @@ from tenex.core.inbox.commands import end_cycle, stop
 from tenex.core.inbox.decide import record_message
 from tenex.core.kind import Kind
 from tenex.core.kind_format import KindShare
-from tenex.core.lines import Place, Row
+from tenex.core.people.decider import Decider, person
+from tenex.core.people.trust import least_trusted
 from tenex.core.record import Record
 from tenex.core.signals import MessageReceived, Signal
 from tenex.core.state import State
+from tenex.core.text.amounts import count
+from tenex.core.text.lines import Place, Row
 from tenex.core.transaction import Transaction
-from tenex.core.trust import least_trusted
 from tenex.core.work import holds
 from tenex.core.work.run import Wait
 from tenex.workflows.missions import records as m

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tenex.core.kind_format import KindShare
-from tenex.core.lines import PARTNER, Place, Row, fields, shorten
 from tenex.core.record import Record
 from tenex.core.state import State
+from tenex.core.text.lines import PARTNER, Place, Row, fields, shorten
 
 from . import records as m
 from .result_words import result_words

@@ -4,12 +4,12 @@ What follows from a yes cannot be taken back, so two things must hold. Its words
 replies to the question itself; to the thread as a whole only where nothing else is asked, since it could be meant for
 any question, and only if it was written after it: what a relay delivers late, or what is dated for later, answers
 another question. Words that may turn a no round are asked about again. Whether its author may decide is in
-`core/permissions.py`. The author of a yes that does not count reads why.
+`core/people/permissions.py`. The author of a yes that does not count reads why.
 """
 
+from tenex.core.answers.yes_no import why_misdated
 from tenex.core.signals import InboundMessage
 from tenex.core.transaction import Transaction
-from tenex.core.yes_no import why_misdated
 from tenex.workflows.phases.questions import DecisionQuestion
 
 

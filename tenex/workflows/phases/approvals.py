@@ -7,16 +7,16 @@ goes to those who made the plan. Others talk like anyone, and decide nothing.
 from dataclasses import replace
 
 from tenex.core import records as r
+from tenex.core.answers.yes_no import Unclear, is_clear_yes, read_answer, why_misdated
 from tenex.core.delivery.outgoing import notify
 from tenex.core.inbox.decide import record_message
-from tenex.core.permissions import Decision, asked_by_agents, may_decide
+from tenex.core.people.permissions import Decision, asked_by_agents, may_decide
 from tenex.core.phases import Phase
 from tenex.core.signals import MessageReceived
 from tenex.core.transaction import Transaction
 from tenex.core.work.run import Run
 from tenex.core.work.turn import OrchestratorTurn
 from tenex.core.work.turns import advance
-from tenex.core.yes_no import Unclear, is_clear_yes, read_answer, why_misdated
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import phases_of
 

@@ -11,13 +11,13 @@ as something to do. The transition that passes a gate records why.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from tenex.core.amounts import count
 from tenex.core.config import Need, Policy
 from tenex.core.ids import Slug
 from tenex.core.inbox.message import Message
 from tenex.core.memory.window import in_a_line
 from tenex.core.phases import GATES, TALK_PHASES, Phase
 from tenex.core.state import State
+from tenex.core.text.amounts import count
 from tenex.core.work.turn import OrchestratorTurn
 
 from . import checks

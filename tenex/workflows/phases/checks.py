@@ -15,12 +15,12 @@ stopped conversation is not. (ADR 81.)
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tenex.core.amounts import count, duration
-from tenex.core.checks import CheckResult
+from tenex.core.cycle.checks import CheckResult
 from tenex.core.effects import Check, Effect, Inspect, Key, Work
 from tenex.core.memory.window import in_a_line
 from tenex.core.phases import Phase
 from tenex.core.state import State
+from tenex.core.text.amounts import count, duration
 
 from .state import Phases, phases_of
 

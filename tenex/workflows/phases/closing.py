@@ -12,12 +12,12 @@ Which words of agents are published is decided here too: one message per answer,
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tenex.core.amounts import count, dollars, duration
 from tenex.core.history.reducers import so_far
 from tenex.core.memory.window import in_a_line
 from tenex.core.phases import PHASES, QUALITY_PHASES, Phase
 from tenex.core.records import Outcome, WorkVerdict
 from tenex.core.state import State
+from tenex.core.text.amounts import count, dollars, duration
 from tenex.core.work.records import Finding
 from tenex.core.work.run import Run
 from tenex.core.work.turn import OrchestratorTurn

@@ -3,13 +3,13 @@
 from typing import Final
 
 from tenex.core import records as r
-from tenex.core.decider import Decider, person
 from tenex.core.delivery.outgoing import as_sentence, notify
 from tenex.core.delivery.records import Purpose
 from tenex.core.effects import Check
 from tenex.core.ids import EventId, Millis, PublicKey, Slug
 from tenex.core.inbox.message import Message
 from tenex.core.messages import NO_USAGE, ModelStep
+from tenex.core.people.decider import Decider, person
 from tenex.core.phases import AFTER_WORK, PHASE_TRANSITIONS, Phase
 from tenex.core.router.answer import UnknownPhase, parse
 from tenex.core.signals import Checked, Inspected

@@ -16,14 +16,14 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from tenex.core.answers.yes_no import asks_for_nothing
 from tenex.core.conversation import Conversation
 from tenex.core.inbox.message import Message, Settlement
 from tenex.core.memory.window import in_a_line
-from tenex.core.names import is_placeholder
 from tenex.core.router.answer import RoutingDecision, Settles
 from tenex.core.state import State
-from tenex.core.text import plain
-from tenex.core.yes_no import asks_for_nothing
+from tenex.core.text.foreign import plain
+from tenex.core.text.names import is_placeholder
 from tenex.workflows.phases.records import Waived
 from tenex.workflows.phases.state import phases_of
 

@@ -7,11 +7,11 @@ where the agent names a phase in which several could work.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tenex.core import names
 from tenex.core.config import Policy
 from tenex.core.messages import ToolSpec
 from tenex.core.phases import PHASES, TALK_PHASES, Phase
 from tenex.core.router.answer import REASON_CHARACTERS, RoutingDecision
+from tenex.core.text import names
 from tenex.core.transaction import Transaction
 from tenex.core.work import runs
 from tenex.core.work.run import Call, CallState, Run

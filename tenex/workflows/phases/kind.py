@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from tenex.core import records as r
 from tenex.core.config import Agent, Policy
 from tenex.core.conversation import Conversation
-from tenex.core.decider import Decider, person
 from tenex.core.delivery.outgoing import notify
 from tenex.core.effects import Effect, Key, Work
 from tenex.core.ids import ConversationId, PublicKey, Slug
@@ -15,13 +14,14 @@ from tenex.core.inbox.commands import activity
 from tenex.core.inbox.decide import record_message, report_disabled, report_elsewhere
 from tenex.core.kind import Kind, Unproved
 from tenex.core.kind_format import KindShare
-from tenex.core.lines import Place, Row
 from tenex.core.messages import CallResult, ModelStep, Note, ToolSpec
-from tenex.core.permissions import Decision
+from tenex.core.people.decider import Decider, person
+from tenex.core.people.permissions import Decision
 from tenex.core.phases import QUALITY_PHASES, TALK_PHASES, Phase
 from tenex.core.record import Record
 from tenex.core.signals import Checked, DayLimitReached, Inspected, MessageReceived, ModelFailed, RouteAnswered, Signal
 from tenex.core.state import State
+from tenex.core.text.lines import Place, Row
 from tenex.core.transaction import Transaction
 from tenex.core.work import holds, runs
 from tenex.core.work.run import Call, Run
@@ -144,10 +144,11 @@ class PhasesKind(Kind):
 
     def what_is_missing(self, state: State, run: Run) -> str:
         """That an agent in execute does what it only announces or claims, or says that it did not."""
-        is_alone = run.parent is None and run.phase is Phase.EXECUTE
+        if run.parent is not None or run.phase is not Phase.EXECUTE:
+            return ""
         has_called = any(isinstance(entry, CallResult) for entry in run.entries)
         has_called = has_called or any(call.result is not None for call in run.calls if call.request.tool != "complete")
-        return ONLY_WORDS if is_alone and not has_called and closing.facts_of_turn(state) else ""
+        return ONLY_WORDS if not has_called and closing.facts_of_turn(state) else ""
 
     def what_follows(self, transaction: Transaction, run: Run, verdict: r.WorkVerdict) -> str:
         """That a repair follows, after a verification's issues; what speaks against a claim in execute."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tenex.core.checks import CheckResult, Inspection
+from tenex.core.cycle.checks import CheckResult, Inspection
 from tenex.core.ids import EventId, PublicKey, TurnId
 from tenex.core.inbox.message import Settlement
 from tenex.core.phases import Phase

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tenex.core import records as r
-from tenex.core.cycle.reducers import ANSWER_WORDS, CYCLE, carried, is_all_put_back, leaves_phase, settled_by
+from tenex.core.answers.yes_no import ANSWER_WORDS
+from tenex.core.cycle.reducers import CYCLE, carried, is_all_put_back, leaves_phase, settled_by
 from tenex.core.cycle.state import Cycle
-from tenex.core.decider import Decider, person
 from tenex.core.history.reducers import HISTORY, noted, where_kept
 from tenex.core.history.state import History
 from tenex.core.ids import Millis, PublicKey
@@ -14,6 +14,7 @@ from tenex.core.inbox.message import Settlement
 from tenex.core.memory.reducers import MEMORY, QUOTE, decided
 from tenex.core.memory.state import Memory, UserDecision
 from tenex.core.memory.window import in_a_line
+from tenex.core.people.decider import Decider, person
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.reducers import Reducer, Reducers
 from tenex.core.router.reducers import ROUTER

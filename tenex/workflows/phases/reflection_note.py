@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tenex.core.amounts import count
 from tenex.core.history.state import CallSummary
 from tenex.core.memory.window import cut_bytes, in_a_line
 from tenex.core.messages import Note
 from tenex.core.state import State
+from tenex.core.text.amounts import count
 from tenex.core.work.run import Run
 
 TURNS: Final = 20

@@ -13,9 +13,9 @@ from tenex.core.ids import ConversationId
 from tenex.core.inbox.message import Message
 from tenex.core.memory.window import BYTES_PER_TOKEN, CONTEXT_TOKENS, FRAME, MESSAGE_CHARACTERS, in_a_line, weight
 from tenex.core.messages import Note, cut, with_context
-from tenex.core.names import short_key
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from tenex.core.router.answer import REASON_CHARACTERS
+from tenex.core.text.names import short_key
 from tenex.core.work.turn import Completion, OrchestratorTurn
 from tenex.workflows.phases.state import phases_of
 

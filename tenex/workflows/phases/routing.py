@@ -1,7 +1,7 @@
 """Checks the router's decision against graph, roster and gates: accepted, or a sentence it can act on."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tenex.core.config import Policy
@@ -11,6 +11,7 @@ from tenex.core.ids import Slug
 from tenex.core.inbox.message import Message, Settlement
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from tenex.core.router.answer import USER, RoutingDecision
+from tenex.core.values import replace
 from tenex.workflows.phases.state import phases_of
 
 from . import gates

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tenex.core import records as r
-from tenex.core.checks import CheckResult, Inspection
+from tenex.core.cycle.checks import CheckResult, Inspection
 from tenex.core.ids import EventId, Millis, PublicKey, Slug, TurnId
 from tenex.core.phases import AFTER_WORK, QUALITY_PHASES, Phase
 from tenex.core.state import KindState, State

@@ -11,7 +11,7 @@ from typing import Final
 
 from tenex.core.config import Agent, Policy
 from tenex.core.kind import Unproved
-from tenex.core.permissions import may_use
+from tenex.core.people.permissions import may_use
 from tenex.core.phases import Access, Phase
 from tenex.core.state import State
 from tenex.core.transaction import Transaction

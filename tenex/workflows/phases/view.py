@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from tenex.core import records as r
-from tenex.core.amounts import count
-from tenex.core.checks import CheckResult
+from tenex.core.cycle.checks import CheckResult
 from tenex.core.kind_format import KindShare
-from tenex.core.lines import Row
 from tenex.core.record import Record
 from tenex.core.state import State
+from tenex.core.text.amounts import count
+from tenex.core.text.lines import Row
 
 from . import checks
 from . import records as p

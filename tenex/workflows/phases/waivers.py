@@ -9,19 +9,19 @@ from dataclasses import replace
 from typing import Final
 
 from tenex.core import records as r
+from tenex.core.answers.yes_no import Unclear, is_clear_no, is_clear_yes, read_answer
 from tenex.core.delivery.outgoing import notify
 from tenex.core.graph import END
 from tenex.core.ids import EventId, PublicKey
 from tenex.core.inbox.message import Message
 from tenex.core.memory.window import in_a_line
-from tenex.core.permissions import Decision, may_decide
+from tenex.core.people.permissions import Decision, may_decide
 from tenex.core.phases import GATES, QUALITY_PHASES, Phase
 from tenex.core.router.answer import RoutingDecision
 from tenex.core.signals import MessageReceived
 from tenex.core.state import State
 from tenex.core.transaction import Transaction
 from tenex.core.work.turns import advance
-from tenex.core.yes_no import Unclear, is_clear_no, is_clear_yes, read_answer
 from tenex.workflows.phases import records as p
 from tenex.workflows.phases.state import phases_of
 

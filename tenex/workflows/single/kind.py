@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tenex.core import records as r
-from tenex.core.decider import Decider, person
 from tenex.core.delivery.outgoing import notify
 from tenex.core.ids import Slug
 from tenex.core.inbox.claims import is_answer
 from tenex.core.inbox.commands import activity
 from tenex.core.inbox.decide import record_message, report_disabled, report_elsewhere, why_disabled
 from tenex.core.kind import Kind
+from tenex.core.people.decider import Decider, person
 from tenex.core.signals import MessageReceived
 from tenex.core.state import State
 from tenex.core.transaction import Transaction

@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tenex.core.routes import Finish as Finish
-    from tenex.core.routes import Handoff as Handoff
+    from tenex.core.work.routes import Finish as Finish
+    from tenex.core.work.routes import Handoff as Handoff
     from tenex.workflows.speakers.conditions import AgentTarget as AgentTarget
     from tenex.workflows.speakers.conditions import AllOf as AllOf
     from tenex.workflows.speakers.conditions import Always as Always
@@ -42,7 +42,7 @@ _NAMES = {
         "RevertToInitiatorTarget RoundRobinTarget StayTarget TerminateTarget ToolCalled TransitionCondition "
         "TransitionTarget"
     ),
-    "tenex.core.routes": "Finish Handoff",
+    "tenex.core.work.routes": "Finish Handoff",
     "tenex.workflows.speakers.rounds": "Envelope TransitionDecision WorkflowState",
     "tenex.workflows.speakers.transitions": "Transition",
     "tenex.workflows.speakers.context": "delete_context set_context",

@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from tenex.core import names
 from tenex.core.config import Policy
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.messages import CallRequest, CallResult, ModelStep, ToolSpec
 from tenex.core.ports import ToolResult
-from tenex.core.routes import Finish, Handoff
 from tenex.core.state import State
+from tenex.core.text import names
 from tenex.core.transaction import Transaction
+from tenex.core.work.routes import Finish, Handoff
 from tenex.core.work.run import Call, Run
 from tenex.workflows.speakers import records as w
 from tenex.workflows.speakers.config import rules_of

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from tenex.core.errors import UsageError
-from tenex.core.json_values import faults_of_value, plain
+from tenex.core.text.json_values import faults_of_value, plain
 
 CHANGES: ContextVar["ContextChanges | None"] = ContextVar("tenex_context_changes", default=None)
 """Of the call that runs."""

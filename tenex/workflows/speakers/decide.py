@@ -9,10 +9,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
-from tenex.core import permissions
 from tenex.core import records as r
 from tenex.core.agent_phases import tools as agent_tools
-from tenex.core.amounts import count
 from tenex.core.config import Agent, Policy, Role
 from tenex.core.delivery.outgoing import notify
 from tenex.core.errors import ConfigurationError, UsageError
@@ -22,10 +20,12 @@ from tenex.core.ids import PublicKey, Slug
 from tenex.core.inbox.decide import report_elsewhere
 from tenex.core.inbox.message import Message
 from tenex.core.kind import can_begin
-from tenex.core.permissions import Decision
-from tenex.core.routes import Finish, Handoff
+from tenex.core.people import permissions
+from tenex.core.people.permissions import Decision
 from tenex.core.signals import MessageReceived
+from tenex.core.text.amounts import count
 from tenex.core.transaction import Transaction
+from tenex.core.work.routes import Finish, Handoff
 from tenex.core.work.turns import STOPPED, close_calls, finish_run
 from tenex.workflows.speakers import records as w
 from tenex.workflows.speakers import variables

@@ -20,8 +20,8 @@ from typing import Any
 from tenex.core.errors import ConfigurationError
 from tenex.core.functions.verdicts import Ask, call_now
 from tenex.core.graph import END, Choice, TransitionGraph
-from tenex.core.json_values import faults_of_value, plain
-from tenex.core.routes import Finish, Handoff
+from tenex.core.text.json_values import faults_of_value, plain
+from tenex.core.work.routes import Finish, Handoff
 from tenex.workflows.speakers.conditions import UnreadablePartError
 from tenex.workflows.speakers.rounds import (
     RULE_FAILED,

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 
 from tenex.core import records as r
 from tenex.core.config import Agent, Policy
-from tenex.core.decider import BY_RULE, Decider
 from tenex.core.delivery.outgoing import notify
 from tenex.core.effects import Effect, Key, Timer, Work
 from tenex.core.ids import Slug
@@ -16,14 +15,15 @@ from tenex.core.inbox.decide import record_message, report_disabled
 from tenex.core.inbox.message import Message
 from tenex.core.kind import Kind
 from tenex.core.kind_format import KindShare
-from tenex.core.lines import Place, Row
 from tenex.core.memory.window import cut_bytes
 from tenex.core.messages import Note, ToolSpec
-from tenex.core.names import is_placeholder
+from tenex.core.people.decider import BY_RULE, Decider
 from tenex.core.ports import ToolResult
 from tenex.core.record import Record
 from tenex.core.signals import MessageReceived
 from tenex.core.state import State
+from tenex.core.text.lines import Place, Row
+from tenex.core.text.names import is_placeholder
 from tenex.core.transaction import Transaction
 from tenex.core.work import holds
 from tenex.core.work.records import Outcome

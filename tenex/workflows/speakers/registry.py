@@ -11,7 +11,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, ClassVar, TypeVar
 
 from tenex.core.errors import ConfigurationError, kind_of
-from tenex.core.json_values import DEEPEST, faults_of_value, plain
+from tenex.core.text.json_values import DEEPEST, faults_of_value, plain
 from tenex.workflows.speakers.conditions import (
     CONDITIONS,
     TARGETS,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypedDict
 
-from tenex.core.routes import Finish, Handoff, Route
+from tenex.core.work.routes import Finish, Handoff, Route
 
 HANDOFF, FINISH, SET, DELETE = "handoff", "finish", "set_context", "delete_context"
 OWN: Final = (HANDOFF, FINISH, SET, DELETE)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from tenex.core.ids import Millis, PublicKey, Slug
-from tenex.core.json_values import plain
-from tenex.core.routes import Route
 from tenex.core.state import KindState, State
+from tenex.core.text.json_values import plain
 from tenex.core.values import replace
+from tenex.core.work.routes import Route
 from tenex.workflows.speakers import records as w
 from tenex.workflows.speakers.config import (
     ACKS_WITHIN,

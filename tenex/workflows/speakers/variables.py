@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tenex.core.errors import UsageError
 from tenex.core.graph import TransitionGraph
-from tenex.core.json_values import faults_of_value
+from tenex.core.text.json_values import faults_of_value
 from tenex.workflows.speakers.conditions import ContextEquals, ContextIn, ContextThreshold
 from tenex.workflows.speakers.transitions import When, parts
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from tenex.core.kind_format import KindShare
-from tenex.core.lines import PARTNER, Place, Row
 from tenex.core.record import Record
 from tenex.core.state import State
+from tenex.core.text.lines import PARTNER, Place, Row
 
 from . import records as w
 from .end_words import end_words

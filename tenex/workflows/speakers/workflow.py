@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from tenex.core.ids import PublicKey, Slug
-from tenex.core.json_values import faults_of_value
+from tenex.core.text.json_values import faults_of_value
 from tenex.workflows.speakers import config as workflow_config
 from tenex.workflows.speakers.config import DEFAULTS, EXPECTATIONS, View, Within
 from tenex.workflows.speakers.transitions import named_agents

@@ -4,17 +4,17 @@ from collections.abc import Iterator
 
 from tenex.core import records as r
 from tenex.core.config import Policy
-from tenex.core.decider import BY_RULE
 from tenex.core.ids import Slug
 from tenex.core.inbox.claims import is_answer
 from tenex.core.inbox.commands import activity
 from tenex.core.inbox.decide import record_message, report_elsewhere
 from tenex.core.kind import Kind
 from tenex.core.kind_format import KindShare
-from tenex.core.lines import PARTNER, Place, Row
+from tenex.core.people.decider import BY_RULE
 from tenex.core.record import Record
 from tenex.core.signals import MessageReceived
 from tenex.core.state import State
+from tenex.core.text.lines import PARTNER, Place, Row
 from tenex.core.transaction import Transaction
 from tenex.core.work.run import Run
 from tenex.core.work.turns import advance, open_turn, same_failure, spent, too_many_turns, wait_at_limit

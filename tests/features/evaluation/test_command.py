@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tenex.features.evaluation.scenario import SHIPPED, find, read_scenarios
+from tenex.features.evaluation.scenario import SHIPPED, read_scenarios
 from tests.fakes.modelscripts import Team, swift
 from tests.fakes.modelserver import model_server
 from tests.kits.commands import Tenex
@@ -15,25 +15,37 @@ from tests.service.kit import tenex as run_tenex
 
 FIELDS = "scenario model passed skipped failures calls sequentialCalls promptTokens cached notes costUsd seconds"
 
-IN_A_SANDBOX = {one.name for one in read_scenarios(find([])) if one.needs_sandbox}
-"""Shipped scenarios whose agents run commands."""
-LACKING = {one.name for one in read_scenarios(find([])) if not all(map(shutil.which, one.needs))}
-"""Those of programs that are not installed here."""
+SCENARIOS = sorted(SHIPPED.glob("*.yaml"))
 
 
-def test_every_shipped_scenario_holds(tenex: Tenex, data: Path) -> None:
-    results = json.loads(tenex("eval --json", code=None).out)
-    assert {one["scenario"]: one["failures"] for one in results if one["failures"]} == {}
-    assert {one["scenario"] for one in results if one["skipped"]} == (
-        LACKING if BUBBLEWRAP_WORKS else IN_A_SANDBOX | LACKING
-    )
-    assert "small-fix" in IN_A_SANDBOX
-    assert {one["scenario"] for one in results} == {path.stem for path in SHIPPED.glob("*.yaml")}
-    assert all(set(one) == set(FIELDS.split()) for one in results)
-    assert all(one["calls"] and one["notes"] and one["costUsd"] == 0 for one in results if one["passed"])
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_a_shipped_scenario_holds(path: Path, tenex: Tenex, data: Path) -> None:
+    (scenario,) = read_scenarios([path])
+    (result,) = json.loads(tenex(f"eval {path.stem} --json", code=None).out)
+    assert set(result) == set(FIELDS.split())
+    assert (result["scenario"], result["failures"]) == (path.stem, [])
+    is_lacking = not all(map(shutil.which, scenario.needs))
+    assert bool(result["skipped"]) is (is_lacking or (scenario.needs_sandbox and not BUBBLEWRAP_WORKS))
+    if result["passed"]:
+        assert result["calls"]
+        assert result["notes"]
+        assert result["costUsd"] == 0
     assert list(data.iterdir()) == []
+
+
+def test_all_shipped_scenarios_are_listed_and_run_where_none_is_named(
+    tenex: Tenex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert ["repair", "scripted"] in [line.split()[:2] for line in tenex("eval --list").out.splitlines()]
-    assert len(json.loads(tenex("eval --list --json").out)) == 42
+    listed = json.loads(tenex("eval --list --json").out)
+    assert [one["name"] for one in listed] == [path.stem for path in SCENARIOS]
+    names = ["minutes", "simple-request"]
+    for name in names:
+        (tmp_path / f"{name}.yaml").symlink_to(SHIPPED / f"{name}.yaml")
+    monkeypatch.setattr("tenex.features.evaluation.scenario.SHIPPED", tmp_path)
+    assert [one["scenario"] for one in json.loads(tenex("eval --json").out)] == names
+    (small_fix,) = read_scenarios([SHIPPED / "small-fix.yaml"])
+    assert small_fix.needs_sandbox
 
 
 def test_what_differs_is_known_without_a_sandbox_too(

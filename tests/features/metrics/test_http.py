@@ -140,9 +140,10 @@ async def test_without_a_relay_that_serves_it_is_well_and_not_ready(
     ("request_", "status"),
     [
         (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "404 Not Found"),
-        (b"POST /metrics HTTP/1.1\r\n\r\n", "405 Method Not Allowed"),
+        (b"POST /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "405 Method Not Allowed"),
         (b"hello\r\n\r\n", "400 Bad Request"),
         (b"GET /metrics\r\n\r\n", "400 Bad Request"),
+        (b"GET /metrics HTTP/2.0\r\nHost: localhost\r\n\r\n", "400 Bad Request"),
         (b"\x16\x03\x01\x00\r\n\r\n", "400 Bad Request"),
     ],
 )

@@ -1,0 +1,1 @@
+"""Text: foreign text made safe, names, amounts in words, lines of a transcript."""

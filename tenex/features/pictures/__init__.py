@@ -1,0 +1,1 @@
+"""Pictures of users' messages, which models are shown."""

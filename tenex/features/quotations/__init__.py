@@ -1,0 +1,1 @@
+"""Words that messages reply to or quote, looked up for models."""
