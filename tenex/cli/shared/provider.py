@@ -264,12 +264,12 @@ def request_cost(chosen: Chosen) -> str:
     return f"it COSTS MONEY, about ${whole:.2f} a request" if whole else "it is free"
 
 
-def may_cost_money(chosen: Chosen) -> bool:
-    """Whether its tokens have a price, or one that is not known here."""
+def has_price(chosen: Chosen) -> bool:
+    """Whether its tokens have a price that is known here; without one no cost is counted, and no limit of it acts."""
     from tenex.llm.pricing import price_of
 
     price = price_of(chosen.config(), chosen.name)
-    return price is None or _of_request(price) > 0
+    return price is not None and _of_request(price) > 0
 
 
 def _of_request(price: Price) -> float:

@@ -13,7 +13,7 @@ from tenex.settings import Commits, Settings, load
 
 from . import output
 from .own_keys import OWNER
-from .provider import Chosen, may_cost_money
+from .provider import Chosen, has_price
 from .public_keys import read_public_key
 from .questions import prompt
 
@@ -164,8 +164,8 @@ def limits_text(settings: Settings) -> str:
 
 
 def ask_first_limits(chosen: Chosen | None) -> dict[str, float]:
-    """Those of `LIMITS` that are to differ from the defaults, in dollars; nothing is asked where the model is free."""
-    if chosen is None or not may_cost_money(chosen):
+    """Those of `LIMITS` that are to differ from the defaults, in dollars; nothing is asked where no cost is counted."""
+    if chosen is None or not has_price(chosen):
         return {}
 
     defaults = Settings()
