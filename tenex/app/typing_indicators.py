@@ -9,7 +9,6 @@ both use one socket, so no indicator arrives after the message.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial, wraps
 from typing import Final, Generic, Literal, ParamSpec, TypeVar
 
@@ -21,6 +20,7 @@ from tenex.core.phases import Phase
 from tenex.core.ports import Clock, OnText, OutgoingMessage, Sealer, UnsignedEvent, ignore_text
 from tenex.core.projection import router_of, run_state, shown_status, tools_of
 from tenex.core.records import Record
+from tenex.core.values import replace
 from tenex.log import get_logger
 from tenex.nostr.ephemeral import (
     EphemeralPublisher,

@@ -6,7 +6,6 @@ what hides one: a wrap, like the text of a kind 4, is another each time. It is f
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Final
 
 from tenex.core.errors import ConfigurationError, InternalError
@@ -14,6 +13,7 @@ from tenex.core.ids import PublicKey
 from tenex.core.people.trust import room_of
 from tenex.core.port_values import Wrap
 from tenex.core.ports import OutgoingMessage, PublishOutcome, Sealer, UnsignedEvent
+from tenex.core.values import replace
 
 from .direct import encrypted, finished, wrapped
 from .events import Event, Sign, sign_here

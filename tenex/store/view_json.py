@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeVar, cast
@@ -22,6 +22,7 @@ from tenex.core.records import Record
 from tenex.core.state import Waiver
 from tenex.core.totals.costs import run_agent
 from tenex.core.totals.state import PhaseMetrics
+from tenex.core.values import replace
 from tenex.core.work.turn import Completion, OrchestratorTurn
 
 from .view_model import (

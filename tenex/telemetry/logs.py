@@ -8,7 +8,9 @@ import logging
 import queue
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final, Literal, TextIO
 
 import structlog
@@ -42,6 +44,13 @@ class Telemetry(logging.Handler):
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Format and queue a line of a library."""
+        try:
+            self.put(self.format(record))
+        except Exception:  # noqa: BLE001 as `logging` does: a value that cannot be printed breaks no work
+            self.handleError(record)
+
+    def put(self, line: str) -> None:
         """Queue a line, or count it if the queue is full and log the number once there is room."""
         try:
             if self._unreported:
@@ -49,12 +58,10 @@ class Telemetry(logging.Handler):
                 note = logging.LogRecord("tenex.telemetry", logging.WARNING, "", 0, lost, None, None)
                 self._lines.put_nowait(self.format(note))
                 self._unreported = 0
-            self._lines.put_nowait(self.format(record))
+            self._lines.put_nowait(line)
         except queue.Full:
             self.dropped += 1
             self._unreported += 1
-        except Exception:  # noqa: BLE001 as `logging` does: a value that cannot be printed breaks no work
-            self.handleError(record)
 
     def close(self) -> None:
         """Write queued lines for at most twice `CLOSE_TIMEOUT` seconds and restore the defaults; may be repeated."""
@@ -74,6 +81,17 @@ class Telemetry(logging.Handler):
             with suppress(OSError, ValueError):  # the stream is closed
                 self._stream.write(f"{line}\n")
                 self._stream.flush()
+
+
+class _LineLogger:
+    """Takes the formatted lines of our own modules; the standard library's loggers take twice as long for the same."""
+
+    def __init__(self, put: Callable[[str], None], name: str = "") -> None:
+        self.name = name
+        self.debug = put
+        self.info = put
+        self.warning = put
+        self.error = put
 
 
 def configure(level: Level = "info", format: Format = "auto", stream: TextIO | None = None) -> Telemetry:  # noqa: A002
@@ -98,18 +116,18 @@ def configure(level: Level = "info", format: Format = "auto", stream: TextIO | N
         shorten_text,
         redact_secrets,
     ]
-    structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        cache_logger_on_first_use=False,  # a cached logger outlives `close`, and tests that capture logs never see it
-    )
     last: list[Processor] = [_in_order, structlog.processors.JSONRenderer(ensure_ascii=False)]
     if is_console:
         plain = structlog.dev.plain_traceback
         last = [_visible, structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=plain)]
     own = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     telemetry = Telemetry(out, structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[own, *last]))
+    structlog.configure(
+        processors=[*shared, *last[:-1], _unfailing(last[-1])],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=partial(_LineLogger, telemetry.put),
+        cache_logger_on_first_use=False,  # a cached logger outlives `close`, and tests that capture logs never see it
+    )
     root = logging.getLogger()
     root.setLevel(logging.WARNING)
     root.addHandler(telemetry)
@@ -121,6 +139,19 @@ def _in_order(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDi
     """Put timestamp, level and event first."""
     first = {name: event[name] for name in ("timestamp", "level", "event") if name in event}
     return {**first, **{name: value for name, value in event.items() if name not in first}}
+
+
+def _unfailing(render: Processor) -> Processor:
+    """The renderer; where it fails for a value, it names the event and the failure, because a line breaks no work."""
+
+    def rendered(logger: WrappedLogger, method: str, event: EventDict) -> str:
+        names = {name: event.get(name) for name in ("timestamp", "level", "event", "logger")}  # a renderer removes some
+        try:
+            return str(render(logger, method, event))
+        except Exception as fault:  # noqa: BLE001 whatever the value raises
+            return str(render(logger, method, {**names, "unprintable": type(fault).__name__}))
+
+    return rendered
 
 
 def _visible(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -1,6 +1,7 @@
 """What a daemon does not use does not stay in its memory: an import that is not needed costs up to 7 MB."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from .kit import Folder, running
@@ -32,7 +33,7 @@ UNUSED = {
     "prometheus_client": "no metrics are wanted",
     "tenex.web": "no page is served",
     "tenex.store.postgres": "conversations are files",
-    "tenex.features.evaluation.scenario": "`tenex eval` has it",
+    "tenex.features.evaluation.run": "`tenex eval` has it",
     "tenex.operations.doctor.runner": "`tenex doctor` has it",
     "tenex.cli.chat": "`tenex chat` has it",
 }
@@ -47,6 +48,7 @@ async def test_a_daemon_that_has_answered_a_turn_has_loaded_nothing_it_does_not_
         await process.until("runtime.ready")
         name = await folder.write("Hello")
         await folder.until(name, "waiting")
+    assert [name for name in UNUSED if name.startswith("tenex.") and find_spec(name) is None] == []
     loaded = set(listed.read_text().splitlines())
     assert "tenex.runtime.actor" in loaded
     assert loaded & UNUSED.keys() == set()

@@ -110,6 +110,16 @@ def test_auto_is_console_on_a_terminal_and_json_elsewhere() -> None:
     assert written.lines[0]["event"] == "turn.closed"
 
 
+def test_a_value_that_cannot_be_printed_breaks_no_work() -> None:
+    with logging_to() as written:
+        log.info("tool.queued", counts={("shell", "git"): 1})
+        log.info("turn.closed", n=1)
+    first, second = written.lines
+    assert (first["level"], first["event"], first["logger"]) == ("info", "tool.queued", "tenex.x")
+    assert first["unprintable"] == "TypeError"
+    assert second["event"] == "turn.closed"
+
+
 def test_a_strangers_words_cannot_steer_the_terminal() -> None:
     with logging_to("info", "console") as written:
         log.info("relay.notice", reason="\x1b[2Jhi\rthere\u202egnorw", one="\x9b31m")

@@ -18,7 +18,6 @@ of them ask (`open_questions`).
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from tenex.core import records as r
@@ -37,6 +36,7 @@ from tenex.core.state import State
 from tenex.core.text.amounts import count
 from tenex.core.text.names import with_names, without_mentions
 from tenex.core.transaction import Transaction
+from tenex.core.values import replace
 from tenex.core.work.run import CallState
 
 from .claim import Claim, Form, Reading, Recorded

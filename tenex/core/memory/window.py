@@ -138,18 +138,18 @@ def _overhead(system: str, tools: Sequence[ToolSpec]) -> int:
     return weight(system) + sum(map(_tool_weight, tools))
 
 
-_tool_weights: Final[dict[int, tuple[ToolSpec, int]]] = {}
+_schema_weights: Final[dict[int, tuple[Mapping[str, Any], int]]] = {}
+"""By id of the schema, which is held here, so that its id is no other's; copies of a tool share one schema."""
 
 
 def _tool_weight(tool: ToolSpec) -> int:
-    remembered_weight = _tool_weights.get(id(tool))  # the tool is held there, so its id is no other's
-    if remembered_weight is not None:
-        return remembered_weight[1]
-    if len(_tool_weights) >= TOOLS:
-        _tool_weights.clear()
-    bytes_sent = FRAME + weight(tool.name) + weight(tool.description) + weight(tool.parameters)
-    _tool_weights[id(tool)] = (tool, bytes_sent)
-    return bytes_sent
+    remembered = _schema_weights.get(id(tool.parameters))
+    if remembered is None:
+        if len(_schema_weights) >= TOOLS:
+            _schema_weights.clear()
+        remembered = (tool.parameters, weight(tool.parameters))
+        _schema_weights[id(tool.parameters)] = remembered
+    return FRAME + weight(tool.name) + weight(tool.description) + remembered[1]
 
 
 # ---- within a run -------------------------------------------------------------------------------------------------
