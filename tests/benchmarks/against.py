@@ -102,7 +102,7 @@ async def _round(order: Sequence[Side], place: Path) -> None:
 
 def _help_ms(tree: Path) -> float:
     """Milliseconds of a processor that `tenex --help` takes."""
-    words = [sys.executable, "-m", "tenex.cli.main", "--help"]
+    words = [sys.executable, "-m", "tenex", "--help"]
     process = subprocess.Popen(words, cwd=tree, env=environment_of(tree), stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

@@ -72,7 +72,7 @@ async def _write(data: Path, turns: int) -> None:
 
 def _seconds(data: Path, words: str) -> float:
     """Seconds of a processor that a command takes, in the least disturbed of some runs."""
-    command = [sys.executable, "-m", "tenex.cli.main", *words.split(), "--data", str(data)]
+    command = [sys.executable, "-m", "tenex", *words.split(), "--data", str(data)]
     times: list[float] = []
     for _ in range(RUNS):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -13,7 +13,7 @@ from tenex.cli.root_command import command_table
 from tenex.main import FEATURES
 from tests.fakes.forkserver import run
 from tests.kits.commands import Tenex
-from tests.service.kit import ROOT, environment
+from tests.service.kit import ROOT, TENEX, environment
 
 HOME_FILES = {
     "bash": {".bashrc", ".local/share/bash-completion/completions/tenex", ".local/share/man/man1/tenex.1"},
@@ -117,7 +117,7 @@ def asked(shell: str, line: str) -> list[str]:
         _TYPER_COMPLETE_ARGS=line,
         _TYPER_COMPLETE_FISH_ACTION="get-args",
     )
-    done = run(["tenex.cli.main"], env, ROOT)
+    done = run([TENEX[-1]], env, ROOT)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
 

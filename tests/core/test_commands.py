@@ -94,6 +94,8 @@ FOR_OWNERS = {name for name, who in PERMITTED.items() if "a member in a conversa
 
 def test_the_documents_say_of_every_command_for_whom_it_is() -> None:
     assert sorted([*FOR_ALL, *GATES, *FOR_OWNERS]) == sorted(slash_commands())
+    assert {"help", "status", "quiet", "verbose"} == FOR_ALL, "every other command changes what others see"
+    assert {"quick", "skip"} == GATES, "only these waive gates"
 
 
 @pytest.mark.parametrize(("name", "role", "stage"), list(itertools.product(slash_commands(), Role, STATUSES)))

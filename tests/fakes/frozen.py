@@ -23,8 +23,8 @@ from tenex.tools.workspace import Workspace
 LATE = """
     anyio._backends._asyncio anyio.abc encodings.ascii encodings.idna encodings.unicode_escape
     encodings.utf_8_sig genai_prices.data genai_prices.data_units nostr_sdk
-    openai.lib._chat_completion_resources openai.resources.chat.completions tenex.cli.main tree_sitter
-    tree_sitter_bash typer._adapters typer._click.decorators
+    openai.lib._chat_completion_resources openai.resources.chat.completions tenex.cli.main tenex.main
+    tree_sitter tree_sitter_bash typer._adapters typer._click.decorators
 """
 """Modules that programs load when they first need them."""
 

@@ -11,8 +11,9 @@ import pytest
 from tenex.cli import verify as inspecting
 from tenex.core.conversation import fold, new_conversation
 from tenex.core.ids import ConversationId
+from tenex.core.kind import all_kinds
 from tenex.core.pending import pending
-from tenex.core.records import Record
+from tenex.core.records import RECORDS, Record
 from tenex.operations.copying import copy_one
 from tenex.store.archive import plain
 from tenex.store.disk import Disk
@@ -38,6 +39,13 @@ def test_none_is_missing() -> None:
         rotated seven-phases simulation-39 simulation-75 stopped-and-retried waiver workflow
     """
     assert {*first.split()} <= {path.name for path in HISTORIES}
+
+
+def test_every_class_of_record_is_in_one() -> None:
+    """A class that is in none may change its meaning, and no test notices it: record a conversation that has it."""
+    classes = {*RECORDS.values(), *(kind for known in all_kinds() for kind in known.records)}
+    recorded = {type(record) for history in HISTORIES for record in whole(history)[1]}
+    assert not {kind.__name__ for kind in classes - recorded}
 
 
 @each

@@ -8,7 +8,7 @@ from .kit import Folder, running
 RUN = """
 import atexit, sys
 from pathlib import Path
-from tenex.cli.main import main
+from tenex.main import main
 atexit.register(lambda: Path(sys.argv.pop()).write_text("\\n".join(sys.modules)))
 sys.exit(main(sys.argv[1:4]))
 """
@@ -32,7 +32,7 @@ UNUSED = {
     "prometheus_client": "no metrics are wanted",
     "tenex.web": "no page is served",
     "tenex.store.postgres": "conversations are files",
-    "tenex.operations.evaluation": "`tenex eval` has it",
+    "tenex.features.evaluation.scenario": "`tenex eval` has it",
     "tenex.operations.doctor.runner": "`tenex doctor` has it",
     "tenex.cli.chat": "`tenex chat` has it",
 }
