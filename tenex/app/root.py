@@ -468,6 +468,8 @@ class Application:
         self.observers += [self.static.background, self.views, self.mcp_tools]
         self.observers += [observer for extension in self.extensions for observer in extension.observers]
         self.readable = Views(self.folder, self.disk)
+        finders = (extension.quotations for extension in self.extensions)
+        loaders = (extension.pictures for extension in self.extensions)
         self.coordinator = ConversationCoordinator(
             ActorDependencies(
                 journals=_Journals(self.folder, self.readable, self.index, self.disk, self.keys, current, clock),
@@ -483,8 +485,8 @@ class Application:
                 is_for_another=self.workspace_share.is_for_another if self.workspace_share is not None else None,
                 left=self._leave,
                 released=self._release,
-                quotations=next((one.quotations() for one in self.extensions if one.quotations is not None), None),
-                pictures=next((one.pictures() for one in self.extensions if one.pictures is not None), None),
+                quotations=next((finder() for finder in finders if finder is not None), None),
+                pictures=next((loader() for loader in loaders if loader is not None), None),
             )
         )
         self.inbox = Inbox(

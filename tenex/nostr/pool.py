@@ -200,12 +200,12 @@ class RelayPool:
             others: further relays to ask; with `others_must_be_public` only at public addresses.
             invalid: receives a sentence for each event that was dropped because it is forged or malformed.
         """
-        found: dict[str, Event] = {}
+        events: dict[str, Event] = {}
         read: set[str] = set()
         dropped: list[str] = []
 
         async def ask(relay: RelayConnection) -> None:
-            if await relay.fetch(filters, partial(self._collect, found, dropped, relay.url)):
+            if await relay.fetch(filters, partial(self._collect, events, dropped, relay.url)):
                 read.add(relay.url)
 
         async def ask_connected() -> None:
@@ -219,12 +219,13 @@ class RelayPool:
             async with asyncio.timeout(timeout):
                 await asyncio.gather(ask_connected(), *map(ask, named))
         except TimeoutError:
-            log.info("relays.fetch_incomplete", found=len(found), waited=timeout)
+            log.info("relays.fetch_incomplete", found=len(events), waited=timeout)
+
         if unread is not None:
             unread.extend(url for url in self._relays if url not in read)
         if invalid is not None:
             invalid.extend(dropped)
-        return sorted(found.values(), key=lambda event: (-event.created_at, event.id))
+        return sorted(events.values(), key=lambda event: (-event.created_at, event.id))
 
     async def connected(self, timeout: float) -> None:  # noqa: ASYNC109  (part of the port)
         """Return once one relay is connected.

@@ -1,6 +1,6 @@
 """What kinds of conversation do with a user's message: record it with its context, take it as an agent's answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tenex.core import records as r
 from tenex.core.answers.forms import Form, NoAnswer
@@ -108,7 +108,8 @@ def _context(transaction: Transaction, signal: MessageReceived) -> str:
     if root is not None and root.text and root.event_id != message.reply_to:
         sentences.append(f"The thread begins with {_described(root, state.id)}")
 
-    others = [note for note in signal.thread if note.text and not _is_shown(note.event_id, quoted)]
+    shown = {event for event, quotation in quoted.items() if quotation.text}
+    others = [note for note in signal.thread if note.text and note.event_id not in shown]
     if others:
         notes = "; ".join(f"{note.name}: {_quotation(note.text)}" for note in others)
         sentences.append(f"Before it in the thread, the oldest first: {notes}")
@@ -121,15 +122,9 @@ def _context(transaction: Transaction, signal: MessageReceived) -> str:
             sentences.append(f"It quotes {_described(quoted[event], state.id)}")
         else:
             sentences.append("It quotes a note that is not known here")
-    return with_names(". ".join(sentences), _slugs(transaction))
 
-
-def _is_shown(event: EventId, quoted: Mapping[EventId, Quotation]) -> bool:
-    return event in quoted and bool(quoted[event].text)
-
-
-def _slugs(transaction: Transaction) -> dict[PublicKey, Slug]:
-    return {agent.pubkey: agent.slug for agent in transaction.policy.roster.values()}
+    slugs = {agent.pubkey: agent.slug for agent in transaction.policy.roster.values()}
+    return with_names(". ".join(sentences), slugs)
 
 
 def _event_of(message: Message) -> str:

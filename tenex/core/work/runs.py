@@ -300,13 +300,12 @@ def _park(run: LiveRun, call: Call) -> None:
         sentence = "`ask` needs `question`, a text that is not empty."
         transaction.refuse(run.now, call, sentence)
         return
-    _ask(run, call, "\n".join([question.strip(), *_listed(choices_of(call.request.arguments))]))
 
-
-def _listed(choices: tuple[str, ...]) -> list[str]:
-    """A line each; with pictures of numbers, where there is one for each, so that a reaction can choose."""
+    choices = choices_of(call.request.arguments)
+    # with pictures of numbers, where there is one for each, a reaction can choose
     marks = NUMBERS if len(choices) <= len(NUMBERS) else ("-",) * len(choices)
-    return [f"{mark} {choice}" for mark, choice in zip(marks, choices, strict=False)]
+    lines = [f"{mark} {choice}" for mark, choice in zip(marks, choices, strict=False)]
+    _ask(run, call, "\n".join([question.strip(), *lines]))
 
 
 def _ask(run: LiveRun, call: Call, text: str, form: Mapping[str, Any] | None = None) -> None:
