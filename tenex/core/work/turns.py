@@ -201,6 +201,7 @@ def finish_run(
     for called in transaction.state.work.called_by(run.id):
         close_calls(transaction, called, STOPPED)
         finish_run(transaction, called, "stopped", error=f"{run.name}, who called it, has ended")
+
     announce = announce and run.parent is None
     if announce and outcome == "finished":
         asks_approval = kind_of_conversation(transaction.state).approval_question(transaction, run)
@@ -217,6 +218,7 @@ def finish_run(
         is_published = kind_of_conversation(transaction.state).is_published(transaction.state, run, outcome, verdict)
         words = f"I could not finish: {error}"
         send_as_agent(transaction, run.spent(usage, model), words, "error", is_published=is_published)
+
     transaction.add(
         r.RunEnded,
         run=run.id,
@@ -232,6 +234,7 @@ def finish_run(
         hand_over=hand_over,
         completed=completed,
     )
+
     if run.parent is not None:
         _hand_back(transaction, run, outcome, f"[{verdict}] {text}" if verdict else text or error)
     elif not transaction.state.work.runs:
