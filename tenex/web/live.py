@@ -2,7 +2,7 @@
 
 One task follows the journal of a conversation for all tabs that show it, by looking at the size of its newest file, and
 the newest entries are kept once for all of them. A browser that was away sends the last id it has seen, and gets what
-came after it. A tab that reads too slowly is told to load its page again.
+came after it. A tab that reads too slowly loads its page again.
 """
 
 import asyncio
@@ -103,7 +103,7 @@ class Subscriber:
     """A tab: how far it has read its conversation, and the newest of each other event that it has not read.
 
     It has no queue. However slowly a tab reads, it holds one event of a kind; where it has missed entries that are no
-    longer kept, it is told to load its page again.
+    longer kept, it loads its page again.
     """
 
     def __init__(self, followed: _Followed | None = None, after: int = 0) -> None:
