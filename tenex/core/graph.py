@@ -203,16 +203,19 @@ def _faults_of_names(graph: TransitionGraph) -> Iterator[str]:
     if graph.initial not in nodes:
         yield f"The initial node {graph.initial} is not a node of the graph."
 
+    def is_unknown(name: object) -> bool:
+        return isinstance(name, str) and name != END and name not in nodes
+
     named = [("default", graph.default), *(("terminal node", node) for node in sorted(graph.terminal))]
     for what, name in named:
-        if isinstance(name, str) and name != END and name not in nodes:
+        if is_unknown(name):
             yield f"The {what} {name} is not a node of the graph."
     if graph.max_turns is not None and graph.max_turns < 1:
         yield f"max_turns is {graph.max_turns}; it must be 1 or more."
 
     for edge in graph.edges:
         for name in (edge.source, edge.target):
-            if isinstance(name, str) and name != END and name not in nodes:
+            if is_unknown(name):
                 yield f"The edge {edge} names {name}, which is not a node."
 
 

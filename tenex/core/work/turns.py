@@ -109,7 +109,9 @@ def _over(scope: str, what: str, usage: Usage, tokens: int, cost_usd: float) -> 
 def stop_at_run_limit(transaction: Transaction) -> bool:
     """Ask the user where an agent of the turn that has just closed was stopped at the limit of a run."""
     state = transaction.state
-    if state.work.turn is not None or state.memory.last_turn is None or not kind_of_conversation(state).asks_at_limits:
+    if state.work.turn is not None or state.memory.last_turn is None:
+        return False
+    if not kind_of_conversation(state).asks_at_limits:
         return False
     if PHASES[state.memory.last_turn.phase].may_fail:
         return False

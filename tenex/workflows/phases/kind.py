@@ -322,18 +322,16 @@ class PhasesKind(Kind):
         if state.work.turn is not None:
             notify(transaction, "I am at work; `/stop` first.")
             return True
-        if (
-            last is None
-            or state.cycle.status == "ended"
-            or last.phase is not state.cycle.phase
-            or not state.cycle.turns
-        ):
+        is_in_cycle = state.cycle.status != "ended" and bool(state.cycle.turns)
+        if last is None or not is_in_cycle or last.phase is not state.cycle.phase:
             return False
+
         agents = tuple(slug for slug in last.agents if slug in transaction.policy.roster)
         if state.cycle.phase is Phase.REFLECTION:  # each reflects once, and an attempt that failed was one
             agents = tuple(slug for slug in agents if not gates.ineligible(state, (slug,), transaction.policy))
         if not agents:
             return False
+
         transaction.add(r.Continued, name=name)
         reason = f"{name} asked for another try"
         transaction.add(r.Routed, agents=agents, phase=None, reason=reason, by=name, decided_by=decider)
