@@ -144,7 +144,7 @@ def accept(
         model=step.model,
         decided_by=decider,
         settled=accepted.settled,
-        is_question=accepted.decision.is_question,
+        is_question=accepted.decision.is_question and not (accepted.end or accepted.user),
     )
     for sentence in rejections:
         if sentence.startswith("There is no "):
