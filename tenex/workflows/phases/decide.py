@@ -138,30 +138,30 @@ def accept(
         r.Routed,
         agents=agents,
         phase=phase,
-        reason=accepted.reason,
+        reason=accepted.decision.reason,
         by=by,
         usage=step.usage,
         model=step.model,
         decided_by=decider,
         settled=accepted.settled,
-        is_question=accepted.is_question,
+        is_question=accepted.decision.is_question and not (accepted.end or accepted.user),
     )
     for sentence in rejections:
         if sentence.startswith("There is no "):
             transaction.add(r.RouterCorrected, lesson=f"{sentence} The answer that was accepted: {', '.join(agents)}.")
     if accepted.user:
-        _say_that_it_waits(transaction, accepted.reason)
+        _say_that_it_waits(transaction, accepted.decision.reason)
         transaction.add(r.Waiting, reason="user")
         return
     if accepted.end:
-        end(transaction, accepted.reason, decider)
+        end(transaction, accepted.decision.reason, decider)
         return
 
     _enter(transaction, accepted, decider)
     if addressed_now(transaction):  # a user named someone who could not have their turn before: they go first
         advance(transaction)
     else:
-        open_turn(transaction, accepted.agents, accepted.reason, decider)
+        open_turn(transaction, accepted.agents, accepted.decision.reason, decider)
 
 
 def _say_that_it_waits(transaction: Transaction, reason: str) -> None:
@@ -196,12 +196,13 @@ def _enter(transaction: Transaction, accepted: Accepted, decider: Decider) -> No
     if accepted.way:
         target = accepted.way[-1]
         from_reflection = transaction.state.cycle.phase is Phase.REFLECTION
-        transition(transaction, target, accepted.reason, decider, begins=from_reflection)
+        transition(transaction, target, accepted.decision.reason, decider, begins=from_reflection)
         if from_reflection:
             transaction.begin_cycle("chat was entered from reflection", decided_by=decider)
     elif transaction.state.memory.last_turn is not None and transaction.state.cycle.turns:
         transaction.add(
-            r.HandedOff, **handoff_fields(transaction, transaction.state.cycle.phase, accepted.reason, decider)
+            r.HandedOff,
+            **handoff_fields(transaction, transaction.state.cycle.phase, accepted.decision.reason, decider),
         )
 
 

@@ -37,15 +37,13 @@ class Accepted:
     `end` and `user` stand alone. `way` are the phases entered, the waived ones on it first; empty means: stay.
     """
 
+    decision: RoutingDecision
     agents: tuple[Slug, ...] = ()
     way: tuple[Phase, ...] = ()
-    reason: str = ""
     end: bool = False
     user: bool = False
     settled: tuple[Settlement, ...] = ()
     """The messages of which nothing is left to be done."""
-    is_question: bool = False
-    """Whether an answer is all that is wanted."""
 
 
 _NOTHING_SETTLED: Final = Settled()
@@ -107,7 +105,7 @@ def _checked(
     wrong = _reflecting(conversation, agents, policy) if target is Phase.REFLECTION else None
     if wrong:
         return Rejected(sentence=wrong, plain="asked somebody to reflect who cannot, or who has done so")
-    return Accepted(agents=tuple(agents), way=way, reason=decision.reason, is_question=decision.is_question)
+    return Accepted(decision=decision, agents=tuple(agents), way=way)
 
 
 def _way(conversation: Conversation, decision: RoutingDecision, policy: Policy) -> tuple[Phase, ...] | Rejected:
@@ -149,7 +147,7 @@ def _check_end(
     if not conversation.cycle.turns and not is_thanks:
         sentence = "END is refused: the person's message has had no answer yet; name an agent."
         return Rejected(sentence=sentence, plain="wanted to end before your message was answered")
-    return Accepted(end=True, reason=decision.reason)
+    return Accepted(decision=decision, end=True)
 
 
 _APPROVED: Final = Rejected(
@@ -176,7 +174,7 @@ def _check_user(
         return Rejected(sentence=sentence, plain="wanted to wait for you although your message has had no answer")
     if gates.must_be_carried_out(conversation, policy):
         return _APPROVED
-    return Accepted(user=True, reason=decision.reason)
+    return Accepted(decision=decision, user=True)
 
 
 def _reflecting(conversation: Conversation, agents: list[Slug], policy: Policy) -> str | None:
